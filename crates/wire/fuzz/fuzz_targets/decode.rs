@@ -1,0 +1,7 @@
+//! Fuzzes a client's side of a connection: `cargo +nightly fuzz run decode`.
+#![no_main]
+
+#[path = "../laws.rs"]
+mod laws;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| laws::check_decode(data));

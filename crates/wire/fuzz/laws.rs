@@ -1,0 +1,253 @@
+//! What must hold for any bytes, shared by the fuzz targets and the smoke test on stable Rust.
+//!
+//! An input is one byte that selects the connection, then the stream it sends. Beyond not panicking:
+//! consumed and needed bytes are in range, values are within the limits they were checked against, a
+//! part of a command is never taken for another, and a command written again is the same command.
+//! Neither side includes [`wire::identify`] bodies beyond calling it.
+#![allow(dead_code, reason = "each fuzz target uses one side")]
+
+use wire::{
+    Command, Decoded, Frame, FrameDecoded, Limits, MESSAGE_HEADER_BYTES, Phase, ProtocolError,
+    WireError, command, decode, decode_frame, identify, is_valid_name, put_ack, put_message_header,
+    put_response,
+};
+
+/// Small enough for a fuzzer to meet each bound.
+const SMALL: Limits = Limits {
+    max_msg_size: 24,
+    max_body_size: 64,
+    max_line_bytes: 96,
+    max_rdy_count: 10,
+    max_req_timeout_ms: 1000,
+};
+
+/// The longest error text: 1024 repeated bytes, at most four for each, and some words.
+const MAX_ERROR_BYTES: usize = 4 * 1024 + 128;
+
+/// A client's stream.
+pub fn check_decode(input: &[u8]) {
+    let Some((&selector, mut rest)) = input.split_first() else {
+        return;
+    };
+    let connection = Connection {
+        phase: [Phase::Init, Phase::Subscribed, Phase::Closing][usize::from(selector % 3)],
+        heartbeats: selector & 0x40 == 0,
+        limits: if selector & 0x80 == 0 {
+            SMALL
+        } else {
+            Limits::default()
+        },
+    };
+    loop {
+        match connection.decode(rest) {
+            Ok(Decoded::Complete { command, consumed }) => {
+                assert!(0 < consumed && consumed <= rest.len());
+                connection.check_command(&command);
+                connection.check_parts(&rest[..consumed], &command);
+                rest = &rest[consumed..];
+            }
+            Ok(Decoded::Incomplete { needed }) => {
+                return connection.check_needed(rest.len(), needed);
+            }
+            Err(error) => return connection.check_error(rest, &error),
+        }
+    }
+}
+
+struct Connection {
+    phase: Phase,
+    heartbeats: bool,
+    limits: Limits,
+}
+
+impl Connection {
+    fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Decoded<'a>, ProtocolError> {
+        decode(bytes, &self.limits, self.phase, self.heartbeats)
+    }
+
+    fn check_needed(&self, length: usize, needed: usize) {
+        let longest_body = self.limits.max_body_size.max(self.limits.max_msg_size);
+        assert!(length < needed);
+        assert!(needed <= self.limits.max_line_bytes as usize + 4 + longest_body as usize);
+    }
+
+    fn check_error(&self, bytes: &[u8], error: &ProtocolError) {
+        let body = error.to_string();
+        assert!(
+            error.fatal && body.starts_with(error.code.as_str()) && body.len() <= MAX_ERROR_BYTES,
+            "{body}"
+        );
+        for cut in cuts(bytes.len()) {
+            match self.decode(&bytes[..cut]) {
+                Ok(Decoded::Incomplete { needed }) => self.check_needed(cut, needed),
+                Ok(taken) => panic!("a part was taken: {taken:?}"),
+                Err(earlier) => assert_eq!(&earlier, error),
+            }
+        }
+    }
+
+    /// A whole command is whole only with its last byte, and does not depend on what follows.
+    fn check_parts(&self, bytes: &[u8], command: &Command<'_>) {
+        let whole = Decoded::Complete {
+            command: *command,
+            consumed: bytes.len(),
+        };
+        assert_eq!(self.decode(bytes), Ok(whole));
+        for cut in cuts(bytes.len()) {
+            match self.decode(&bytes[..cut]) {
+                Ok(Decoded::Incomplete { needed }) => {
+                    assert!(cut < needed && needed <= bytes.len())
+                }
+                other => panic!("{cut} of {} bytes: {other:?}", bytes.len()),
+            }
+        }
+        // An id may end in a carriage return, but only before a spare word.
+        if let Command::Fin { id } | Command::Touch { id } = command
+            && id.0.ends_with(b"\r")
+        {
+            return;
+        }
+        let mut again = Vec::new();
+        put(&mut again, command);
+        match self.decode(&again) {
+            Ok(Decoded::Complete {
+                command: read,
+                consumed,
+            }) => {
+                assert_eq!(consumed, again.len());
+                assert_eq!(read, *command);
+            }
+            other => panic!("{command:?} written again: {other:?}"),
+        }
+    }
+
+    fn check_command(&self, command: &Command<'_>) {
+        let message =
+            |body: &[u8]| !body.is_empty() && body.len() <= self.limits.max_msg_size as usize;
+        let named = |name: &str| is_valid_name(name.as_bytes());
+        let subscribed = self.phase != Phase::Init;
+        let fine = match command {
+            Command::Identify { body } => {
+                let _ = identify::negotiate(body, &identify::ServerLimits::default());
+                !subscribed && !body.is_empty() && body.len() <= self.limits.max_body_size as usize
+            }
+            Command::Auth { body } => {
+                !subscribed && !body.is_empty() && body.len() <= self.limits.max_body_size as usize
+            }
+            Command::Sub { topic, channel } => {
+                !subscribed && self.heartbeats && named(topic) && named(channel)
+            }
+            Command::Pub { topic, body } => named(topic) && message(body),
+            Command::Mpub { topic, messages } => {
+                assert_eq!(messages.iter().count(), messages.len());
+                assert_eq!(
+                    messages.iter().map(<[u8]>::len).sum::<usize>(),
+                    messages.total_body_bytes()
+                );
+                named(topic) && messages.len() > 0 && messages.iter().all(message)
+            }
+            Command::Dpub {
+                topic,
+                delay_ms,
+                body,
+            } => named(topic) && message(body) && *delay_ms <= self.limits.max_req_timeout_ms,
+            Command::Rdy { count } => {
+                self.phase == Phase::Subscribed && *count <= self.limits.max_rdy_count
+            }
+            Command::Fin { .. } | Command::Touch { .. } => subscribed,
+            Command::Req { delay_ms, .. } => {
+                subscribed && *delay_ms <= self.limits.max_req_timeout_ms
+            }
+            Command::Cls => self.phase == Phase::Subscribed,
+            Command::Nop => true,
+        };
+        assert!(fine, "{command:?} in {:?}", self.phase);
+    }
+}
+
+/// A broker's stream.
+pub fn check_decode_frame(input: &[u8]) {
+    let Some((&selector, mut rest)) = input.split_first() else {
+        return;
+    };
+    let max_bytes = if selector & 0x80 == 0 { 64 } else { 1 << 20 };
+    loop {
+        match decode_frame(rest, max_bytes) {
+            Ok(FrameDecoded::Complete { frame, consumed }) => {
+                assert!(
+                    8 <= consumed && consumed <= rest.len() && consumed <= 4 + max_bytes as usize
+                );
+                let mut again = Vec::new();
+                put_frame(&mut again, &frame);
+                assert_eq!(again, rest[..consumed]);
+                check_frame_parts(&rest[..consumed], max_bytes, None);
+                rest = &rest[consumed..];
+            }
+            Ok(FrameDecoded::Incomplete { needed }) => {
+                assert!(rest.len() < needed && needed <= 4 + max_bytes as usize);
+                return;
+            }
+            Err(error) => return check_frame_parts(rest, max_bytes, Some(error)),
+        }
+    }
+}
+
+fn check_frame_parts(bytes: &[u8], max_bytes: u32, error: Option<WireError>) {
+    for cut in cuts(bytes.len()) {
+        match decode_frame(&bytes[..cut], max_bytes) {
+            Ok(FrameDecoded::Incomplete { needed }) => assert!(cut < needed),
+            Ok(taken) => panic!("a part was taken: {taken:?}"),
+            Err(earlier) => assert_eq!(Some(earlier), error),
+        }
+    }
+}
+
+/// Where to cut `length` bytes: everywhere if they are few, else in some places.
+fn cuts(length: usize) -> impl Iterator<Item = usize> {
+    (0..length).filter(move |cut| length <= 64 || cut % (length / 32) == 0 || *cut + 8 >= length)
+}
+
+fn put(out: &mut Vec<u8>, command: &Command<'_>) {
+    match *command {
+        Command::Identify { body } => command::put_identify(out, body),
+        Command::Sub { topic, channel } => command::put_sub(out, topic, channel),
+        Command::Pub { topic, body } => command::put_pub(out, topic, body),
+        Command::Mpub { topic, messages } => {
+            command::put_mpub(out, topic, &messages.iter().collect::<Vec<_>>())
+        }
+        Command::Dpub {
+            topic,
+            delay_ms,
+            body,
+        } => command::put_dpub(out, topic, delay_ms, body),
+        Command::Rdy { count } => command::put_rdy(out, count),
+        Command::Fin { id } => command::put_fin(out, id),
+        Command::Req { id, delay_ms } => command::put_req(out, id, delay_ms),
+        Command::Touch { id } => command::put_touch(out, id),
+        Command::Cls => command::put_cls(out),
+        Command::Nop => command::put_nop(out),
+        Command::Auth { body } => command::put_auth(out, body),
+    }
+}
+
+fn put_frame(out: &mut Vec<u8>, frame: &Frame<'_>) {
+    match *frame {
+        Frame::Response(body) => put_response(out, body),
+        Frame::Error(body) => {
+            put_response(out, body);
+            out[7] = 1;
+        }
+        Frame::Message {
+            timestamp_ns,
+            attempts,
+            id,
+            body,
+        } => {
+            let mut header = [0; MESSAGE_HEADER_BYTES];
+            put_message_header(&mut header, body.len(), timestamp_ns, attempts, id);
+            out.extend_from_slice(&header);
+            out.extend_from_slice(body);
+        }
+        Frame::Ack { total_messages } => put_ack(out, total_messages),
+    }
+}

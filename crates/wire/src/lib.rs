@@ -1,0 +1,42 @@
+//! Bytes to values and back, without input or output: the NSQ V2 protocol and the SRTM extension.
+//!
+//! Both directions of both peers are here: [`decode`] reads a client's commands in place and
+//! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
+//! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between.
+//!
+//! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
+//! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
+//! never panics. Error codes and texts are those of nsqd 1.3.0, in nsqd's order of checks; the few
+//! places that differ on purpose say so where they do.
+//!
+//! Deliberately absent: TLS, deflate, snappy and AUTH (their absence is negotiated honestly), and
+//! the nsqlookupd protocol.
+
+pub mod command;
+mod decode;
+mod error;
+pub mod frame;
+pub mod identify;
+mod message_id;
+mod mpub;
+mod name;
+mod quote;
+
+pub use command::Command;
+pub use decode::{Decoded, Limits, Phase, decode};
+pub use error::{
+    CLIENT_DOES_NOT_OWN_MESSAGE, ErrorCode, ID_NOT_IN_FLIGHT, ProtocolError, WireError,
+};
+pub use frame::{
+    ATTEMPTS_OFFSET, CLOSE_WAIT_FRAME, Frame, FrameDecoded, FrameType, HEARTBEAT_FRAME,
+    MESSAGE_HEADER_BYTES, OK_FRAME, decode_frame, put_ack, put_error, put_message_header,
+    put_response,
+};
+pub use message_id::MessageId;
+pub use mpub::{Messages, Mpub};
+pub use name::{ChannelName, MAX_NAME_BYTES, TopicName, is_valid_name};
+
+/// The four bytes a client sends before its first command (two spaces, then `V2`).
+///
+/// Anything else in their place is answered with [`ProtocolError::bad_protocol`].
+pub const MAGIC_V2: &[u8; 4] = b"  V2";
