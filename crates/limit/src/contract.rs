@@ -1,0 +1,268 @@
+//! How a topic declares its limit, and the JSON of it.
+//!
+//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","sharing":"static"}`, of which only
+//! `rate` and `burst` are required. Whatever cannot be enforced is refused with a text that names the
+//! field; nothing is ignored, nothing rounded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clock::Instant;
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{Burst, InvalidLimit, Rate, TokenBucket};
+
+/// A topic's limit: (r, b), what a token is, and what happens to the excess.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Declared", into = "Declared")]
+pub struct Limit {
+    /// Tokens per second.
+    pub rate: Rate,
+    /// Tokens held at most.
+    pub burst: Burst,
+    /// What a token is.
+    pub unit: Unit,
+    /// What happens to a message that finds too few tokens.
+    pub on_exceed: OnExceed,
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Unit {
+    /// One message, whatever its size.
+    #[default]
+    Messages,
+    /// One byte of a message's body.
+    Bytes,
+}
+
+/// What happens to a message that finds too few tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum OnExceed {
+    /// It waits until the bucket holds its tokens.
+    #[default]
+    Delay,
+    /// It is discarded and counted; its publisher is told that all is well.
+    Drop,
+    /// Its publisher gets an error.
+    Reject,
+}
+
+impl Limit {
+    /// A limit of `rate` messages per second and bursts of `burst` messages that delays the excess.
+    ///
+    /// # Errors
+    /// [`InvalidLimit`] when either number is out of range.
+    pub fn messages(rate: f64, burst: f64) -> Result<Self, InvalidLimit> {
+        Ok(Limit {
+            rate: Rate::new(rate)?,
+            burst: Burst::new(burst)?,
+            unit: Unit::Messages,
+            on_exceed: OnExceed::Delay,
+        })
+    }
+
+    /// The bucket that enforces this limit, empty at `now` as at every (re)start.
+    pub fn bucket(&self, now: Instant) -> TokenBucket {
+        TokenBucket::empty(self.rate, self.burst, now)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limit {
+            rate,
+            burst,
+            unit,
+            on_exceed,
+        } = self;
+        write!(f, "{rate} {unit}/s, burst {burst} {unit}, {on_exceed}")
+    }
+}
+
+impl Unit {
+    /// The tokens that a message with a body of `body_bytes` costs.
+    pub fn cost(self, body_bytes: usize) -> f64 {
+        match self {
+            Unit::Messages => 1.0,
+            // Exact up to 2^53 bytes.
+            Unit::Bytes => body_bytes as f64,
+        }
+    }
+
+    /// The word for it in JSON and on command lines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Unit::Messages => "messages",
+            Unit::Bytes => "bytes",
+        }
+    }
+}
+
+impl OnExceed {
+    /// The word for it in JSON and on command lines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            OnExceed::Delay => "delay",
+            OnExceed::Drop => "drop",
+            OnExceed::Reject => "reject",
+        }
+    }
+}
+
+impl FromStr for Unit {
+    type Err = InvalidLimit;
+
+    fn from_str(word: &str) -> Result<Self, InvalidLimit> {
+        one_of(
+            "unit",
+            &[Unit::Messages, Unit::Bytes],
+            Unit::as_str,
+            "messages, bytes",
+            word,
+        )
+    }
+}
+
+impl FromStr for OnExceed {
+    type Err = InvalidLimit;
+
+    fn from_str(word: &str) -> Result<Self, InvalidLimit> {
+        let all = [OnExceed::Delay, OnExceed::Drop, OnExceed::Reject];
+        one_of(
+            "on_exceed",
+            &all,
+            OnExceed::as_str,
+            "delay, drop, reject",
+            word,
+        )
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = InvalidLimit;
+
+    fn from_str(word: &str) -> Result<Self, InvalidLimit> {
+        one_of(
+            "sharing",
+            &[Sharing::Static],
+            Sharing::as_str,
+            "static",
+            word,
+        )
+    }
+}
+
+/// The JSON object, field for field.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declared {
+    rate: Rate,
+    burst: Burst,
+    #[serde(default)]
+    unit: Unit,
+    #[serde(default)]
+    on_exceed: OnExceed,
+    #[serde(default)]
+    sharing: Sharing,
+}
+
+/// How brokers share the limit. Only one way is enforced, so [`Limit`] need not carry it.
+#[derive(Clone, Copy, Default)]
+enum Sharing {
+    /// Every broker enforces its own part.
+    #[default]
+    Static,
+}
+
+impl Sharing {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Sharing::Static => "static",
+        }
+    }
+}
+
+impl From<Declared> for Limit {
+    fn from(declared: Declared) -> Self {
+        let Declared {
+            rate,
+            burst,
+            unit,
+            on_exceed,
+            sharing: Sharing::Static,
+        } = declared;
+        Limit {
+            rate,
+            burst,
+            unit,
+            on_exceed,
+        }
+    }
+}
+
+impl From<Limit> for Declared {
+    fn from(limit: Limit) -> Self {
+        let Limit {
+            rate,
+            burst,
+            unit,
+            on_exceed,
+        } = limit;
+        Declared {
+            rate,
+            burst,
+            unit,
+            on_exceed,
+            sharing: Sharing::Static,
+        }
+    }
+}
+
+/// Display, and the JSON string, of a type that is a word.
+macro_rules! word {
+    ($type:ty) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?
+                    .parse()
+                    .map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+word!(Unit);
+word!(OnExceed);
+word!(Sharing);
+
+fn one_of<T: Copy>(
+    field: &'static str,
+    all: &[T],
+    as_str: fn(T) -> &'static str,
+    expected: &'static str,
+    word: &str,
+) -> Result<T, InvalidLimit> {
+    let found = all.iter().copied().find(|&each| as_str(each) == word);
+    found.ok_or_else(|| InvalidLimit::Word {
+        field,
+        given: word.to_owned(),
+        expected,
+    })
+}
+
+#[cfg(test)]
+mod tests;

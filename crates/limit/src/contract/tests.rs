@@ -1,0 +1,109 @@
+//! The JSON of a limit: what goes in, what comes out, and what the refusals say.
+
+use super::*;
+
+fn parse(json: &str) -> Result<Limit, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+#[test]
+fn only_rate_and_burst_are_required() {
+    let limit = parse(r#"{"rate":1000,"burst":50}"#).expect("a limit");
+    assert_eq!(limit, Limit::messages(1000.0, 50.0).expect("in range"));
+    assert_eq!(
+        serde_json::to_string(&limit).expect("json"),
+        r#"{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","sharing":"static"}"#
+    );
+    assert_eq!(
+        limit.to_string(),
+        "1000 messages/s, burst 50 messages, delay"
+    );
+}
+
+#[test]
+fn every_field_makes_the_round_trip() {
+    for unit in ["messages", "bytes"] {
+        for on_exceed in ["delay", "drop", "reject"] {
+            let json = format!(
+                r#"{{"rate":0.5,"burst":2.25,"unit":"{unit}","on_exceed":"{on_exceed}","sharing":"static"}}"#
+            );
+            let limit = parse(&json).expect("a limit");
+            assert_eq!(limit.unit.as_str(), unit);
+            assert_eq!(limit.on_exceed.as_str(), on_exceed);
+            assert_eq!(serde_json::to_string(&limit).expect("json"), json);
+        }
+    }
+    let largest = parse(r#"{"rate":1e12,"burst":1000000000000}"#).expect("a limit");
+    let json = serde_json::to_string(&largest).expect("json");
+    assert!(
+        json.starts_with(r#"{"rate":1000000000000,"burst":1000000000000,"#),
+        "{json}"
+    );
+}
+
+#[test]
+fn refusals_name_the_field_and_the_remedy() {
+    let table = [
+        (r#"{"burst":50}"#, "missing field `rate`"),
+        (r#"{"rate":5}"#, "missing field `burst`"),
+        (
+            r#"{"rate":0,"burst":50}"#,
+            "rate 0 is out of range: it must be greater than 0 and at most 1e12 tokens per second",
+        ),
+        (r#"{"rate":-3,"burst":50}"#, "rate -3 is out of range"),
+        (
+            r#"{"rate":18446744073709551615,"burst":50}"#,
+            "out of range",
+        ),
+        (
+            r#"{"rate":5,"burst":0.5}"#,
+            "burst 0.5 is out of range: it must be at least 1 and at most 1e12 tokens",
+        ),
+        (r#"{"rate":"fast","burst":50}"#, "a number for rate"),
+        (r#"{"rate":5,"burst":null}"#, "a number for burst"),
+        (
+            r#"{"rate":5,"burst":50,"brust":1}"#,
+            "unknown field `brust`",
+        ),
+        (
+            r#"{"rate":5,"rate":6,"burst":50}"#,
+            "duplicate field `rate`",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"unit":"kilobytes"}"#,
+            "unit \"kilobytes\" is unknown: unit is one of messages, bytes",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"unit":"Messages"}"#,
+            "unit \"Messages\" is unknown",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"on_exceed":"stall"}"#,
+            "on_exceed \"stall\" is unknown: on_exceed is one of delay, drop, reject",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"sharing":"grd"}"#,
+            "sharing \"grd\" is unknown: sharing is one of static",
+        ),
+    ];
+    for (json, expected) in table {
+        let text = parse(json).expect_err(json);
+        assert!(text.contains(expected), "{json}: {text}");
+    }
+}
+
+#[test]
+fn a_message_costs_one_token_or_its_bytes() {
+    assert_eq!(Unit::Messages.cost(0), 1.0);
+    assert_eq!(Unit::Messages.cost(1 << 20), 1.0);
+    assert_eq!(Unit::Bytes.cost(0), 0.0);
+    assert_eq!(Unit::Bytes.cost(1 << 20), 1_048_576.0);
+}
+
+#[test]
+fn the_bucket_of_a_limit_starts_empty() {
+    let limit = Limit::messages(10.0, 5.0).expect("in range");
+    let bucket = limit.bucket(Instant::from_nanos(77));
+    assert_eq!(bucket.tokens_at(Instant::from_nanos(77)), 0.0);
+    assert_eq!((bucket.rate(), bucket.burst()), (limit.rate, limit.burst));
+}
