@@ -1,0 +1,189 @@
+//! Slots with generations: keys stay cheap to copy and a stale one is noticed, never mistaken.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+/// Names one value in one [`Arena`]. A key outlives its value and then finds nothing.
+pub struct Key<T> {
+    index: u32,
+    generation: u32,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A growing table of values; freed slots are used again under a new generation.
+#[derive(Debug)]
+pub struct Arena<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
+        Arena {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Arena<T> {
+    /// Puts `value` in and names it.
+    pub fn insert(&mut self, value: T) -> Key<T> {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.value = Some(value);
+            return Key {
+                index,
+                generation: slot.generation,
+                of: PhantomData,
+            };
+        }
+        let index =
+            u32::try_from(self.slots.len()).expect("fewer than 2^32 slots: every arena is bounded");
+        self.slots.push(Slot {
+            generation: 0,
+            value: Some(value),
+        });
+        Key {
+            index,
+            generation: 0,
+            of: PhantomData,
+        }
+    }
+
+    /// Takes the value out; its key is stale from then on.
+    pub fn remove(&mut self, key: Key<T>) -> Option<T> {
+        let slot = self
+            .slots
+            .get_mut(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)?;
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(value)
+    }
+
+    /// The value named by `key`, if it is still there.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: Key<T>) -> Option<&T> {
+        self.slots
+            .get(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)?
+            .value
+            .as_ref()
+    }
+
+    /// The value named by `key`, to change, if it is still there.
+    #[inline]
+    pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
+        self.slots
+            .get_mut(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)?
+            .value
+            .as_mut()
+    }
+
+    /// All values with their keys, in slot order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key<T>, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let key = Key {
+                index: index as u32,
+                generation: slot.generation,
+                of: PhantomData,
+            };
+            slot.value.as_ref().map(|value| (key, value))
+        })
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl<T> Key<T> {
+    /// The key as one number, for epoll's token.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The key that [`Key::to_bits`] made a number of.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Key {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T> Copy for Key<T> {}
+
+impl<T> Clone for Key<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> PartialEq for Key<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+}
+
+impl<T> Eq for Key<T> {}
+
+impl<T> PartialOrd for Key<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Key<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.to_bits().cmp(&other.to_bits())
+    }
+}
+
+impl<T> Hash for Key<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.to_bits());
+    }
+}
+
+impl<T> fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_key_finds_nothing_even_when_its_slot_is_used_again() {
+        let mut arena = Arena::default();
+        let first = arena.insert("first");
+        assert_eq!(arena.remove(first), Some("first"));
+        let second = arena.insert("second");
+        assert_ne!(first, second);
+        assert_eq!(
+            (arena.get(first), arena.get(second)),
+            (None, Some(&"second"))
+        );
+        assert_eq!((arena.remove(first), arena.len()), (None, 1));
+        assert_eq!(Key::from_bits(second.to_bits()), second);
+    }
+}

@@ -1,0 +1,151 @@
+//! A running broker: its listener, its reactors and the handle to them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use clock::WallTime;
+use tokio::sync::Notify;
+use wire::identify::ServerLimits;
+
+use crate::reactor::{Inbox, Reactor, Shared};
+use crate::topic::{Bounds, MessageIds};
+use crate::{BrokerError, Config, Handle, sys};
+
+/// Version that `IDENTIFY`, `/info` and `nsqd -version` tell: what NSQ clients are to expect.
+pub const NSQD_VERSION: &str = "1.3.0";
+
+/// nsqd's default output buffer, told to clients that ask for none.
+const OUTPUT_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// A broker and its threads. Dropping it without [`Broker::stop`] leaves them running.
+#[derive(Debug)]
+pub struct Broker {
+    tcp_address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Broker {
+    /// Binds the TCP listener and starts the reactor threads.
+    ///
+    /// # Errors
+    /// [`BrokerError::Config`] for a setting out of its range, [`BrokerError::Io`] where the address
+    /// cannot be bound or a thread cannot be started.
+    pub fn start(config: Config) -> Result<Broker, BrokerError> {
+        config.validate()?;
+        let descriptors = sys::raise_descriptor_limit();
+        if descriptors < config.max_connections as u64 {
+            tracing::warn!(
+                "{descriptors} open files allowed, fewer than {} connections",
+                config.max_connections
+            );
+        }
+        let io = |what: String| move |source| BrokerError::Io { what, source };
+        let listening = format!("listening on {}", config.tcp_address);
+        let listener = sys::listen(config.tcp_address).map_err(io(listening.clone()))?;
+        let tcp_address = listener.local_addr().map_err(io(listening))?;
+        let inboxes: Result<Vec<_>, _> = (0..config.threads)
+            .map(|_| Inbox::new().map(Arc::new))
+            .collect();
+        let shared = Arc::new(Shared {
+            inboxes: inboxes
+                .map_err(io(String::from("setting up reactors")))?
+                .into(),
+            config: Arc::new(config),
+            changed: Arc::new(Notify::new()),
+            connections: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
+        });
+        let mut listener = Some(listener);
+        let mut threads = Vec::new();
+        for number in 0..shared.inboxes.len() {
+            let reactor = Reactor::new(number, Arc::clone(&shared), listener.take())?;
+            let thread = std::thread::Builder::new().name(format!("reactor-{number}"));
+            threads.push(
+                thread
+                    .spawn(|| reactor.run())
+                    .map_err(io(format!("starting reactor {number}")))?,
+            );
+        }
+        Ok(Broker {
+            tcp_address,
+            shared,
+            threads,
+        })
+    }
+
+    /// The way in for everything that is not the data path.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle {
+            config: Arc::clone(&self.shared.config),
+            inboxes: Arc::clone(&self.shared.inboxes),
+            changed: Arc::clone(&self.shared.changed),
+        }
+    }
+
+    /// The TCP address bound, its port resolved.
+    #[must_use]
+    pub fn tcp_address(&self) -> SocketAddr {
+        self.tcp_address
+    }
+
+    /// Stops accepting and reading from publishers, waits up to `drain_timeout` for queued messages to
+    /// reach connected consumers, then ends the threads. Blocks until they have ended.
+    pub fn stop(self) {
+        self.shared.stop.store(true, Ordering::Release);
+        for inbox in self.shared.inboxes.iter() {
+            inbox.waker.wake();
+        }
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a reactor had panicked");
+            }
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn wire_limits(&self) -> wire::Limits {
+        wire::Limits {
+            max_msg_size: self.max_msg_size,
+            max_body_size: self.max_body_size,
+            max_rdy_count: self.max_rdy_count,
+            max_req_timeout_ms: self.max_req_timeout.as_millis() as u64,
+            ..wire::Limits::default()
+        }
+    }
+
+    pub(crate) fn server_limits(&self) -> ServerLimits {
+        ServerLimits {
+            version: String::from(NSQD_VERSION),
+            max_rdy_count: self.max_rdy_count,
+            msg_timeout_ms: self.msg_timeout.as_millis() as u64,
+            max_msg_timeout_ms: self.max_msg_timeout.as_millis() as u64,
+            heartbeat_interval_ms: self.heartbeat_interval.as_millis() as u64,
+            max_heartbeat_interval_ms: self.max_heartbeat_interval.as_millis() as u64,
+            output_buffer_bytes: OUTPUT_BUFFER_BYTES,
+            max_output_buffer_bytes: self.max_output_buffer_size,
+            output_buffer_timeout_ms: self.output_buffer_timeout.as_millis() as u64,
+            min_output_buffer_timeout_ms: self.min_output_buffer_timeout.as_millis() as u64,
+            max_output_buffer_timeout_ms: self.max_output_buffer_timeout.as_millis() as u64,
+            ..ServerLimits::default()
+        }
+    }
+
+    pub(crate) fn topic_bounds(&self) -> Bounds {
+        Bounds {
+            mem_queue_size: self.mem_queue_size,
+            topics_max: self.max_topics,
+            channels_max: self.max_channels,
+            channel_consumers_max: self.max_channel_consumers,
+        }
+    }
+
+    pub(crate) fn message_ids(&self, reactor: usize, start: WallTime) -> MessageIds {
+        MessageIds::new(self.node_id, reactor, self.threads, start)
+    }
+}

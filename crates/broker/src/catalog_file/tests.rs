@@ -1,0 +1,114 @@
+use super::*;
+use crate::stats::CatalogChannel;
+
+/// A folder that vanishes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("srtm-catalog-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn write(&self, text: &str) {
+        fs::create_dir_all(&self.0).expect("folder");
+        fs::write(self.0.join(FILE_NAME), text).expect("file");
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn catalog() -> Catalog {
+    let limit = limit::Limit::messages(10.5, 2.0).expect("valid");
+    let channels = vec![CatalogChannel {
+        name: "c".into(),
+        paused: true,
+    }];
+    Catalog {
+        topics: vec![
+            CatalogTopic {
+                name: "..".into(),
+                paused: true,
+                channels,
+                limit: Some(limit),
+            },
+            CatalogTopic {
+                name: "t".into(),
+                ..CatalogTopic::default()
+            },
+        ],
+    }
+}
+
+#[test]
+fn what_was_saved_is_read_back() {
+    let folder = Folder::new("round-trip");
+    let mut file = CatalogFile::open(&folder.0).expect("empty folder");
+    assert_eq!(file.catalog(), &Catalog::default());
+    file.save(catalog()).expect("saved");
+    drop(file);
+    let file = CatalogFile::open(&folder.0).expect("readable");
+    assert_eq!(file.catalog(), &catalog());
+    let mut names: Vec<_> = fs::read_dir(&folder.0)
+        .expect("folder")
+        .map(|entry| entry.expect("entry").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [FILE_NAME, LOCK_NAME],
+        "no temporary file and no file named after a topic"
+    );
+}
+
+#[test]
+fn broken_files_are_refused_with_their_line_and_left_alone() {
+    let cases = [
+        ("", "line 1"),
+        ("{\n \"version\": 1,\n \"topics\": [\n", "line 4"),
+        ("{\"version\": 2, \"topics\": []}", "version 2 is not 1"),
+        (
+            "{\"version\": 1,\n \"topics\": [\n  {\"name\": \"a b\"}]}",
+            "line 3",
+        ),
+        (
+            "{\"version\": 1,\n \"topics\": [{\"name\": \"t\",\n \"channels\": [{\"name\": \"\"}]}]}",
+            "line 3",
+        ),
+        (
+            "{\"version\": 1,\n \"topics\": [{\"name\": \"t\",\n \"limit\": {\"rate\": 0, \"burst\": 1}}]}",
+            "line 3",
+        ),
+    ];
+    for (index, (text, expected)) in cases.into_iter().enumerate() {
+        let folder = Folder::new(&format!("broken-{index}"));
+        folder.write(text);
+        let error = CatalogFile::open(&folder.0).expect_err(text).to_string();
+        assert!(
+            error.contains(expected) && error.contains(FILE_NAME),
+            "{text:?}: {error}"
+        );
+        assert!(error.contains("move it away"), "{text:?}: {error}");
+        assert_eq!(
+            fs::read_to_string(folder.0.join(FILE_NAME)).expect("file"),
+            text
+        );
+    }
+}
+
+#[test]
+fn a_folder_serves_one_broker_at_a_time() {
+    let folder = Folder::new("lock");
+    let first = CatalogFile::open(&folder.0).expect("free");
+    let error = CatalogFile::open(&folder.0)
+        .expect_err("in use")
+        .to_string();
+    assert!(error.contains("another broker"), "{error}");
+    drop(first);
+    CatalogFile::open(&folder.0).expect("free again");
+}

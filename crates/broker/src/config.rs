@@ -1,0 +1,154 @@
+//! What a broker is told at its start. Flags and files are read elsewhere; here are values.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::BrokerError;
+
+/// Which clock gives a message its arrival time (long version, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalClock {
+    /// The kernel's stamp of the TCP segment that carried the message's last byte.
+    Kernel,
+    /// The time at which the reactor read the bytes; for comparison.
+    Read,
+}
+
+/// Settings of one broker. Defaults are nsqd's where nsqd has the option.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// NSQ TCP listener.
+    pub tcp_address: SocketAddr,
+    /// HTTP listener; `None` starts none.
+    pub http_address: Option<SocketAddr>,
+    /// Address told to clients and in `/info`.
+    pub broadcast_address: String,
+    /// Folder for the catalog (topics, channels, limits); `None` keeps nothing.
+    pub data_path: Option<PathBuf>,
+    /// Reactor threads.
+    pub threads: usize,
+    /// Node number in message ids, 0..1024.
+    pub node_id: u16,
+    /// Arrival clock for limits and latencies.
+    pub arrival_clock: ArrivalClock,
+    /// Messages a topic's queue and a channel's queue hold each; at the bound publishers wait.
+    pub mem_queue_size: usize,
+    /// Largest message body in bytes.
+    pub max_msg_size: u32,
+    /// Largest MPUB or IDENTIFY body in bytes.
+    pub max_body_size: u32,
+    /// Default time a message may be in flight.
+    pub msg_timeout: Duration,
+    /// Longest a client may ask for.
+    pub max_msg_timeout: Duration,
+    /// Longest REQ or DPUB delay.
+    pub max_req_timeout: Duration,
+    /// Heartbeat interval of clients that ask for none.
+    pub heartbeat_interval: Duration,
+    /// Longest heartbeat interval a client may ask for.
+    pub max_heartbeat_interval: Duration,
+    /// Largest RDY count.
+    pub max_rdy_count: u32,
+    /// Largest output buffer a client may ask for, bytes.
+    pub max_output_buffer_size: u32,
+    /// Longest output buffer timeout a client may ask for.
+    pub max_output_buffer_timeout: Duration,
+    /// Shortest output buffer timeout a client may ask for.
+    pub min_output_buffer_timeout: Duration,
+    /// nsqd's default answer for clients that ask for none.
+    pub output_buffer_timeout: Duration,
+    /// Consumers per channel, 0 = no bound.
+    pub max_channel_consumers: usize,
+    /// Connections in all; one more is closed at once.
+    pub max_connections: usize,
+    /// Topics on one reactor; publishing to one more fails.
+    pub max_topics: usize,
+    /// Channels of one topic; subscribing to one more fails.
+    pub max_channels: usize,
+    /// Time a new connection has for its protocol magic.
+    pub handshake_timeout: Duration,
+    /// How long a stop waits for queued messages to reach connected consumers.
+    pub drain_timeout: Duration,
+    /// Topics with a series of their own in `/metrics`; the others are summed up as `other`.
+    pub metrics_max_topics: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            tcp_address: ([0, 0, 0, 0], 4150).into(),
+            http_address: Some(([0, 0, 0, 0], 4151).into()),
+            broadcast_address: String::from("localhost"),
+            data_path: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            node_id: 0,
+            arrival_clock: ArrivalClock::Kernel,
+            mem_queue_size: 10_000,
+            max_msg_size: 1024 * 1024,
+            max_body_size: 5 * 1024 * 1024,
+            msg_timeout: Duration::from_secs(60),
+            max_msg_timeout: Duration::from_secs(15 * 60),
+            max_req_timeout: Duration::from_secs(60 * 60),
+            heartbeat_interval: Duration::from_secs(30),
+            max_heartbeat_interval: Duration::from_secs(60),
+            max_rdy_count: 2500,
+            max_output_buffer_size: 64 * 1024,
+            max_output_buffer_timeout: Duration::from_secs(30),
+            min_output_buffer_timeout: Duration::from_millis(25),
+            output_buffer_timeout: Duration::from_millis(250),
+            max_channel_consumers: 0,
+            max_connections: 65_536,
+            max_topics: 65_536,
+            max_channels: 1024,
+            handshake_timeout: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(5),
+            metrics_max_topics: 200,
+        }
+    }
+}
+
+impl Config {
+    /// Checks ranges that types cannot hold.
+    ///
+    /// # Errors
+    /// [`BrokerError::Config`] naming the option, the value and what is allowed.
+    pub fn validate(&self) -> Result<(), BrokerError> {
+        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
+        if self.threads == 0 || self.threads > 64 {
+            return bad(
+                "--threads",
+                format!("{} is not within 1..=64", self.threads),
+            );
+        }
+        if self.node_id >= 1024 {
+            return bad(
+                "--node-id",
+                format!("{} is not within 0..1024", self.node_id),
+            );
+        }
+        if self.mem_queue_size == 0 {
+            return bad(
+                "--mem-queue-size",
+                "0 would hold no message; use 1 or more".into(),
+            );
+        }
+        if self.max_msg_size == 0 || self.max_msg_size > 1 << 30 {
+            return bad(
+                "--max-msg-size",
+                format!("{} is not within 1..=1073741824 bytes", self.max_msg_size),
+            );
+        }
+        if self.max_body_size < self.max_msg_size || self.max_body_size > 1 << 30 {
+            let (body, message) = (self.max_body_size, self.max_msg_size);
+            return bad(
+                "--max-body-size",
+                format!("{body} is not within {message} (--max-msg-size) ..=1073741824 bytes"),
+            );
+        }
+        if self.max_connections == 0 {
+            return bad("--max-connections", "0 would accept nobody".into());
+        }
+        Ok(())
+    }
+}

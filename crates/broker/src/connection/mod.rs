@@ -1,0 +1,233 @@
+//! One TCP connection, as data: who it is, how far it has come, what waits in either direction.
+//!
+//! It belongs to one reactor thread; when it subscribes to a topic that another reactor owns it
+//! moves there whole. An idle connection holds no buffers.
+
+mod arrivals;
+mod output;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clock::Instant;
+use wire::identify::Negotiated;
+use wire::{Phase, TopicName};
+
+use crate::arena::Key;
+use crate::stats::ClientStats;
+use crate::sys::{Interest, Stream};
+use crate::topic::{ConsumerKey, TopicKey};
+
+pub use arrivals::{ArrivalStamp, ArrivalTable};
+pub use output::Output;
+
+/// Names a connection within its reactor.
+pub type ConnectionKey = Key<Connection>;
+
+/// Topics whose publish counts a connection remembers; the oldest is forgotten beyond.
+const PUBLISHED_TOPICS_MAX: usize = 16;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The protocol magic is awaited.
+    Handshake,
+    /// NSQ V2 commands are read.
+    Open(Phase),
+    /// A last error is on its way out; what still comes in is thrown away, so that the peer gets
+    /// to read the error instead of a reset.
+    Lingering,
+}
+
+/// Why a connection is not read from at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pause {
+    /// It is read from.
+    #[default]
+    No,
+    /// Its next publish does not fit into its topic's queue.
+    Held,
+    /// As many of its publishes as may be are on their way to another reactor.
+    InTransit,
+}
+
+/// What was negotiated, nsqd's defaults until IDENTIFY.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Interval of heartbeats, `None` = disabled.
+    pub heartbeat: Option<Duration>,
+    /// Time a message may be in flight.
+    pub msg_timeout: Duration,
+    /// Percent of messages wanted, 0 = all.
+    pub sample_rate: u8,
+    /// The client wants its messages collected for so long, or until so many bytes wait.
+    pub collect: Option<(Duration, usize)>,
+}
+
+/// Cumulative acknowledgement instead of an OK per publish (SRTM extension).
+#[derive(Clone, Copy, Debug)]
+pub struct CumulativeAck {
+    /// One ack at the latest after so many messages.
+    pub every_messages: u64,
+    /// One ack at the latest after so long.
+    pub interval: Duration,
+    /// Messages accepted since IDENTIFY.
+    pub accepted: u64,
+    /// Value of the last ack sent.
+    pub acked: u64,
+    /// When the next ack is due, if one is.
+    pub due: Option<Instant>,
+}
+
+/// A topic that the connection has published to.
+#[derive(Clone, Debug)]
+pub struct PublishedTopic {
+    /// Its name.
+    pub name: TopicName,
+    /// Reactor that owns it.
+    pub home: usize,
+    /// Its key there; may be stale.
+    pub key: Option<TopicKey>,
+    /// Messages accepted.
+    pub messages: u64,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub stream: Stream,
+    /// Who is at the other end.
+    pub peer: SocketAddr,
+    /// Unix seconds of the connect.
+    pub connect_ts_s: u64,
+    /// How far it has come.
+    pub progress: Progress,
+    /// What the client told and was answered; nothing until IDENTIFY.
+    pub identity: Option<Box<Negotiated>>,
+    /// What was negotiated.
+    pub terms: Terms,
+    /// Its subscription.
+    pub consumer: Option<ConsumerKey>,
+    /// Bytes read and not yet parsed.
+    pub input: Vec<u8>,
+    /// Bytes that `input` must hold before parsing makes sense.
+    pub needed: usize,
+    /// When they arrived.
+    pub arrivals: ArrivalTable,
+    /// Arrival of the last bytes read: no later ones can have arrived before.
+    pub last_arrival: Instant,
+    /// When bytes were last read.
+    pub last_read: Instant,
+    /// Why it is not read from.
+    pub pause: Pause,
+    /// Its publishes on their way to other reactors.
+    pub in_transit: u32,
+    /// Bytes to be sent.
+    pub output: Output,
+    /// OKs owed for publishes of this turn.
+    pub oks: u32,
+    /// Set where cumulative acks were negotiated.
+    pub ack: Option<CumulativeAck>,
+    /// It stands in the reactor's list of connections to flush.
+    pub dirty: bool,
+    /// Since when the socket takes nothing.
+    pub blocked_since: Option<Instant>,
+    /// What epoll watches it for.
+    pub interest: Interest,
+    /// When its timer comes up next.
+    pub timer_at: Option<Instant>,
+    /// Topics it has published to, the latest last.
+    pub published: Vec<PublishedTopic>,
+}
+
+impl Connection {
+    /// A new connection that has to say its protocol magic first.
+    #[must_use]
+    pub fn new(
+        stream: Stream,
+        peer: SocketAddr,
+        terms: Terms,
+        now: Instant,
+        connect_ts_s: u64,
+    ) -> Connection {
+        Connection {
+            stream,
+            peer,
+            connect_ts_s,
+            progress: Progress::Handshake,
+            identity: None,
+            terms,
+            consumer: None,
+            input: Vec::new(),
+            needed: wire::MAGIC_V2.len(),
+            arrivals: ArrivalTable::default(),
+            last_arrival: now,
+            last_read: now,
+            pause: Pause::No,
+            in_transit: 0,
+            output: Output::default(),
+            oks: 0,
+            ack: None,
+            dirty: false,
+            blocked_since: None,
+            interest: Interest::READ,
+            timer_at: None,
+            published: Vec::new(),
+        }
+    }
+
+    /// Whether it has published and holds no subscription.
+    #[must_use]
+    pub fn is_producer(&self) -> bool {
+        self.consumer.is_none() && !self.published.is_empty()
+    }
+
+    /// Position of `topic` among the topics published to; the latest is looked at first.
+    #[must_use]
+    pub fn published_index(&self, topic: &str) -> Option<usize> {
+        self.published
+            .iter()
+            .rposition(|published| published.name.as_str() == topic)
+    }
+
+    /// Remembers a topic published to; gives its position.
+    pub fn remember_topic(&mut self, topic: PublishedTopic) -> usize {
+        if self.published.len() >= PUBLISHED_TOPICS_MAX {
+            self.published.remove(0);
+        }
+        self.published.push(topic);
+        self.published.len() - 1
+    }
+
+    /// What `/stats` tells of it; the subscription's counters are filled in by the topic table.
+    #[must_use]
+    pub fn stats(&self) -> ClientStats {
+        let told = |field: fn(&Negotiated) -> &String| {
+            self.identity
+                .as_deref()
+                .map(field)
+                .cloned()
+                .unwrap_or_default()
+        };
+        ClientStats {
+            client_id: told(|identity| &identity.client_id),
+            hostname: told(|identity| &identity.hostname),
+            user_agent: told(|identity| &identity.user_agent),
+            remote_address: self.peer.to_string(),
+            state: match self.progress {
+                Progress::Handshake | Progress::Open(Phase::Init) => 0,
+                Progress::Open(Phase::Subscribed) => 3,
+                Progress::Open(Phase::Closing) | Progress::Lingering => 4,
+            },
+            connect_ts_s: self.connect_ts_s,
+            sample_rate: self.terms.sample_rate,
+            pub_counts: self
+                .published
+                .iter()
+                .map(|to| (to.name.as_str().to_string(), to.messages))
+                .collect(),
+            ..ClientStats::default()
+        }
+    }
+}

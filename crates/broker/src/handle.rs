@@ -1,0 +1,192 @@
+//! The way into the data path for everything that is not the data path (HTTP, the command line, tests).
+//!
+//! A call becomes one [`Request`] in the inbox of the reactor that owns the topic, and its answer
+//! comes back through a oneshot. Reactors never wait for the caller. The inbox is bounded: at the
+//! bound a call fails with [`BrokerError::Busy`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use limit::Limit;
+use tokio::sync::{Notify, oneshot};
+use wire::{ChannelName, TopicName};
+
+use crate::reactor::{Inbox, home_of};
+use crate::stats::{Catalog, Stats, StatsFilter};
+use crate::{BrokerError, Config};
+
+/// What is done to a topic or a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Create it unless it exists.
+    Create,
+    /// Delete it with its messages; consumers are disconnected.
+    Delete,
+    /// Discard its messages.
+    Empty,
+    /// Stop passing messages on.
+    Pause,
+    /// Pass messages on again.
+    Unpause,
+}
+
+/// One question or order to the reactor that owns a topic.
+#[derive(Debug)]
+pub enum Request {
+    /// Publish bodies, all or none.
+    Publish {
+        /// Where to; created unless it exists.
+        topic: TopicName,
+        /// The messages.
+        bodies: Vec<Bytes>,
+        /// Time before consumers get them.
+        delay: Duration,
+    },
+    /// Do something to a topic.
+    Topic(TopicName, Operation),
+    /// Do something to a channel.
+    Channel(TopicName, ChannelName, Operation),
+    /// Put a limit on a topic (created unless it exists), or take it away.
+    SetLimit(TopicName, Option<Limit>),
+    /// Copy of the counters.
+    Stats(StatsFilter),
+    /// What outlives a restart.
+    Catalog,
+}
+
+/// Answer to a [`Request`].
+#[derive(Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Answer to [`Request::Stats`].
+    Stats(Box<Stats>),
+    /// Answer to [`Request::Catalog`].
+    Catalog(Catalog),
+}
+
+/// Where a reactor sends its answer.
+pub type Reply = oneshot::Sender<Result<Answer, BrokerError>>;
+
+/// A cheap, cloneable way to ask a running broker.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(crate) config: Arc<Config>,
+    pub(crate) inboxes: Arc<[Arc<Inbox>]>,
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Handle {
+    /// The broker's settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Publishes `bodies`, all or none; waits while the topic's queue is full.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`] by a limit with `reject`; [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn publish(
+        &self,
+        topic: TopicName,
+        bodies: Vec<Bytes>,
+        delay: Duration,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(
+            home,
+            Request::Publish {
+                topic,
+                bodies,
+                delay,
+            },
+        )
+        .await
+    }
+
+    /// Creates, deletes, empties, pauses or unpauses a topic.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] for all but [`Operation::Create`].
+    pub async fn topic(&self, topic: TopicName, operation: Operation) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Topic(topic, operation)).await
+    }
+
+    /// Creates, deletes, empties, pauses or unpauses a channel.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`], [`BrokerError::ChannelNotFound`].
+    pub async fn channel(
+        &self,
+        topic: TopicName,
+        channel: ChannelName,
+        operation: Operation,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Channel(topic, channel, operation))
+            .await
+    }
+
+    /// Puts a limit on a topic, resizes the one in force, or takes it away with `None`.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] where a limit is to be taken from a topic that is not there.
+    pub async fn set_limit(
+        &self,
+        topic: TopicName,
+        limit: Option<Limit>,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::SetLimit(topic, limit)).await
+    }
+
+    /// Counters of all reactors, merged and ordered by name.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn stats(&self, filter: StatsFilter) -> Result<Stats, BrokerError> {
+        let mut merged = Stats::default();
+        for home in 0..self.inboxes.len() {
+            if let Answer::Stats(part) = self.ask(home, Request::Stats(filter.clone())).await? {
+                merged.topics.extend(part.topics);
+                merged.producers.extend(part.producers);
+                merged.reactors.extend(part.reactors);
+            }
+        }
+        merged.topics.sort_by(|a, b| a.topic.cmp(&b.topic));
+        Ok(merged)
+    }
+
+    /// What outlives a restart, as it is now.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
+        let mut merged = Catalog::default();
+        for home in 0..self.inboxes.len() {
+            if let Answer::Catalog(part) = self.ask(home, Request::Catalog).await? {
+                merged.topics.extend(part.topics);
+            }
+        }
+        merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(merged)
+    }
+
+    /// Completes after the catalog changed (at once if it changed since the last call).
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {
+        self.ask(home, request).await.map(|_| ())
+    }
+
+    async fn ask(&self, home: usize, request: Request) -> Result<Answer, BrokerError> {
+        let (reply, answer) = oneshot::channel();
+        self.inboxes[home].ask(request, reply)?;
+        answer.await.unwrap_or(Err(BrokerError::Exiting))
+    }
+}

@@ -1,0 +1,148 @@
+//! Reading request bodies within bounds.
+//!
+//! A body is never buffered beyond the command's own maximum, and all bodies that are being read or
+//! wait to be published share one room of [`BodyRoom`] bytes: a topic that holds its publishers back
+//! must not fill the memory, nor take the port from those who want to look at `/metrics`. At the
+//! bound a request is answered 503 `BUSY` at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::answer::Failure;
+
+/// Room that all bodies share, in bytes, unless four bodies of the greatest size need more.
+const ROOM_BYTES: usize = 64 * 1024 * 1024;
+/// What even the smallest body is charged: bounds the number of publishes that wait at once.
+const CHARGE_MIN_BYTES: usize = 128 * 1024;
+/// Time a client has for its whole body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much of a body that is refused by its size is still read, so that a client that writes before
+/// it reads can see the answer instead of a reset.
+const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The room that request bodies share.
+#[derive(Debug)]
+pub(super) struct BodyRoom {
+    bytes: Arc<Semaphore>,
+}
+
+/// A body, and its share of the room for as long as this lives.
+#[derive(Debug)]
+pub(super) struct HeldBody {
+    /// The whole body.
+    pub(super) bytes: Bytes,
+    _share: OwnedSemaphorePermit,
+}
+
+impl BodyRoom {
+    /// Room for at least four bodies of `max_body_size` bytes.
+    pub(super) fn new(max_body_size: u32) -> BodyRoom {
+        let bytes = ROOM_BYTES.max(4 * max_body_size as usize);
+        BodyRoom {
+            bytes: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+        }
+    }
+
+    /// Reads `body` up to `max_bytes`.
+    ///
+    /// # Errors
+    /// 413 `too_big`, 503 `BUSY` without room, 408 after [`BODY_TIMEOUT`], 500 for a broken body.
+    pub(super) async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        max_bytes: usize,
+        too_big: &'static str,
+    ) -> Result<HeldBody, Failure> {
+        let declared = body.size_hint();
+        if declared.lower() > max_bytes as u64 {
+            // A client that waits for "100 Continue" has sent nothing that we could discard.
+            if !headers.contains_key(header::EXPECT) {
+                discard(body).await;
+            }
+            return Err(Failure::new(413, too_big));
+        }
+        let upper_bytes = declared
+            .upper()
+            .map_or(max_bytes, |upper| max_bytes.min(upper as usize));
+        let share = self.share(upper_bytes)?;
+        match timeout(BODY_TIMEOUT, Limited::new(body, max_bytes).collect()).await {
+            Ok(Ok(collected)) => Ok(HeldBody {
+                bytes: collected.to_bytes(),
+                _share: share,
+            }),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Failure::new(413, too_big)),
+            Ok(Err(_)) => Err(Failure::new(500, "INTERNAL_ERROR")),
+            Err(_) => Err(Failure::new(408, "REQUEST_TIMEOUT")),
+        }
+    }
+
+    fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let charge = u32::try_from(bytes.max(CHARGE_MIN_BYTES)).unwrap_or(u32::MAX);
+        self.bytes
+            .clone()
+            .try_acquire_many_owned(charge)
+            .map_err(|_| Failure::new(503, "BUSY"))
+    }
+}
+
+async fn discard(mut body: Body) {
+    let read = async {
+        let mut read_bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read_bytes += frame.data_ref().map_or(0, Bytes::len);
+            if read_bytes > DISCARD_MAX_BYTES {
+                return;
+            }
+        }
+    };
+    // Either way the answer is the same: the body is too big.
+    let _ = timeout(DISCARD_TIMEOUT, read).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_room_refuses_and_frees_with_the_body() {
+        let room = BodyRoom::new(1024);
+        let places = ROOM_BYTES / CHARGE_MIN_BYTES;
+        let mut held = Vec::new();
+        for _ in 0..places {
+            let body = room
+                .read(&HeaderMap::new(), Body::from("x"), 1024, "BIG")
+                .await;
+            held.push(body.expect("there is room"));
+        }
+        assert_eq!(&held[0].bytes[..], b"x");
+        assert!(
+            room.read(&HeaderMap::new(), Body::from("x"), 1024, "BIG")
+                .await
+                .is_err()
+        );
+        held.pop();
+        assert!(
+            room.read(&HeaderMap::new(), Body::from("x"), 1024, "BIG")
+                .await
+                .is_ok()
+        );
+    }
+
+    #[tokio::test]
+    async fn no_body_is_buffered_beyond_its_maximum() {
+        let room = BodyRoom::new(1024);
+        for (length, fits) in [(0, true), (9, true), (10, true), (11, false), (5000, false)] {
+            let body = Body::from(vec![b'x'; length]);
+            let read = room.read(&HeaderMap::new(), body, 10, "BIG").await;
+            assert_eq!(read.is_ok(), fits, "{length}");
+        }
+    }
+}

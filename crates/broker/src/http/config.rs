@@ -1,0 +1,161 @@
+//! `GET` and `PUT /config/{option}`.
+//!
+//! Every option of nsqd that a broker has can be read, in the form Go gives it (durations are
+//! nanoseconds). Two can be written, as in nsqd: `log_level`, and `nsqlookupd_tcp_addresses`, of which
+//! only the empty list is accepted because a broker does not register with nsqlookupd yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::answer::{Failure, json as answer_json, text};
+use super::{Service, Shared};
+use crate::Config;
+
+/// Longest value of an option, in bytes.
+const VALUE_MAX_BYTES: usize = 64 * 1024;
+
+/// The log level in force, shared between `/config/log_level` and whoever writes the log.
+///
+/// nsqd's numbers: 1 debug, 2 info, 3 warn, 4 error, 5 fatal.
+#[derive(Clone, Debug)]
+pub struct LogLevel(Arc<AtomicU8>);
+
+impl LogLevel {
+    /// The level of a word as nsqd reads it; `None` for a word that is no level.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<LogLevel> {
+        number_of(word).map(|number| LogLevel(Arc::new(AtomicU8::new(number))))
+    }
+
+    /// nsqd's number of the level in force now.
+    #[must_use]
+    pub fn number(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Changes the level for everyone who shares it; `false` for a word that is no level.
+    pub fn set(&self, word: &str) -> bool {
+        let number = number_of(word);
+        if let Some(number) = number {
+            self.0.store(number, Ordering::Relaxed);
+        }
+        number.is_some()
+    }
+}
+
+impl Default for LogLevel {
+    /// `info`.
+    fn default() -> LogLevel {
+        LogLevel(Arc::new(AtomicU8::new(2)))
+    }
+}
+
+fn number_of(word: &str) -> Option<u8> {
+    let levels = ["debug", "info", "warn", "error", "fatal"];
+    let index = levels
+        .iter()
+        .position(|level| word.eq_ignore_ascii_case(level))?;
+    u8::try_from(index + 1).ok()
+}
+
+/// `GET /config/{option}`.
+pub(super) async fn read(
+    State(service): Shared,
+    Path(option): Path<String>,
+) -> Result<Response, Failure> {
+    value_of(&service, &option)
+}
+
+/// `PUT /config/{option}`: sets the option to the body and answers the value in force.
+pub(super) async fn write(
+    State(service): Shared,
+    Path(option): Path<String>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let body = service
+        .room
+        .read(&parts.headers, body, VALUE_MAX_BYTES, "INVALID_VALUE")
+        .await?
+        .bytes;
+    if body.is_empty() {
+        // nsqd's status for no value is that for a long one.
+        return Err(Failure::new(413, "INVALID_VALUE"));
+    }
+    let taken = match option.as_str() {
+        "log_level" => {
+            std::str::from_utf8(&body).is_ok_and(|word| service.info.log_level.set(word))
+        }
+        "nsqlookupd_tcp_addresses" => {
+            serde_json::from_slice::<Vec<String>>(&body).is_ok_and(|list| list.is_empty())
+        }
+        _ => return Err(Failure::new(400, "INVALID_OPTION")),
+    };
+    if taken {
+        value_of(&service, &option)
+    } else {
+        Err(Failure::new(400, "INVALID_VALUE"))
+    }
+}
+
+fn value_of(service: &Service, option: &str) -> Result<Response, Failure> {
+    let value = match option {
+        "log_level" => Some(json!(service.info.log_level.number())),
+        "nsqlookupd_tcp_addresses" | "auth_http_addresses" => Some(json!([])),
+        "deflate" | "snappy" => Some(json!(false)),
+        _ => number(service.handle.config(), option)
+            .map(Value::from)
+            .or_else(|| word(service, option)),
+    };
+    match value {
+        // Go writes a string as it is, everything else as JSON.
+        Some(Value::String(word)) => Ok(text(word)),
+        Some(value) => Ok(answer_json(&value)),
+        None => Err(Failure::new(400, "INVALID_OPTION")),
+    }
+}
+
+fn number(config: &Config, option: &str) -> Option<u64> {
+    let duration =
+        |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    Some(match option {
+        "id" => u64::from(config.node_id),
+        "mem_queue_size" => config.mem_queue_size as u64,
+        "max_msg_size" => u64::from(config.max_msg_size),
+        "max_body_size" => u64::from(config.max_body_size),
+        "max_rdy_count" => u64::from(config.max_rdy_count),
+        "max_output_buffer_size" => u64::from(config.max_output_buffer_size),
+        "max_channel_consumers" => config.max_channel_consumers as u64,
+        "msg_timeout" => duration(config.msg_timeout),
+        "max_msg_timeout" => duration(config.max_msg_timeout),
+        "max_req_timeout" => duration(config.max_req_timeout),
+        "max_heartbeat_interval" => duration(config.max_heartbeat_interval),
+        "max_output_buffer_timeout" => duration(config.max_output_buffer_timeout),
+        "min_output_buffer_timeout" => duration(config.min_output_buffer_timeout),
+        "output_buffer_timeout" => duration(config.output_buffer_timeout),
+        _ => return None,
+    })
+}
+
+fn word(service: &Service, option: &str) -> Option<Value> {
+    let config = service.handle.config();
+    let word = match option {
+        "tcp_address" => config.tcp_address.to_string(),
+        "http_address" => config
+            .http_address
+            .map(|address| address.to_string())
+            .unwrap_or_default(),
+        "broadcast_address" => config.broadcast_address.clone(),
+        "data_path" => config
+            .data_path
+            .as_deref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default(),
+        _ => return None,
+    };
+    Some(Value::String(word))
+}

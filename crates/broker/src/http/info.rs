@@ -1,0 +1,133 @@
+//! `GET /ping` and `GET /info`, and what the port knows about its process.
+
+use std::net::SocketAddr;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use clock::WallTime;
+use serde::Serialize;
+
+use super::answer::json;
+use super::{LogLevel, Shared};
+use crate::{Config, sys};
+
+/// The nsqd release whose behaviour is offered; clients and `nsqadmin` compare versions with it.
+pub const NSQD_VERSION: &str = "1.3.0";
+
+/// The version of SRTM itself.
+const SRTM_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the HTTP port tells about the process it runs in.
+#[derive(Clone, Debug)]
+pub struct HttpInfo {
+    /// The nsqd version told to clients, usually [`NSQD_VERSION`].
+    pub version: String,
+    /// When the broker started.
+    pub start_time: WallTime,
+    /// Bound port of the NSQ listener.
+    pub tcp_port: u16,
+    /// Bound port of the HTTP listener.
+    pub http_port: u16,
+    /// Name of this machine.
+    pub hostname: String,
+    /// Address told to clients.
+    pub broadcast_address: String,
+    /// The level in force, readable and settable at `/config/log_level`.
+    pub log_level: LogLevel,
+}
+
+impl HttpInfo {
+    /// The answers of a broker that starts now and is bound to these addresses.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        tcp: SocketAddr,
+        http: SocketAddr,
+        log_level: LogLevel,
+    ) -> HttpInfo {
+        HttpInfo {
+            version: NSQD_VERSION.to_owned(),
+            start_time: sys::wall_now(),
+            tcp_port: tcp.port(),
+            http_port: http.port(),
+            hostname: hostname(),
+            broadcast_address: config.broadcast_address.clone(),
+            log_level,
+        }
+    }
+
+    /// Start of the process in whole Unix seconds.
+    pub(super) fn start_time_s(&self) -> u64 {
+        self.start_time.as_nanos() / 1_000_000_000
+    }
+
+    /// First line of the text form of `/stats`, as `nsqd -version` prints it.
+    pub(super) fn version_line(&self) -> String {
+        format!("nsqd v{} (srtm {SRTM_VERSION})", self.version)
+    }
+}
+
+/// Name of this machine, `localhost` if the system does not tell.
+#[must_use]
+pub fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() {
+        "localhost".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// `GET /ping`: `OK` as plain text. Outside nsqd's version 1 API, so without its header.
+pub(super) async fn ping() -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], "OK").into_response()
+}
+
+/// `GET /info`.
+pub(super) async fn info(State(service): Shared) -> Response {
+    let (info, config) = (&service.info, service.handle.config());
+    json(&Info {
+        version: &info.version,
+        broadcast_address: &info.broadcast_address,
+        hostname: &info.hostname,
+        http_port: info.http_port,
+        tcp_port: info.tcp_port,
+        start_time: info.start_time_s(),
+        max_heartbeat_interval: config.max_heartbeat_interval.as_nanos(),
+        max_output_buffer_size: config.max_output_buffer_size,
+        max_output_buffer_timeout: config.max_output_buffer_timeout.as_nanos(),
+        max_deflate_level: 6,
+        srtm_version: SRTM_VERSION,
+    })
+}
+
+/// nsqd's fields in nsqd's order, then ours. Durations are nanoseconds, as Go writes them.
+#[derive(Serialize)]
+struct Info<'a> {
+    version: &'a str,
+    broadcast_address: &'a str,
+    hostname: &'a str,
+    http_port: u16,
+    tcp_port: u16,
+    start_time: u64,
+    max_heartbeat_interval: u128,
+    max_output_buffer_size: u32,
+    max_output_buffer_timeout: u128,
+    max_deflate_level: u8,
+    srtm_version: &'static str,
+}
+
+/// Resident memory of this process in bytes, 0 if the system does not tell.
+pub(super) fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kibibytes = status.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    });
+    kibibytes.unwrap_or(0u64) * 1024
+}

@@ -1,0 +1,189 @@
+//! `GET /metrics`: the broker's counters for Prometheus, in the OpenMetrics text format.
+//!
+//! Every scrape renders one snapshot; nothing is kept between scrapes. The number of series is
+//! bounded: `metrics_max_topics` topics and [`CHANNELS_MAX`] channels of each stand for themselves,
+//! the busiest by message count, and the others are summed up under the name `other`.
+
+mod series;
+mod summed;
+
+use std::fmt;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::Shared;
+use super::answer::Failure;
+use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
+use series::{CHANNEL, Kind, LATENCY, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TOPIC};
+use summed::{Summed, sum_up};
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Channels of one topic with series of their own.
+const CHANNELS_MAX: usize = 50;
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure> {
+    let filter = StatsFilter {
+        include_clients: true,
+        ..StatsFilter::default()
+    };
+    let stats = service.handle.stats(filter).await?;
+    let page = render(stats, service.handle.config().metrics_max_topics);
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response())
+}
+
+/// The page for one snapshot, with at most `topics_max` topics of their own.
+pub(super) fn render(stats: Stats, topics_max: usize) -> String {
+    let Stats {
+        topics,
+        producers,
+        reactors,
+    } = stats;
+    let snapshot = Snapshot {
+        process: Process {
+            producers: producers.len(),
+            resident_bytes: super::info::resident_bytes(),
+        },
+        summed: sum_up(topics, topics_max, CHANNELS_MAX),
+        reactors,
+    };
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(snapshot));
+    let mut page = String::new();
+    if let Err(error) = text::encode(&mut page, &registry) {
+        tracing::error!(%error, "the metrics could not be rendered");
+    }
+    page
+}
+
+/// What belongs to no topic and no reactor.
+#[derive(Debug)]
+struct Process {
+    producers: usize,
+    resident_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    process: Process,
+    summed: Summed,
+    reactors: Vec<ReactorStats>,
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for series in PROCESS {
+            put(&mut encoder, series, [([], self)])?;
+        }
+        for series in TOPIC {
+            put(
+                &mut encoder,
+                series,
+                self.topics()
+                    .map(|(name, topic)| ([("topic", name)], topic)),
+            )?;
+        }
+        for series in CHANNEL {
+            put(&mut encoder, series, self.channels())?;
+        }
+        self.put_latency(&mut encoder)?;
+        for series in REACTOR {
+            let numbered = self.reactors.iter().enumerate();
+            let labelled: Vec<_> = numbered
+                .map(|(number, reactor)| (number.to_string(), reactor))
+                .collect();
+            put(
+                &mut encoder,
+                series,
+                labelled
+                    .iter()
+                    .map(|(number, r)| ([("reactor", number.as_str())], *r)),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    fn topics(&self) -> impl Iterator<Item = (&str, &TopicStats)> {
+        self.summed
+            .topics
+            .iter()
+            .map(|topic| (topic.topic.as_str(), topic))
+    }
+
+    fn channels(&self) -> impl Iterator<Item = ([(&str, &str); 2], &ChannelStats)> {
+        self.topics().flat_map(|(name, topic)| {
+            topic
+                .channels
+                .iter()
+                .map(move |channel| ([("topic", name), ("channel", &channel.channel)], channel))
+        })
+    }
+
+    /// Quantiles as gauges: they come from the reactors' own histograms, whose buckets are far finer
+    /// than what a scrape could carry.
+    fn put_latency(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stages = || {
+            self.topics().flat_map(|(name, topic)| {
+                topic
+                    .latency
+                    .iter()
+                    .map(move |stage| ([("topic", name), ("stage", stage.stage)], stage))
+            })
+        };
+        let (name, help, quantiles) = LATENCY;
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        // Quantiles of several topics do not add up, so the sum of topics has none.
+        for (labels, stage) in stages() {
+            if self.summed.is_sum(labels[0].1) {
+                continue;
+            }
+            for (quantile, value) in quantiles {
+                let labels = [labels[0], labels[1], ("quantile", *quantile)];
+                metric.encode_family(&labels)?.encode_gauge(&value(stage))?;
+            }
+        }
+        for series in STAGE.iter().chain(STAGE_MAX) {
+            put(encoder, series, stages())?;
+        }
+        Ok(())
+    }
+}
+
+/// One family: descriptor, then a sample per labelled item that has the value.
+fn put<'a, T: 'a, const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    series: &Series<T>,
+    items: impl IntoIterator<Item = ([(&'a str, &'a str); N], &'a T)>,
+) -> fmt::Result {
+    let kind = match series.kind {
+        Kind::Counter => MetricType::Counter,
+        Kind::Gauge => MetricType::Gauge,
+    };
+    let mut metric = encoder.encode_descriptor(series.name, series.help, None, kind)?;
+    for (labels, item) in items {
+        let Some(value) = (series.value)(item) else {
+            continue;
+        };
+        match (series.kind, N) {
+            (Kind::Counter, 0) => metric.encode_counter::<NoLabelSet, f64, u64>(&value, None)?,
+            (Kind::Gauge, 0) => metric.encode_gauge(&value)?,
+            (Kind::Counter, _) => metric
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, f64, u64>(&value, None)?,
+            (Kind::Gauge, _) => metric.encode_family(&labels)?.encode_gauge(&value)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! The table of series: name, meaning and where the value comes from.
+//!
+//! Counters get `_total` from the format. Units stand last in the name. docs/operating.md has the
+//! same table for operators, and a test holds the two together.
+
+use super::Snapshot;
+use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
+
+/// Whether a value can only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// One family of series over things of type `T`.
+pub(super) struct Series<T: 'static> {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) kind: Kind,
+    /// `None` where the thing has no such value.
+    pub(super) value: fn(&T) -> Option<f64>,
+}
+
+const fn counter<T>(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&T) -> Option<f64>,
+) -> Series<T> {
+    Series {
+        name,
+        help,
+        kind: Kind::Counter,
+        value,
+    }
+}
+
+const fn gauge<T>(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&T) -> Option<f64>,
+) -> Series<T> {
+    Series {
+        name,
+        help,
+        kind: Kind::Gauge,
+        value,
+    }
+}
+
+/// Counts beyond 2^53 lose their last digits, after 285 years at a million a second.
+fn float(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
+pub(super) const PROCESS: &[Series<Snapshot>] = &[
+    gauge("srtm_topics", "Topics.", |s| {
+        float(s.summed.topics_total as u64)
+    }),
+    gauge(
+        "srtm_topics_summed",
+        "Topics without series of their own, summed up as other.",
+        |s| float(s.summed.topics_summed as u64),
+    ),
+    gauge(
+        "srtm_channels_summed",
+        "Channels without series of their own, summed up as other.",
+        |s| float(s.summed.channels_summed as u64),
+    ),
+    gauge(
+        "srtm_producers",
+        "Connections that have published and hold no subscription.",
+        |s| float(s.process.producers as u64),
+    ),
+    gauge(
+        "srtm_resident_bytes",
+        "Resident memory of the process.",
+        |s| float(s.process.resident_bytes),
+    ),
+];
+
+pub(super) const TOPIC: &[Series<TopicStats>] = &[
+    counter(
+        "srtm_topic_messages",
+        "Messages accepted from publishers.",
+        |t| float(t.message_count),
+    ),
+    counter(
+        "srtm_topic_message_bytes",
+        "Body bytes of accepted messages.",
+        |t| float(t.message_bytes),
+    ),
+    counter(
+        "srtm_topic_dropped",
+        "Messages discarded by the limit or by a full ephemeral queue.",
+        |t| float(t.dropped_count),
+    ),
+    counter(
+        "srtm_topic_rejected",
+        "Publish commands refused by the limit.",
+        |t| float(t.rejected_count),
+    ),
+    counter(
+        "srtm_topic_delayed",
+        "Messages that waited for a token.",
+        |t| float(t.delayed_count),
+    ),
+    gauge("srtm_topic_depth", "Messages in the topic's queue.", |t| {
+        float(t.depth)
+    }),
+    gauge(
+        "srtm_topic_held_publishers",
+        "Publishers held back now by a full queue.",
+        |t| float(t.held_publishers),
+    ),
+    gauge("srtm_topic_paused", "1 while the topic is paused.", |t| {
+        float(u64::from(t.paused))
+    }),
+    gauge(
+        "srtm_topic_limit_rate",
+        "Limit in force: tokens per second.",
+        |t| t.limit.map(|limit| limit.rate.get()),
+    ),
+    gauge(
+        "srtm_topic_limit_burst",
+        "Limit in force: tokens in a full bucket.",
+        |t| t.limit.map(|limit| limit.burst.get()),
+    ),
+    gauge(
+        "srtm_topic_limit_tokens",
+        "Tokens in the bucket now.",
+        |t| t.tokens,
+    ),
+];
+
+pub(super) const CHANNEL: &[Series<ChannelStats>] = &[
+    counter(
+        "srtm_channel_messages",
+        "Messages put into the channel.",
+        |c| float(c.message_count),
+    ),
+    counter(
+        "srtm_channel_requeued",
+        "Messages requeued by consumers.",
+        |c| float(c.requeue_count),
+    ),
+    counter(
+        "srtm_channel_timed_out",
+        "Messages requeued because their timeout passed.",
+        |c| float(c.timeout_count),
+    ),
+    counter(
+        "srtm_channel_dropped",
+        "Messages discarded by a full ephemeral queue or by sampling.",
+        |c| float(c.dropped_count),
+    ),
+    gauge(
+        "srtm_channel_depth",
+        "Messages waiting for a consumer.",
+        |c| float(c.depth),
+    ),
+    gauge(
+        "srtm_channel_in_flight",
+        "Messages sent and not finished.",
+        |c| float(c.in_flight_count),
+    ),
+    gauge(
+        "srtm_channel_deferred",
+        "Messages waiting for their delay to pass.",
+        |c| float(c.deferred_count),
+    ),
+    gauge("srtm_channel_clients", "Consumers.", |c| {
+        float(c.clients.len() as u64)
+    }),
+    gauge(
+        "srtm_channel_paused",
+        "1 while the channel is paused.",
+        |c| float(u64::from(c.paused)),
+    ),
+];
+
+/// A quantile's label and where its value is found.
+type Quantile = (&'static str, fn(&StageLatency) -> f64);
+
+pub(super) const LATENCY: (&str, &str, &[Quantile]) = (
+    "srtm_topic_latency_us",
+    "Time spent in a stage, by quantile, in microseconds.",
+    &[
+        ("0.5", |stage| stage.p50_us),
+        ("0.95", |stage| stage.p95_us),
+        ("0.99", |stage| stage.p99_us),
+        ("0.999", |stage| stage.p999_us),
+    ],
+);
+
+/// Gauges, because OpenMetrics keeps the bare names `_count` and `_sum` for histograms and summaries.
+pub(super) const STAGE: &[Series<StageLatency>] = &[
+    gauge(
+        "srtm_topic_latency_us_count",
+        "Messages measured in a stage.",
+        |stage| float(stage.count),
+    ),
+    gauge(
+        "srtm_topic_latency_us_sum",
+        "Time spent in a stage in all, in microseconds.",
+        |stage| float(stage.sum_us),
+    ),
+];
+
+pub(super) const STAGE_MAX: &[Series<StageLatency>] = &[gauge(
+    "srtm_topic_latency_max_us",
+    "Longest time spent in a stage, in microseconds.",
+    |stage| Some(stage.max_us),
+)];
+
+pub(super) const REACTOR: &[Series<ReactorStats>] = &[
+    gauge("srtm_reactor_connections", "Connections open.", |r| {
+        float(r.connections)
+    }),
+    counter("srtm_reactor_turns", "Turns of the reactor's loop.", |r| {
+        float(r.turns)
+    }),
+    gauge(
+        "srtm_reactor_stored_messages",
+        "Messages queued, in flight or deferred.",
+        |r| float(r.messages_stored),
+    ),
+    gauge(
+        "srtm_reactor_stored_bytes",
+        "Body bytes of stored messages.",
+        |r| float(r.bytes_stored),
+    ),
+    counter(
+        "srtm_reactor_refused_connections",
+        "Connections refused at the connection limit.",
+        |r| float(r.connections_refused),
+    ),
+    counter(
+        "srtm_reactor_accept_backoffs",
+        "Times the listener paused for want of file descriptors.",
+        |r| float(r.accept_backoffs),
+    ),
+];

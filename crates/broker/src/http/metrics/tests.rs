@@ -1,0 +1,157 @@
+use super::*;
+use crate::stats::StageLatency;
+
+fn topic(name: &str, message_count: u64) -> TopicStats {
+    let channels = vec![ChannelStats {
+        channel: "c".into(),
+        message_count,
+        depth: 2,
+        ..ChannelStats::default()
+    }];
+    let latency = vec![StageLatency {
+        stage: "total",
+        count: 3,
+        sum_us: 30,
+        p50_us: 9.5,
+        max_us: 12.0,
+        ..StageLatency::default()
+    }];
+    TopicStats {
+        topic: name.into(),
+        message_count,
+        depth: 1,
+        channels,
+        latency,
+        ..TopicStats::default()
+    }
+}
+
+fn stats(topics: Vec<TopicStats>) -> Stats {
+    Stats {
+        topics,
+        producers: Vec::new(),
+        reactors: vec![ReactorStats {
+            turns: 7,
+            ..ReactorStats::default()
+        }],
+    }
+}
+
+fn assert_lines(page: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(
+            page.lines().any(|each| each == *line),
+            "no line {line:?} in\n{page}"
+        );
+    }
+}
+
+#[test]
+fn every_topic_channel_and_stage_has_its_series() {
+    let mut limited = topic("t", 5);
+    limited.limit = Some(limit::Limit::messages(1000.0, 50.0).expect("valid"));
+    limited.tokens = Some(12.5);
+    let page = render(stats(vec![limited]), 10);
+    assert_lines(
+        &page,
+        &[
+            "srtm_topics 1.0",
+            "srtm_topics_summed 0.0",
+            "# TYPE srtm_topic_messages counter",
+            r#"srtm_topic_messages_total{topic="t"} 5.0"#,
+            r#"srtm_topic_limit_rate{topic="t"} 1000.0"#,
+            r#"srtm_topic_limit_burst{topic="t"} 50.0"#,
+            r#"srtm_topic_limit_tokens{topic="t"} 12.5"#,
+            r#"srtm_channel_messages_total{topic="t",channel="c"} 5.0"#,
+            r#"srtm_channel_depth{topic="t",channel="c"} 2.0"#,
+            r#"srtm_topic_latency_us{topic="t",stage="total",quantile="0.5"} 9.5"#,
+            r#"srtm_topic_latency_us_count{topic="t",stage="total"} 3.0"#,
+            r#"srtm_topic_latency_us_sum{topic="t",stage="total"} 30.0"#,
+            r#"srtm_topic_latency_max_us{topic="t",stage="total"} 12.0"#,
+            r#"srtm_reactor_turns_total{reactor="0"} 7.0"#,
+            "# EOF",
+        ],
+    );
+}
+
+#[test]
+fn topics_beyond_the_bound_are_summed_and_counted() {
+    let topics = vec![
+        topic("a", 1),
+        topic("b", 100),
+        topic("c", 10),
+        topic("other", 1000),
+    ];
+    let page = render(stats(topics), 2);
+    assert_lines(
+        &page,
+        &[
+            "srtm_topics 4.0",
+            "srtm_topics_summed 2.0",
+            "srtm_channels_summed 2.0",
+            r#"srtm_topic_messages_total{topic="b"} 100.0"#,
+            r#"srtm_topic_messages_total{topic="c"} 10.0"#,
+            r#"srtm_topic_messages_total{topic="other"} 1001.0"#,
+            r#"srtm_channel_messages_total{topic="other",channel="other"} 1001.0"#,
+            r#"srtm_topic_latency_us_count{topic="other",stage="total"} 6.0"#,
+        ],
+    );
+    assert!(
+        !page.contains(r#"topic="a""#),
+        "summed topics have no series:\n{page}"
+    );
+    assert!(
+        !page.contains(r#"topic="other",stage="total",quantile"#),
+        "quantiles cannot be summed:\n{page}"
+    );
+}
+
+#[test]
+fn no_series_appears_twice() {
+    let many = (0..60).map(|n| ChannelStats {
+        channel: format!("c{n}"),
+        message_count: n,
+        ..ChannelStats::default()
+    });
+    let mut wide = topic("wide", 1);
+    wide.channels = many
+        .chain([ChannelStats {
+            channel: "other".into(),
+            ..ChannelStats::default()
+        }])
+        .collect();
+    let page = render(stats(vec![wide, topic("other", 9), topic("x", 3)]), 1);
+    let mut names: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name))
+        .collect();
+    names.retain(|name| !name.starts_with('#'));
+    let total = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), total);
+    assert!(page.contains(r#"channel="other""#));
+}
+
+#[test]
+fn the_operators_table_names_every_series() {
+    let docs = include_str!("../../../../../docs/operating.md");
+    let names = (PROCESS.iter().map(|each| (each.name, each.kind)))
+        .chain(TOPIC.iter().map(|each| (each.name, each.kind)))
+        .chain(CHANNEL.iter().map(|each| (each.name, each.kind)))
+        .chain(
+            STAGE
+                .iter()
+                .chain(STAGE_MAX)
+                .map(|each| (each.name, each.kind)),
+        )
+        .chain(REACTOR.iter().map(|each| (each.name, each.kind)))
+        .chain([(LATENCY.0, Kind::Gauge)]);
+    for (name, kind) in names {
+        let suffix = if kind == Kind::Counter { "_total" } else { "" };
+        assert!(
+            docs.contains(&format!("`{name}{suffix}`")),
+            "docs/operating.md does not name {name}{suffix}"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The broker's HTTP port: nsqd's API, SRTM's own `/v1`, and `/metrics`.
+//!
+//! Paths, parameters, statuses and bodies are nsqd 1.3.0's, so that `nsqadmin` and scripts written
+//! for nsqd work unchanged; SRTM's own answers live under keys and paths that nsqd does not have.
+//! Everything goes through [`Handle`]: a request costs the data path one message in a reactor's
+//! inbox, never a lock.
+//!
+//! Deliberately absent: HTTPS, `/debug/pprof` (there is no Go runtime to look into) and nsqd's
+//! redirects of paths with superfluous slashes.
+
+mod answer;
+mod body;
+mod config;
+mod contract;
+mod info;
+mod listener;
+mod metrics;
+mod publish;
+mod query;
+mod stats;
+mod topics;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::{Handle, Operation};
+use answer::Failure;
+use body::BodyRoom;
+
+pub use config::LogLevel;
+pub use info::{HttpInfo, NSQD_VERSION, hostname};
+pub use listener::serve;
+
+/// What every handler can reach.
+#[derive(Debug)]
+pub(crate) struct Service {
+    handle: Handle,
+    info: HttpInfo,
+    room: BodyRoom,
+}
+
+type Shared = axum::extract::State<Arc<Service>>;
+
+/// All routes over one broker.
+pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
+    let room = BodyRoom::new(handle.config().max_body_size);
+    let service = Arc::new(Service { handle, info, room });
+    Router::new()
+        .route("/ping", get(info::ping))
+        .route("/info", get(info::info))
+        .route("/stats", get(stats::stats))
+        .route("/config/{option}", get(config::read).put(config::write))
+        .route("/pub", post(publish::publish))
+        .route("/mpub", post(publish::publish_many))
+        .merge(operations())
+        .route("/v1/topics", get(contract::list))
+        .route(
+            "/v1/topics/{topic}",
+            get(contract::show)
+                .put(contract::put)
+                .delete(contract::remove),
+        )
+        .route("/metrics", get(metrics::metrics))
+        .fallback(async || Failure::new(404, "NOT_FOUND"))
+        .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
+        .with_state(service)
+}
+
+/// `/topic/create` … `/channel/unpause`.
+fn operations() -> Router<Arc<Service>> {
+    let named = [
+        ("create", Operation::Create),
+        ("delete", Operation::Delete),
+        ("empty", Operation::Empty),
+        ("pause", Operation::Pause),
+        ("unpause", Operation::Unpause),
+    ];
+    named
+        .into_iter()
+        .fold(Router::new(), |router, (name, operation)| {
+            router
+                .route(
+                    &format!("/topic/{name}"),
+                    post(async move |s, uri| topics::topic(s, uri, operation).await),
+                )
+                .route(
+                    &format!("/channel/{name}"),
+                    post(async move |s, uri| topics::channel(s, uri, operation).await),
+                )
+        })
+}
+
+#[cfg(test)]
+mod tests;

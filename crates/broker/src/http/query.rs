@@ -1,0 +1,146 @@
+//! Query strings with Go's rules, and names taken from them.
+//!
+//! Go refuses what the usual form decoders let pass: a broken `%` escape or a semicolon anywhere makes
+//! the whole request invalid. Repeated keys count once, the first one.
+
+use axum::http::Uri;
+
+use super::answer::Failure;
+
+/// A decoded query string.
+#[derive(Debug)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes the query of `uri`.
+    ///
+    /// # Errors
+    /// 400 `INVALID_REQUEST` for a broken escape or a semicolon.
+    pub(super) fn of(uri: &Uri) -> Result<Query, Failure> {
+        let invalid = || Failure::new(400, "INVALID_REQUEST");
+        let mut pairs = Vec::new();
+        for pair in uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+        {
+            if pair.contains(';') {
+                return Err(invalid());
+            }
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            pairs.push((
+                unescape(key).ok_or_else(invalid)?,
+                unescape(value).ok_or_else(invalid)?,
+            ));
+        }
+        Ok(Query(pairs))
+    }
+
+    /// The first value of `key`.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(each, _)| each == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// A flag; `default` when it is absent or holds none of nsqd's four words.
+    pub(super) fn flag(&self, key: &str, default: bool) -> bool {
+        self.get(key).and_then(flag_word).unwrap_or(default)
+    }
+}
+
+/// nsqd's words for yes and no.
+pub(super) fn flag_word(word: &str) -> Option<bool> {
+    match word {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// `None` for a broken escape. Bytes that are not UTF-8 become U+FFFD, which no name allows.
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => bytes.push(hex_digit(rest.next()?)? << 4 | hex_digit(rest.next()?)?),
+            plain => bytes.push(plain),
+        }
+    }
+    Some(
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    )
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Option<Query> {
+        let uri = Uri::builder()
+            .path_and_query(format!("/x?{text}"))
+            .build()
+            .expect("valid URI");
+        Query::of(&uri).ok()
+    }
+
+    #[test]
+    fn decodes_as_go_does() {
+        let cases = [
+            ("topic=a", Some("a")),
+            ("topic=a%20b", Some("a b")),
+            ("topic=a+b", Some("a b")),
+            ("topic=a%2Bb", Some("a+b")),
+            ("topic", Some("")),
+            ("topic=", Some("")),
+            ("&&topic=a=b&", Some("a=b")),
+            ("topic=a&topic=b", Some("a")),
+            ("%74opic=t", Some("t")),
+            ("topic=%ff", Some("\u{fffd}")),
+            ("topic=a%23ephemeral", Some("a#ephemeral")),
+            ("", None),
+            ("Topic=a", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(query(text).expect(text).get("topic"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_queries_are_refused_as_a_whole() {
+        for text in [
+            "topic=a%",
+            "topic=a%2",
+            "topic=a%zz",
+            "x=%zz&topic=a",
+            "topic=a;b",
+            "topic=a&b;c=d",
+        ] {
+            assert!(query(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn flags_take_four_words() {
+        for (text, expected) in [
+            ("f=1", true),
+            ("f=true", true),
+            ("f=0", false),
+            ("f=false", false),
+            ("f=no", true),
+        ] {
+            assert_eq!(query(text).expect(text).flag("f", true), expected, "{text}");
+        }
+    }
+}

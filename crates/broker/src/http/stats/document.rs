@@ -1,0 +1,242 @@
+//! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order; ours come last in each topic.
+
+use limit::Limit;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::Memory;
+use crate::http::HttpInfo;
+use crate::stats::{ChannelStats, ClientStats, StageLatency, Stats, TopicStats};
+
+/// The whole answer.
+#[derive(serde::Serialize)]
+pub(super) struct Document<'a> {
+    pub(super) version: &'a str,
+    pub(super) health: &'static str,
+    pub(super) start_time: u64,
+    /// `null` when a topic was asked for that does not exist.
+    pub(super) topics: Option<Vec<Topic<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
+    /// `null` when there are none, as Go writes an empty slice that was never made.
+    pub(super) producers: Option<Vec<Client<'a>>>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Topic<'a> {
+    pub(super) topic_name: &'a str,
+    pub(super) channels: Vec<Channel<'a>>,
+    pub(super) depth: u64,
+    pub(super) backend_depth: u64,
+    pub(super) message_count: u64,
+    message_bytes: u64,
+    pub(super) paused: bool,
+    e2e_processing_latency: NoPercentiles,
+    srtm: Extension<'a>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Channel<'a> {
+    pub(super) channel_name: &'a str,
+    pub(super) depth: u64,
+    pub(super) backend_depth: u64,
+    pub(super) in_flight_count: u64,
+    pub(super) deferred_count: u64,
+    pub(super) message_count: u64,
+    pub(super) requeue_count: u64,
+    pub(super) timeout_count: u64,
+    client_count: usize,
+    /// `null` unless clients were asked for.
+    pub(super) clients: Option<Vec<Client<'a>>>,
+    pub(super) paused: bool,
+    e2e_processing_latency: NoPercentiles,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Client<'a> {
+    client_id: &'a str,
+    pub(super) hostname: &'a str,
+    pub(super) version: &'static str,
+    pub(super) remote_address: &'a str,
+    pub(super) state: u8,
+    pub(super) ready_count: u64,
+    pub(super) in_flight_count: u64,
+    pub(super) message_count: u64,
+    pub(super) finish_count: u64,
+    pub(super) requeue_count: u64,
+    pub(super) connect_ts: u64,
+    sample_rate: u8,
+    deflate: bool,
+    snappy: bool,
+    pub(super) user_agent: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) pub_counts: Vec<PubCount<'a>>,
+    tls: bool,
+    tls_cipher_suite: &'static str,
+    tls_version: &'static str,
+    tls_negotiated_protocol: &'static str,
+    tls_negotiated_protocol_is_mutual: bool,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct PubCount<'a> {
+    pub(super) topic: &'a str,
+    pub(super) count: u64,
+}
+
+/// What nsqd says without `--e2e-processing-latency-percentile`; ours are under `srtm`.
+#[derive(Default, serde::Serialize)]
+struct NoPercentiles {
+    count: u64,
+    percentiles: Option<Vec<f64>>,
+}
+
+/// What nsqd does not know of a topic.
+#[derive(serde::Serialize)]
+struct Extension<'a> {
+    limit: Option<&'a Limit>,
+    tokens: Option<f64>,
+    dropped_count: u64,
+    rejected_count: u64,
+    delayed_count: u64,
+    held_publishers: u64,
+    latency_us: Stages<'a>,
+}
+
+/// An object with a key per stage, in the order a message passes them.
+struct Stages<'a>(&'a [StageLatency]);
+
+#[derive(serde::Serialize)]
+struct Percentiles {
+    count: u64,
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+impl<'a> Document<'a> {
+    /// Renders `stats`; `topic_asked` and `clients_asked` say what the request named.
+    pub(super) fn new(
+        info: &'a HttpInfo,
+        stats: &'a Stats,
+        memory: Option<Memory>,
+        topic_asked: bool,
+        clients_asked: bool,
+    ) -> Document<'a> {
+        let topics: Vec<_> = stats
+            .topics
+            .iter()
+            .map(|topic| Topic::new(topic, clients_asked))
+            .collect();
+        let producers: Vec<_> = stats.producers.iter().map(Client::new).collect();
+        Document {
+            version: &info.version,
+            health: "OK",
+            start_time: info.start_time_s(),
+            topics: (!topics.is_empty() || !topic_asked).then_some(topics),
+            memory,
+            producers: (!producers.is_empty()).then_some(producers),
+        }
+    }
+}
+
+impl<'a> Topic<'a> {
+    fn new(topic: &'a TopicStats, clients_asked: bool) -> Topic<'a> {
+        Topic {
+            topic_name: &topic.topic,
+            channels: topic
+                .channels
+                .iter()
+                .map(|channel| Channel::new(channel, clients_asked))
+                .collect(),
+            depth: topic.depth,
+            backend_depth: 0,
+            message_count: topic.message_count,
+            message_bytes: topic.message_bytes,
+            paused: topic.paused,
+            e2e_processing_latency: NoPercentiles::default(),
+            srtm: Extension {
+                limit: topic.limit.as_ref(),
+                tokens: topic.tokens,
+                dropped_count: topic.dropped_count,
+                rejected_count: topic.rejected_count,
+                delayed_count: topic.delayed_count,
+                held_publishers: topic.held_publishers,
+                latency_us: Stages(&topic.latency),
+            },
+        }
+    }
+}
+
+impl<'a> Channel<'a> {
+    fn new(channel: &'a ChannelStats, clients_asked: bool) -> Channel<'a> {
+        Channel {
+            channel_name: &channel.channel,
+            depth: channel.depth,
+            backend_depth: 0,
+            in_flight_count: channel.in_flight_count,
+            deferred_count: channel.deferred_count,
+            message_count: channel.message_count,
+            requeue_count: channel.requeue_count,
+            timeout_count: channel.timeout_count,
+            client_count: channel.clients.len(),
+            clients: clients_asked.then(|| channel.clients.iter().map(Client::new).collect()),
+            paused: channel.paused,
+            e2e_processing_latency: NoPercentiles::default(),
+        }
+    }
+}
+
+impl<'a> Client<'a> {
+    fn new(client: &'a ClientStats) -> Client<'a> {
+        Client {
+            client_id: &client.client_id,
+            hostname: &client.hostname,
+            version: "V2",
+            remote_address: &client.remote_address,
+            state: client.state,
+            ready_count: client.ready_count,
+            in_flight_count: client.in_flight_count,
+            message_count: client.message_count,
+            finish_count: client.finish_count,
+            requeue_count: client.requeue_count,
+            connect_ts: client.connect_ts_s,
+            sample_rate: client.sample_rate,
+            deflate: false,
+            snappy: false,
+            user_agent: &client.user_agent,
+            pub_counts: client
+                .pub_counts
+                .iter()
+                .map(|(topic, count)| PubCount {
+                    topic,
+                    count: *count,
+                })
+                .collect(),
+            tls: false,
+            tls_cipher_suite: "",
+            tls_version: "",
+            tls_negotiated_protocol: "",
+            tls_negotiated_protocol_is_mutual: false,
+        }
+    }
+}
+
+impl Serialize for Stages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for stage in self.0 {
+            let percentiles = Percentiles {
+                count: stage.count,
+                p50: stage.p50_us,
+                p95: stage.p95_us,
+                p99: stage.p99_us,
+                p999: stage.p999_us,
+                max: stage.max_us,
+            };
+            map.serialize_entry(stage.stage, &percentiles)?;
+        }
+        map.end()
+    }
+}

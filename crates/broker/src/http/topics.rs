@@ -1,0 +1,64 @@
+//! `POST /topic/…` and `POST /channel/…`: create, delete, empty, pause, unpause.
+//!
+//! nsqd names the same mistake differently from route to route; the differences are kept, because
+//! scripts match them: an invalid topic name is `INVALID_TOPIC` where a topic is made or emptied,
+//! simply not found where it is deleted or paused, and `INVALID_ARG_TOPIC` beside a channel.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use wire::{ChannelName, TopicName};
+
+use super::Shared;
+use super::answer::{Failure, done};
+use super::publish;
+use super::query::Query;
+use crate::Operation;
+
+/// Does `operation` to the topic of the query.
+pub(super) async fn topic(
+    State(service): Shared,
+    uri: Uri,
+    operation: Operation,
+) -> Result<Response, Failure> {
+    let query = Query::of(&uri)?;
+    let topic = match operation {
+        Operation::Create | Operation::Empty => publish::topic(&query)?,
+        Operation::Delete | Operation::Pause | Operation::Unpause => {
+            let name = query
+                .get("topic")
+                .ok_or_else(|| Failure::new(400, "MISSING_ARG_TOPIC"))?;
+            name.parse()
+                .map_err(|_| Failure::new(404, "TOPIC_NOT_FOUND"))?
+        }
+    };
+    service.handle.topic(topic, operation).await?;
+    Ok(done())
+}
+
+/// Does `operation` to the channel of the query, in a topic that must exist.
+pub(super) async fn channel(
+    State(service): Shared,
+    uri: Uri,
+    operation: Operation,
+) -> Result<Response, Failure> {
+    let (topic, channel) = names(&Query::of(&uri)?)?;
+    service.handle.channel(topic, channel, operation).await?;
+    Ok(done())
+}
+
+fn names(query: &Query) -> Result<(TopicName, ChannelName), Failure> {
+    let topic = query
+        .get("topic")
+        .ok_or_else(|| Failure::new(400, "MISSING_ARG_TOPIC"))?;
+    let topic = topic
+        .parse()
+        .map_err(|_| Failure::new(400, "INVALID_ARG_TOPIC"))?;
+    let channel = query
+        .get("channel")
+        .ok_or_else(|| Failure::new(400, "MISSING_ARG_CHANNEL"))?;
+    let channel = channel
+        .parse()
+        .map_err(|_| Failure::new(400, "INVALID_ARG_CHANNEL"))?;
+    Ok((topic, channel))
+}

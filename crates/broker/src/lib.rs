@@ -1,0 +1,26 @@
+//! The data plane: reactors, connections, topics, channels, limits in the path, HTTP.
+//!
+//! The way of a message: `reactor` reads it, `topic` queues it, lets it pass its limit and gives it
+//! to channels and consumers, `connection` holds what is on its way out. Everything in `topic` is a
+//! pure state machine; `sys` holds the system calls; [`Handle`] is the only other way in.
+//!
+//! The data path never waits for anything but its own sockets: not for HTTP, not for a disk, not for
+//! a control plane.
+
+mod arena;
+mod broker;
+pub mod catalog_file;
+mod config;
+mod connection;
+mod error;
+mod handle;
+pub mod http;
+mod reactor;
+pub mod stats;
+mod sys;
+mod topic;
+
+pub use broker::{Broker, NSQD_VERSION};
+pub use config::{ArrivalClock, Config};
+pub use error::BrokerError;
+pub use handle::{Answer, Handle, Operation, Request};

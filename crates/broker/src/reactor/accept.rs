@@ -1,0 +1,181 @@
+//! Connections come, move between reactors, and go.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::inbox::Mail;
+use super::{LISTENER_TOKEN, Reactor};
+use crate::config::ArrivalClock;
+use crate::connection::{Connection, ConnectionKey, Pause, Progress, Terms};
+use crate::sys::{self, Interest, Stream};
+use crate::topic::ConsumerKey;
+
+/// Connections accepted per event, so that a storm of them does not starve those that are there.
+const ACCEPTS_MAX: usize = 64;
+
+/// Pause of the listener when the system has no descriptor or memory left. Level-triggered epoll
+/// would report it again at once, for ever.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+/// Input buffers kept for the next connection that reads half a command.
+const SPARE_INPUTS: usize = 64;
+
+/// Largest input buffer kept.
+const SPARE_INPUT_BYTES: usize = 64 * 1024;
+
+impl Reactor {
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = &self.listener else {
+                return;
+            };
+            match sys::accept(listener) {
+                Ok((stream, peer)) => self.welcome(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_exhaustion(&error) => {
+                    tracing::warn!("accepting pauses for {BACKOFF:?}: {error}");
+                    self.counters.accept_backoffs += 1;
+                    self.accept_again_at = Some(self.now + BACKOFF);
+                    self.watch_listener(Interest::default());
+                    return;
+                }
+                // The peer has gone between its SYN and now; the next one may wait already.
+                Err(error) => tracing::debug!("accepting: {error}"),
+            }
+        }
+    }
+
+    /// Listens again after a pause.
+    pub(super) fn accept_again(&mut self) {
+        if self.accept_again_at.is_some_and(|at| at <= self.now) {
+            self.accept_again_at = None;
+            self.watch_listener(Interest::READ);
+        }
+    }
+
+    pub(super) fn adopt(&mut self, mut connection: Connection) {
+        connection.interest = Interest {
+            read: true,
+            write: !connection.output.unsent().is_empty(),
+        };
+        connection.dirty = false;
+        connection.timer_at = None;
+        let interest = connection.interest;
+        let key = self.connections.insert(connection);
+        let connection = self.connections.get_mut(key).expect("just inserted");
+        if let Err(error) = self
+            .epoll
+            .add(connection.stream.as_fd(), key.to_bits(), interest)
+        {
+            self.close(key, &format!("it cannot be watched: {error}"));
+            return;
+        }
+        let wait = match connection.progress {
+            Progress::Handshake => self.shared.config.handshake_timeout,
+            _ => connection
+                .terms
+                .heartbeat
+                .unwrap_or(self.shared.config.heartbeat_interval),
+        };
+        self.arm_timer(key, wait);
+        self.mark_dirty(key);
+        self.resumable.push(key);
+    }
+
+    /// Hands a connection over to the reactor that owns the topic it subscribes to.
+    pub(super) fn migrate(&mut self, key: ConnectionKey, home: usize) {
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        if let Err(error) = self.epoll.remove(connection.stream.as_fd()) {
+            tracing::debug!("{}: moving to reactor {home}: {error}", connection.peer);
+        }
+        connection.pause = Pause::No;
+        self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
+    }
+
+    /// Closes a connection at once; what it had in flight goes back to its channel.
+    pub(super) fn close(&mut self, key: ConnectionKey, reason: &str) {
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        tracing::debug!("{}: closed, {reason}", connection.peer);
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        if let Some(consumer) = connection.consumer {
+            self.table.unsubscribe(consumer, self.now);
+        }
+        let input = std::mem::take(&mut connection.input);
+        self.return_input(input);
+    }
+
+    /// An empty input buffer, with memory if one is spare.
+    pub(super) fn lend_input(&mut self) -> Vec<u8> {
+        self.inputs.pop().unwrap_or_default()
+    }
+
+    /// Takes an input buffer back.
+    pub(super) fn return_input(&mut self, mut input: Vec<u8>) {
+        if input.capacity() > 0
+            && input.capacity() <= SPARE_INPUT_BYTES
+            && self.inputs.len() < SPARE_INPUTS
+        {
+            input.clear();
+            self.inputs.push(input);
+        }
+    }
+
+    pub(super) fn connection_of(&self, consumer: ConsumerKey) -> Option<&Connection> {
+        let connection = self.table.consumer(consumer)?.subscription.connection;
+        self.connections.get(ConnectionKey::from_bits(connection))
+    }
+
+    fn welcome(&mut self, stream: Stream, peer: std::net::SocketAddr) {
+        let config = &self.shared.config;
+        if self.shared.connections.fetch_add(1, Ordering::AcqRel) >= config.max_connections {
+            self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+            self.counters.connections_refused += 1;
+            return;
+        }
+        if config.arrival_clock == ArrivalClock::Kernel
+            && let Err(error) = sys::enable_arrival_stamps(&stream)
+        {
+            tracing::warn!("{peer}: no arrival stamps, time of reading is used instead: {error}");
+        }
+        let terms = Terms {
+            heartbeat: Some(config.heartbeat_interval),
+            msg_timeout: config.msg_timeout,
+            sample_rate: 0,
+            collect: None,
+        };
+        let connect_ts_s = self.stamps.to_wall(self.now).as_nanos() / 1_000_000_000;
+        let connection = Connection::new(stream, peer, terms, self.now, connect_ts_s);
+        let home = self.next_home;
+        self.next_home = (home + 1) % self.outboxes.len();
+        if home == self.number {
+            self.adopt(connection);
+        } else {
+            self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
+        }
+    }
+
+    fn watch_listener(&self, interest: Interest) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        if let Err(error) = self
+            .epoll
+            .modify(listener.as_fd(), LISTENER_TOKEN, interest)
+        {
+            tracing::error!("watching the listener: {error}");
+        }
+    }
+}
+
+fn is_exhaustion(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
+}

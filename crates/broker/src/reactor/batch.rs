@@ -1,0 +1,152 @@
+//! Publishes to topics of other reactors: gathered per turn, answered per batch.
+//!
+//! A connection has at most [`IN_TRANSIT_MAX`] commands under way; then it is not read from until
+//! some are settled. That bounds what may wait at the home reactor.
+
+use std::time::Duration;
+
+use super::inbox::{Mail, PublishBatch, PublishItem, Settled};
+use super::read::Flow;
+use super::{Reactor, home_of};
+use crate::connection::{ConnectionKey, Pause};
+use crate::topic::{Arrival, Held, Published};
+
+/// Publish commands of one connection that may be on their way to other reactors.
+const IN_TRANSIT_MAX: u32 = 256;
+
+/// Batches kept for use again.
+const SPARE_BATCHES: usize = 8;
+
+impl Reactor {
+    /// Adds a publish to the batch for the reactor that owns the topic.
+    pub(super) fn send_to_home<'a>(
+        &mut self,
+        key: ConnectionKey,
+        index: usize,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        arrival: Arrival,
+        delay: Duration,
+    ) -> Flow {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Flow::End;
+        };
+        if connection.in_transit >= IN_TRANSIT_MAX {
+            self.pause(key, Pause::InTransit);
+            return Flow::Wait;
+        }
+        connection.in_transit += 1;
+        let published = &connection.published[index];
+        let batch = self.batches[published.home]
+            .get_or_insert_with(|| self.spare_batches.pop().unwrap_or_default());
+        batch.from = self.number;
+        let mut messages = 0;
+        for body in bodies {
+            messages += 1;
+            batch.bytes.extend_from_slice(body);
+            batch.lengths.push(body.len() as u32);
+        }
+        batch.items.push(PublishItem {
+            topic: published.name.clone(),
+            connection: key.to_bits(),
+            messages,
+            arrival,
+            delay,
+            outcome: Published::Full,
+        });
+        Flow::Next
+    }
+
+    /// At the home reactor: publishes a batch and sends it back with its outcomes.
+    pub(super) fn publish_batch(&mut self, mut batch: Box<PublishBatch>) {
+        let (mut first_length, mut first_byte) = (0, 0);
+        for number in 0..batch.items.len() {
+            let item = &batch.items[number];
+            let lengths = &batch.lengths[first_length..first_length + item.messages as usize];
+            let bytes: usize = lengths.iter().map(|&length| length as usize).sum();
+            let bodies = lengths.iter().scan(first_byte, |start, &length| {
+                let body = &batch.bytes[*start..*start + length as usize];
+                *start += length as usize;
+                Some(body)
+            });
+            let (topic, arrival, delay) = (item.topic.as_str(), item.arrival, item.delay);
+            let (key, outcome) = self.publish_here(None, topic, None, bodies, arrival, delay);
+            if outcome == Published::Full {
+                let remote = batch.detach(number, first_length, first_byte);
+                self.table.hold(key, Held::Remote(Box::new(remote)), false);
+            }
+            first_length += batch.items[number].messages as usize;
+            first_byte += bytes;
+            batch.items[number].outcome = outcome;
+        }
+        let from = batch.from;
+        self.outboxes[from].push(Mail::Answered(batch));
+    }
+
+    /// Back at the connection's reactor: tells the publishers what became of a batch.
+    pub(super) fn settle_batch(&mut self, mut batch: Box<PublishBatch>) {
+        for item in batch.items.drain(..) {
+            if item.outcome != Published::Full {
+                self.count_remote(
+                    item.connection,
+                    item.topic.as_str(),
+                    &item.outcome,
+                    item.messages,
+                );
+                self.settle(Settled {
+                    connection: item.connection,
+                    messages: item.messages,
+                    outcome: item.outcome,
+                });
+            }
+        }
+        batch.clear();
+        if self.spare_batches.len() < SPARE_BATCHES {
+            self.spare_batches.push(batch);
+        }
+    }
+
+    /// Tells one publisher what became of a command that had travelled.
+    pub(super) fn settle(&mut self, settled: Settled) {
+        let key = ConnectionKey::from_bits(settled.connection);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.in_transit -= 1;
+        let waits = connection.pause == Pause::InTransit;
+        match settled.outcome {
+            Published::Accepted => self.acknowledge(key, settled.messages),
+            Published::Refused(reason) => self.fail(key, &wire::ProtocolError::pub_failed(&reason)),
+            Published::Gone | Published::Full => {
+                let reason = format!("too many topics (limit {})", self.shared.config.max_topics);
+                self.fail(key, &wire::ProtocolError::pub_failed(&reason));
+            }
+        }
+        // Half the window again, so that a pause is not undone for a single command.
+        let few = self
+            .connections
+            .get(key)
+            .is_some_and(|connection| connection.in_transit <= IN_TRANSIT_MAX / 2);
+        let moves = self
+            .connections
+            .get(key)
+            .is_some_and(|connection| connection.in_transit == 0);
+        if waits && (few || moves) {
+            self.let_go_on(key);
+        }
+    }
+
+    fn count_remote(&mut self, connection: u64, topic: &str, outcome: &Published, messages: u32) {
+        debug_assert_ne!(home_of(topic, self.outboxes.len()), self.number);
+        let Some(connection) = self
+            .connections
+            .get_mut(ConnectionKey::from_bits(connection))
+        else {
+            return;
+        };
+        if *outcome == Published::Accepted
+            && let Some(index) = connection.published_index(topic)
+        {
+            connection.published[index].messages += u64::from(messages);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Post between threads: to a reactor from its peers and from the handle.
+//!
+//! Reactors post once per loop turn, whatever they have gathered, so locks and wake-ups are per turn
+//! and not per message. Post between reactors is bounded by what their connections may have in
+//! transit; requests of the handle have a bound of their own.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use wire::TopicName;
+
+use crate::BrokerError;
+use crate::connection::Connection;
+use crate::handle::{Reply, Request};
+use crate::sys::Waker;
+use crate::topic::{Arrival, Published, RemotePublish};
+
+/// Requests of the handle that may wait in one inbox.
+pub const REQUESTS_MAX: usize = 1024;
+
+/// One piece of post.
+#[derive(Debug)]
+pub enum Mail {
+    /// A connection that is to live here from now on.
+    Adopt(Box<Connection>),
+    /// Publishes for topics of this reactor.
+    Publish(Box<PublishBatch>),
+    /// The batch come back with its outcomes.
+    Answered(Box<PublishBatch>),
+    /// Outcome of a publish that had been held.
+    Settled(Settled),
+    /// A question or an order.
+    Request(Request, Reply),
+}
+
+/// Publishes read in one turn for topics of one other reactor. Travels there and back, so that its
+/// buffers are used again.
+#[derive(Debug, Default)]
+pub struct PublishBatch {
+    /// Reactor that read them.
+    pub from: usize,
+    /// All bodies, back to back.
+    pub bytes: Vec<u8>,
+    /// Length of each body.
+    pub lengths: Vec<u32>,
+    /// The commands, each with a number of bodies.
+    pub items: Vec<PublishItem>,
+}
+
+/// One publish command in a [`PublishBatch`].
+#[derive(Debug)]
+pub struct PublishItem {
+    /// Where to.
+    pub topic: TopicName,
+    /// Who published, in the numbering of the reactor that read it.
+    pub connection: u64,
+    /// Number of bodies.
+    pub messages: u32,
+    /// When they reached the broker.
+    pub arrival: Arrival,
+    /// Delay before consumers get them.
+    pub delay: Duration,
+    /// The outcome, on the way back; [`Published::Full`] means held, to be settled later.
+    pub outcome: Published,
+}
+
+/// Outcome of one publish command of one connection.
+#[derive(Debug)]
+pub struct Settled {
+    /// Who published.
+    pub connection: u64,
+    /// Messages of the command.
+    pub messages: u32,
+    /// What became of them.
+    pub outcome: Published,
+}
+
+/// One reactor's post.
+#[derive(Debug)]
+pub struct Inbox {
+    mail: Mutex<Vec<Mail>>,
+    requests: AtomicUsize,
+    closed: AtomicBool,
+    /// Wakes the reactor.
+    pub waker: Waker,
+}
+
+impl Inbox {
+    /// An empty inbox.
+    ///
+    /// # Errors
+    /// The system's, for want of descriptors.
+    pub fn new() -> io::Result<Inbox> {
+        Ok(Inbox {
+            mail: Mutex::new(Vec::new()),
+            requests: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            waker: Waker::new()?,
+        })
+    }
+
+    /// Posts all of `mail` and empties it; wakes the reactor unless post waits there already.
+    pub fn post(&self, mail: &mut Vec<Mail>) {
+        let mut waiting = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = waiting.is_empty();
+        waiting.append(mail);
+        drop(waiting);
+        if was_empty {
+            self.waker.wake();
+        }
+    }
+
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`] at [`REQUESTS_MAX`], [`BrokerError::Exiting`] after [`Inbox::close`].
+    pub fn ask(&self, request: Request, reply: Reply) -> Result<(), BrokerError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(BrokerError::Exiting);
+        }
+        if self.requests.fetch_add(1, Ordering::AcqRel) >= REQUESTS_MAX {
+            self.requests.fetch_sub(1, Ordering::AcqRel);
+            return Err(BrokerError::Busy(REQUESTS_MAX));
+        }
+        self.post(&mut vec![Mail::Request(request, reply)]);
+        Ok(())
+    }
+
+    /// Takes everything that has come, into `mail`, which must be empty.
+    pub fn take(&self, mail: &mut Vec<Mail>) {
+        self.waker.clear();
+        std::mem::swap(
+            &mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner),
+            mail,
+        );
+        let requests = mail
+            .iter()
+            .filter(|piece| matches!(piece, Mail::Request(..)))
+            .count();
+        self.requests.fetch_sub(requests, Ordering::AcqRel);
+    }
+
+    /// Takes no more requests; those that wait are answered with [`BrokerError::Exiting`].
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.mail
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+impl PublishBatch {
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lengths.clear();
+        self.items.clear();
+    }
+
+    /// An owned copy of item `number`, whose bodies begin at the given places, to be held.
+    #[must_use]
+    pub fn detach(&self, number: usize, first_length: usize, first_byte: usize) -> RemotePublish {
+        let item = &self.items[number];
+        let lengths = self.lengths[first_length..first_length + item.messages as usize].to_vec();
+        let bytes: usize = lengths.iter().map(|&length| length as usize).sum();
+        RemotePublish {
+            from: self.from,
+            connection: item.connection,
+            bytes: self.bytes[first_byte..first_byte + bytes].to_vec(),
+            lengths,
+            arrival: item.arrival,
+            delay: item.delay,
+        }
+    }
+}

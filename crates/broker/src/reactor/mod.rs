@@ -1,0 +1,356 @@
+//! Reactors: one thread and one epoll loop each, owning connections and topics outright.
+//!
+//! A turn of the loop waits for readiness, reads and executes commands, passes messages on, and
+//! writes what has gathered: one system call per peer and turn, no lock and no wake-up per
+//! message. A topic has one home reactor (by its name's hash). Subscribers move to it; publishers
+//! stay where they were accepted, and what they publish to a topic elsewhere travels in batches.
+
+mod accept;
+mod batch;
+mod execute;
+mod inbox;
+mod publish;
+mod read;
+mod request;
+mod timers;
+mod write;
+
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clock::{Instant, StampMap};
+use tokio::sync::Notify;
+use wire::identify::ServerLimits;
+
+use crate::arena::Arena;
+use crate::connection::{Connection, ConnectionKey};
+use crate::stats::ReactorStats;
+use crate::sys::{self, Epoll, Event, Interest};
+use crate::topic::{TopicKey, TopicTable, Wakeups};
+use crate::{BrokerError, Config};
+
+pub use inbox::Inbox;
+use inbox::{Mail, PublishBatch};
+
+/// Events taken per turn. More make a turn longer than the wait that they save.
+const EVENTS_MAX: usize = 64;
+
+/// Within a turn, messages are passed on and written at the latest after so long, so that the
+/// first one read does not wait for the last.
+const DELIVERY_DELAY_MAX: Duration = Duration::from_micros(200);
+
+/// One receive takes at most so much; what is beyond comes with the next turn.
+const READ_BYTES: usize = 64 * 1024;
+
+const LISTENER_TOKEN: u64 = u64::MAX;
+const WAKER_TOKEN: u64 = u64::MAX - 1;
+
+/// What all reactors of a broker share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// The reactors' post, by number.
+    pub inboxes: Arc<[Arc<Inbox>]>,
+    /// Poked when a catalog changed.
+    pub changed: Arc<Notify>,
+    /// Connections open on all reactors.
+    pub connections: AtomicUsize,
+    /// Set once: drain and end.
+    pub stop: AtomicBool,
+    /// Reactors that have nothing left to drain.
+    pub drained: AtomicUsize,
+}
+
+/// One reactor. Made on any thread, then [`Reactor::run`] on its own.
+#[derive(Debug)]
+pub struct Reactor {
+    number: usize,
+    shared: Arc<Shared>,
+    limits: wire::Limits,
+    server: ServerLimits,
+    epoll: Epoll,
+    events: Vec<Event>,
+    listener: Option<TcpListener>,
+    accept_again_at: Option<Instant>,
+    next_home: usize,
+    connections: Arena<Connection>,
+    table: TopicTable,
+    now: Instant,
+    delivered_at: Instant,
+    stamps: StampMap,
+    random: u64,
+    read_buffer: Vec<u8>,
+    inputs: Vec<Vec<u8>>,
+    dirty: Vec<ConnectionKey>,
+    dirty_consumers: Vec<ConnectionKey>,
+    roomy: Vec<TopicKey>,
+    resumable: Vec<ConnectionKey>,
+    timers: Wakeups<ConnectionKey>,
+    dues: Wakeups<ConnectionKey>,
+    mail: Vec<Mail>,
+    outboxes: Vec<Vec<Mail>>,
+    batches: Vec<Option<Box<PublishBatch>>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "they travel boxed; taking one must not allocate"
+    )]
+    spare_batches: Vec<Box<PublishBatch>>,
+    moving: Option<usize>,
+    is_resuming: bool,
+    counters: ReactorStats,
+}
+
+/// Reactor that owns the topic of that name, of `reactors`. FNV-1a: stable over processes.
+#[must_use]
+pub fn home_of(topic: &str, reactors: usize) -> usize {
+    if reactors == 1 {
+        return 0;
+    }
+    let hash = topic.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash % reactors as u64) as usize
+}
+
+impl Reactor {
+    /// Makes reactor `number`; the one that is given a listener accepts for all.
+    ///
+    /// # Errors
+    /// [`BrokerError::Io`] where the system gives no epoll instance.
+    pub fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        listener: Option<TcpListener>,
+    ) -> Result<Reactor, BrokerError> {
+        let io = |source| BrokerError::Io {
+            what: format!("setting up reactor {number}"),
+            source,
+        };
+        let epoll = Epoll::new(EVENTS_MAX).map_err(io)?;
+        epoll
+            .add(
+                shared.inboxes[number].waker.descriptor.as_fd(),
+                WAKER_TOKEN,
+                Interest::READ,
+            )
+            .map_err(io)?;
+        if let Some(listener) = &listener {
+            epoll
+                .add(listener.as_fd(), LISTENER_TOKEN, Interest::READ)
+                .map_err(io)?;
+        }
+        let (now, wall) = (sys::monotonic_now(), sys::wall_now());
+        let config = &shared.config;
+        let reactors = shared.inboxes.len();
+        Ok(Reactor {
+            number,
+            limits: config.wire_limits(),
+            server: config.server_limits(),
+            epoll,
+            events: Vec::with_capacity(EVENTS_MAX),
+            listener,
+            accept_again_at: None,
+            next_home: 0,
+            connections: Arena::default(),
+            table: TopicTable::new(config.topic_bounds(), config.message_ids(number, wall)),
+            now,
+            delivered_at: now,
+            stamps: StampMap::new(now, wall),
+            random: wall.as_nanos() | 1,
+            read_buffer: vec![0; READ_BYTES],
+            inputs: Vec::new(),
+            dirty: Vec::new(),
+            dirty_consumers: Vec::new(),
+            roomy: Vec::new(),
+            resumable: Vec::new(),
+            timers: Wakeups::default(),
+            dues: Wakeups::default(),
+            mail: Vec::new(),
+            outboxes: (0..reactors).map(|_| Vec::new()).collect(),
+            batches: (0..reactors).map(|_| None).collect(),
+            spare_batches: Vec::new(),
+            moving: None,
+            is_resuming: false,
+            counters: ReactorStats::default(),
+            shared,
+        })
+    }
+
+    /// Runs until the broker stops and everything is drained, or the drain's time is over.
+    pub fn run(mut self) {
+        sys::thread_timer_slack_ns(1);
+        while !self.shared.stop.load(Ordering::Acquire) {
+            self.turn();
+        }
+        self.drain();
+    }
+
+    fn turn(&mut self) {
+        self.wait(None);
+        self.handle_events();
+        self.take_mail();
+        self.run_timers();
+        self.deliver();
+        self.resume_held();
+        self.flush();
+        self.post();
+        self.counters.turns += 1;
+    }
+
+    fn wait(&mut self, at_most: Option<Duration>) {
+        let idle = self.roomy.is_empty() && self.resumable.is_empty();
+        let timeout = if idle {
+            self.next_due()
+        } else {
+            Some(Duration::ZERO)
+        };
+        let timeout = match (timeout, at_most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        if let Err(error) = self.epoll.wait(timeout, &mut events) {
+            tracing::error!("reactor {}: waiting for events: {error}", self.number);
+        }
+        self.events = events;
+        self.now = sys::monotonic_now();
+        self.delivered_at = self.now;
+        self.stamps.observe(self.now, sys::wall_now());
+    }
+
+    fn handle_events(&mut self) {
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            match event.token {
+                LISTENER_TOKEN => self.accept(),
+                WAKER_TOKEN => {}
+                token => self.handle_connection(ConnectionKey::from_bits(token), *event),
+            }
+            if self.now - self.delivered_at >= DELIVERY_DELAY_MAX {
+                self.deliver();
+            }
+        }
+        self.events = events;
+    }
+
+    fn handle_connection(&mut self, key: ConnectionKey, event: Event) {
+        if event.writable {
+            self.write(key);
+        }
+        if event.readable {
+            self.read(key);
+        }
+    }
+
+    /// Passes messages on and writes them to their consumers.
+    fn deliver(&mut self) {
+        self.table.wake(self.now);
+        let mut outlet = write::Outputs {
+            connections: &mut self.connections,
+            dirty_consumers: &mut self.dirty_consumers,
+            random: &mut self.random,
+            now: self.now,
+        };
+        self.table.run(self.now, &mut outlet);
+        self.flush_consumers();
+        self.delivered_at = self.now;
+        self.roomy.append(&mut self.table.effects.roomy);
+        self.carry_out_effects();
+    }
+
+    fn carry_out_effects(&mut self) {
+        let effects = &mut self.table.effects;
+        if std::mem::take(&mut effects.catalog_changed) {
+            self.shared.changed.notify_one();
+        }
+        while let Some(connection) = self.table.effects.close.pop() {
+            self.close(
+                ConnectionKey::from_bits(connection),
+                "its channel was deleted",
+            );
+        }
+        while let Some(held) = self.table.effects.orphans.pop() {
+            self.settle_orphan(held);
+        }
+    }
+
+    fn take_mail(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.shared.inboxes[self.number].take(&mut mail);
+        for piece in mail.drain(..) {
+            match piece {
+                Mail::Adopt(connection) => self.adopt(*connection),
+                Mail::Publish(batch) => self.publish_batch(batch),
+                Mail::Answered(batch) => self.settle_batch(batch),
+                Mail::Settled(settled) => self.settle(settled),
+                Mail::Request(request, reply) => self.answer(request, reply),
+            }
+        }
+        self.mail = mail;
+    }
+
+    fn post(&mut self) {
+        for home in 0..self.batches.len() {
+            if let Some(batch) = self.batches[home].take() {
+                self.outboxes[home].push(Mail::Publish(batch));
+            }
+            if !self.outboxes[home].is_empty() {
+                self.shared.inboxes[home].post(&mut self.outboxes[home]);
+            }
+        }
+    }
+
+    /// Stops reading from publishers and goes on until queued messages have reached the consumers
+    /// that are connected, on all reactors, or the drain's time is over.
+    fn drain(&mut self) {
+        self.listener = None;
+        self.accept_again_at = None;
+        let deadline = self.now + self.shared.config.drain_timeout;
+        let publishers: Vec<ConnectionKey> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.consumer.is_none())
+            .map(|(key, _)| key)
+            .collect();
+        for key in publishers {
+            self.stop_reading(key);
+        }
+        let mut counted = false;
+        while self.now < deadline
+            && self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len()
+        {
+            self.wait(Some(Duration::from_millis(5)));
+            self.handle_events();
+            self.take_mail();
+            self.run_timers();
+            self.deliver();
+            self.resume_held();
+            self.flush();
+            self.post();
+            let idle = |connection: &Connection| {
+                connection.in_transit == 0 && connection.output.unsent().is_empty()
+            };
+            let drained =
+                self.table.undelivered() == 0 && self.connections.iter().all(|(_, c)| idle(c));
+            match (counted, drained) {
+                (false, true) => self.shared.drained.fetch_add(1, Ordering::AcqRel),
+                (true, false) => self.shared.drained.fetch_sub(1, Ordering::AcqRel),
+                _ => continue,
+            };
+            counted = drained;
+        }
+        let left = self.table.undelivered();
+        if left > 0 {
+            tracing::warn!(
+                "reactor {}: stopped with {left} messages undelivered",
+                self.number
+            );
+        }
+        self.shared.inboxes[self.number].close();
+    }
+}

@@ -1,0 +1,264 @@
+//! Bytes in: one receive per readiness, then every command that is complete.
+//!
+//! Whole commands are parsed where they were received, in one buffer that all connections of the
+//! reactor share. Only a command cut in two is copied, into a buffer lent to its connection.
+
+use std::io;
+use std::time::Duration;
+
+use wire::{Decoded, Phase, ProtocolError};
+
+use super::{READ_BYTES, Reactor};
+use crate::config::ArrivalClock;
+use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
+use crate::sys::{self, Received};
+
+/// How long a peer may take to read its last error.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What follows from a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Go on with the next one.
+    Next,
+    /// This one cannot be executed now: keep it, read no further.
+    Wait,
+    /// The connection lingers, is closed, or has moved: its bytes are of no more use.
+    End,
+    /// Move the connection with this command to another reactor.
+    Migrate(usize),
+}
+
+impl Reactor {
+    pub(super) fn read(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.pause != Pause::No {
+            // Not watched for reading, so this is the peer's reset.
+            self.close(key, "the peer reset it while it was held back");
+            return;
+        }
+        let input = std::mem::take(&mut connection.input);
+        if input.is_empty() {
+            self.return_input(input);
+            self.read_in_place(key);
+        } else {
+            self.read_behind(key, input);
+        }
+    }
+
+    /// Executes what `input` holds already, for a connection that has been let go on.
+    pub(super) fn reconsider(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let input = std::mem::take(&mut connection.input);
+        if input.is_empty() {
+            self.return_input(input);
+        } else {
+            self.execute_and_keep(key, input);
+        }
+    }
+
+    /// Says a last error, then lingers until the peer has read it.
+    pub(super) fn fail(&mut self, key: ConnectionKey, error: &ProtocolError) {
+        self.send_error(key, error);
+        self.begin_lingering(key);
+    }
+
+    fn begin_lingering(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.progress = Progress::Lingering;
+        connection.arrivals = crate::connection::ArrivalTable::default();
+        if let Some(consumer) = connection.consumer.take() {
+            self.table.unsubscribe(consumer, self.now);
+        }
+        self.arm_timer(key, LINGER);
+    }
+
+    fn read_in_place(&mut self, key: ConnectionKey) {
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        if let Some(count) = self.receive(key, &mut buffer) {
+            let used = self.execute_all(key, &buffer[..count]);
+            if used < count {
+                let mut input = self.lend_input();
+                input.extend_from_slice(&buffer[used..count]);
+                self.keep(key, used, input);
+            } else {
+                self.keep(key, used, Vec::new());
+            }
+        }
+        self.read_buffer = buffer;
+    }
+
+    fn read_behind(&mut self, key: ConnectionKey, mut input: Vec<u8>) {
+        let held = input.len();
+        let needed = self
+            .connections
+            .get(key)
+            .map_or(0, |connection| connection.needed);
+        // Room for the rest of a large command at once, yet never more than one read's worth
+        // beyond it: the decoder has checked `needed` against the size limits.
+        let room = needed
+            .saturating_sub(held)
+            .clamp(READ_BYTES / 4, 16 * READ_BYTES);
+        input.resize(held + room, 0);
+        match self.receive(key, &mut input[held..]) {
+            Some(count) => {
+                input.truncate(held + count);
+                self.execute_and_keep(key, input);
+            }
+            None => {
+                input.truncate(held);
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.input = input;
+                }
+            }
+        }
+    }
+
+    fn execute_and_keep(&mut self, key: ConnectionKey, mut input: Vec<u8>) {
+        let used = self.execute_all(key, &input);
+        input.drain(..used);
+        self.keep(key, used, input);
+    }
+
+    /// Puts what is left of the input back to its connection, if that is still here.
+    fn keep(&mut self, key: ConnectionKey, used: usize, input: Vec<u8>) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            self.return_input(input);
+            return;
+        };
+        if connection.progress == Progress::Lingering {
+            self.return_input(input);
+            return;
+        }
+        connection.arrivals.consume(used);
+        if input.is_empty() {
+            self.return_input(input);
+        } else {
+            connection.input = input;
+        }
+        if let Some(home) = self.moving.take() {
+            self.migrate(key, home);
+        }
+    }
+
+    /// One receive. `None` where nothing came or the connection is gone.
+    fn receive(&mut self, key: ConnectionKey, buffer: &mut [u8]) -> Option<usize> {
+        let connection = self.connections.get_mut(key)?;
+        let stamped = self.shared.config.arrival_clock == ArrivalClock::Kernel
+            && connection.consumer.is_none();
+        let received = if stamped {
+            sys::recv_stamped(&connection.stream, buffer)
+        } else {
+            sys::recv(&connection.stream, buffer)
+        };
+        match received {
+            Ok(Received { bytes: 0, .. }) => {
+                self.close(key, "the peer closed it");
+                None
+            }
+            Ok(received) => {
+                self.stamp(key, received);
+                Some(received.bytes)
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                None
+            }
+            Err(error) => {
+                self.close(key, &error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Notes when the bytes of a receive arrived.
+    fn stamp(&mut self, key: ConnectionKey, received: Received) {
+        self.now = sys::monotonic_now();
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let (at, wall) = match received.stamp {
+            Some(stamp) => (
+                self.stamps.map(stamp, connection.last_arrival, self.now),
+                stamp,
+            ),
+            None => (self.now, self.stamps.to_wall(self.now)),
+        };
+        connection.last_arrival = at;
+        connection.last_read = self.now;
+        let stamp = ArrivalStamp {
+            at,
+            wall_ns: wall.as_nanos().cast_signed(),
+            read: self.now,
+        };
+        connection.arrivals.push(received.bytes, stamp);
+    }
+
+    /// Executes every complete command of `bytes`; gives how many bytes they took.
+    fn execute_all(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
+        let mut used = 0;
+        while used < bytes.len() {
+            let Some(connection) = self.connections.get_mut(key) else {
+                return bytes.len();
+            };
+            let rest = &bytes[used..];
+            let phase = match connection.progress {
+                Progress::Open(phase) => phase,
+                Progress::Lingering => return bytes.len(),
+                Progress::Handshake => {
+                    let Some(magic) = rest.first_chunk::<4>() else {
+                        connection.needed = 4;
+                        return used;
+                    };
+                    if magic != wire::MAGIC_V2 {
+                        self.fail(key, &ProtocolError::bad_protocol());
+                        return bytes.len();
+                    }
+                    connection.progress = Progress::Open(Phase::Init);
+                    used += magic.len();
+                    let heartbeat = self.shared.config.heartbeat_interval;
+                    self.arm_timer(key, heartbeat);
+                    continue;
+                }
+            };
+            match wire::decode(
+                rest,
+                &self.limits,
+                phase,
+                connection.terms.heartbeat.is_some(),
+            ) {
+                Ok(Decoded::Complete { command, consumed }) => {
+                    let stamp = connection.arrivals.stamp(used + consumed);
+                    match self.execute(key, command, stamp) {
+                        Flow::Next => used += consumed,
+                        Flow::Wait => return used,
+                        Flow::End => return bytes.len(),
+                        Flow::Migrate(home) => {
+                            self.moving = Some(home);
+                            return used;
+                        }
+                    }
+                }
+                Ok(Decoded::Incomplete { needed }) => {
+                    connection.needed = needed;
+                    return used;
+                }
+                Err(error) => {
+                    self.fail(key, &error);
+                    return bytes.len();
+                }
+            }
+        }
+        used
+    }
+}

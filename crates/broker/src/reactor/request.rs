@@ -1,0 +1,148 @@
+//! Questions and orders that come through the handle.
+
+use wire::{ChannelName, TopicName};
+
+use super::Reactor;
+use crate::BrokerError;
+use crate::handle::{Answer, Operation, Reply, Request};
+use crate::stats::{ClientStats, Stats, StatsFilter};
+use crate::topic::HeldRequest;
+
+impl Reactor {
+    pub(super) fn answer(&mut self, request: Request, reply: Reply) {
+        let answer = match request {
+            Request::Publish {
+                topic,
+                bodies,
+                delay,
+            } => {
+                let arrival = self.arrival_now();
+                return self.publish_request(
+                    &topic,
+                    HeldRequest {
+                        bodies,
+                        arrival,
+                        delay,
+                        reply,
+                    },
+                );
+            }
+            Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
+            Request::Channel(topic, channel, operation) => {
+                self.operate_channel(&topic, &channel, operation)
+            }
+            Request::SetLimit(topic, limit) => self.set_limit(&topic, limit),
+            Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
+            Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
+        };
+        // Whoever asked may have gone; then nobody misses the answer.
+        let _ = reply.send(answer);
+    }
+
+    fn operate_topic(
+        &mut self,
+        topic: &TopicName,
+        operation: Operation,
+    ) -> Result<Answer, BrokerError> {
+        if operation == Operation::Create {
+            let made = self.table.find_or_create(topic.as_str());
+            return made
+                .map(|_| Answer::Done)
+                .map_err(|refusal| BrokerError::Refused(refusal.to_string()));
+        }
+        let key = self
+            .table
+            .find(topic.as_str())
+            .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?;
+        match operation {
+            Operation::Create => {}
+            Operation::Delete => self.table.delete(key),
+            Operation::Empty => self.table.empty(key),
+            Operation::Pause => self.table.pause(key, true),
+            Operation::Unpause => self.table.pause(key, false),
+        }
+        Ok(Answer::Done)
+    }
+
+    fn operate_channel(
+        &mut self,
+        topic: &TopicName,
+        channel: &ChannelName,
+        operation: Operation,
+    ) -> Result<Answer, BrokerError> {
+        let key = self
+            .table
+            .find(topic.as_str())
+            .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?;
+        if operation == Operation::Create {
+            let made = self.table.find_or_create_channel(key, channel);
+            return made
+                .map(|_| Answer::Done)
+                .map_err(|refusal| BrokerError::Refused(refusal.to_string()));
+        }
+        let key = self
+            .table
+            .find_channel(key, channel)
+            .ok_or_else(|| BrokerError::ChannelNotFound(channel.to_string()))?;
+        match operation {
+            Operation::Create => {}
+            Operation::Delete => self.table.delete_channel(key),
+            Operation::Empty => self.table.empty_channel(key),
+            Operation::Pause => self.table.pause_channel(key, true),
+            Operation::Unpause => self.table.pause_channel(key, false),
+        }
+        Ok(Answer::Done)
+    }
+
+    fn set_limit(
+        &mut self,
+        topic: &TopicName,
+        limit: Option<limit::Limit>,
+    ) -> Result<Answer, BrokerError> {
+        let key = match limit {
+            Some(_) => self
+                .table
+                .find_or_create(topic.as_str())
+                .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
+            None => self
+                .table
+                .find(topic.as_str())
+                .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?,
+        };
+        self.table.set_limit(key, limit, self.now);
+        Ok(Answer::Done)
+    }
+
+    fn stats(&self, filter: &StatsFilter) -> Stats {
+        let client = |consumer| match self.connection_of(consumer) {
+            Some(connection) => connection.stats(),
+            None => ClientStats::default(),
+        };
+        let mut reactor = self.counters.clone();
+        reactor.connections = self.connections.len() as u64;
+        self.table.count_store(&mut reactor);
+        let producers = || {
+            let all = self.connections.iter().map(|(_, connection)| connection);
+            let wanted = |stats: &ClientStats| {
+                filter.topic.is_empty()
+                    || stats
+                        .pub_counts
+                        .iter()
+                        .any(|(topic, _)| *topic == filter.topic)
+            };
+            all.filter(|connection| connection.is_producer())
+                .map(|c| c.stats())
+                .filter(wanted)
+                .collect()
+        };
+        Stats {
+            topics: self.table.topic_stats(filter, self.now, client),
+            producers: if filter.include_clients {
+                producers()
+            } else {
+                Vec::new()
+            },
+            reactors: vec![reactor],
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What happens because time passed: heartbeats, deadlines, acks, collected output.
+//!
+//! Each connection has one timer. It comes up once per heartbeat interval, looks at everything that
+//! could be overdue and is set anew, so reading and writing never touch timers.
+
+use std::time::Duration;
+
+use clock::Instant;
+
+use super::Reactor;
+use crate::connection::{ConnectionKey, Pause, Progress};
+
+impl Reactor {
+    /// Sets a connection's timer; a former one is forgotten.
+    pub(super) fn arm_timer(&mut self, key: ConnectionKey, wait: Duration) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            let at = self.now + wait;
+            connection.timer_at = Some(at);
+            self.timers.push(at, key);
+        }
+    }
+
+    /// Time until the next thing is due.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let dues = [
+            self.timers.next(),
+            self.dues.next(),
+            self.table.next_wakeup(),
+            self.accept_again_at,
+        ];
+        let next = dues.into_iter().flatten().min()?;
+        Some(next.saturating_since(self.now))
+    }
+
+    /// Does what is due.
+    pub(super) fn run_timers(&mut self) {
+        while let Some((at, key)) = self.timers.pop_due(self.now) {
+            if self
+                .connections
+                .get(key)
+                .is_some_and(|connection| connection.timer_at == Some(at))
+            {
+                self.check(key, at);
+            }
+        }
+        while let Some((_, key)) = self.dues.pop_due(self.now) {
+            self.mark_dirty(key);
+        }
+        self.accept_again();
+    }
+
+    fn check(&mut self, key: ConnectionKey, at: Instant) {
+        let Some(connection) = self.connections.get(key) else {
+            return;
+        };
+        match connection.progress {
+            Progress::Handshake => return self.close(key, "no protocol magic in time"),
+            Progress::Lingering => return self.close(key, "its last error has been sent"),
+            Progress::Open(_) => {}
+        }
+        let interval = connection
+            .terms
+            .heartbeat
+            .unwrap_or(self.shared.config.heartbeat_interval);
+        if connection
+            .blocked_since
+            .is_some_and(|since| self.now - since >= interval)
+        {
+            return self.close(key, "it takes nothing from its socket");
+        }
+        if connection.terms.heartbeat.is_some() {
+            let silent = self.now - connection.last_read >= interval * 2;
+            if silent && connection.pause == Pause::No {
+                return self.close(key, "no answer to heartbeats");
+            }
+            self.send_heartbeat(key);
+        }
+        // From the time it was due, not from now, so that a busy reactor keeps the interval.
+        let late = self.now.saturating_since(at).min(interval / 2);
+        self.arm_timer(key, interval - late);
+    }
+}

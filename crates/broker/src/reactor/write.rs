@@ -1,0 +1,261 @@
+//! Bytes out: whatever has gathered for a peer leaves in one send.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
+
+use super::Reactor;
+use crate::arena::Arena;
+use crate::connection::{Connection, ConnectionKey, Pause, Progress};
+use crate::sys::{self, Interest};
+use crate::topic::Outlet;
+
+/// The reactor's connections as the topics see them.
+pub(super) struct Outputs<'a> {
+    pub(super) connections: &'a mut Arena<Connection>,
+    pub(super) dirty_consumers: &'a mut Vec<ConnectionKey>,
+    pub(super) random: &'a mut u64,
+    pub(super) now: clock::Instant,
+}
+
+impl Outlet for Outputs<'_> {
+    fn message(
+        &mut self,
+        connection: u64,
+        header: &[u8; MESSAGE_HEADER_BYTES],
+        body: &[u8],
+    ) -> bool {
+        let key = ConnectionKey::from_bits(connection);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return false;
+        };
+        connection.output.push_message(header, body, self.now);
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty_consumers.push(key);
+        }
+        !connection.output.is_full()
+    }
+
+    fn draw(&mut self, bound: u8) -> u8 {
+        // xorshift64: sampling needs no more than even spread.
+        *self.random ^= *self.random << 13;
+        *self.random ^= *self.random >> 7;
+        *self.random ^= *self.random << 17;
+        ((*self.random >> 32) % u64::from(bound)) as u8
+    }
+}
+
+impl Reactor {
+    /// Puts a connection among those that are flushed when the turn ends.
+    pub(super) fn mark_dirty(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Queues a response frame.
+    pub(super) fn respond(&mut self, key: ConnectionKey, body: &[u8]) {
+        self.owe_nothing(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            wire::put_response(connection.output.bytes(), body);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Queues an error frame.
+    pub(super) fn send_error(&mut self, key: ConnectionKey, error: &ProtocolError) {
+        self.owe_nothing(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            tracing::debug!("{}: {error}", connection.peer);
+            wire::put_error(connection.output.bytes(), error);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Queues a heartbeat.
+    pub(super) fn send_heartbeat(&mut self, key: ConnectionKey) {
+        self.owe_nothing(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection
+                .output
+                .bytes()
+                .extend_from_slice(&HEARTBEAT_FRAME);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Writes what consumers were given.
+    pub(super) fn flush_consumers(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty_consumers);
+        for key in dirty.drain(..) {
+            self.flush_connection(key);
+        }
+        self.dirty_consumers = dirty;
+    }
+
+    /// Writes everything that gathered in this turn.
+    pub(super) fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            self.flush_connection(key);
+        }
+        self.dirty = dirty;
+    }
+
+    fn flush_connection(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.dirty = false;
+        if let Some((timeout, size)) = connection.terms.collect
+            && connection.oks == 0
+            && connection.output.unsent().len() < size
+        {
+            let since = *connection.output.waiting_since.get_or_insert(self.now);
+            if self.now - since < timeout {
+                if since == self.now {
+                    self.dues.push(since + timeout, key);
+                }
+                return;
+            }
+        }
+        connection.output.waiting_since = None;
+        self.owe_nothing(key);
+        self.write(key);
+    }
+
+    /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
+    fn owe_nothing(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        for _ in 0..std::mem::take(&mut connection.oks) {
+            connection.output.bytes().extend_from_slice(&OK_FRAME);
+        }
+        if let Some(ack) = &mut connection.ack {
+            let is_due = ack.due.is_some_and(|due| due <= self.now);
+            if ack.accepted - ack.acked >= ack.every_messages
+                || (is_due && ack.accepted > ack.acked)
+            {
+                wire::put_ack(connection.output.bytes(), ack.accepted);
+                ack.acked = ack.accepted;
+            }
+            if is_due {
+                ack.due = None;
+            }
+        }
+    }
+
+    /// Sends until the socket takes no more or nothing is left.
+    pub(super) fn write(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let was_full = connection.output.is_full();
+        while !connection.output.unsent().is_empty() {
+            match sys::send(&connection.stream, connection.output.unsent()) {
+                Ok(count) => {
+                    connection.output.advance(count);
+                    connection.blocked_since = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    connection.blocked_since.get_or_insert(self.now);
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.close(key, &error.to_string());
+                    return;
+                }
+            }
+        }
+        self.after_write(key, was_full);
+    }
+
+    fn after_write(&mut self, key: ConnectionKey, was_full: bool) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let written = sys::monotonic_now();
+        let consumer = connection.consumer;
+        while let Some(mark) = connection.output.pop_sent() {
+            if let Some(consumer) = consumer {
+                self.table
+                    .record_write(consumer, written - mark.copied, mark.messages);
+            }
+        }
+        connection.output.settle();
+        let is_empty = connection.output.unsent().is_empty();
+        if was_full
+            && !connection.output.is_full()
+            && let Some(consumer) = consumer
+        {
+            self.table.set_writable(consumer, true);
+        }
+        if connection.progress == Progress::Lingering && is_empty {
+            sys::shutdown_write(&connection.stream);
+        }
+        let interest = Interest {
+            write: !is_empty,
+            ..connection.interest
+        };
+        self.watch(key, interest);
+    }
+
+    /// Stops reading from a connection, for the reason given.
+    pub(super) fn pause(&mut self, key: ConnectionKey, reason: Pause) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.pause = reason;
+            let interest = Interest {
+                read: false,
+                ..connection.interest
+            };
+            self.watch(key, interest);
+        }
+    }
+
+    /// Reads from a connection again.
+    pub(super) fn unpause(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.pause = Pause::No;
+            connection.last_read = self.now;
+            let interest = Interest {
+                read: true,
+                ..connection.interest
+            };
+            self.watch(key, interest);
+        }
+    }
+
+    /// Stops reading for good, because the broker stops.
+    pub(super) fn stop_reading(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get(key) {
+            let interest = Interest {
+                read: false,
+                ..connection.interest
+            };
+            self.watch(key, interest);
+        }
+    }
+
+    fn watch(&mut self, key: ConnectionKey, interest: Interest) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.interest == interest {
+            return;
+        }
+        connection.interest = interest;
+        if let Err(error) = self
+            .epoll
+            .modify(connection.stream.as_fd(), key.to_bits(), interest)
+        {
+            self.close(key, &format!("it cannot be watched: {error}"));
+        }
+    }
+}

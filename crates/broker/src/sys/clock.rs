@@ -1,0 +1,31 @@
+//! Reading the clocks: the only place in the data plane that does.
+
+use clock::{Instant, WallTime};
+
+/// Now on `CLOCK_MONOTONIC`, which never steps.
+#[must_use]
+pub fn monotonic_now() -> Instant {
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC))
+}
+
+/// Now on `CLOCK_REALTIME`, the clock of the kernel's packet stamps.
+#[must_use]
+pub fn wall_now() -> WallTime {
+    WallTime::from_nanos(read(libc::CLOCK_REALTIME))
+}
+
+/// Sets the calling thread's timer slack; the default of 50 µs would delay every release by as much.
+pub fn thread_timer_slack_ns(slack_ns: u64) {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) };
+}
+
+fn read(id: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec that the call fills; both clock ids always exist on Linux.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,198 @@
+//! TCP sockets of the data path: listening, accepting, receiving with arrival stamps, sending.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use clock::WallTime;
+
+use super::epoll::cvt;
+
+/// Room for one `SCM_TIMESTAMPING` control message (three timespecs) and its header, with slack.
+const CONTROL_BYTES: usize = 128;
+
+/// A connected, non-blocking TCP socket with `TCP_NODELAY`.
+#[derive(Debug)]
+pub struct Stream(OwnedFd);
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What one receive gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes put into the buffer; 0 is the peer's end.
+    pub bytes: usize,
+    /// The kernel's stamp of the newest segment among them, if it gave one.
+    pub stamp: Option<WallTime>,
+}
+
+/// Binds and listens on `address`.
+///
+/// # Errors
+/// The system's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    // SAFETY: listen() on a socket that already listens just sets a longer backlog; thousands of
+    // publishers connect at once after a restart, and std's backlog is 128.
+    cvt(unsafe { libc::listen(listener.as_raw_fd(), 4096) })?;
+    Ok(listener)
+}
+
+/// Accepts one connection; `WouldBlock` where none waits.
+///
+/// # Errors
+/// The system's, `EMFILE` among them.
+pub fn accept(listener: &TcpListener) -> io::Result<(Stream, SocketAddr)> {
+    let (stream, peer): (TcpStream, SocketAddr) = listener.accept()?;
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    Ok((Stream(stream.into()), peer))
+}
+
+/// Asks the kernel to stamp what arrives on `stream` (`SO_TIMESTAMPING`, software receive stamps).
+///
+/// # Errors
+/// The system's, where the kernel does not know the option.
+pub fn enable_arrival_stamps(stream: &Stream) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    // SAFETY: the option takes one c_uint, given with its size.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.0.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            size_of_val(&flags) as libc::socklen_t,
+        )
+    };
+    cvt(result).map(|_| ())
+}
+
+/// Receives into `buffer` without a stamp.
+///
+/// # Errors
+/// The system's, `WouldBlock` among them.
+pub fn recv(stream: &Stream, buffer: &mut [u8]) -> io::Result<Received> {
+    // SAFETY: the buffer is writable for its length.
+    let count = unsafe {
+        libc::recv(
+            stream.0.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+        )
+    };
+    if count < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Received {
+        bytes: count as usize,
+        stamp: None,
+    })
+}
+
+/// Receives into `buffer` with the kernel's stamp of the newest segment that it took bytes from.
+///
+/// # Errors
+/// The system's, `WouldBlock` among them.
+pub fn recv_stamped(stream: &Stream, buffer: &mut [u8]) -> io::Result<Received> {
+    #[repr(align(8))]
+    struct Control([u8; CONTROL_BYTES]);
+    let mut control = Control([0; CONTROL_BYTES]);
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: msghdr is plain data for which all zeroes is a valid value.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL_BYTES;
+    // SAFETY: the header points to one iovec over `buffer` and to an aligned control buffer; all outlive the call.
+    let count = unsafe { libc::recvmsg(stream.0.as_raw_fd(), &raw mut header, 0) };
+    if count < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Received {
+        bytes: count as usize,
+        stamp: stamp_of(&header),
+    })
+}
+
+/// Sends from `bytes`; gives how many the kernel took.
+///
+/// # Errors
+/// The system's, `WouldBlock` among them; a closed peer is an error, never a signal.
+pub fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is readable for its length.
+    let count = unsafe {
+        libc::send(
+            stream.0.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_NOSIGNAL,
+        )
+    };
+    if count < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(count as usize)
+    }
+}
+
+/// Says to the peer that nothing more will come; what it sends is still received.
+pub fn shutdown_write(stream: &Stream) {
+    // SAFETY: a plain system call on an open socket. It fails only if the peer has gone.
+    unsafe { libc::shutdown(stream.0.as_raw_fd(), libc::SHUT_WR) };
+}
+
+/// Raises the soft limit of open descriptors to the hard one; gives the limit then in force.
+#[must_use]
+pub fn raise_descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid rlimit that the calls read and write.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return 1024;
+        }
+        let soft = limit.rlim_cur;
+        limit.rlim_cur = limit.rlim_max;
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0 {
+            limit.rlim_cur
+        } else {
+            soft
+        }
+    }
+}
+
+fn stamp_of(header: &libc::msghdr) -> Option<WallTime> {
+    // SAFETY: the kernel filled the control buffer; the CMSG macros walk it within msg_controllen.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: `message` is non-null and was given by the CMSG macros.
+        let (level, kind) = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
+            // SAFETY: SCM_TIMESTAMPING carries three timespecs, the first of them the software stamp;
+            // control data need not be aligned for them.
+            let time = unsafe {
+                libc::CMSG_DATA(message)
+                    .cast::<libc::timespec>()
+                    .read_unaligned()
+            };
+            let nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+            return (nanos != 0).then(|| WallTime::from_nanos(nanos));
+        }
+        // SAFETY: as for CMSG_FIRSTHDR.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
+}

@@ -1,0 +1,60 @@
+//! Publishers that wait for room in a topic's queue, in their order of arrival.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::store::Arrival;
+use crate::handle::Reply;
+
+/// Somebody whose publish did not fit.
+#[derive(Debug)]
+pub enum Held {
+    /// A connection of this reactor: it has stopped reading, its command is still in its buffer.
+    Connection(u64),
+    /// A publish that came from another reactor.
+    Remote(Box<RemotePublish>),
+    /// A publish that came through the handle (HTTP).
+    Request(Box<HeldRequest>),
+}
+
+/// A publish on its way from the reactor that read it to the one that owns the topic.
+#[derive(Debug)]
+pub struct RemotePublish {
+    /// Reactor that owns the connection.
+    pub from: usize,
+    /// The connection, in that reactor's numbering.
+    pub connection: u64,
+    /// The bodies, back to back.
+    pub bytes: Vec<u8>,
+    /// Length of each body.
+    pub lengths: Vec<u32>,
+    /// When it reached the broker.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+}
+
+/// A publish through the handle, waiting for room.
+#[derive(Debug)]
+pub struct HeldRequest {
+    /// The messages.
+    pub bodies: Vec<Bytes>,
+    /// When the request came.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+    /// Who waits for the answer.
+    pub reply: Reply,
+}
+
+impl RemotePublish {
+    /// The bodies one by one.
+    pub fn bodies(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.lengths.iter().scan(0usize, |start, &length| {
+            let body = &self.bytes[*start..*start + length as usize];
+            *start += length as usize;
+            Some(body)
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Messages sent to a consumer and not yet finished.
+//!
+//! Each consumer has a list of its own, ordered by deadline. Its timeout is constant, so a new entry
+//! belongs at the tail; only a TOUCH that meets the maximum may belong further ahead. All
+//! operations but that one take constant time and, once the table has grown, no memory.
+
+use clock::Instant;
+use rustc_hash::FxHashMap;
+
+use super::consumer::ConsumerKey;
+use super::store::MessageRef;
+
+const NONE: u32 = u32::MAX;
+
+/// One message in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Flight {
+    /// The message.
+    pub message: MessageRef,
+    /// Deliveries of it on this channel, this one included.
+    pub attempts: u16,
+    /// Who has it.
+    pub consumer: ConsumerKey,
+    /// When it was delivered.
+    pub delivered: Instant,
+    /// When it times out.
+    pub deadline: Instant,
+}
+
+/// Head and tail of one consumer's list, oldest deadline first.
+#[derive(Clone, Copy, Debug)]
+pub struct FlightList {
+    oldest: u32,
+    newest: u32,
+}
+
+/// Why a FIN, REQ or TOUCH finds nothing; the texts are nsqd's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotInFlight {
+    /// No such id in flight on this channel.
+    UnknownId,
+    /// It is in flight to somebody else.
+    OtherClient,
+}
+
+impl NotInFlight {
+    /// nsqd's text for the error frame.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            NotInFlight::UnknownId => "ID not in flight",
+            NotInFlight::OtherClient => "client does not own message",
+        }
+    }
+}
+
+/// The messages in flight on one channel. Bounded by the sum of its consumers' RDY counts.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    by_id: FxHashMap<u64, u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    flight: Flight,
+    id: u64,
+    older: u32,
+    newer: u32,
+}
+
+impl Default for FlightList {
+    fn default() -> Self {
+        FlightList {
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+}
+
+impl InFlight {
+    /// Messages in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Adds a flight to its consumer's list.
+    pub fn insert(&mut self, list: &mut FlightList, id: u64, flight: Flight) {
+        let entry = Entry {
+            flight,
+            id,
+            older: NONE,
+            newer: NONE,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        let former = self.by_id.insert(id, index);
+        assert!(former.is_none(), "a message is in flight once per channel");
+        self.link(list, index);
+    }
+
+    /// Takes a flight of `consumer` out.
+    ///
+    /// # Errors
+    /// [`NotInFlight`], with nsqd's texts.
+    pub fn take(
+        &mut self,
+        list: &mut FlightList,
+        id: u64,
+        consumer: ConsumerKey,
+    ) -> Result<Flight, NotInFlight> {
+        let index = self.find(id, consumer)?;
+        Ok(self.unlink(list, index))
+    }
+
+    /// Moves the deadline of a flight to `now + timeout`, at most to `delivered + timeout_max`.
+    ///
+    /// # Errors
+    /// [`NotInFlight`], with nsqd's texts.
+    pub fn touch(
+        &mut self,
+        list: &mut FlightList,
+        id: u64,
+        consumer: ConsumerKey,
+        deadline: impl FnOnce(&Flight) -> Instant,
+    ) -> Result<(), NotInFlight> {
+        let index = self.find(id, consumer)?;
+        let mut flight = self.unlink(list, index);
+        flight.deadline = deadline(&flight);
+        self.insert(list, id, flight);
+        Ok(())
+    }
+
+    /// Deadline of the list's oldest flight.
+    #[must_use]
+    pub fn next_deadline(&self, list: &FlightList) -> Option<Instant> {
+        (list.oldest != NONE).then(|| self.entries[list.oldest as usize].flight.deadline)
+    }
+
+    /// Takes the list's oldest flight out if its deadline is at or before `until`.
+    pub fn take_due(&mut self, list: &mut FlightList, until: Instant) -> Option<Flight> {
+        let due = self.next_deadline(list)? <= until;
+        due.then(|| self.unlink(list, list.oldest))
+    }
+
+    fn find(&self, id: u64, consumer: ConsumerKey) -> Result<u32, NotInFlight> {
+        let index = *self.by_id.get(&id).ok_or(NotInFlight::UnknownId)?;
+        let owner = self.entries[index as usize].flight.consumer;
+        if owner == consumer {
+            Ok(index)
+        } else {
+            Err(NotInFlight::OtherClient)
+        }
+    }
+
+    fn link(&mut self, list: &mut FlightList, index: u32) {
+        let deadline = self.entries[index as usize].flight.deadline;
+        let mut older = list.newest;
+        while older != NONE && self.entries[older as usize].flight.deadline > deadline {
+            older = self.entries[older as usize].older;
+        }
+        let newer = if older == NONE {
+            list.oldest
+        } else {
+            self.entries[older as usize].newer
+        };
+        self.entries[index as usize].older = older;
+        self.entries[index as usize].newer = newer;
+        self.join(list, older, index);
+        self.join(list, index, newer);
+    }
+
+    fn unlink(&mut self, list: &mut FlightList, index: u32) -> Flight {
+        let Entry {
+            flight,
+            id,
+            older,
+            newer,
+        } = self.entries[index as usize];
+        self.join(list, older, newer);
+        self.by_id.remove(&id);
+        self.free.push(index);
+        flight
+    }
+
+    fn join(&mut self, list: &mut FlightList, older: u32, newer: u32) {
+        match older {
+            NONE => list.oldest = newer,
+            _ => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => list.newest = older,
+            _ => self.entries[newer as usize].older = older,
+        }
+    }
+}

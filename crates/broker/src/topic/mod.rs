@@ -1,0 +1,32 @@
+//! Topics, channels, consumers and messages: the broker's pure core.
+//!
+//! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the reactor
+//! drives and that tests and the simulator can drive as well.
+
+mod channel;
+mod consume;
+mod consumer;
+mod held;
+mod in_flight;
+mod latency;
+mod limiter;
+mod message_id;
+mod publish;
+mod pump;
+mod snapshot;
+mod store;
+mod table;
+mod wakeups;
+
+#[cfg(test)]
+mod tests;
+
+pub use consumer::{ConsumerKey, Subscription};
+pub use held::{Held, HeldRequest, RemotePublish};
+pub use in_flight::NotInFlight;
+pub use message_id::MessageIds;
+pub use publish::Published;
+pub use pump::Outlet;
+pub use store::Arrival;
+pub use table::{Bounds, TopicKey, TopicTable};
+pub use wakeups::Wakeups;

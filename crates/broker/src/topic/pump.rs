@@ -1,0 +1,335 @@
+//! From a topic's queue through its limit to its channels, and from a channel to its consumers.
+//!
+//! One run serves every topic that something happened to since the last. A message leaves the
+//! limiter at max(arrival, time of its tokens), the departure of the G/D/1 queue in equation (2) of the
+//! long version's appendix A; what is not due yet asks for a wake-up at that instant.
+
+use clock::Instant;
+use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
+
+use super::channel::{Channel, ChannelKey, Queued};
+use super::consumer::{Consumer, ConsumerKey};
+use super::in_flight::Flight;
+use super::latency::Stage;
+use super::store::Stored;
+use super::table::{Target, Topic, TopicKey, TopicTable};
+
+/// Where messages go out: the shell's connections.
+pub trait Outlet {
+    /// Takes one framed message for `connection`; says whether the connection has room for another.
+    fn message(
+        &mut self,
+        connection: u64,
+        header: &[u8; MESSAGE_HEADER_BYTES],
+        body: &[u8],
+    ) -> bool;
+
+    /// A number below `bound`, drawn at random, for sampling.
+    fn draw(&mut self, bound: u8) -> u8;
+}
+
+impl TopicTable {
+    /// Serves all topics that something happened to.
+    pub fn run(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        while let Some(key) = self.dirty.pop() {
+            if let Some(topic) = self.topics.get_mut(key) {
+                topic.dirty = false;
+                topic.enqueue_fresh();
+                self.run_topic(key, now, outlet);
+            }
+        }
+    }
+
+    /// Does what is due at `now`: tokens there, delays over, flights timed out. [`Self::run`] follows it.
+    pub fn wake(&mut self, now: Instant) {
+        while let Some((at, target)) = self.wakeups.pop_due(now) {
+            match target {
+                Target::Topic(key) => {
+                    if let Some(topic) = self.topics.get_mut(key)
+                        && topic.release_at == Some(at)
+                    {
+                        topic.release_at = None;
+                        self.mark_dirty(key);
+                    }
+                }
+                Target::Channel(key) => self.wake_channel(key, at, now),
+                Target::Consumer(key) => self.expire(key, now),
+            }
+        }
+    }
+
+    fn run_topic(&mut self, key: TopicKey, now: Instant, outlet: &mut impl Outlet) {
+        loop {
+            self.pass(key, now);
+            let mut delivered = 0;
+            let mut number = 0;
+            while let Some(&channel) = self
+                .topics
+                .get(key)
+                .and_then(|topic| topic.channels.get(number))
+            {
+                delivered += self.deliver(channel, now, outlet);
+                number += 1;
+            }
+            let is_empty = self.topics.get(key).is_none_or(|topic| topic.depth() == 0);
+            if delivered == 0 || is_empty {
+                break;
+            }
+        }
+        if let Some(topic) = self.topics.get(key) {
+            debug_assert!(topic.is_conserved(), "{topic:?}");
+            let has_room = topic.depth() < self.bounds.mem_queue_size;
+            if has_room && !topic.held.is_empty() {
+                self.effects.roomy.push(key);
+            }
+        }
+    }
+
+    /// Topic queue → channels, as far as tokens and room go.
+    fn pass(&mut self, key: TopicKey, now: Instant) {
+        let TopicTable {
+            topics,
+            channels,
+            store,
+            wakeups,
+            bounds,
+            ..
+        } = self;
+        let Some(topic) = topics.get_mut(key) else {
+            return;
+        };
+        if topic.paused || topic.channels.is_empty() {
+            return;
+        }
+        while let Some(&message) = topic.queue.front() {
+            let has_room = |&key: &ChannelKey| {
+                channels
+                    .get(key)
+                    .is_none_or(|channel: &Channel| channel.has_room(bounds.mem_queue_size))
+            };
+            if !topic.channels.iter().all(has_room) {
+                return;
+            }
+            let stored = store.get_mut(message);
+            if let Some(limiter) = topic.limiter.as_mut().filter(|_| !stored.has_paid) {
+                let departure = limiter.departure(stored.arrival.at, stored.body.len());
+                if departure > now {
+                    if topic.release_at != Some(departure) {
+                        topic.release_at = Some(departure);
+                        wakeups.push(departure, Target::Topic(key));
+                    }
+                    return;
+                }
+                limiter.take(stored.arrival.at, stored.body.len());
+                if departure > stored.arrival.at {
+                    topic.delayed_count += 1;
+                }
+            }
+            stored.released = now;
+            let waited = now - stored.arrival.read;
+            let due = stored.due;
+            topic.queue.pop_front();
+            topic.passed_count += 1;
+            if let Some(latency) = &mut topic.latency {
+                latency.record(Stage::Limiter, waited, 1);
+            }
+            for &channel_key in &topic.channels {
+                let Some(channel) = channels.get_mut(channel_key) else {
+                    continue;
+                };
+                channel.message_count += 1;
+                if channel.is_full(bounds.mem_queue_size) {
+                    channel.dropped_count += 1;
+                    continue;
+                }
+                store.retain(message);
+                if due <= now {
+                    channel.queue.push_back(Queued {
+                        message,
+                        attempts: 0,
+                        since: now,
+                    });
+                } else if let Some(at) = channel.defer(message, 0, due) {
+                    wakeups.push(at, Target::Channel(channel_key));
+                }
+            }
+            store.release(message);
+        }
+    }
+
+    /// Channel → consumers that are ready, in turn. Gives how many messages left the queue.
+    fn deliver(&mut self, key: ChannelKey, now: Instant, outlet: &mut impl Outlet) -> usize {
+        let TopicTable {
+            topics,
+            channels,
+            consumers,
+            store,
+            wakeups,
+            ..
+        } = self;
+        let Some(channel) = channels.get_mut(key) else {
+            return 0;
+        };
+        if channel.paused || channel.queue.is_empty() {
+            return 0;
+        }
+        let mut latency = topics
+            .get_mut(channel.topic)
+            .and_then(|topic| topic.latency.as_mut());
+        let mut delivered = 0;
+        while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front()) {
+            let Some(consumer) = consumers
+                .get_mut(next)
+                .filter(|consumer| consumer.is_ready())
+            else {
+                channel.ready.pop_front();
+                if let Some(consumer) = consumers.get_mut(next) {
+                    consumer.enlisted = false;
+                }
+                continue;
+            };
+            channel.queue.pop_front();
+            delivered += 1;
+            let sample_rate = consumer.subscription.sample_rate;
+            if sample_rate > 0 && outlet.draw(100) >= sample_rate {
+                channel.dropped_count += 1;
+                store.release(queued.message);
+                continue;
+            }
+            let stored = store.get(queued.message);
+            let flight = consumer.send(next, queued, stored, now, outlet);
+            channel
+                .in_flight
+                .insert(&mut consumer.flights, stored.id, flight);
+            if !consumer.wake_armed {
+                consumer.wake_armed = true;
+                wakeups.push(flight.deadline, Target::Consumer(next));
+            }
+            if let Some(latency) = &mut latency {
+                latency.record(Stage::Queue, now - queued.since, 1);
+                latency.record(Stage::Total, now - stored.arrival.at, 1);
+            }
+            if channel.ready.len() > 1 {
+                channel.ready.rotate_left(1);
+            }
+        }
+        debug_assert!(channel.is_conserved(), "{channel:?}");
+        delivered
+    }
+
+    fn wake_channel(&mut self, key: ChannelKey, at: Instant, now: Instant) {
+        let Some(channel) = self.channels.get_mut(key) else {
+            return;
+        };
+        if channel.wake_at != Some(at) {
+            return;
+        }
+        let next = channel.queue_due(now);
+        let topic = channel.topic;
+        if let Some(next) = next {
+            self.wakeups.push(next, Target::Channel(key));
+        }
+        self.mark_dirty(topic);
+    }
+
+    /// Requeues what a consumer has held for too long.
+    fn expire(&mut self, key: ConsumerKey, now: Instant) {
+        let TopicTable {
+            channels,
+            consumers,
+            wakeups,
+            ..
+        } = self;
+        let Some(consumer) = consumers.get_mut(key) else {
+            return;
+        };
+        let Some(channel) = channels.get_mut(consumer.channel) else {
+            return;
+        };
+        while let Some(flight) = channel.in_flight.take_due(&mut consumer.flights, now) {
+            channel.timeout_count += 1;
+            consumer.in_flight_count -= 1;
+            channel.queue.push_back(Queued {
+                message: flight.message,
+                attempts: flight.attempts,
+                since: now,
+            });
+        }
+        let next = channel.in_flight.next_deadline(&consumer.flights);
+        consumer.wake_armed = next.is_some();
+        if let Some(next) = next {
+            wakeups.push(next, Target::Consumer(key));
+        }
+        let topic = channel.topic;
+        self.enlist(key);
+        self.mark_dirty(topic);
+    }
+
+    /// Puts a consumer that can take a message among those that are asked in turn.
+    pub(super) fn enlist(&mut self, key: ConsumerKey) {
+        let Some(consumer) = self.consumers.get_mut(key) else {
+            return;
+        };
+        if consumer.enlisted || !consumer.is_ready() {
+            return;
+        }
+        let Some(channel) = self.channels.get_mut(consumer.channel) else {
+            return;
+        };
+        consumer.enlisted = true;
+        channel.ready.push_back(key);
+        if !channel.queue.is_empty() {
+            let topic = channel.topic;
+            self.mark_dirty(topic);
+        }
+    }
+}
+
+impl Consumer {
+    /// Frames a message for this consumer and hands it to its connection.
+    fn send(
+        &mut self,
+        key: ConsumerKey,
+        queued: Queued,
+        stored: &Stored,
+        now: Instant,
+        outlet: &mut impl Outlet,
+    ) -> Flight {
+        let attempts = queued.attempts.saturating_add(1);
+        let mut header = [0; MESSAGE_HEADER_BYTES];
+        let id = MessageId::from_u64(stored.id);
+        put_message_header(
+            &mut header,
+            stored.body.len(),
+            stored.arrival.wall_ns,
+            attempts,
+            id,
+        );
+        self.writable = outlet.message(self.subscription.connection, &header, &stored.body);
+        self.in_flight_count += 1;
+        self.message_count += 1;
+        Flight {
+            message: queued.message,
+            attempts,
+            consumer: key,
+            delivered: now,
+            deadline: now + self.subscription.msg_timeout,
+        }
+    }
+}
+
+impl Topic {
+    /// Puts the limited messages read since the last run into the queue in their order of arrival.
+    /// One reactor reads its connections one after another, so reading order is not arrival order,
+    /// and the bucket judges by arrival. Messages of one publisher keep their order.
+    fn enqueue_fresh(&mut self) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        // With the id in the key an unstable sort keeps reading order, and it allocates nothing.
+        self.fresh
+            .sort_unstable_by_key(|fresh| (fresh.at, fresh.id));
+        self.queue
+            .extend(self.fresh.drain(..).map(|fresh| fresh.message));
+    }
+}

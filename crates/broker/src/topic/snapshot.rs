@@ -1,0 +1,174 @@
+//! Copies of the counters and of the catalog.
+
+use clock::Instant;
+
+use super::channel::Channel;
+use super::consumer::ConsumerKey;
+use super::table::{Topic, TopicTable};
+use crate::stats::{
+    Catalog, CatalogChannel, CatalogTopic, ChannelStats, ClientStats, ReactorStats, StatsFilter,
+    TopicStats,
+};
+
+impl TopicTable {
+    /// Counters of the topics that `filter` names; `client` fills in what only the connection knows.
+    pub fn topic_stats(
+        &self,
+        filter: &StatsFilter,
+        now: Instant,
+        client: impl Fn(ConsumerKey) -> ClientStats,
+    ) -> Vec<TopicStats> {
+        let wanted =
+            |topic: &&Topic| filter.topic.is_empty() || topic.name.as_str() == filter.topic;
+        let stats = |topic: &Topic| self.stats_of(topic, filter, now, &client);
+        self.topics
+            .iter()
+            .map(|(_, topic)| topic)
+            .filter(wanted)
+            .map(stats)
+            .collect()
+    }
+
+    /// Topics and channels that outlive a restart, ordered by name.
+    #[must_use]
+    pub fn catalog(&self) -> Catalog {
+        let lasting = self
+            .topics
+            .iter()
+            .filter(|(_, topic)| !topic.name.is_ephemeral());
+        let mut topics: Vec<CatalogTopic> = lasting
+            .map(|(_, topic)| self.catalog_topic(topic))
+            .collect();
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Catalog { topics }
+    }
+
+    /// Adds what the table knows to a reactor's counters.
+    pub fn count_store(&self, stats: &mut ReactorStats) {
+        stats.messages_stored = self.store.len() as u64;
+        stats.bytes_stored = self.store.bytes();
+    }
+
+    /// Messages that some connected consumer could still be given: queued or deferred on channels with
+    /// consumers, or in a topic with such channels. What a drain waits for.
+    #[must_use]
+    pub fn undelivered(&self) -> usize {
+        let on_channel = |channel: &Channel| {
+            if channel.consumers.is_empty() || channel.paused {
+                0
+            } else {
+                channel.depth() + channel.in_flight_count()
+            }
+        };
+        let in_topic = |topic: &Topic| {
+            let channels = || {
+                topic
+                    .channels
+                    .iter()
+                    .filter_map(|&key| self.channels.get(key))
+            };
+            let waits = channels().any(|channel| !channel.consumers.is_empty()) && !topic.paused;
+            channels().map(on_channel).sum::<usize>() + if waits { topic.depth() } else { 0 }
+        };
+        self.topics.iter().map(|(_, topic)| in_topic(topic)).sum()
+    }
+
+    fn stats_of(
+        &self,
+        topic: &Topic,
+        filter: &StatsFilter,
+        now: Instant,
+        client: &impl Fn(ConsumerKey) -> ClientStats,
+    ) -> TopicStats {
+        let channels = topic
+            .channels
+            .iter()
+            .filter_map(|&key| self.channels.get(key));
+        let wanted = |channel: &&Channel| {
+            filter.channel.is_empty() || channel.name.as_str() == filter.channel
+        };
+        let mut channels: Vec<ChannelStats> = channels
+            .filter(wanted)
+            .map(|channel| self.channel_stats(channel, filter, client))
+            .collect();
+        channels.sort_by(|a, b| a.channel.cmp(&b.channel));
+        TopicStats {
+            topic: topic.name.as_str().to_string(),
+            channels,
+            depth: topic.depth() as u64,
+            message_count: topic.message_count,
+            message_bytes: topic.message_bytes,
+            dropped_count: topic.dropped_count,
+            rejected_count: topic.rejected_count,
+            delayed_count: topic.delayed_count,
+            held_publishers: topic.held.len() as u64,
+            paused: topic.paused,
+            limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
+            tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
+            latency: topic
+                .latency
+                .as_ref()
+                .map(super::latency::StageHistograms::snapshot)
+                .unwrap_or_default(),
+        }
+    }
+
+    fn channel_stats(
+        &self,
+        channel: &Channel,
+        filter: &StatsFilter,
+        client: &impl Fn(ConsumerKey) -> ClientStats,
+    ) -> ChannelStats {
+        let consumer = |&key: &ConsumerKey| {
+            let mut stats = client(key);
+            if let Some(consumer) = self.consumers.get(key) {
+                stats.ready_count = u64::from(consumer.ready_count);
+                stats.in_flight_count = u64::from(consumer.in_flight_count);
+                stats.message_count = consumer.message_count;
+                stats.finish_count = consumer.finish_count;
+                stats.requeue_count = consumer.requeue_count;
+            }
+            stats
+        };
+        let shown = if filter.include_clients {
+            &channel.consumers[..]
+        } else {
+            &[]
+        };
+        ChannelStats {
+            channel: channel.name.as_str().to_string(),
+            depth: channel.depth() as u64,
+            in_flight_count: channel.in_flight_count() as u64,
+            deferred_count: channel.deferred_count() as u64,
+            message_count: channel.message_count,
+            requeue_count: channel.requeue_count,
+            timeout_count: channel.timeout_count,
+            dropped_count: channel.dropped_count,
+            clients: shown.iter().map(consumer).collect(),
+            client_count: channel.consumers.len() as u64,
+            paused: channel.paused,
+        }
+    }
+
+    fn catalog_topic(&self, topic: &Topic) -> CatalogTopic {
+        let channels = topic
+            .channels
+            .iter()
+            .filter_map(|&key| self.channels.get(key));
+        let lasting = channels.filter(|channel| !channel.name.is_ephemeral());
+        let mut channels: Vec<CatalogChannel> = lasting
+            .map(|channel| CatalogChannel {
+                name: channel.name.as_str().to_string(),
+                paused: channel.paused,
+            })
+            .collect();
+        channels.sort_by(|a, b| a.name.cmp(&b.name));
+        let limit = topic.limiter.as_ref().map(|limiter| *limiter.limit());
+        CatalogTopic {
+            name: topic.name.as_str().to_string(),
+            paused: topic.paused,
+            channels,
+            limit,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Conservation under anything that clients and operators may do, in any order.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::topic::Held;
+use crate::topic::channel::ChannelKey;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish { batch: usize, delay_us: u64 },
+    Subscribe { channel: usize, ready: u32 },
+    Leave(usize),
+    Finish(usize),
+    Requeue(usize, u64),
+    Touch(usize),
+    Pause(bool),
+    PauseChannel(usize, bool),
+    EmptyChannel(usize),
+    Empty,
+    DeleteChannel(usize),
+    Limit(u32, u32),
+    Unlimit,
+    Advance(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (1..8usize, prop_oneof![Just(0u64), 1..50_000u64]).prop_map(|(batch, delay_us)| Step::Publish { batch, delay_us }),
+        2 => (0..3usize, 0..6u32).prop_map(|(channel, ready)| Step::Subscribe { channel, ready }),
+        1 => any::<usize>().prop_map(Step::Leave),
+        6 => any::<usize>().prop_map(Step::Finish),
+        2 => (any::<usize>(), 0..20_000u64).prop_map(|(number, us)| Step::Requeue(number, us)),
+        1 => any::<usize>().prop_map(Step::Touch),
+        1 => any::<bool>().prop_map(Step::Pause),
+        1 => (0..3usize, any::<bool>()).prop_map(|(channel, paused)| Step::PauseChannel(channel, paused)),
+        1 => (0..3usize).prop_map(Step::EmptyChannel),
+        1 => Just(Step::Empty),
+        1 => (0..3usize).prop_map(Step::DeleteChannel),
+        1 => (1..2_000u32, 1..10u32).prop_map(|(rate, burst)| Step::Limit(rate, burst)),
+        1 => Just(Step::Unlimit),
+        4 => (1..100_000u64).prop_map(Step::Advance),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// Plays steps against one topic and keeps the consumers' side of the books.
+struct Play {
+    world: World,
+    consumers: Vec<ConsumerKey>,
+    flights: Vec<(ConsumerKey, u64)>,
+}
+
+impl Play {
+    fn step(&mut self, step: &Step) {
+        let now = self.world.now();
+        let topic = self.world.topic("t");
+        let channel = |number: usize| ["a", "b", "c#ephemeral"][number].parse().expect("valid");
+        match *step {
+            Step::Publish { batch, delay_us } => {
+                let delay = Duration::from_micros(delay_us);
+                if self
+                    .world
+                    .publish_arrived("t", &vec!["body"; batch], now, delay)
+                    == Published::Full
+                {
+                    self.world.table.hold(topic, Held::Connection(1), false);
+                }
+            }
+            Step::Subscribe { channel, ready } => {
+                let number = self.consumers.len() as u64;
+                let name = ["a", "b", "c#ephemeral"][channel];
+                let subscription = Subscription {
+                    connection: number,
+                    msg_timeout: Duration::from_secs(1),
+                    sample_rate: 0,
+                };
+                if let Ok(key) =
+                    self.world
+                        .table
+                        .subscribe("t", &name.parse().expect("valid"), subscription)
+                {
+                    self.world.table.set_ready(key, ready);
+                    self.consumers.push(key);
+                }
+            }
+            Step::Leave(number) if !self.consumers.is_empty() => {
+                let key = self.consumers.swap_remove(number % self.consumers.len());
+                self.world.table.unsubscribe(key, now);
+            }
+            Step::Finish(number) => {
+                self.with_flight(number, |table, key, id| table.finish(key, id, now).is_ok())
+            }
+            Step::Requeue(number, us) => {
+                let delay = Duration::from_micros(us);
+                self.with_flight(number, |table, key, id| {
+                    table.requeue(key, id, delay, now).is_ok()
+                });
+            }
+            Step::Touch(number) => self.with_flight(number, |table, key, id| {
+                table.touch(key, id, Duration::from_secs(2), now).is_ok()
+            }),
+            Step::Pause(paused) => self.world.table.pause(topic, paused),
+            Step::Empty => self.world.table.empty(topic),
+            Step::Limit(rate, burst) => self.world.limit("t", f64::from(rate), f64::from(burst)),
+            Step::Unlimit => self.world.table.set_limit(topic, None, now),
+            Step::Advance(us) => self.world.advance_us(us),
+            Step::PauseChannel(number, _)
+            | Step::EmptyChannel(number)
+            | Step::DeleteChannel(number) => {
+                let name = channel(number);
+                if let Some(key) = self.world.table.find_channel(topic, &name) {
+                    self.operate(key, step);
+                }
+            }
+            Step::Leave(_) => {}
+        }
+        self.world.run();
+        while let Some(held) = self
+            .world
+            .table
+            .effects
+            .roomy
+            .pop()
+            .and_then(|key| self.world.table.pop_held(key))
+        {
+            drop(held);
+        }
+    }
+
+    fn operate(&mut self, key: ChannelKey, step: &Step) {
+        match step {
+            Step::PauseChannel(_, paused) => self.world.table.pause_channel(key, *paused),
+            Step::EmptyChannel(_) => self.world.table.empty_channel(key),
+            _ => self.world.table.delete_channel(key),
+        }
+    }
+
+    /// Acts on a delivery of some consumer that has not left; what has timed out meanwhile fails.
+    fn with_flight(
+        &mut self,
+        number: usize,
+        act: impl FnOnce(&mut TopicTable, ConsumerKey, u64) -> bool,
+    ) {
+        for delivery in self.world.deliveries() {
+            let owner = self.consumers.iter().find(|&&key| {
+                self.world
+                    .table
+                    .consumer(key)
+                    .is_some_and(|c| c.subscription.connection == delivery.connection)
+            });
+            self.flights.extend(owner.map(|&key| (key, delivery.id)));
+        }
+        if !self.flights.is_empty() {
+            let (key, id) = self.flights.swap_remove(number % self.flights.len());
+            act(&mut self.world.table, key, id);
+        }
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let table = &self.world.table;
+        for (_, topic) in table.topics.iter() {
+            prop_assert!(topic.is_conserved(), "{topic:?}");
+        }
+        let mut references = table
+            .topics
+            .iter()
+            .map(|(_, topic)| topic.depth())
+            .sum::<usize>();
+        for (_, channel) in table.channels.iter() {
+            prop_assert!(channel.is_conserved(), "{channel:?}");
+            references += channel.depth() + channel.in_flight_count() + channel.deferred_count();
+            let in_flight: u32 = channel
+                .consumers
+                .iter()
+                .filter_map(|&key| table.consumer(key))
+                .map(|c| c.in_flight_count)
+                .sum();
+            prop_assert_eq!(in_flight as usize, channel.in_flight_count());
+        }
+        prop_assert!(
+            table.store.len() <= references,
+            "every stored message is in some queue"
+        );
+        prop_assert_eq!(references == 0, table.store.len() == 0);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_or_leaked(steps in steps()) {
+        let mut play = Play { world: World::new(), consumers: Vec::new(), flights: Vec::new() };
+        for step in &steps {
+            play.step(step);
+            play.check()?;
+        }
+        let topic = play.world.topic("t");
+        play.world.table.delete(topic);
+        prop_assert_eq!(play.world.table.store.len(), 0);
+    }
+}

@@ -1,0 +1,189 @@
+//! The topics in virtual time: a scenario is a list of steps, an outlet records what goes out.
+
+mod flow;
+mod laws;
+mod limits;
+
+use std::time::Duration;
+
+use clock::{Instant, WallTime};
+use limit::Limit;
+use wire::{MESSAGE_HEADER_BYTES, MessageId};
+
+use super::{
+    Arrival, Bounds, ConsumerKey, MessageIds, Outlet, Published, Subscription, TopicKey, TopicTable,
+};
+
+/// One delivery as a consumer sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Delivery {
+    at_us: u64,
+    connection: u64,
+    attempts: u16,
+    id: u64,
+    body: String,
+}
+
+/// Records deliveries; may refuse more after a number of them, as a full socket does.
+#[derive(Debug, Default)]
+struct Recorder {
+    now: Instant,
+    deliveries: Vec<Delivery>,
+    room: Option<usize>,
+    draws: u64,
+}
+
+impl Outlet for Recorder {
+    fn message(
+        &mut self,
+        connection: u64,
+        header: &[u8; MESSAGE_HEADER_BYTES],
+        body: &[u8],
+    ) -> bool {
+        let attempts = u16::from_be_bytes([header[16], header[17]]);
+        let id = MessageId::from_ascii(&header[18..34]).expect("ids are sixteen hex digits");
+        let body = String::from_utf8_lossy(body).into_owned();
+        self.deliveries.push(Delivery {
+            at_us: self.now.as_nanos() / 1000,
+            connection,
+            attempts,
+            id,
+            body,
+        });
+        match &mut self.room {
+            None => true,
+            Some(room) => {
+                *room -= 1;
+                *room > 0
+            }
+        }
+    }
+
+    fn draw(&mut self, bound: u8) -> u8 {
+        self.draws += 1;
+        (self.draws % u64::from(bound)) as u8
+    }
+}
+
+/// A table with its clock and its outlet.
+struct World {
+    table: TopicTable,
+    out: Recorder,
+}
+
+const BOUNDS: Bounds = Bounds {
+    mem_queue_size: 10,
+    topics_max: 4,
+    channels_max: 3,
+    channel_consumers_max: 2,
+};
+
+impl World {
+    fn new() -> World {
+        World::with(BOUNDS)
+    }
+
+    fn with(bounds: Bounds) -> World {
+        let ids = MessageIds::new(0, 0, 1, WallTime::from_nanos(1));
+        World {
+            table: TopicTable::new(bounds, ids),
+            out: Recorder::default(),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.out.now
+    }
+
+    /// Publishes and serves, now.
+    fn publish(&mut self, topic: &str, bodies: &[&str]) -> Published {
+        let now = self.now();
+        self.publish_arrived(topic, bodies, now, Duration::ZERO)
+    }
+
+    fn publish_arrived(
+        &mut self,
+        topic: &str,
+        bodies: &[&str],
+        at: Instant,
+        delay: Duration,
+    ) -> Published {
+        let key = self.topic(topic);
+        let arrival = Arrival {
+            at,
+            wall_ns: at.as_nanos().cast_signed(),
+            read: self.now(),
+        };
+        let outcome = self.table.publish(
+            key,
+            bodies.iter().map(|body| body.as_bytes()),
+            arrival,
+            delay,
+        );
+        self.run();
+        outcome
+    }
+
+    fn topic(&mut self, topic: &str) -> TopicKey {
+        self.table
+            .find_or_create(topic)
+            .expect("fewer topics than the bound")
+    }
+
+    fn subscribe(
+        &mut self,
+        topic: &str,
+        channel: &str,
+        connection: u64,
+        ready: u32,
+    ) -> ConsumerKey {
+        let subscription = Subscription {
+            connection,
+            msg_timeout: Duration::from_secs(60),
+            sample_rate: 0,
+        };
+        let channel = channel.parse().expect("test names are valid");
+        let key = self
+            .table
+            .subscribe(topic, &channel, subscription)
+            .expect("within bounds");
+        self.table.set_ready(key, ready);
+        self.run();
+        key
+    }
+
+    fn limit(&mut self, topic: &str, rate: f64, burst: f64) {
+        let (key, now) = (self.topic(topic), self.now());
+        let limit = Limit::messages(rate, burst).expect("test limits are valid");
+        self.table.set_limit(key, Some(limit), now);
+    }
+
+    fn run(&mut self) {
+        let now = self.now();
+        self.table.wake(now);
+        self.table.run(now, &mut self.out);
+    }
+
+    /// Lets time pass, stopping at every wake-up on the way.
+    fn advance_us(&mut self, us: u64) {
+        let end = self.now() + Duration::from_micros(us);
+        while let Some(at) = self.table.next_wakeup().filter(|&at| at <= end) {
+            self.out.now = at.max(self.out.now);
+            self.run();
+        }
+        self.out.now = end;
+        self.run();
+    }
+
+    /// Bodies delivered since the last call, in order.
+    fn bodies(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.out.deliveries)
+            .into_iter()
+            .map(|delivery| delivery.body)
+            .collect()
+    }
+
+    fn deliveries(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.out.deliveries)
+    }
+}

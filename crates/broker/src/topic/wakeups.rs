@@ -1,0 +1,41 @@
+//! Things to do at a given instant.
+//!
+//! A heap without removal: whoever no longer wants a wake-up forgets its time, and a wake-up that
+//! finds another time remembered is passed over. So an entry costs no search, and each target
+//! keeps at most one live entry.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use clock::Instant;
+
+/// Targets with their times, earliest first.
+#[derive(Debug)]
+pub struct Wakeups<T>(BinaryHeap<Reverse<(Instant, T)>>);
+
+impl<T: Ord> Default for Wakeups<T> {
+    fn default() -> Self {
+        Wakeups(BinaryHeap::new())
+    }
+}
+
+impl<T: Ord + Copy> Wakeups<T> {
+    /// Asks for `target` to come up at `at`.
+    pub fn push(&mut self, at: Instant, target: T) {
+        self.0.push(Reverse((at, target)));
+    }
+
+    /// The earliest time asked for.
+    #[must_use]
+    pub fn next(&self) -> Option<Instant> {
+        self.0.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The earliest target, if its time is at or before `now`.
+    pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.0.pop().map(|Reverse(entry)| entry)
+    }
+}

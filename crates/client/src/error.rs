@@ -1,0 +1,80 @@
+//! What can go wrong between a client and its broker, as one enum.
+
+use std::io;
+use std::time::Duration;
+
+use wire::ErrorCode;
+
+/// Why a publisher or subscriber could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The network failed; `what` names the step. Messages not yet acknowledged may or may not have been accepted.
+    #[error("{what}: {source}")]
+    Io {
+        /// The step that failed.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The broker closed the connection without saying why.
+    #[error("the broker closed the connection")]
+    Closed,
+    /// The broker sent nothing, not even a heartbeat, for this long.
+    #[error("the broker has been silent for {} ms", .0.as_millis())]
+    Silent(Duration),
+    /// The broker answered with an error.
+    #[error("the broker refused: {text}")]
+    Refused {
+        /// The code, when it is a known one.
+        code: Option<ErrorCode>,
+        /// The whole error as the broker put it.
+        text: String,
+    },
+    /// The broker broke the protocol.
+    #[error("the broker broke the protocol: {0}")]
+    Protocol(String),
+    /// A topic's or channel's name is not valid; nothing was sent.
+    #[error(
+        "{kind} name {name:?} is not valid: 1 to 64 of . - _ a-z A-Z 0-9, and optionally the ending #ephemeral"
+    )]
+    Name {
+        /// "topic" or "channel".
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A message is empty or a batch has no message, which no broker accepts; nothing was sent.
+    #[error("a message must not be empty, nor a batch of messages")]
+    Empty,
+    /// The window of unacknowledged messages is full and the options say not to wait; nothing was sent.
+    #[error("{unacknowledged} messages are not acknowledged yet and the window is {window}")]
+    WindowFull {
+        /// Messages under way.
+        unacknowledged: usize,
+        /// The bound.
+        window: usize,
+    },
+}
+
+impl ClientError {
+    /// Whether the connection is of no use any more. False for errors that concern one call only: an invalid name,
+    /// a full window, a FIN, REQ or TOUCH of a message that is not in flight.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => code.is_none_or(ErrorCode::is_fatal),
+            Self::Name { .. } | Self::Empty | Self::WindowFull { .. } => false,
+            Self::Io { .. } | Self::Closed | Self::Silent(_) | Self::Protocol(_) => true,
+        }
+    }
+
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn refused(body: &[u8]) -> Self {
+        Self::Refused {
+            code: ErrorCode::of_body(body),
+            text: String::from_utf8_lossy(body).into_owned(),
+        }
+    }
+}
