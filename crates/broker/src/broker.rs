@@ -19,6 +19,9 @@ pub const NSQD_VERSION: &str = "1.3.0";
 /// nsqd's default output buffer, told to clients that ask for none.
 const OUTPUT_BUFFER_BYTES: u32 = 16 * 1024;
 
+/// Descriptors beside those of connections: listeners, epoll, wake-ups, files, HTTP.
+const DESCRIPTORS_BESIDES: usize = 1024;
+
 /// A broker and its threads. Dropping it without [`Broker::stop`] leaves them running.
 #[derive(Debug)]
 pub struct Broker {
@@ -35,11 +38,12 @@ impl Broker {
     /// cannot be bound or a thread cannot be started.
     pub fn start(config: Config) -> Result<Broker, BrokerError> {
         config.validate()?;
-        let descriptors = sys::raise_descriptor_limit();
-        if descriptors < config.max_connections as u64 {
+        let wanted = (config.max_connections + DESCRIPTORS_BESIDES) as u64;
+        let descriptors = sys::raise_descriptor_limit(wanted);
+        if descriptors < wanted {
+            let connections = config.max_connections;
             tracing::warn!(
-                "{descriptors} open files allowed, fewer than {} connections",
-                config.max_connections
+                "only {descriptors} open files allowed, too few for {connections} connections"
             );
         }
         let io = |what: String| move |source| BrokerError::Io { what, source };

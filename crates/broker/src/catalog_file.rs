@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle, Operation};
@@ -113,25 +114,26 @@ impl CatalogFile {
     /// A write that fails is logged and tried again.
     pub async fn keep(mut self, handle: Handle, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        loop {
-            let stopping = tokio::select! {
-                () = &mut stop => true,
-                () = handle.changed() => false,
-            };
-            if !stopping {
+        let mut stopping = false;
+        let mut pause = DEBOUNCE;
+        while !stopping {
+            tokio::select! {
+                () = &mut stop => stopping = true,
+                () = handle.changed() => {}
+                // A failed write is tried again without waiting for a change.
+                () = sleep(pause), if pause == RETRY_PAUSE => {}
+            }
+            if !stopping && pause == DEBOUNCE {
                 tokio::select! {
-                    () = &mut stop => {}
-                    () = tokio::time::sleep(DEBOUNCE) => {}
+                    () = &mut stop => stopping = true,
+                    () = sleep(DEBOUNCE) => {}
                 }
             }
-            let saved = self.save_from(&handle).await;
-            if stopping {
-                return;
-            }
-            if !saved {
-                tokio::time::sleep(RETRY_PAUSE).await;
-                self.save_from(&handle).await;
-            }
+            pause = if self.save_from(&handle).await {
+                DEBOUNCE
+            } else {
+                RETRY_PAUSE
+            };
         }
     }
 

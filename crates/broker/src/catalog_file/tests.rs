@@ -1,5 +1,6 @@
 use super::*;
 use crate::stats::CatalogChannel;
+use crate::{Broker, Config};
 
 /// A folder that vanishes with the test.
 struct Folder(PathBuf);
@@ -111,4 +112,56 @@ fn a_folder_serves_one_broker_at_a_time() {
     assert!(error.contains("another broker"), "{error}");
     drop(first);
     CatalogFile::open(&folder.0).expect("free again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_kept_and_restored_by_the_next_broker() {
+    let folder = Folder::new("restart");
+    let config = Config {
+        tcp_address: ([127, 0, 0, 1], 0).into(),
+        threads: 2,
+        ..Config::default()
+    };
+    let broker = Broker::start(config.clone()).expect("starts");
+    let handle = broker.handle();
+    let file = CatalogFile::open(&folder.0).expect("free");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let keeper = tokio::spawn(file.keep(handle.clone(), async {
+        let _ = stopped.await;
+    }));
+    let expected = catalog();
+    let limited: wire::TopicName = "..".parse().expect("valid");
+    handle
+        .set_limit(limited.clone(), expected.topics[0].limit)
+        .await
+        .expect("set");
+    handle
+        .topic(limited.clone(), Operation::Pause)
+        .await
+        .expect("paused");
+    for operation in [Operation::Create, Operation::Pause] {
+        let channel = "c".parse().expect("valid");
+        handle
+            .channel(limited.clone(), channel, operation)
+            .await
+            .expect("done");
+    }
+    handle
+        .topic("t".parse().expect("valid"), Operation::Create)
+        .await
+        .expect("created");
+    handle
+        .topic("gone#ephemeral".parse().expect("valid"), Operation::Create)
+        .await
+        .expect("created");
+    stop.send(()).expect("still keeping");
+    keeper.await.expect("ends");
+    broker.stop();
+
+    let file = CatalogFile::open(&folder.0).expect("readable");
+    assert_eq!(file.catalog(), &expected);
+    let broker = Broker::start(config).expect("starts");
+    file.restore(&broker.handle()).await.expect("restored");
+    assert_eq!(broker.handle().catalog().await.expect("answers"), expected);
+    broker.stop();
 }

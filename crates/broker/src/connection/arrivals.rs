@@ -24,38 +24,48 @@ pub struct ArrivalStamp {
 /// The table of one connection. Positions count the bytes that still wait, the oldest is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrivalTable {
-    ends: [usize; ENTRIES],
-    stamps: [ArrivalStamp; ENTRIES],
     len: usize,
+    entries: [Entry; ENTRIES],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    end: usize,
+    stamp: ArrivalStamp,
 }
 
 impl ArrivalTable {
     /// Adds `bytes` that arrived at `stamp` behind those that wait.
     pub fn push(&mut self, bytes: usize, stamp: ArrivalStamp) {
-        let end = self.len.checked_sub(1).map_or(0, |last| self.ends[last]) + bytes;
+        let end = self.entries[..self.len].last().map_or(0, |entry| entry.end) + bytes;
         if self.len < ENTRIES {
             self.len += 1;
         }
-        self.ends[self.len - 1] = end;
-        self.stamps[self.len - 1] = stamp;
+        self.entries[self.len - 1] = Entry { end, stamp };
     }
 
     /// Stamp of the byte before position `end`, the last byte of a message that ends there.
     #[must_use]
     pub fn stamp(&self, end: usize) -> ArrivalStamp {
-        let entry = self.ends[..self.len]
+        let entries = &self.entries[..self.len];
+        let holds = |entry: &&Entry| end <= entry.end;
+        entries
             .iter()
-            .position(|&entry_end| end <= entry_end);
-        self.stamps[entry.unwrap_or(self.len.saturating_sub(1))]
+            .find(holds)
+            .or(entries.last())
+            .map_or(ArrivalStamp::default(), |e| e.stamp)
     }
 
     /// Forgets the first `bytes`, which have been parsed.
     pub fn consume(&mut self, bytes: usize) {
         let mut kept = 0;
-        for entry in 0..self.len {
-            if self.ends[entry] > bytes {
-                self.ends[kept] = self.ends[entry] - bytes;
-                self.stamps[kept] = self.stamps[entry];
+        for number in 0..self.len {
+            let Entry { end, stamp } = self.entries[number];
+            if end > bytes {
+                self.entries[kept] = Entry {
+                    end: end - bytes,
+                    stamp,
+                };
                 kept += 1;
             }
         }

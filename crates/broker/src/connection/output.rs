@@ -11,8 +11,8 @@ use clock::Instant;
 /// fits, so the bound is this plus one largest message.
 pub const OUTPUT_FULL_BYTES: usize = 256 * 1024;
 
-/// A drained output keeps at most this much memory.
-const KEPT_BYTES: usize = 64 * 1024;
+/// A drained output keeps at most this much memory; what is larger is for the next one that needs it.
+const KEPT_BYTES: usize = 4 * 1024;
 
 /// Marks at most; newer messages share the last one.
 const MARKS_MAX: usize = 64;
@@ -90,14 +90,28 @@ impl Output {
         }
     }
 
-    /// Gives memory back after a flush. Marks must have been popped before.
+    /// Whether it could use a buffer of somebody else's.
+    #[must_use]
+    pub fn wants_buffer(&self) -> bool {
+        self.bytes.capacity() == 0
+    }
+
+    /// Lends it an empty buffer.
+    pub fn lend(&mut self, buffer: Vec<u8>) {
+        self.bytes = buffer;
+    }
+
+    /// Gives away a large buffer that is empty.
+    pub fn take_spare(&mut self) -> Option<Vec<u8>> {
+        let is_spare = self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES;
+        is_spare.then(|| std::mem::take(&mut self.bytes))
+    }
+
+    /// Makes room anew after a flush. Marks must have been popped before.
     pub fn settle(&mut self) {
         if self.sent == self.bytes.len() {
             self.bytes.clear();
             self.sent = 0;
-            if self.bytes.capacity() > KEPT_BYTES {
-                self.bytes = Vec::new();
-            }
         } else if self.sent > OUTPUT_FULL_BYTES / 2 {
             self.bytes.drain(..self.sent);
             for mark in &mut self.marks {

@@ -10,10 +10,7 @@ use serde::Serialize;
 
 use super::answer::json;
 use super::{LogLevel, Shared};
-use crate::{Config, sys};
-
-/// The nsqd release whose behaviour is offered; clients and `nsqadmin` compare versions with it.
-pub const NSQD_VERSION: &str = "1.3.0";
+use crate::{Config, NSQD_VERSION, sys};
 
 /// The version of SRTM itself.
 const SRTM_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,11 +58,12 @@ impl HttpInfo {
     pub(super) fn start_time_s(&self) -> u64 {
         self.start_time.as_nanos() / 1_000_000_000
     }
+}
 
-    /// First line of the text form of `/stats`, as `nsqd -version` prints it.
-    pub(super) fn version_line(&self) -> String {
-        format!("nsqd v{} (srtm {SRTM_VERSION})", self.version)
-    }
+/// What `nsqd -version` and the text form of `/stats` say, in nsqd's form: tools take it apart.
+#[must_use]
+pub fn nsqd_version_line() -> String {
+    format!("nsqd v{NSQD_VERSION} (built w/srtm {SRTM_VERSION})")
 }
 
 /// Name of this machine, `localhost` if the system does not tell.

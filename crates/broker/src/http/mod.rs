@@ -30,7 +30,7 @@ use answer::Failure;
 use body::BodyRoom;
 
 pub use config::LogLevel;
-pub use info::{HttpInfo, NSQD_VERSION, hostname};
+pub use info::{HttpInfo, hostname, nsqd_version_line};
 pub use listener::serve;
 
 /// What every handler can reach.

@@ -435,7 +435,7 @@ async fn stats_have_nsqds_fields_in_nsqds_order() {
     }
     let text = fixture.ok("GET", "/stats?include_mem=false", "").await;
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("nsqd v1.3.0 (srtm "), "{text}");
+    assert!(lines[0].starts_with("nsqd v1.3.0 (built w/srtm "), "{text}");
     assert_eq!(lines[4], "Health: OK");
     assert_eq!(
         lines[7],

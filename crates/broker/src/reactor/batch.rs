@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use super::Reactor;
 use super::inbox::{Mail, PublishBatch, PublishItem, Settled};
 use super::read::Flow;
-use super::{Reactor, home_of};
 use crate::connection::{ConnectionKey, Pause};
 use crate::topic::{Arrival, Held, Published};
 
@@ -22,7 +22,7 @@ impl Reactor {
     pub(super) fn send_to_home<'a>(
         &mut self,
         key: ConnectionKey,
-        index: usize,
+        home: usize,
         bodies: impl Iterator<Item = &'a [u8]>,
         arrival: Arrival,
         delay: Duration,
@@ -35,9 +35,11 @@ impl Reactor {
             return Flow::Wait;
         }
         connection.in_transit += 1;
-        let published = &connection.published[index];
-        let batch = self.batches[published.home]
-            .get_or_insert_with(|| self.spare_batches.pop().unwrap_or_default());
+        let Some(published) = &connection.publishing else {
+            return Flow::End;
+        };
+        let batch =
+            self.batches[home].get_or_insert_with(|| self.spare_batches.pop().unwrap_or_default());
         batch.from = self.number;
         let mut messages = 0;
         for body in bodies {
@@ -86,12 +88,12 @@ impl Reactor {
     pub(super) fn settle_batch(&mut self, mut batch: Box<PublishBatch>) {
         for item in batch.items.drain(..) {
             if item.outcome != Published::Full {
-                self.count_remote(
-                    item.connection,
-                    item.topic.as_str(),
-                    &item.outcome,
-                    item.messages,
-                );
+                let key = ConnectionKey::from_bits(item.connection);
+                if item.outcome == Published::Accepted
+                    && let Some(connection) = self.connections.get_mut(key)
+                {
+                    connection.count_published(item.topic.as_str(), item.messages);
+                }
                 self.settle(Settled {
                     connection: item.connection,
                     messages: item.messages,
@@ -132,21 +134,6 @@ impl Reactor {
             .is_some_and(|connection| connection.in_transit == 0);
         if waits && (few || moves) {
             self.let_go_on(key);
-        }
-    }
-
-    fn count_remote(&mut self, connection: u64, topic: &str, outcome: &Published, messages: u32) {
-        debug_assert_ne!(home_of(topic, self.outboxes.len()), self.number);
-        let Some(connection) = self
-            .connections
-            .get_mut(ConnectionKey::from_bits(connection))
-        else {
-            return;
-        };
-        if *outcome == Published::Accepted
-            && let Some(index) = connection.published_index(topic)
-        {
-            connection.published[index].messages += u64::from(messages);
         }
     }
 }

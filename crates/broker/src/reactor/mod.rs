@@ -36,11 +36,11 @@ pub use inbox::Inbox;
 use inbox::{Mail, PublishBatch};
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
-const EVENTS_MAX: usize = 64;
+const EVENTS_MAX: usize = 128;
 
 /// Within a turn, messages are passed on and written at the latest after so long, so that the
 /// first one read does not wait for the last.
-const DELIVERY_DELAY_MAX: Duration = Duration::from_micros(200);
+const DELIVERY_DELAY_MAX: Duration = Duration::from_micros(400);
 
 /// One receive takes at most so much; what is beyond comes with the next turn.
 const READ_BYTES: usize = 64 * 1024;
@@ -85,12 +85,14 @@ pub struct Reactor {
     random: u64,
     read_buffer: Vec<u8>,
     inputs: Vec<Vec<u8>>,
+    spare_outputs: Vec<Vec<u8>>,
     dirty: Vec<ConnectionKey>,
     dirty_consumers: Vec<ConnectionKey>,
     roomy: Vec<TopicKey>,
     resumable: Vec<ConnectionKey>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
+    has_mail: bool,
     mail: Vec<Mail>,
     outboxes: Vec<Vec<Mail>>,
     batches: Vec<Option<Box<PublishBatch>>>,
@@ -163,12 +165,14 @@ impl Reactor {
             random: wall.as_nanos() | 1,
             read_buffer: vec![0; READ_BYTES],
             inputs: Vec::new(),
+            spare_outputs: Vec::new(),
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
             roomy: Vec::new(),
             resumable: Vec::new(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
+            has_mail: false,
             mail: Vec::new(),
             outboxes: (0..reactors).map(|_| Vec::new()).collect(),
             batches: (0..reactors).map(|_| None).collect(),
@@ -228,7 +232,7 @@ impl Reactor {
         for event in &events {
             match event.token {
                 LISTENER_TOKEN => self.accept(),
-                WAKER_TOKEN => {}
+                WAKER_TOKEN => self.has_mail = true,
                 token => self.handle_connection(ConnectionKey::from_bits(token), *event),
             }
             if self.now - self.delivered_at >= DELIVERY_DELAY_MAX {
@@ -253,6 +257,7 @@ impl Reactor {
         let mut outlet = write::Outputs {
             connections: &mut self.connections,
             dirty_consumers: &mut self.dirty_consumers,
+            spare: &mut self.spare_outputs,
             random: &mut self.random,
             now: self.now,
         };
@@ -280,6 +285,9 @@ impl Reactor {
     }
 
     fn take_mail(&mut self) {
+        if !std::mem::take(&mut self.has_mail) {
+            return;
+        }
         let mut mail = std::mem::take(&mut self.mail);
         self.shared.inboxes[self.number].take(&mut mail);
         for piece in mail.drain(..) {

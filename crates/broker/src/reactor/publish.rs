@@ -28,24 +28,18 @@ impl Reactor {
             wall_ns: stamp.wall_ns,
             read: stamp.read,
         };
-        let Some(index) = self.published_index(key, topic) else {
+        let Some((home, known)) = self.home_and_key(key, topic) else {
             return Flow::End;
         };
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Flow::End;
-        };
-        let published = &connection.published[index];
-        let known = published.key;
-        if published.home != self.number {
-            return self.send_to_home(key, index, bodies, arrival, delay);
+        if home != self.number {
+            return self.send_to_home(key, home, bodies, arrival, delay);
         }
         let messages = bodies.clone().count() as u32;
         match self.publish_here(known, topic, Some(key), bodies, arrival, delay) {
             (topic_key, Published::Accepted) => {
-                if let Some(published) = self
-                    .connections
-                    .get_mut(key)
-                    .and_then(|c| c.published.get_mut(index))
+                let connection = self.connections.get_mut(key);
+                if let Some(published) =
+                    connection.and_then(|connection| connection.publishing.as_mut())
                 {
                     published.key = Some(topic_key);
                     published.messages += u64::from(messages);
@@ -128,6 +122,9 @@ impl Reactor {
 
     /// Lets publishers go on that were held at topics with room again.
     pub(super) fn resume_held(&mut self) {
+        if self.resumable.is_empty() && self.roomy.is_empty() {
+            return;
+        }
         for _ in 0..self.resumable.len() {
             let key = self.resumable.swap_remove(0);
             self.reconsider(key);
@@ -258,18 +255,31 @@ impl Reactor {
         self.outboxes[remote.from].push(Mail::Settled(settled));
     }
 
-    /// Where the connection remembers `topic`; made if need be.
-    fn published_index(&mut self, key: ConnectionKey, topic: &str) -> Option<usize> {
-        let reactors = self.outboxes.len();
+    /// Reactor that owns `topic` and the topic's key there, as the connection remembers them.
+    fn home_and_key(
+        &mut self,
+        key: ConnectionKey,
+        topic: &str,
+    ) -> Option<(usize, Option<TopicKey>)> {
         let connection = self.connections.get_mut(key)?;
-        Some(connection.published_index(topic).unwrap_or_else(|| {
-            let name = topic.parse().expect("the decoder found the name valid");
-            connection.remember_topic(PublishedTopic {
+        if !connection.is_publishing_to(topic) {
+            let known = self.table.find(topic);
+            let name = match known.and_then(|key| self.table.topic(key)) {
+                // Shared, so that comparing names stays in the cache however many publish to it.
+                Some(topic) => topic.name.clone(),
+                None => topic.parse().expect("the decoder found the name valid"),
+            };
+            let home = home_of(topic, self.outboxes.len());
+            connection.publish_to(PublishedTopic {
                 name,
-                home: home_of(topic, reactors),
-                key: None,
+                home,
+                key: known,
                 messages: 0,
-            })
-        }))
+            });
+        }
+        connection
+            .publishing
+            .as_ref()
+            .map(|published| (published.home, published.key))
     }
 }

@@ -11,10 +11,25 @@ use crate::connection::{Connection, ConnectionKey, Pause, Progress};
 use crate::sys::{self, Interest};
 use crate::topic::Outlet;
 
+/// Large output buffers kept for the next consumer that needs one. Idle consumers hold none.
+const SPARE_OUTPUTS: usize = 32;
+
+/// OKs enough for most turns, ready to be sent.
+static OK_FRAMES: [u8; OK_FRAME.len() * 64] = {
+    let mut frames = [0; OK_FRAME.len() * 64];
+    let mut at = 0;
+    while at < frames.len() {
+        frames[at] = OK_FRAME[at % OK_FRAME.len()];
+        at += 1;
+    }
+    frames
+};
+
 /// The reactor's connections as the topics see them.
 pub(super) struct Outputs<'a> {
     pub(super) connections: &'a mut Arena<Connection>,
     pub(super) dirty_consumers: &'a mut Vec<ConnectionKey>,
+    pub(super) spare: &'a mut Vec<Vec<u8>>,
     pub(super) random: &'a mut u64,
     pub(super) now: clock::Instant,
 }
@@ -30,6 +45,11 @@ impl Outlet for Outputs<'_> {
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
         };
+        if connection.output.wants_buffer()
+            && let Some(buffer) = self.spare.pop()
+        {
+            connection.output.lend(buffer);
+        }
         connection.output.push_message(header, body, self.now);
         if !connection.dirty {
             connection.dirty = true;
@@ -125,8 +145,30 @@ impl Reactor {
             }
         }
         connection.output.waiting_since = None;
+        if connection.ack.is_none() && connection.output.unsent().is_empty() {
+            return self.write_oks(key);
+        }
         self.owe_nothing(key);
         self.write(key);
+    }
+
+    /// Sends owed OKs from where they stand, for the many peers that are owed nothing else.
+    fn write_oks(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let owed = connection.oks as usize * OK_FRAME.len();
+        let Some(frames) = OK_FRAMES.get(..owed).filter(|frames| !frames.is_empty()) else {
+            self.owe_nothing(key);
+            return self.write(key);
+        };
+        let sent = sys::send(&connection.stream, frames).unwrap_or(0);
+        connection.oks = 0;
+        if sent < owed {
+            // Whatever kept the socket from taking them, `write` meets it again and deals with it.
+            connection.output.bytes().extend_from_slice(&frames[sent..]);
+            self.write(key);
+        }
     }
 
     /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
@@ -181,15 +223,20 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let written = sys::monotonic_now();
         let consumer = connection.consumer;
-        while let Some(mark) = connection.output.pop_sent() {
-            if let Some(consumer) = consumer {
+        if let Some(consumer) = consumer {
+            let written = sys::monotonic_now();
+            while let Some(mark) = connection.output.pop_sent() {
                 self.table
                     .record_write(consumer, written - mark.copied, mark.messages);
             }
         }
         connection.output.settle();
+        if let Some(buffer) = connection.output.take_spare()
+            && self.spare_outputs.len() < SPARE_OUTPUTS
+        {
+            self.spare_outputs.push(buffer);
+        }
         let is_empty = connection.output.unsent().is_empty();
         if was_full
             && !connection.output.is_full()

@@ -7,7 +7,7 @@ use clock::WallTime;
 
 use super::Memory;
 use super::document::{Client, Document, Topic};
-use crate::http::HttpInfo;
+use crate::http::{HttpInfo, nsqd_version_line};
 
 /// The whole page at wall time `now`.
 pub(super) fn render(info: &HttpInfo, document: &Document<'_>, now: WallTime) -> String {
@@ -25,7 +25,7 @@ fn write(
 ) -> fmt::Result {
     let uptime = Duration::from_nanos(now.as_nanos().saturating_sub(info.start_time.as_nanos()));
     let now_s = now.as_nanos() / 1_000_000_000;
-    writeln!(page, "{}", info.version_line())?;
+    writeln!(page, "{}", nsqd_version_line())?;
     writeln!(page, "start_time {}", rfc3339(document.start_time))?;
     writeln!(page, "uptime {}", go_duration(uptime))?;
     writeln!(page, "\nHealth: {}", document.health)?;

@@ -67,23 +67,7 @@ impl Play {
                     self.world.table.hold(topic, Held::Connection(1), false);
                 }
             }
-            Step::Subscribe { channel, ready } => {
-                let number = self.consumers.len() as u64;
-                let name = ["a", "b", "c#ephemeral"][channel];
-                let subscription = Subscription {
-                    connection: number,
-                    msg_timeout: Duration::from_secs(1),
-                    sample_rate: 0,
-                };
-                if let Ok(key) =
-                    self.world
-                        .table
-                        .subscribe("t", &name.parse().expect("valid"), subscription)
-                {
-                    self.world.table.set_ready(key, ready);
-                    self.consumers.push(key);
-                }
-            }
+            Step::Subscribe { channel, ready } => self.subscribe(channel, ready),
             Step::Leave(number) if !self.consumers.is_empty() => {
                 let key = self.consumers.swap_remove(number % self.consumers.len());
                 self.world.table.unsubscribe(key, now);
@@ -125,6 +109,19 @@ impl Play {
             .and_then(|key| self.world.table.pop_held(key))
         {
             drop(held);
+        }
+    }
+
+    fn subscribe(&mut self, channel: usize, ready: u32) {
+        let name = ["a", "b", "c#ephemeral"][channel].parse().expect("valid");
+        let subscription = Subscription {
+            connection: self.consumers.len() as u64,
+            msg_timeout: Duration::from_secs(1),
+            sample_rate: 0,
+        };
+        if let Ok(key) = self.world.table.subscribe("t", &name, subscription) {
+            self.world.table.set_ready(key, ready);
+            self.consumers.push(key);
         }
     }
 

@@ -1,0 +1,187 @@
+//! No heap allocation per message in steady state: a counting allocator watches the reactor.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use broker::{Broker, Config, Handle};
+use client::{Acknowledgement, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
+use limit::Limit;
+
+/// Counts what threads other than the test's own allocate: that is, the reactor.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    static IS_TEST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Each test watches the whole process, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn count(bytes: i64) {
+    // While a thread ends its locals are gone; nothing of the reactor's work happens then.
+    if IS_TEST.try_with(|is_test| !is_test.get()).unwrap_or(false) {
+        ALLOCATIONS.fetch_add(u64::from(bytes > 0), Ordering::Relaxed);
+        BYTES.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `alloc`, which is passed on as it is.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: `pointer` came from `System` with this layout, as all of ours do.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(-(layout.size() as i64));
+        count(size as i64);
+        // SAFETY: `pointer` came from `System` with this layout, as all of ours do.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A round trip of `messages` through the broker, in pieces that cut commands anywhere.
+fn round_trip(
+    publisher: &mut Publisher,
+    subscriber: &mut Subscriber,
+    messages: usize,
+    large: bool,
+) {
+    let body = vec![7; if large { 3000 } else { 100 }];
+    for number in 0..messages {
+        publisher.publish("t", &body).expect("published");
+        if number % 64 == 63 {
+            publisher.flush().expect("acknowledged");
+            for _ in 0..64 {
+                let id = subscriber.next_message().expect("a message comes").id;
+                subscriber.finish(id).expect("finished");
+            }
+            subscriber.flush().expect("written");
+        }
+    }
+}
+
+fn allocations_of_10_000_messages(
+    acknowledgement: Acknowledgement,
+    limit: Option<Limit>,
+    large: bool,
+) -> u64 {
+    let config = Config {
+        tcp_address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        threads: 1,
+        ..Config::default()
+    };
+    let broker = Broker::start(config).expect("a broker starts");
+    let handle: Handle = broker.handle();
+    let options = PublisherOptions {
+        acknowledgement,
+        ..PublisherOptions::default()
+    };
+    let mut publisher = Publisher::connect(broker.tcp_address(), options).expect("connects");
+    let mut subscriber =
+        Subscriber::connect(broker.tcp_address(), "t", "c", SubscriberOptions::default())
+            .expect("subscribes");
+    if limit.is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        runtime
+            .block_on(handle.set_limit("t".parse().expect("valid"), limit))
+            .expect("set");
+    }
+    round_trip(&mut publisher, &mut subscriber, 2_560, large);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    round_trip(&mut publisher, &mut subscriber, 10_240, large);
+    let after = ALLOCATIONS.load(Ordering::Relaxed);
+    broker.stop();
+    after - before
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    let _turn = TURN.lock();
+    IS_TEST.set(true);
+    let cumulative = Acknowledgement::Cumulative {
+        every_messages: 64,
+        interval_ms: 5,
+    };
+    let limit = Some(Limit::messages(1e6, 16.0).expect("valid"));
+    for (name, acknowledgement, limit, large) in [
+        ("an OK each", Acknowledgement::Each, None, false),
+        ("cumulative acks", cumulative, None, false),
+        ("a limit that delays", cumulative, limit, false),
+        ("large bodies", Acknowledgement::Each, None, true),
+    ] {
+        let allocations = allocations_of_10_000_messages(acknowledgement, limit, large);
+        // A queue or heap may reach a new high mark late; a message must not cost anything.
+        assert!(
+            allocations <= 10,
+            "{name}: {allocations} allocations for 10,240 messages"
+        );
+    }
+}
+
+#[test]
+fn ten_thousand_idle_connections_take_less_than_8_kib_each() {
+    const CONNECTIONS: i64 = 10_000;
+    let _turn = TURN.lock();
+    IS_TEST.set(true);
+    let config = Config {
+        tcp_address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        threads: 1,
+        ..Config::default()
+    };
+    let broker = Broker::start(config).expect("a broker starts");
+    let mut hello = wire::MAGIC_V2.to_vec();
+    wire::command::put_identify(
+        &mut hello,
+        br#"{"client_id":"sensor","feature_negotiation":false}"#,
+    );
+    wire::command::put_pub(&mut hello, "t", &[7; 100]);
+    // A descriptor table of its own lets the clients' half not count against the broker's.
+    // SAFETY: only this thread's view of the descriptors changes, and it uses none of the broker's.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+    let before = BYTES.load(Ordering::Relaxed);
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut client = TcpStream::connect(broker.tcp_address()).expect("connects");
+        client.write_all(&hello).expect("written");
+        let mut answers = [0; 2 * wire::OK_FRAME.len()];
+        client.read_exact(&mut answers).expect("two OKs");
+        clients.push(client);
+    }
+    let bytes = (BYTES.load(Ordering::Relaxed) - before) / CONNECTIONS;
+    broker.stop();
+    // The 100 bytes published are counted with their connection, so this errs on the safe side.
+    assert!(
+        (1..=8 * 1024).contains(&bytes),
+        "{bytes} bytes per idle connection"
+    );
+    println!("{bytes} bytes per idle connection");
+}
+
+#[test]
+fn the_allocator_does_count() {
+    let _turn = TURN.lock();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let counted = std::thread::spawn(|| Box::new(5)).join().expect("joined");
+    assert_eq!(*counted, 5);
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > before);
+}
