@@ -38,9 +38,8 @@ impl Broker {
     /// cannot be bound or a thread cannot be started.
     pub fn start(config: Config) -> Result<Broker, BrokerError> {
         config.validate()?;
-        let wanted = (config.max_connections + DESCRIPTORS_BESIDES) as u64;
-        let descriptors = sys::raise_descriptor_limit(wanted);
-        if descriptors < wanted {
+        let descriptors = sys::raise_descriptor_limit();
+        if descriptors < (config.max_connections + DESCRIPTORS_BESIDES) as u64 {
             let connections = config.max_connections;
             tracing::warn!(
                 "only {descriptors} open files allowed, too few for {connections} connections"
@@ -70,7 +69,7 @@ impl Broker {
             let thread = std::thread::Builder::new().name(format!("reactor-{number}"));
             threads.push(
                 thread
-                    .spawn(|| reactor.run())
+                    .spawn(|| run(reactor))
                     .map_err(io(format!("starting reactor {number}")))?,
             );
         }
@@ -105,11 +104,25 @@ impl Broker {
             inbox.waker.wake();
         }
         for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a reactor had panicked");
+            // A reactor that panics ends the process, so there is no error to see here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs a reactor. If it panics, an invariant is broken and its topics are lost to everybody who waits
+/// for them: the process ends, so that its supervisor and its clients notice.
+fn run(reactor: Reactor) {
+    struct AbortOnPanic;
+    impl Drop for AbortOnPanic {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                std::process::abort();
             }
         }
     }
+    let _guard = AbortOnPanic;
+    reactor.run();
 }
 
 impl Config {

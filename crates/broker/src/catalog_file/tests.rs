@@ -1,3 +1,5 @@
+//! Rounds over real files: what is kept, what is refused, what a restart finds.
+
 use super::*;
 use crate::stats::CatalogChannel;
 use crate::{Broker, Config};

@@ -79,200 +79,94 @@ impl Fixture {
     }
 }
 
+/// Method, path, body, status, message. A body of `-` is empty, `@N` stands for N bytes.
+const BAD_REQUESTS: &str = "
+    GET  /nope                                          -          404 NOT_FOUND
+    GET  /v1/nope                                       -          404 NOT_FOUND
+    POST /ping                                          -          405 METHOD_NOT_ALLOWED
+    GET  /pub?topic=t                                   -          405 METHOD_NOT_ALLOWED
+    GET  /topic/create?topic=t                          -          405 METHOD_NOT_ALLOWED
+    POST /pub?topic=t                                   -          400 MSG_EMPTY
+    POST /pub                                           x          400 MISSING_ARG_TOPIC
+    POST /pub?topic=                                    x          400 INVALID_TOPIC
+    POST /pub?topic=a%20b                               x          400 INVALID_TOPIC
+    POST /pub?topic=%zz                                 x          400 INVALID_REQUEST
+    POST /pub?topic=t                                   @101       413 MSG_TOO_BIG
+    POST /pub?topic=t&defer=x                           x          400 INVALID_DEFER
+    POST /pub?topic=t&defer=-1                          x          400 INVALID_DEFER
+    POST /pub?topic=t&defer=3600001                     x          400 INVALID_DEFER
+    POST /mpub                                          x          400 MISSING_ARG_TOPIC
+    POST /mpub?topic=!                                  x          400 INVALID_TOPIC
+    POST /mpub?topic=t                                  @1001      413 BODY_TOO_BIG
+    POST /mpub?topic=t                                  @101       413 MSG_TOO_BIG
+    POST /mpub?topic=t&binary=true                      ab         413 BAD_BODY
+    POST /mpub?topic=t&binary=yes                       xxxx       413 BAD_BODY
+    POST /topic/create                                  -          400 MISSING_ARG_TOPIC
+    POST /topic/create?topic=a;b                        -          400 INVALID_REQUEST
+    POST /topic/create?topic=../x                       -          400 INVALID_TOPIC
+    POST /topic/empty?topic=a%20b                       -          400 INVALID_TOPIC
+    POST /topic/empty?topic=none                        -          404 TOPIC_NOT_FOUND
+    POST /topic/delete                                  -          400 MISSING_ARG_TOPIC
+    POST /topic/delete?topic=a%20b                      -          404 TOPIC_NOT_FOUND
+    POST /topic/delete?topic=none                       -          404 TOPIC_NOT_FOUND
+    POST /topic/pause?topic=a%20b                       -          404 TOPIC_NOT_FOUND
+    POST /topic/unpause?topic=none                      -          404 TOPIC_NOT_FOUND
+    POST /channel/create?channel=c                      -          400 MISSING_ARG_TOPIC
+    POST /channel/create?topic=a%20b&channel=c          -          400 INVALID_ARG_TOPIC
+    POST /channel/create?topic=t                        -          400 MISSING_ARG_CHANNEL
+    POST /channel/create?topic=t&channel=%23ephemeral   -          400 INVALID_ARG_CHANNEL
+    POST /channel/create?topic=none&channel=c           -          404 TOPIC_NOT_FOUND
+    POST /channel/delete?topic=t&channel=none           -          404 CHANNEL_NOT_FOUND
+    POST /channel/empty?topic=t&channel=none            -          404 CHANNEL_NOT_FOUND
+    POST /channel/pause?topic=t&channel=none            -          404 CHANNEL_NOT_FOUND
+    POST /channel/unpause?topic=none&channel=none       -          404 TOPIC_NOT_FOUND
+    GET  /config/nope                                   -          400 INVALID_OPTION
+    PUT  /config/mem_queue_size                         1          400 INVALID_OPTION
+    PUT  /config/log_level                              -          413 INVALID_VALUE
+    PUT  /config/log_level                              loud       400 INVALID_VALUE
+    PUT  /config/nsqlookupd_tcp_addresses               [\"a:1\"]    400 INVALID_VALUE
+    GET  /stats?topic=%z                                -          400 INVALID_REQUEST
+";
+
 #[tokio::test]
 async fn bad_requests_get_nsqds_answers() {
     let fixture = Fixture::start();
     fixture.ok("POST", "/topic/create?topic=t", "").await;
-    let long = "x".repeat(101);
-    let longer = "x".repeat(1001);
-    let many_lines = format!("a\n{long}\n");
-    let cases: &[(&str, &str, &str, u16, &str)] = &[
-        ("GET", "/nope", "", 404, "NOT_FOUND"),
-        ("GET", "/v1/nope", "", 404, "NOT_FOUND"),
-        ("POST", "/ping", "", 405, "METHOD_NOT_ALLOWED"),
-        ("GET", "/pub?topic=t", "", 405, "METHOD_NOT_ALLOWED"),
-        (
-            "GET",
-            "/topic/create?topic=t",
-            "",
-            405,
-            "METHOD_NOT_ALLOWED",
-        ),
-        ("POST", "/pub?topic=t", "", 400, "MSG_EMPTY"),
-        ("POST", "/pub", "x", 400, "MISSING_ARG_TOPIC"),
-        ("POST", "/pub?topic=", "x", 400, "INVALID_TOPIC"),
-        ("POST", "/pub?topic=a%20b", "x", 400, "INVALID_TOPIC"),
-        ("POST", "/pub?topic=%zz", "x", 400, "INVALID_REQUEST"),
-        ("POST", "/pub?topic=t", &long, 413, "MSG_TOO_BIG"),
-        ("POST", "/pub?topic=t&defer=x", "x", 400, "INVALID_DEFER"),
-        ("POST", "/pub?topic=t&defer=-1", "x", 400, "INVALID_DEFER"),
-        (
-            "POST",
-            "/pub?topic=t&defer=3600001",
-            "x",
-            400,
-            "INVALID_DEFER",
-        ),
-        ("POST", "/mpub", "x", 400, "MISSING_ARG_TOPIC"),
-        ("POST", "/mpub?topic=!", "x", 400, "INVALID_TOPIC"),
-        ("POST", "/mpub?topic=t", &longer, 413, "BODY_TOO_BIG"),
-        ("POST", "/mpub?topic=t", &many_lines, 413, "MSG_TOO_BIG"),
-        ("POST", "/mpub?topic=t&binary=true", "ab", 413, "BAD_BODY"),
-        (
-            "POST",
-            "/mpub?topic=t&binary=yes",
-            "\0\0\0\x01\0\0\0\0",
-            413,
-            "BAD_MESSAGE",
-        ),
-        ("POST", "/topic/create", "", 400, "MISSING_ARG_TOPIC"),
-        (
-            "POST",
-            "/topic/create?topic=a;b",
-            "",
-            400,
-            "INVALID_REQUEST",
-        ),
-        ("POST", "/topic/create?topic=../x", "", 400, "INVALID_TOPIC"),
-        ("POST", "/topic/empty?topic=a%20b", "", 400, "INVALID_TOPIC"),
-        (
-            "POST",
-            "/topic/empty?topic=none",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        ("POST", "/topic/delete", "", 400, "MISSING_ARG_TOPIC"),
-        (
-            "POST",
-            "/topic/delete?topic=a%20b",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/topic/delete?topic=none",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/topic/pause?topic=a%20b",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/topic/unpause?topic=none",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/channel/create?channel=c",
-            "",
-            400,
-            "MISSING_ARG_TOPIC",
-        ),
-        (
-            "POST",
-            "/channel/create?topic=a%20b&channel=c",
-            "",
-            400,
-            "INVALID_ARG_TOPIC",
-        ),
-        (
-            "POST",
-            "/channel/create?topic=t",
-            "",
-            400,
-            "MISSING_ARG_CHANNEL",
-        ),
-        (
-            "POST",
-            "/channel/create?topic=t&channel=%23ephemeral",
-            "",
-            400,
-            "INVALID_ARG_CHANNEL",
-        ),
-        (
-            "POST",
-            "/channel/create?topic=none&channel=c",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/channel/delete?topic=t&channel=none",
-            "",
-            404,
-            "CHANNEL_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/channel/empty?topic=t&channel=none",
-            "",
-            404,
-            "CHANNEL_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/channel/pause?topic=t&channel=none",
-            "",
-            404,
-            "CHANNEL_NOT_FOUND",
-        ),
-        (
-            "POST",
-            "/channel/unpause?topic=none&channel=none",
-            "",
-            404,
-            "TOPIC_NOT_FOUND",
-        ),
-        ("GET", "/config/nope", "", 400, "INVALID_OPTION"),
-        ("PUT", "/config/mem_queue_size", "1", 400, "INVALID_OPTION"),
-        ("PUT", "/config/log_level", "", 413, "INVALID_VALUE"),
-        ("PUT", "/config/log_level", "loud", 400, "INVALID_VALUE"),
-        (
-            "PUT",
-            "/config/nsqlookupd_tcp_addresses",
-            "[\"127.0.0.1:4160\"]",
-            400,
-            "INVALID_VALUE",
-        ),
-        ("GET", "/stats?topic=%z", "", 400, "INVALID_REQUEST"),
-    ];
-    for (method, path, body, status, message) in cases {
-        let answer = fixture.ask(method, path, (*body).to_owned()).await;
+    for row in BAD_REQUESTS.lines().filter(|row| !row.is_empty()) {
+        let columns: Vec<_> = row.split_whitespace().collect();
+        let [method, path, body, status, message] = columns[..] else {
+            panic!("columns of {row}")
+        };
+        let body = match body.strip_prefix('@') {
+            Some(length) => "x".repeat(length.parse().expect("length")),
+            None => body.replace('-', ""),
+        };
+        let answer = fixture.ask(method, path, body).await;
+        assert_eq!(answer.status.to_string(), status, "{row}");
         assert_eq!(
-            (answer.status, answer.body),
-            (*status, format!("{{\"message\":\"{message}\"}}")),
-            "{method} {path}"
+            answer.body,
+            format!("{{\"message\":\"{message}\"}}"),
+            "{row}"
         );
         assert_eq!(
             answer.headers["content-type"], "application/json; charset=utf-8",
-            "{method} {path}"
+            "{row}"
         );
         assert_eq!(
             answer.headers["x-nsq-content-type"], "nsq; version=1.0",
-            "{method} {path}"
+            "{row}"
         );
         assert_eq!(
             answer.headers.contains_key("allow"),
-            *status == 405,
-            "{method} {path}"
+            status == "405",
+            "{row}"
         );
     }
     let topics = fixture.stats("").await;
     assert_eq!(
         topics["topics"].as_array().map(Vec::len),
         Some(1),
-        "failures make no topics: {topics}"
+        "a failure made a topic: {topics}"
     );
     assert_eq!(topics["topics"][0]["message_count"], 0);
     fixture.broker.stop();
@@ -386,48 +280,16 @@ async fn stats_have_nsqds_fields_in_nsqds_order() {
         .ok("POST", "/channel/create?topic=t&channel=c", "")
         .await;
     let body = fixture.ok("GET", "/stats?format=json", "").await;
-    let order = [
-        "version",
-        "health",
-        "start_time",
-        "topics",
-        "topic_name",
-        "channels",
-        "channel_name",
-        "depth",
-        "backend_depth",
-        "in_flight_count",
-        "deferred_count",
-        "message_count",
-        "requeue_count",
-        "timeout_count",
-        "client_count",
-        "clients",
-        "paused",
-        "e2e_processing_latency",
-        "count",
-        "percentiles",
-        "depth",
-        "backend_depth",
-        "message_count",
-        "message_bytes",
-        "paused",
-        "e2e_processing_latency",
-        "srtm",
-        "limit",
-        "tokens",
-        "dropped_count",
-        "rejected_count",
-        "delayed_count",
-        "held_publishers",
-        "latency_us",
-        "memory",
-        "heap_objects",
-        "gc_total_runs",
-        "producers",
-    ];
+    let order = "
+        version health start_time topics topic_name channels channel_name depth
+        backend_depth in_flight_count deferred_count message_count requeue_count
+        timeout_count client_count clients paused e2e_processing_latency count percentiles
+        depth backend_depth message_count message_bytes paused e2e_processing_latency srtm
+        limit tokens dropped_count rejected_count delayed_count held_publishers latency_us
+        memory heap_objects gc_total_runs producers
+    ";
     let mut rest = body.as_str();
-    for key in order {
+    for key in order.split_whitespace() {
         let found = rest.split_once(&format!("\"{key}\":"));
         rest = found
             .unwrap_or_else(|| panic!("{key} is not where nsqd has it: {body}"))

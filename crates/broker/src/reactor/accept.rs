@@ -62,8 +62,13 @@ impl Reactor {
         };
         connection.dirty = false;
         connection.timer_at = None;
+        connection.output.waiting_since = None;
         let interest = connection.interest;
+        let ack_due = connection.ack.as_ref().and_then(|ack| ack.due);
         let key = self.connections.insert(connection);
+        if let Some(due) = ack_due {
+            self.dues.push(due, key);
+        }
         let connection = self.connections.get_mut(key).expect("just inserted");
         if let Err(error) = self
             .epoll

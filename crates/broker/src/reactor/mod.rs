@@ -319,14 +319,10 @@ impl Reactor {
         self.listener = None;
         self.accept_again_at = None;
         let deadline = self.now + self.shared.config.drain_timeout;
-        let publishers: Vec<ConnectionKey> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.consumer.is_none())
-            .map(|(key, _)| key)
-            .collect();
-        for key in publishers {
-            self.stop_reading(key);
+        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.hasten_ack(key);
+            self.stop_publishing(key);
         }
         let mut counted = false;
         while self.now < deadline

@@ -63,6 +63,7 @@ impl Reactor {
 
     /// Says a last error, then lingers until the peer has read it.
     pub(super) fn fail(&mut self, key: ConnectionKey, error: &ProtocolError) {
+        self.hasten_ack(key);
         self.send_error(key, error);
         self.begin_lingering(key);
     }

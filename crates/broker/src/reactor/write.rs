@@ -171,6 +171,19 @@ impl Reactor {
         }
     }
 
+    /// Makes a cumulative ack due now, because the connection or the broker comes to its end.
+    pub(super) fn hasten_ack(&mut self, key: ConnectionKey) {
+        let now = self.now;
+        if let Some(ack) = self
+            .connections
+            .get_mut(key)
+            .and_then(|connection| connection.ack.as_mut())
+        {
+            ack.due = Some(now);
+            self.mark_dirty(key);
+        }
+    }
+
     /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
     fn owe_nothing(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(key) else {
@@ -279,9 +292,11 @@ impl Reactor {
         }
     }
 
-    /// Stops reading for good, because the broker stops.
-    pub(super) fn stop_reading(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connections.get(key) {
+    /// Reads no more from a publisher, because the broker stops. Consumers may still finish messages.
+    pub(super) fn stop_publishing(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get(key)
+            && connection.consumer.is_none()
+        {
             let interest = Interest {
                 read: false,
                 ..connection.interest

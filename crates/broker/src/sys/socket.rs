@@ -152,31 +152,28 @@ pub fn shutdown_write(stream: &Stream) {
     unsafe { libc::shutdown(stream.0.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// Sees to it that `wanted` descriptors may be open: raises the soft limit, and with the privilege
-/// for it the hard one. Gives the limit then in force.
+/// Raises the soft limit of open descriptors to the hard one; gives the limit then in force.
 #[must_use]
-pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+pub fn raise_descriptor_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: `limit` is a valid rlimit that the call fills.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0
-        || limit.rlim_cur >= wanted
-    {
-        return limit.rlim_cur;
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return u64::MAX;
     }
-    for hard in [limit.rlim_max.max(wanted), limit.rlim_max] {
-        let raised = libc::rlimit {
-            rlim_cur: wanted.min(hard),
-            rlim_max: hard,
-        };
-        // SAFETY: `raised` is a valid rlimit that the call reads.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
-            return raised.rlim_cur;
-        }
+    let raised = libc::rlimit {
+        rlim_cur: limit.rlim_max,
+        ..limit
+    };
+    // SAFETY: `raised` is a valid rlimit that the call reads.
+    let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0;
+    if done {
+        raised.rlim_cur
+    } else {
+        limit.rlim_cur
     }
-    limit.rlim_cur
 }
 
 fn stamp_of(header: &libc::msghdr) -> Option<WallTime> {

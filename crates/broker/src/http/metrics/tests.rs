@@ -1,3 +1,5 @@
+//! The rendered page, line by line, and the bound on its series.
+
 use super::*;
 use crate::stats::StageLatency;
 

@@ -1,0 +1,251 @@
+//! The flags of a broker: one per setting, named as nsqd's where nsqd has it.
+
+use std::path::PathBuf;
+
+use broker::{ArrivalClock, Config, http};
+use clap::{Args, ValueEnum};
+
+use crate::address::ListenAddress;
+use crate::duration::GoDuration;
+
+/// Settings of one broker.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BrokerFlags {
+    /// Address for NSQ clients; port 0 lets the system choose.
+    #[arg(long, value_name = "ADDRESS", default_value_t = ListenAddress(defaults().tcp_address))]
+    pub(crate) tcp_address: ListenAddress,
+    /// Address for HTTP, or none.
+    #[arg(long, value_name = "ADDRESS|none", default_value = "0.0.0.0:4151", value_parser = http_address)]
+    pub(crate) http_address: HttpAddress,
+    /// Address told to clients and in /info [default: the host's name].
+    #[arg(long, value_name = "HOST")]
+    pub(crate) broadcast_address: Option<String>,
+    /// Folder that keeps topics, channels, pauses and limits over restarts [default: nothing is kept].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data_path: Option<PathBuf>,
+    /// Reactor threads, 1 to 64 [default: one per core].
+    #[arg(long, value_name = "N", default_value_t = defaults().threads, hide_default_value = true)]
+    pub(crate) threads: usize,
+    /// Node number in message ids, 0 to 1023 [default: from the host's name].
+    #[arg(long, value_name = "N")]
+    pub(crate) node_id: Option<u16>,
+    /// Clock that gives a message its arrival time.
+    #[arg(long, value_enum, default_value_t = Clock::Kernel)]
+    pub(crate) arrival_clock: Clock,
+    /// Messages that a topic and a channel hold each; at the bound publishers wait.
+    #[arg(long, value_name = "N", default_value_t = defaults().mem_queue_size)]
+    pub(crate) mem_queue_size: usize,
+    /// Largest message body.
+    #[arg(long, value_name = "BYTES", default_value_t = defaults().max_msg_size)]
+    pub(crate) max_msg_size: u32,
+    /// Largest body of an MPUB or IDENTIFY.
+    #[arg(long, value_name = "BYTES", default_value_t = defaults().max_body_size)]
+    pub(crate) max_body_size: u32,
+    /// Time a message may be in flight before it is sent again.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().msg_timeout))]
+    pub(crate) msg_timeout: GoDuration,
+    /// Longest such time that a client may ask for.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_msg_timeout))]
+    pub(crate) max_msg_timeout: GoDuration,
+    /// Longest delay of a REQ or DPUB.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_req_timeout))]
+    pub(crate) max_req_timeout: GoDuration,
+    /// Heartbeat interval of clients that ask for none.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().heartbeat_interval))]
+    pub(crate) heartbeat_interval: GoDuration,
+    /// Longest heartbeat interval that a client may ask for.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_heartbeat_interval))]
+    pub(crate) max_heartbeat_interval: GoDuration,
+    /// Largest RDY count.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_rdy_count)]
+    pub(crate) max_rdy_count: u32,
+    /// Largest output buffer that a client may ask for.
+    #[arg(long, value_name = "BYTES", default_value_t = defaults().max_output_buffer_size)]
+    pub(crate) max_output_buffer_size: u32,
+    /// Longest output buffer timeout that a client may ask for.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_output_buffer_timeout))]
+    pub(crate) max_output_buffer_timeout: GoDuration,
+    /// Shortest output buffer timeout that a client may ask for.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().min_output_buffer_timeout))]
+    pub(crate) min_output_buffer_timeout: GoDuration,
+    /// Output buffer timeout told to clients that ask for none.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().output_buffer_timeout))]
+    pub(crate) output_buffer_timeout: GoDuration,
+    /// Consumers per channel, 0 for no bound.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_channel_consumers)]
+    pub(crate) max_channel_consumers: usize,
+    /// Connections in all; one more is closed at once.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_connections)]
+    pub(crate) max_connections: usize,
+    /// Topics of one reactor thread; publishing to one more fails.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_topics)]
+    pub(crate) max_topics: usize,
+    /// Channels of one topic; subscribing to one more fails.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_channels)]
+    pub(crate) max_channels: usize,
+    /// Time that a new connection has for its protocol magic.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
+    pub(crate) handshake_timeout: GoDuration,
+    /// How long a stop waits for queued messages to reach connected consumers.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().drain_timeout))]
+    pub(crate) drain_timeout: GoDuration,
+    /// Topics with series of their own in /metrics; the others are summed up.
+    #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
+    pub(crate) metrics_max_topics: usize,
+}
+
+/// Where HTTP is served, if at all. Wrapped because clap reads an `Option` as a flag that may be absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpAddress(pub(crate) Option<std::net::SocketAddr>);
+
+/// Which clock gives a message its arrival time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Clock {
+    /// The kernel's stamp of the packet.
+    Kernel,
+    /// The time at which the broker read it.
+    Read,
+}
+
+impl BrokerFlags {
+    /// The settings that these flags describe; ranges are checked when the broker starts.
+    pub(crate) fn into_config(self) -> Config {
+        let hostname = http::hostname();
+        Config {
+            tcp_address: self.tcp_address.0,
+            http_address: self.http_address.0,
+            node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
+            broadcast_address: self.broadcast_address.unwrap_or(hostname),
+            data_path: self.data_path,
+            threads: self.threads,
+            arrival_clock: match self.arrival_clock {
+                Clock::Kernel => ArrivalClock::Kernel,
+                Clock::Read => ArrivalClock::Read,
+            },
+            mem_queue_size: self.mem_queue_size,
+            max_msg_size: self.max_msg_size,
+            max_body_size: self.max_body_size,
+            msg_timeout: self.msg_timeout.0,
+            max_msg_timeout: self.max_msg_timeout.0,
+            max_req_timeout: self.max_req_timeout.0,
+            heartbeat_interval: self.heartbeat_interval.0,
+            max_heartbeat_interval: self.max_heartbeat_interval.0,
+            max_rdy_count: self.max_rdy_count,
+            max_output_buffer_size: self.max_output_buffer_size,
+            max_output_buffer_timeout: self.max_output_buffer_timeout.0,
+            min_output_buffer_timeout: self.min_output_buffer_timeout.0,
+            output_buffer_timeout: self.output_buffer_timeout.0,
+            max_channel_consumers: self.max_channel_consumers,
+            max_connections: self.max_connections,
+            max_topics: self.max_topics,
+            max_channels: self.max_channels,
+            handshake_timeout: self.handshake_timeout.0,
+            drain_timeout: self.drain_timeout.0,
+            metrics_max_topics: self.metrics_max_topics,
+        }
+    }
+}
+
+fn defaults() -> Config {
+    Config::default()
+}
+
+fn http_address(text: &str) -> Result<HttpAddress, String> {
+    if text == "none" {
+        return Ok(HttpAddress(None));
+    }
+    text.parse::<ListenAddress>()
+        .map(|address| HttpAddress(Some(address.0)))
+}
+
+/// A number that differs between most hosts and is the same at every start (FNV-1a).
+fn node_id_of(hostname: &str) -> u16 {
+    let mix = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = hostname.bytes().fold(0x811c_9dc5_u32, mix);
+    (hash % 1024) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        flags: BrokerFlags,
+    }
+
+    fn config(arguments: &[&str]) -> Config {
+        let all = ["test"].iter().chain(arguments);
+        Only::try_parse_from(all)
+            .expect("valid flags")
+            .flags
+            .into_config()
+    }
+
+    #[test]
+    fn no_flags_mean_the_default_settings() {
+        let expected = Config {
+            node_id: config(&[]).node_id,
+            broadcast_address: http::hostname(),
+            ..Config::default()
+        };
+        assert_eq!(format!("{:?}", config(&[])), format!("{expected:?}"));
+        assert!(config(&[]).validate().is_ok());
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        let config = config(&[
+            "--tcp-address=:4250",
+            "--http-address=none",
+            "--msg-timeout=1m30s",
+            "--arrival-clock=read",
+            "--node-id=7",
+            "--data-path=/data",
+            "--mem-queue-size=5",
+            "--drain-timeout=250ms",
+        ]);
+        assert_eq!(config.tcp_address.to_string(), "0.0.0.0:4250");
+        assert_eq!(
+            (config.http_address, config.node_id, config.mem_queue_size),
+            (None, 7, 5)
+        );
+        assert_eq!(config.msg_timeout, Duration::from_secs(90));
+        assert_eq!(config.drain_timeout, Duration::from_millis(250));
+        assert_eq!(config.arrival_clock, ArrivalClock::Read);
+        assert_eq!(config.data_path, Some(PathBuf::from("/data")));
+    }
+
+    #[test]
+    fn node_ids_are_in_range() {
+        for name in [
+            "",
+            "a",
+            "broker-1",
+            "broker-2",
+            "a.very.long.host.name.example",
+        ] {
+            assert!(node_id_of(name) < 1024);
+        }
+        assert_ne!(node_id_of("broker-1"), node_id_of("broker-2"));
+    }
+
+    #[test]
+    fn the_operators_table_names_every_flag() {
+        let docs = include_str!("../../../docs/operating.md");
+        for argument in Only::command().get_arguments() {
+            let Some(long) = argument.get_long().filter(|long| *long != "help") else {
+                continue;
+            };
+            assert!(
+                docs.contains(&format!("`--{long}`")),
+                "docs/operating.md does not name --{long}"
+            );
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line as clap sees it: one subcommand per file in `commands`.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{bench, broker, nsqd, publish, subscribe, topic, up};
+use crate::error::Failure;
+
+/// Real-time pub/sub with rate limits in the broker. Speaks the NSQ protocol.
+#[derive(Debug, Parser)]
+#[command(
+    name = "srtm",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Starts all that is needed on one machine.
+    Up(up::UpFlags),
+    /// Starts one broker.
+    Broker(Box<broker::Flags>),
+    /// Starts one broker with nsqd's flags and log lines.
+    #[command(disable_help_flag = true)]
+    Nsqd(NsqdArguments),
+    /// Declares, lists, shows and removes limits of topics.
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Publishes lines of standard input, or one message repeatedly.
+    Pub(publish::Flags),
+    /// Prints the messages of a channel, or what a channel receives per second.
+    Sub(subscribe::Flags),
+    /// Measures this broker and its peers.
+    #[command(subcommand)]
+    Bench(::bench::Command),
+}
+
+/// Handed on as they are: nsqd's flags have one dash or two.
+#[derive(Args, Debug)]
+struct NsqdArguments {
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "FLAG"
+    )]
+    arguments: Vec<std::ffi::OsString>,
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Up(flags) => up::run(flags),
+            Command::Broker(flags) => broker::run(*flags),
+            Command::Nsqd(arguments) => nsqd::run(arguments.arguments),
+            Command::Topic(command) => topic::run(command),
+            Command::Pub(flags) => publish::run(&flags),
+            Command::Sub(flags) => subscribe::run(&flags),
+            Command::Bench(command) => bench::run(&command),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|command| command.get_name() != "nsqd")
+        {
+            let leaves: Vec<_> = match command.get_subcommands().count() {
+                0 => vec![command],
+                _ => command.get_subcommands().collect(),
+            };
+            for leaf in leaves {
+                let help = leaf.clone().render_long_help().to_string();
+                assert!(
+                    help.contains("Example"),
+                    "srtm {} --help has no examples",
+                    leaf.get_name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! nsqd's flags: which there are, how Go reads them, and what becomes of each.
+
+/// What a command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Start(Settings),
+    Version,
+    Help,
+}
+
+/// A command line that starts a broker.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Arguments for [`BrokerFlags`](crate::broker_flags::BrokerFlags).
+    pub(super) broker: Vec<String>,
+    pub(super) log_level: Option<String>,
+    pub(super) log_prefix: Option<String>,
+    /// What was accepted and has no effect, and why.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What becomes of a flag.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// The broker has the same flag.
+    Passed,
+    /// Handled here.
+    Own,
+    /// Accepted without effect, for this reason.
+    Ignored(&'static str),
+    /// Accepted when it switches something off, otherwise refused for this reason.
+    Refused(&'static str),
+}
+
+use Fate::{Ignored, Own, Passed, Refused};
+
+const NO_TLS: &str = "this broker does not speak TLS, connections would be open";
+const NO_AUTH: &str = "this broker does not ask an auth server, everybody would be let in";
+const NO_CONFIG: &str =
+    "configuration files are not read, their settings would be missing; use flags";
+const NO_LOOKUP: &str =
+    "this broker does not register with nsqlookupd; consumers must be given its address";
+const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
+const NO_DISK: &str = "messages are not written to disk";
+const NO_SCAN: &str = "timeouts are kept in order and need no scan";
+const NO_COMPRESSION: &str = "compression is not offered to clients";
+const NO_TOPOLOGY: &str = "consumers are not preferred by zone";
+const NO_PERCENTILES: &str = "latencies are always measured; /stats has them under srtm.latency_us";
+const NO_EFFECT: &str = "it has no effect in nsqd either";
+
+/// nsqd 1.3.0's flags, whether they are switches, and their fate here.
+const FLAGS: &[(&str, bool, Fate)] = &[
+    ("version", true, Own),
+    ("config", false, Refused(NO_CONFIG)),
+    ("log-level", false, Own),
+    ("log-prefix", false, Own),
+    ("verbose", true, Ignored(NO_EFFECT)),
+    ("node-id", false, Passed),
+    ("worker-id", true, Ignored(NO_EFFECT)),
+    ("https-address", false, Ignored("HTTPS is not served")),
+    ("http-address", false, Passed),
+    ("tcp-address", false, Passed),
+    ("auth-http-address", false, Refused(NO_AUTH)),
+    ("auth-http-request-method", false, Ignored(NO_AUTH)),
+    ("broadcast-address", false, Passed),
+    ("broadcast-tcp-port", false, Ignored(NO_LOOKUP)),
+    ("broadcast-http-port", false, Ignored(NO_LOOKUP)),
+    ("lookupd-tcp-address", false, Ignored(NO_LOOKUP)),
+    ("http-client-connect-timeout", false, Ignored(NO_LOOKUP)),
+    ("http-client-request-timeout", false, Ignored(NO_LOOKUP)),
+    ("topology-region", false, Ignored(NO_TOPOLOGY)),
+    ("topology-zone", false, Ignored(NO_TOPOLOGY)),
+    ("data-path", false, Passed),
+    ("mem-queue-size", false, Passed),
+    ("max-bytes-per-file", false, Ignored(NO_DISK)),
+    ("sync-every", false, Ignored(NO_DISK)),
+    ("sync-timeout", false, Ignored(NO_DISK)),
+    ("queue-scan-worker-pool-max", false, Ignored(NO_SCAN)),
+    ("queue-scan-selection-count", false, Ignored(NO_SCAN)),
+    ("msg-timeout", false, Passed),
+    ("max-msg-timeout", false, Passed),
+    ("max-msg-size", false, Passed),
+    ("max-req-timeout", false, Passed),
+    ("max-body-size", false, Passed),
+    ("max-heartbeat-interval", false, Passed),
+    ("max-rdy-count", false, Passed),
+    ("max-output-buffer-size", false, Passed),
+    ("max-output-buffer-timeout", false, Passed),
+    ("min-output-buffer-timeout", false, Passed),
+    ("output-buffer-timeout", false, Passed),
+    ("max-channel-consumers", false, Passed),
+    ("statsd-address", false, Ignored(NO_STATSD)),
+    ("statsd-interval", false, Ignored(NO_STATSD)),
+    ("statsd-mem-stats", true, Ignored(NO_STATSD)),
+    ("statsd-prefix", false, Ignored(NO_STATSD)),
+    ("statsd-udp-packet-size", false, Ignored(NO_STATSD)),
+    ("statsd-exclude-ephemeral", true, Ignored(NO_STATSD)),
+    (
+        "e2e-processing-latency-percentile",
+        false,
+        Ignored(NO_PERCENTILES),
+    ),
+    (
+        "e2e-processing-latency-window-time",
+        false,
+        Ignored(NO_PERCENTILES),
+    ),
+    ("tls-cert", false, Refused(NO_TLS)),
+    ("tls-key", false, Refused(NO_TLS)),
+    ("tls-client-auth-policy", false, Refused(NO_TLS)),
+    ("tls-root-ca-file", false, Refused(NO_TLS)),
+    ("tls-required", true, Refused(NO_TLS)),
+    ("tls-min-version", false, Refused(NO_TLS)),
+    ("deflate", true, Ignored(NO_COMPRESSION)),
+    ("max-deflate-level", false, Ignored(NO_COMPRESSION)),
+    ("snappy", true, Ignored(NO_COMPRESSION)),
+    ("enable-experiment", false, Ignored(NO_TOPOLOGY)),
+];
+
+/// Reads arguments by the rules of Go's flag package: one dash or two, `-name=value` or `-name value`,
+/// switches without a value. What follows the flags is refused where Go would leave it unread.
+pub(super) fn parse(arguments: &[String]) -> Result<Request, String> {
+    let mut settings = Settings::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let Some(flag) = argument
+            .strip_prefix("--")
+            .or_else(|| argument.strip_prefix('-'))
+        else {
+            return Err(format!(
+                "unexpected argument {argument:?}: nsqd takes flags only"
+            ));
+        };
+        let (name, value) = flag
+            .split_once('=')
+            .map_or((flag, None), |(name, value)| (name, Some(value)));
+        if matches!(name, "h" | "help") {
+            return Ok(Request::Help);
+        }
+        let Some((_, is_switch, fate)) = FLAGS.iter().find(|(known, ..)| *known == name) else {
+            return Err(format!(
+                "flag provided but not defined: -{name}; nsqd -help lists the flags"
+            ));
+        };
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None if *is_switch => "true".to_owned(),
+            None => rest
+                .next()
+                .ok_or_else(|| format!("flag needs an argument: -{name}"))?
+                .clone(),
+        };
+        let is_off = *is_switch && is_false(name, &value)?;
+        if name == "version" && !is_off {
+            return Ok(Request::Version);
+        }
+        settings.take(name, value, *fate, is_off)?;
+    }
+    Ok(Request::Start(settings))
+}
+
+/// One line per flag, with its fate.
+pub(super) fn help() -> String {
+    let mut text = String::from("Usage of nsqd, as srtm provides it:\n");
+    for (name, is_switch, fate) in FLAGS {
+        let note = match fate {
+            Passed | Own => String::new(),
+            Ignored(reason) => format!("   (ignored: {reason})"),
+            Refused(reason) => format!("   (refused: {reason})"),
+        };
+        text.push_str(&format!(
+            "  -{name}{}{note}\n",
+            if *is_switch { "" } else { " value" }
+        ));
+    }
+    text.push_str("srtm broker --help explains them and lists those that nsqd does not have.\n");
+    text
+}
+
+impl Settings {
+    fn take(&mut self, name: &str, value: String, fate: Fate, is_off: bool) -> Result<(), String> {
+        match fate {
+            Passed => self.broker.push(format!("--{name}={value}")),
+            Own if name == "log-level" => self.log_level = Some(value),
+            Own if name == "log-prefix" => self.log_prefix = Some(value),
+            Own => {}
+            Ignored(reason) => self.warnings.push(format!("-{name} is ignored: {reason}")),
+            Refused(_) if is_off || value.is_empty() => {}
+            Refused(reason) => return Err(format!("-{name} is not supported: {reason}")),
+        }
+        Ok(())
+    }
+}
+
+/// Go's words for a switch, and nsqd's third one for `-tls-required`, which is not off.
+fn is_false(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(false),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(true),
+        "tcp-https" if name == "tls-required" => Ok(false),
+        _ => Err(format!("invalid boolean value {value:?} for -{name}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, String> {
+        let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&arguments)
+    }
+
+    fn settings(line: &str) -> Settings {
+        match parsed(line) {
+            Ok(Request::Start(settings)) => settings,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_are_read_as_go_reads_them() {
+        let expected = ["--tcp-address=127.0.0.1:1", "--max-rdy-count=7"];
+        for line in [
+            "-tcp-address=127.0.0.1:1 -max-rdy-count=7",
+            "--tcp-address=127.0.0.1:1 --max-rdy-count=7",
+            "-tcp-address 127.0.0.1:1 --max-rdy-count 7",
+            "-tcp-address 127.0.0.1:1 -version=false -max-rdy-count=7",
+        ] {
+            assert_eq!(settings(line).broker, expected, "{line}");
+        }
+        assert_eq!(parsed("-version"), Ok(Request::Version));
+        assert_eq!(parsed("-tcp-address=x --version=1"), Ok(Request::Version));
+        assert_eq!(parsed("-help"), Ok(Request::Help));
+        let own = settings("-log-level=debug -log-prefix=x");
+        assert_eq!(
+            (own.log_level.as_deref(), own.log_prefix.as_deref()),
+            (Some("debug"), Some("x"))
+        );
+    }
+
+    #[test]
+    fn what_we_lack_is_warned_of_or_refused() {
+        let tuned = settings(
+            "-lookupd-tcp-address=a:1 --lookupd-tcp-address=b:1 -statsd-mem-stats -snappy=false",
+        );
+        assert_eq!(tuned.warnings.len(), 4);
+        assert!(
+            tuned.warnings[0].contains("does not register with nsqlookupd"),
+            "{:?}",
+            tuned.warnings
+        );
+        for line in ["-tls-required=false", "-tls-cert=", "-tls-required=0"] {
+            assert_eq!(settings(line), Settings::default(), "{line}");
+        }
+        let cases = [
+            ("-tls-required", "does not speak TLS"),
+            ("-tls-required=tcp-https", "does not speak TLS"),
+            ("-tls-cert=/a.pem", "does not speak TLS"),
+            (
+                "-auth-http-address=127.0.0.1:1",
+                "does not ask an auth server",
+            ),
+            ("-config=/etc/nsqd.cfg", "configuration files are not read"),
+            ("-colour=red", "not defined: -colour"),
+            ("-tcp-address", "needs an argument: -tcp-address"),
+            ("-version=maybe", "invalid boolean value"),
+            ("start", "unexpected argument"),
+        ];
+        for (line, expected) in cases {
+            let error = parsed(line).expect_err(line);
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn passed_flags_are_flags_of_the_broker() {
+        for (name, _, fate) in FLAGS {
+            let value = match *name {
+                "tcp-address" | "http-address" => "127.0.0.1:0",
+                _ if name.ends_with("timeout") || name.ends_with("interval") => "30s",
+                _ => "1",
+            };
+            if matches!(fate, Passed) {
+                let all = ["nsqd".to_owned(), format!("--{name}={value}")];
+                let parsed = <super::super::Translated as clap::Parser>::try_parse_from(all);
+                assert!(parsed.is_ok(), "{name}: {parsed:?}");
+            }
+        }
+    }
+}

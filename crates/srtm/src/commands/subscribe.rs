@@ -1,0 +1,197 @@
+//! `srtm sub`: the messages of a channel, or what arrives of them per second.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use client::{ClientError, Subscriber, SubscriberOptions};
+use hdrhistogram::Histogram;
+use wire::{ChannelName, TopicName};
+
+use crate::error::Failure;
+use crate::time::{now, unix_time};
+
+const EXAMPLES: &str = "\
+Examples:
+  srtm sub temperature archive
+  srtm sub temperature tail#ephemeral --count 10
+  srtm sub temperature archive --no-print --tcp 10.0.0.7:4150";
+
+/// How long to wait for a message before the output is looked after.
+const TURN: Duration = Duration::from_millis(100);
+/// Interval of the summary.
+const SECOND: Duration = Duration::from_secs(1);
+/// Highest age that the histogram tells apart.
+const AGE_MAX_US: u64 = 3_600_000_000;
+
+/// Flags of `srtm sub`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// The topic.
+    topic: TopicName,
+    /// The channel.
+    channel: ChannelName,
+    /// Ends after this many messages.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Prints a summary per second instead of the messages.
+    #[arg(long)]
+    no_print: bool,
+    /// Messages that the broker may send ahead.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    ready: u32,
+    /// NSQ address of the broker.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4150")]
+    tcp: String,
+}
+
+/// Receives until the count is reached or a signal ends the process.
+pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    let client_failed = || Failure::client(&flags.tcp);
+    let options = SubscriberOptions {
+        client_id: "srtm-sub".to_owned(),
+        ready_messages: flags.ready,
+        output_buffer_timeout: Some(Duration::ZERO),
+        ..SubscriberOptions::default()
+    };
+    let mut subscriber = Subscriber::connect(
+        &flags.tcp,
+        flags.topic.as_str(),
+        flags.channel.as_str(),
+        options,
+    )
+    .map_err(client_failed())?;
+    let mut output = Output::new(flags.no_print)?;
+    let mut left = flags.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        match subscriber.next_message_within(TURN) {
+            Ok(Some(message)) => {
+                let id = message.id;
+                // Finished only when it is out: what was not printed is sent again to the next one.
+                if output.take(message.body, message.timestamp_ns)? == Reader::Gone {
+                    return Ok(());
+                }
+                subscriber.finish(id).map_err(client_failed())?;
+                left -= 1;
+            }
+            Ok(None) => {}
+            Err(error @ ClientError::Refused { .. }) if !error.is_fatal() => {
+                eprintln!("srtm: {error}")
+            }
+            Err(error) => return Err(client_failed()(error)),
+        }
+        output.summarise_when_due();
+    }
+    output.summarise();
+    subscriber.close().map_err(client_failed())
+}
+
+/// Whether anybody reads standard output.
+#[derive(PartialEq, Eq)]
+enum Reader {
+    There,
+    Gone,
+}
+
+/// Where messages go: to standard output, or into a summary.
+struct Output {
+    summary: Option<Summary>,
+}
+
+struct Summary {
+    since: Instant,
+    ages_us: Histogram<u64>,
+}
+
+impl Output {
+    fn new(is_summary: bool) -> Result<Output, Failure> {
+        let summary = if is_summary {
+            Some(Summary {
+                since: now(),
+                ages_us: histogram()?,
+            })
+        } else {
+            None
+        };
+        Ok(Output { summary })
+    }
+
+    fn take(&mut self, body: &[u8], timestamp_ns: i64) -> Result<Reader, Failure> {
+        if let Some(summary) = &mut self.summary {
+            let age_ns = unix_time()
+                .as_nanos()
+                .saturating_sub(u128::try_from(timestamp_ns).unwrap_or(0));
+            summary
+                .ages_us
+                .saturating_record(u64::try_from(age_ns / 1000).unwrap_or(u64::MAX));
+            return Ok(Reader::There);
+        }
+        let mut out = io::stdout().lock();
+        match out.write_all(body).and_then(|()| out.write_all(b"\n")) {
+            Ok(()) => Ok(Reader::There),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Err(error) => Err(Failure::io("writing to standard output")(error)),
+        }
+    }
+
+    fn summarise_when_due(&mut self) {
+        if self
+            .summary
+            .as_ref()
+            .is_some_and(|summary| now() - summary.since >= SECOND)
+        {
+            self.summarise();
+        }
+    }
+
+    fn summarise(&mut self) {
+        let Some(summary) = &mut self.summary else {
+            return;
+        };
+        let elapsed_s = (now() - summary.since).as_secs_f64();
+        println!("{}", line(&summary.ages_us, elapsed_s));
+        summary.ages_us.reset();
+        summary.since = now();
+    }
+}
+
+/// One line of the summary.
+fn line(ages_us: &Histogram<u64>, elapsed_s: f64) -> String {
+    let rate = ages_us.len() as f64 / elapsed_s.max(1e-9);
+    if ages_us.is_empty() {
+        return format!("{rate:>10.0} msg/s");
+    }
+    let ms = |quantile: f64| ages_us.value_at_quantile(quantile) as f64 / 1000.0;
+    format!(
+        "{rate:>10.0} msg/s   age p50 {:>9.3} ms   p99 {:>9.3} ms   max {:>9.3} ms",
+        ms(0.5),
+        ms(0.99),
+        ms(1.0)
+    )
+}
+
+/// Ages of messages in microseconds.
+pub(super) fn histogram() -> Result<Histogram<u64>, Failure> {
+    let made = Histogram::new_with_bounds(1, AGE_MAX_US, 3);
+    made.map_err(|error| Failure::io("making a histogram")(io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_give_rate_and_ages() {
+        let mut ages_us = histogram().expect("bounds are valid");
+        assert_eq!(line(&ages_us, 1.0).trim(), "0 msg/s");
+        for _ in 0..500 {
+            ages_us.saturating_record(2000);
+        }
+        let line = line(&ages_us, 0.5);
+        assert!(
+            line.contains("1000 msg/s") && line.contains("p99     2.0"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! A broker as a process: started in order, stopped in order, whichever command runs it.
+//!
+//! Start: catalog file, HTTP port bound, reactors, catalog restored, then the addresses are announced.
+//! Stop on SIGINT or SIGTERM: HTTP takes no more requests, the catalog is written, queued messages
+//! drain to connected consumers. A second signal ends the process at once.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+use broker::catalog_file::CatalogFile;
+use broker::http::{self, HttpInfo, LogLevel};
+use broker::{Broker, Config, Handle};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::duration::GoDuration;
+use crate::error::Failure;
+
+/// Exit code of a process that a second signal ended, as shells have it for SIGINT.
+const CUT_SHORT: i32 = 130;
+
+/// Runs a broker until a signal ends it.
+pub(crate) fn run(config: Config, log_level: &LogLevel) -> Result<(), Failure> {
+    runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let daemon = Daemon::start(config, log_level).await?;
+        signals.next().await;
+        daemon.stop(&mut signals).await;
+        Ok(())
+    })
+}
+
+/// The runtime of everything that is not the data path: two threads, so that a slow scrape does not
+/// keep a signal waiting.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(Failure::io("starting the runtime"))
+}
+
+/// A running broker with its HTTP port and its catalog file.
+pub(crate) struct Daemon {
+    broker: Broker,
+    http_address: Option<SocketAddr>,
+    http: Option<Part>,
+    catalog: Option<Part>,
+}
+
+impl Daemon {
+    /// Starts all parts and logs where they listen.
+    pub(crate) async fn start(config: Config, log_level: &LogLevel) -> Result<Daemon, Failure> {
+        let catalog_file = config
+            .data_path
+            .as_deref()
+            .map(CatalogFile::open)
+            .transpose()?;
+        let listener = bind_http(config.http_address).await?;
+        let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
+        let http_address = http_address.map_err(Failure::io("reading the HTTP address"))?;
+        let broker = Broker::start(config.clone())?;
+        let (handle, tcp_address) = (broker.handle(), broker.tcp_address());
+        let mut daemon = Daemon {
+            broker,
+            http_address,
+            http: None,
+            catalog: None,
+        };
+        if let Some(file) = catalog_file {
+            if let Err(error) = file.restore(&handle).await {
+                tokio::task::block_in_place(|| daemon.broker.stop());
+                return Err(error.into());
+            }
+            let handle = handle.clone();
+            daemon.catalog = Some(Part::spawn(|stopped| file.keep(handle, stopped)));
+        }
+        tracing::info!("TCP: listening on {tcp_address}");
+        if let (Some(listener), Some(address)) = (listener, http_address) {
+            let info = HttpInfo::new(&config, tcp_address, address, log_level.clone());
+            daemon.http = Some(Part::spawn(|stopped| {
+                http::serve(handle, listener, info, stopped)
+            }));
+            tracing::info!("HTTP: listening on {address}");
+        }
+        Ok(daemon)
+    }
+
+    /// The way in to the broker.
+    pub(crate) fn handle(&self) -> Handle {
+        self.broker.handle()
+    }
+
+    /// Where NSQ clients connect.
+    pub(crate) fn tcp_address(&self) -> SocketAddr {
+        self.broker.tcp_address()
+    }
+
+    /// Where HTTP is served.
+    pub(crate) fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Drains and ends everything; a signal meanwhile ends the process.
+    pub(crate) async fn stop(self, signals: &mut Signals) {
+        let drain_timeout = GoDuration(self.handle().config().drain_timeout);
+        tracing::info!(
+            "stopping: up to {drain_timeout} for queued messages; a second signal stops at once"
+        );
+        let stopping = async {
+            // The file asks the reactors once more, so it goes before them.
+            if let Some(catalog) = self.catalog {
+                catalog.stop().await;
+            }
+            let broker = self.broker;
+            let draining = tokio::task::spawn_blocking(|| broker.stop());
+            if let Some(http) = self.http {
+                http.stop().await;
+            }
+            report(draining.await);
+        };
+        tokio::select! {
+            () = stopping => tracing::info!("bye"),
+            () = signals.next() => {
+                tracing::warn!("stopped by a second signal: queued messages are lost");
+                std::process::exit(CUT_SHORT);
+            }
+        }
+    }
+}
+
+/// A task that ends when it is told to.
+struct Part {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Part {
+    fn spawn<F>(part: impl FnOnce(Stopped) -> F) -> Part
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        // A dropped sender means the same as a message.
+        let stopped: Stopped = Box::pin(async {
+            let _ = stopped.await;
+        });
+        Part {
+            stop,
+            task: tokio::spawn(part(stopped)),
+        }
+    }
+
+    async fn stop(self) {
+        // A part that has ended by itself needs no telling.
+        let _ = self.stop.send(());
+        report(self.task.await);
+    }
+}
+
+/// SIGINT and SIGTERM.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes over both signals from now on.
+    pub(crate) fn new() -> Result<Signals, Failure> {
+        let listen = |kind| signal(kind).map_err(Failure::io("listening for signals"));
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next of them.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+async fn bind_http(address: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).await;
+    listener
+        .map(Some)
+        .map_err(Failure::io(format!("listening for HTTP on {address}")))
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a part of the broker ended badly");
+    }
+}

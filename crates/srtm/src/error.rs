@@ -1,0 +1,94 @@
+//! The command's errors: one line each, with what to do where that is known.
+
+use std::io;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line asks for something that is wrong or not offered; exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The broker could not start or refused.
+    #[error("{source}{}", advice(source))]
+    Broker {
+        /// The broker's own words.
+        #[from]
+        source: broker::BrokerError,
+    },
+    /// A broker was not reachable over the NSQ protocol, or refused.
+    #[error("{address}: {source}")]
+    Client {
+        /// The broker's address.
+        address: String,
+        /// What happened.
+        source: client::ClientError,
+    },
+    /// A broker's HTTP port could not be asked.
+    #[error("{url}: {reason}")]
+    Api {
+        /// What was asked.
+        url: String,
+        /// What happened, or the broker's answer.
+        reason: String,
+    },
+    /// A measurement failed.
+    #[error(transparent)]
+    Bench(#[from] bench::error::BenchError),
+    /// A system call failed; `what` names what was tried.
+    #[error("{what}: {source}{}", io_advice(source))]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// 2 for wrong usage, 1 for everything else.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(_)
+            | Failure::Broker {
+                source: broker::BrokerError::Config { .. },
+            } => 2,
+            _ => 1,
+        }
+    }
+
+    /// For `map_err`: a system call that was meant to do `what`.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+        move |source| Failure::Io {
+            what: what.into(),
+            source,
+        }
+    }
+
+    /// For `map_err`: talking to the broker at `address`.
+    pub(crate) fn client(address: &str) -> impl FnOnce(client::ClientError) -> Failure {
+        move |source| Failure::Client {
+            address: address.to_owned(),
+            source,
+        }
+    }
+}
+
+fn advice(error: &broker::BrokerError) -> &'static str {
+    match error {
+        broker::BrokerError::Io { source, .. } => io_advice(source),
+        _ => "",
+    }
+}
+
+fn io_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            " (another process listens there: stop it, or choose other ports with the address flags)"
+        }
+        io::ErrorKind::AddrNotAvailable => " (this machine has no such address)",
+        io::ErrorKind::PermissionDenied => {
+            " (not allowed for this user: choose a port above 1023 or another folder)"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,142 @@
+//! Log lines on standard error, at a level that can change while the process runs.
+
+use std::fmt;
+
+use broker::http::LogLevel;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::time::unix_time;
+
+/// Reads a level for a `--log-level` flag.
+pub(crate) fn parse_level(word: &str) -> Result<LogLevel, String> {
+    LogLevel::parse(word)
+        .ok_or_else(|| format!("{word:?} is no level: debug, info, warn, error or fatal"))
+}
+
+/// Starts logging in nsqd's line format, `[nsqd] 2006/01/02 15:04:05.000000 INFO: text` in UTC, behind
+/// `prefix`. `level` stays in charge: whoever changes it changes what is logged from then on.
+pub(crate) fn start(level: &LogLevel, prefix: &str) {
+    let level = level.clone();
+    let filter = dynamic_filter_fn(move |metadata, _| is_wanted(metadata, level.number()));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .event_format(NsqdLine {
+            prefix: prefix.to_owned(),
+        })
+        .with_filter(filter);
+    tracing_subscriber::registry().with(lines).init();
+}
+
+/// nsqd's numbers: 1 debug … 4 error; 5, fatal, logs nothing because what is fatal ends the process
+/// with a message of its own.
+fn is_wanted(metadata: &Metadata<'_>, level: u8) -> bool {
+    let least = match *metadata.level() {
+        Level::ERROR => 4,
+        Level::WARN => 3,
+        Level::INFO => 2,
+        // Libraries have much to say at these levels, of no use to an operator.
+        _ => return level <= 1 && is_ours(metadata.target()),
+    };
+    level <= least
+}
+
+fn is_ours(target: &str) -> bool {
+    ["broker", "srtm", "client", "bench"].contains(&target.split("::").next().unwrap_or_default())
+}
+
+struct NsqdLine {
+    prefix: String,
+}
+
+impl<S, N> FormatEvent<S, N> for NsqdLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let level = match *event.metadata().level() {
+            Level::ERROR => "ERROR",
+            Level::WARN => "WARNING",
+            Level::INFO => "INFO",
+            Level::DEBUG | Level::TRACE => "DEBUG",
+        };
+        let now = unix_time();
+        write!(
+            line,
+            "{}{} {level}: ",
+            self.prefix,
+            go_stamp(now.as_secs(), now.subsec_micros())
+        )?;
+        context.field_format().format_fields(line.by_ref(), event)?;
+        line.write_char('\n')
+    }
+}
+
+/// `2006/01/02 15:04:05.000000`, UTC.
+fn go_stamp(unix_s: u64, micros: u32) -> String {
+    let (year, month, day) = civil_date(unix_s / 86_400);
+    let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
+    format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
+}
+
+/// Year, month and day of a day counted from 1 January 1970.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let (mut year, mut day) = (1970, days);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    (year, month, day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_gos() {
+        let cases = [
+            (0, 0, "1970/01/01 00:00:00.000000"),
+            (951_782_400, 1, "2000/02/29 00:00:00.000001"),
+            (1_709_251_199, 999_999, "2024/02/29 23:59:59.999999"),
+            (1_795_252_916, 389_718, "2026/11/21 09:21:56.389718"),
+            (4_107_542_400, 0, "2100/03/01 00:00:00.000000"),
+        ];
+        for (unix_s, micros, expected) in cases {
+            assert_eq!(go_stamp(unix_s, micros), expected);
+        }
+    }
+
+    #[test]
+    fn levels_are_read_or_explained() {
+        assert_eq!(parse_level("WARN").map(|level| level.number()), Ok(3));
+        assert!(
+            parse_level("loud")
+                .is_err_and(|text| text.contains("debug, info, warn, error or fatal"))
+        );
+    }
+}

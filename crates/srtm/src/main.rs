@@ -1,0 +1,49 @@
+//! The `srtm` command: flags in, daemons and tools out.
+//!
+//! The only crate that reads flags, the environment and signals. Every subcommand has one file in
+//! `commands`; what two of them share stands beside it. Called as `nsqd` (a link or a copy of the
+//! binary under that name) it behaves as `srtm nsqd`.
+//!
+//! Exit codes: 0 success, also after a drain by signal; 1 failure; 2 wrong usage; 130 when a second
+//! signal cuts the drain short.
+
+mod address;
+mod api;
+mod broker_flags;
+mod cli;
+mod commands;
+mod daemon;
+mod duration;
+mod error;
+mod log;
+mod time;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::Cli;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let result = if is_nsqd(&program) {
+        commands::nsqd::run(arguments.collect())
+    } else {
+        // Wrong usage ends the process here, with code 2 and a text of what is right.
+        Cli::parse().run()
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("srtm: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn is_nsqd(program: &OsString) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new("nsqd"))
+}

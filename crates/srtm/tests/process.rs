@@ -1,0 +1,303 @@
+//! The program as operators see it: exit codes, log lines, signals, what outlives a restart.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+const SRTM: &str = env!("CARGO_BIN_EXE_srtm");
+
+/// A broker process that ends with the test.
+struct Process {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    tcp: String,
+    http: String,
+}
+
+impl Process {
+    /// Starts `srtm` with `arguments` and waits until it listens.
+    fn start(arguments: &[&str]) -> Process {
+        let mut command = Command::new(SRTM);
+        command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let mut log = BufReader::new(child.stderr.take().expect("piped"));
+        let tcp = address_behind(&mut log, "INFO: TCP: listening on ");
+        let http = address_behind(&mut log, "INFO: HTTP: listening on ");
+        Process {
+            child,
+            log,
+            tcp,
+            http,
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([name, &self.child.id().to_string()])
+            .status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Waits for the end; the exit code and the rest of the log.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("UTF-8");
+        (self.child.wait().expect("ends").code(), rest)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails when the process has ended, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address_behind(log: &mut impl BufRead, text: &str) -> String {
+    let mut line = String::new();
+    while log.read_line(&mut line).expect("UTF-8") > 0 {
+        if let Some((_, address)) = line.split_once(text) {
+            return address.trim().to_owned();
+        }
+        line.clear();
+    }
+    panic!("the log ended before {text:?}");
+}
+
+fn srtm(arguments: &[&str]) -> Output {
+    Command::new(SRTM)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder that vanishes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("srtm-process-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("folder");
+        Folder(path)
+    }
+
+    fn as_str(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const PORTS: [&str; 4] = [
+    "--tcp-address",
+    "127.0.0.1:0",
+    "--http-address",
+    "127.0.0.1:0",
+];
+
+#[test]
+fn a_signal_ends_a_broker_with_success() {
+    for (command, signal) in [("broker", "-TERM"), ("broker", "-INT"), ("nsqd", "-TERM")] {
+        let folder = Folder::new(&format!("signal-{command}{signal}"));
+        let data_path = format!("--data-path={}", folder.as_str());
+        let process = Process::start(&[&[command], &PORTS[..], &[&data_path]].concat());
+        process.signal(signal);
+        let (code, log) = process.end();
+        assert_eq!(code, Some(0), "{command} {signal}: {log}");
+        assert!(log.contains("INFO: bye"), "{log}");
+    }
+}
+
+#[test]
+fn a_second_signal_cuts_the_drain_short() {
+    let process = Process::start(&[&["broker", "--drain-timeout", "1h"], &PORTS[..]].concat());
+    // One message per 1000 s: the second of two cannot leave before the test ends.
+    let limited = srtm(&[
+        "topic",
+        "set",
+        "t",
+        "--rate",
+        "0.001",
+        "--burst",
+        "1",
+        "--broker",
+        &process.http,
+    ]);
+    assert!(limited.status.success(), "{}", text(&limited.stderr));
+    let mut consumer = Command::new(SRTM);
+    consumer
+        .args(["sub", "t", "c", "--tcp", &process.tcp])
+        .stderr(Stdio::null());
+    let mut consumer = consumer.spawn().expect("starts");
+    let published = srtm(&[
+        "pub",
+        "t",
+        "--message",
+        "x",
+        "--count",
+        "2",
+        "--tcp",
+        &process.tcp,
+    ]);
+    assert!(published.status.success(), "{}", text(&published.stderr));
+    let consumes = || {
+        let shown = srtm(&["topic", "show", "t", "--broker", &process.http]);
+        text(&shown.stdout).contains("1 consumers")
+    };
+    assert!(
+        (0..2000).any(|_| consumes()),
+        "the consumer never subscribed"
+    );
+    process.signal("-INT");
+    let mut process = process;
+    let mut line = String::new();
+    while !line.contains("a second signal stops at once") {
+        line.clear();
+        assert!(
+            process.log.read_line(&mut line).expect("UTF-8") > 0,
+            "the log ended early"
+        );
+    }
+    process.signal("-INT");
+    let (code, log) = process.end();
+    assert_eq!(code, Some(130), "{log}");
+    consumer.kill().expect("killed");
+    consumer.wait().expect("ended");
+}
+
+#[test]
+fn topics_and_limits_outlive_a_restart() {
+    let folder = Folder::new("restart");
+    let arguments = [&["broker", "--data-path", folder.as_str()], &PORTS[..]].concat();
+    let first = Process::start(&arguments);
+    let set = srtm(&[
+        "topic",
+        "set",
+        "t",
+        "--rate",
+        "5",
+        "--burst",
+        "2",
+        "--broker",
+        &first.http,
+    ]);
+    assert_eq!(text(&set.stdout), "t: 5 messages/s, burst 2, delay\n");
+    let second = srtm(&[&["broker", "--data-path", folder.as_str()], &PORTS[..]].concat());
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains("another broker uses this data folder"));
+    first.signal("-TERM");
+    assert_eq!(first.end().0, Some(0));
+
+    let again = Process::start(&arguments);
+    let list = srtm(&["topic", "ls", "--broker", &again.http]);
+    assert!(
+        text(&list.stdout).contains("5 messages/s, burst 2, delay"),
+        "{}",
+        text(&list.stdout)
+    );
+    let removed = srtm(&["topic", "rm", "t", "--broker", &again.http]);
+    assert!(text(&removed.stdout).contains("the topic and its messages stay"));
+    again.signal("-TERM");
+    assert_eq!(again.end().0, Some(0));
+}
+
+#[test]
+fn messages_go_from_pub_to_sub() {
+    let process = Process::start(&[&["broker"], &PORTS[..]].concat());
+    let published = srtm(&[
+        "pub",
+        "t",
+        "--message",
+        "hello",
+        "--count",
+        "3",
+        "--tcp",
+        &process.tcp,
+    ]);
+    assert_eq!(text(&published.stderr), "3 messages accepted on t\n");
+    let received = srtm(&["sub", "t", "c", "--count", "3", "--tcp", &process.tcp]);
+    assert_eq!(
+        text(&received.stdout),
+        "hello\nhello\nhello\n",
+        "{}",
+        text(&received.stderr)
+    );
+}
+
+/// Exit code, a part of the error, the command line. `TCP` and `HTTP` are addresses in use.
+const MISTAKES: &str = "
+    1 | choose other ports                | broker --tcp-address TCP --http-address none
+    1 | choose other ports                | broker --tcp-address 127.0.0.1:0 --http-address HTTP
+    2 | --threads: 0 is not within 1..=64 | broker --threads 0 --http-address none
+    2 | is no duration                    | broker --msg-timeout 60
+    2 | write host:port                   | broker --tcp-address 4150
+    2 | is no level                       | broker --log-level loud
+    2 | only one broker for now           | up --brokers 3
+    2 | does not speak TLS                | nsqd -tls-required
+    2 | flag provided but not defined     | nsqd -no-such-flag
+    2 | is no level                       | nsqd -log-level=loud
+    2 | is no duration                    | nsqd -msg-timeout=60
+    2 | rate 0 is out of range            | topic set t --rate 0 --burst 1
+    2 | burst 0.5 is out of range         | topic set t --rate 1 --burst 0.5
+    2 | a/b                               | topic set a/b --rate 1 --burst 1
+    2 | not supported yet                 | topic set t --rate 1 --burst 1 --slo-p99 1ms
+    2 | not supported yet                 | topic set t --rate 1 --burst 1 --cpu-share 0.2
+    1 | sharing is one of static          | topic set t --rate 1 --burst 1 --share-policy gtb --broker HTTP
+    1 | no topic none                     | topic show none --broker HTTP
+    1 | topic none does not exist         | topic rm none --broker HTTP
+    1 | is a broker's HTTP port there?    | topic ls --broker 127.0.0.1:1
+    1 | 127.0.0.1:1                       | pub t --message x --tcp 127.0.0.1:1
+    1 | 127.0.0.1:1                       | sub t c --tcp 127.0.0.1:1
+    2 | is no rate                        | pub t --message x --rate 0
+";
+
+#[test]
+fn mistakes_are_told_with_an_exit_code() {
+    let taken = Process::start(&[&["broker"], &PORTS[..]].concat());
+    for row in MISTAKES.lines().filter(|row| !row.is_empty()) {
+        let columns: Vec<_> = row.split('|').map(str::trim).collect();
+        let [code, expected, line] = columns[..] else {
+            panic!("columns of {row}")
+        };
+        let line = line.replace("TCP", &taken.tcp).replace("HTTP", &taken.http);
+        let arguments: Vec<_> = line.split_whitespace().collect();
+        let output = srtm(&arguments);
+        let error = text(&output.stderr);
+        assert_eq!(
+            output.status.code().map(|code| code.to_string()),
+            Some(code.to_owned()),
+            "{row}: {error}"
+        );
+        assert!(error.contains(expected), "{row}: {error}");
+    }
+}
+
+#[test]
+fn nsqd_answers_as_nsqd() {
+    let folder = Folder::new("as-nsqd");
+    let linked = folder.0.join("nsqd");
+    std::os::unix::fs::symlink(SRTM, &linked).expect("linked");
+    for mut command in [Command::new(&linked), Command::new(SRTM)] {
+        if command.get_program() == SRTM {
+            command.arg("nsqd");
+        }
+        let output = command.arg("-version").output().expect("runs");
+        let line = text(&output.stdout);
+        assert!(line.starts_with("nsqd v1.3.0 (built w/srtm "), "{line}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
