@@ -20,7 +20,7 @@ pub const NSQD_VERSION: &str = "1.3.0";
 const OUTPUT_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Descriptors beside those of connections: listeners, epoll, wake-ups, files, HTTP.
-const DESCRIPTORS_BESIDES: usize = 1024;
+const DESCRIPTORS_BESIDES: usize = 256;
 
 /// A broker and its threads. Dropping it without [`Broker::stop`] leaves them running.
 #[derive(Debug)]
@@ -31,19 +31,31 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Binds the TCP listener and starts the reactor threads.
+    /// Starts a broker that accepts connections at once: [`Broker::prepare`], then [`Broker::open`].
+    ///
+    /// # Errors
+    /// As [`Broker::prepare`].
+    pub fn start(config: Config) -> Result<Broker, BrokerError> {
+        let broker = Broker::prepare(config)?;
+        broker.open();
+        Ok(broker)
+    }
+
+    /// Binds the TCP listener and starts the reactor threads, yet accepts nobody: limits of a former
+    /// life can be put back before the first publisher comes.
     ///
     /// # Errors
     /// [`BrokerError::Config`] for a setting out of its range, [`BrokerError::Io`] where the address
     /// cannot be bound or a thread cannot be started.
-    pub fn start(config: Config) -> Result<Broker, BrokerError> {
+    pub fn prepare(mut config: Config) -> Result<Broker, BrokerError> {
         config.validate()?;
-        let descriptors = sys::raise_descriptor_limit();
-        if descriptors < (config.max_connections + DESCRIPTORS_BESIDES) as u64 {
-            let connections = config.max_connections;
-            tracing::warn!(
-                "only {descriptors} open files allowed, too few for {connections} connections"
+        let descriptors = usize::try_from(sys::raise_descriptor_limit()).unwrap_or(usize::MAX);
+        let connections = descriptors.saturating_sub(DESCRIPTORS_BESIDES).max(1);
+        if connections < config.max_connections {
+            tracing::info!(
+                "{descriptors} open files allowed, so at most {connections} connections"
             );
+            config.max_connections = connections;
         }
         let io = |what: String| move |source| BrokerError::Io { what, source };
         let listening = format!("listening on {}", config.tcp_address);
@@ -59,6 +71,7 @@ impl Broker {
             config: Arc::new(config),
             changed: Arc::new(Notify::new()),
             connections: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
@@ -78,6 +91,12 @@ impl Broker {
             shared,
             threads,
         })
+    }
+
+    /// Accepts connections from now on.
+    pub fn open(&self) {
+        self.shared.open.store(true, Ordering::Release);
+        self.wake_all();
     }
 
     /// The way in for everything that is not the data path.
@@ -100,12 +119,16 @@ impl Broker {
     /// reach connected consumers, then ends the threads. Blocks until they have ended.
     pub fn stop(self) {
         self.shared.stop.store(true, Ordering::Release);
-        for inbox in self.shared.inboxes.iter() {
-            inbox.waker.wake();
-        }
+        self.wake_all();
         for thread in self.threads {
             // A reactor that panics ends the process, so there is no error to see here.
             let _ = thread.join();
+        }
+    }
+
+    fn wake_all(&self) {
+        for inbox in self.shared.inboxes.iter() {
+            inbox.waker.wake();
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct TopicStats {
 /// One stage of a message's way, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct StageLatency {
-    /// `read`, `limiter`, `queue`, `write`, `fin` or `total` (arrival to socket write).
+    /// `read`, `limiter`, `queue`, `write`, `fin` or `total` (arrival to the consumer's output).
     pub stage: &'static str,
     /// Messages measured.
     pub count: u64,
@@ -131,6 +131,8 @@ pub struct ClientStats {
 pub struct ReactorStats {
     /// Connections open.
     pub connections: u64,
+    /// Those that have published and hold no subscription.
+    pub producers: u64,
     /// Loop turns since the start.
     pub turns: u64,
     /// Messages held by the store (queued, in flight or deferred; once each).

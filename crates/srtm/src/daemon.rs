@@ -65,7 +65,7 @@ impl Daemon {
         let listener = bind_http(config.http_address).await?;
         let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let http_address = http_address.map_err(Failure::io("reading the HTTP address"))?;
-        let broker = Broker::start(config.clone())?;
+        let broker = Broker::prepare(config.clone())?;
         let (handle, tcp_address) = (broker.handle(), broker.tcp_address());
         let mut daemon = Daemon {
             broker,
@@ -81,6 +81,7 @@ impl Daemon {
             let handle = handle.clone();
             daemon.catalog = Some(Part::spawn(|stopped| file.keep(handle, stopped)));
         }
+        daemon.broker.open();
         tracing::info!("TCP: listening on {tcp_address}");
         if let (Some(listener), Some(address)) = (listener, http_address) {
             let info = HttpInfo::new(&config, tcp_address, address, log_level.clone());

@@ -228,17 +228,18 @@ impl Connection {
     /// What `/stats` tells of it; the subscription's counters are filled in by the topic table.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        let told = |field: fn(&Negotiated) -> &String| {
-            self.identity
-                .as_deref()
-                .map(field)
-                .cloned()
-                .unwrap_or_default()
+        // A client that tells nothing is shown by its address, as in nsqd.
+        let told = |field: fn(&Negotiated) -> &String| match self.identity.as_deref().map(field) {
+            Some(name) => name.clone(),
+            None => self.peer.ip().to_string(),
         };
         ClientStats {
             client_id: told(|identity| &identity.client_id),
             hostname: told(|identity| &identity.hostname),
-            user_agent: told(|identity| &identity.user_agent),
+            user_agent: self
+                .identity
+                .as_ref()
+                .map_or(String::new(), |identity| identity.user_agent.clone()),
             remote_address: self.peer.to_string(),
             state: match self.progress {
                 Progress::Handshake | Progress::Open(Phase::Init) => 0,

@@ -47,6 +47,14 @@ impl Reactor {
         }
     }
 
+    /// Begins to accept once the broker is open; until then connections wait in the backlog.
+    pub(super) fn open_listener(&mut self) {
+        if !self.is_open && self.shared.open.load(Ordering::Acquire) {
+            self.is_open = true;
+            self.watch_listener(Interest::READ);
+        }
+    }
+
     /// Listens again after a pause.
     pub(super) fn accept_again(&mut self) {
         if self.accept_again_at.is_some_and(|at| at <= self.now) {

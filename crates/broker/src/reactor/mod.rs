@@ -59,6 +59,8 @@ pub struct Shared {
     pub changed: Arc<Notify>,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
+    /// Set once: connections are accepted from now on.
+    pub open: AtomicBool,
     /// Set once: drain and end.
     pub stop: AtomicBool,
     /// Reactors that have nothing left to drain.
@@ -75,6 +77,7 @@ pub struct Reactor {
     epoll: Epoll,
     events: Vec<Event>,
     listener: Option<TcpListener>,
+    is_open: bool,
     accept_again_at: Option<Instant>,
     next_home: usize,
     connections: Arena<Connection>,
@@ -142,7 +145,7 @@ impl Reactor {
             .map_err(io)?;
         if let Some(listener) = &listener {
             epoll
-                .add(listener.as_fd(), LISTENER_TOKEN, Interest::READ)
+                .add(listener.as_fd(), LISTENER_TOKEN, Interest::default())
                 .map_err(io)?;
         }
         let (now, wall) = (sys::monotonic_now(), sys::wall_now());
@@ -155,6 +158,7 @@ impl Reactor {
             epoll,
             events: Vec::with_capacity(EVENTS_MAX),
             listener,
+            is_open: false,
             accept_again_at: None,
             next_home: 0,
             connections: Arena::default(),
@@ -232,7 +236,10 @@ impl Reactor {
         for event in &events {
             match event.token {
                 LISTENER_TOKEN => self.accept(),
-                WAKER_TOKEN => self.has_mail = true,
+                WAKER_TOKEN => {
+                    self.has_mail = true;
+                    self.open_listener();
+                }
                 token => self.handle_connection(ConnectionKey::from_bits(token), *event),
             }
             if self.now - self.delivered_at >= DELIVERY_DELAY_MAX {

@@ -120,6 +120,11 @@ impl Reactor {
         };
         let mut reactor = self.counters.clone();
         reactor.connections = self.connections.len() as u64;
+        reactor.producers = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.is_producer())
+            .count() as u64;
         self.table.count_store(&mut reactor);
         let producers = || {
             let all = self.connections.iter().map(|(_, connection)| connection);

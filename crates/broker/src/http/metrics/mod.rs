@@ -31,7 +31,7 @@ const CHANNELS_MAX: usize = 50;
 /// `GET /metrics`.
 pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure> {
     let filter = StatsFilter {
-        include_clients: true,
+        include_clients: false,
         ..StatsFilter::default()
     };
     let stats = service.handle.stats(filter).await?;
@@ -42,13 +42,11 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
 /// The page for one snapshot, with at most `topics_max` topics of their own.
 pub(super) fn render(stats: Stats, topics_max: usize) -> String {
     let Stats {
-        topics,
-        producers,
-        reactors,
+        topics, reactors, ..
     } = stats;
     let snapshot = Snapshot {
         process: Process {
-            producers: producers.len(),
+            producers: reactors.iter().map(|reactor| reactor.producers).sum(),
             resident_bytes: super::info::resident_bytes(),
         },
         summed: sum_up(topics, topics_max, CHANNELS_MAX),
@@ -66,7 +64,7 @@ pub(super) fn render(stats: Stats, topics_max: usize) -> String {
 /// What belongs to no topic and no reactor.
 #[derive(Debug)]
 struct Process {
-    producers: usize,
+    producers: u64,
     resident_bytes: u64,
 }
 

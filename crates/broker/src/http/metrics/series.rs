@@ -70,7 +70,7 @@ pub(super) const PROCESS: &[Series<Snapshot>] = &[
     gauge(
         "srtm_producers",
         "Connections that have published and hold no subscription.",
-        |s| float(s.process.producers as u64),
+        |s| float(s.process.producers),
     ),
     gauge(
         "srtm_resident_bytes",
@@ -170,7 +170,7 @@ pub(super) const CHANNEL: &[Series<ChannelStats>] = &[
         |c| float(c.deferred_count),
     ),
     gauge("srtm_channel_clients", "Consumers.", |c| {
-        float(c.clients.len() as u64)
+        float(c.client_count)
     }),
     gauge(
         "srtm_channel_paused",

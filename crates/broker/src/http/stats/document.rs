@@ -44,7 +44,7 @@ pub(super) struct Channel<'a> {
     pub(super) message_count: u64,
     pub(super) requeue_count: u64,
     pub(super) timeout_count: u64,
-    client_count: usize,
+    client_count: u64,
     /// `null` unless clients were asked for.
     pub(super) clients: Option<Vec<Client<'a>>>,
     pub(super) paused: bool,
@@ -180,7 +180,7 @@ impl<'a> Channel<'a> {
             message_count: channel.message_count,
             requeue_count: channel.requeue_count,
             timeout_count: channel.timeout_count,
-            client_count: channel.clients.len(),
+            client_count: channel.client_count,
             clients: clients_asked.then(|| channel.clients.iter().map(Client::new).collect()),
             paused: channel.paused,
             e2e_processing_latency: NoPercentiles::default(),

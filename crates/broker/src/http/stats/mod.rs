@@ -18,18 +18,14 @@ use document::Document;
 pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
     let word = |key| query.get(key).unwrap_or_default().to_owned();
-    // Without the clients there would be no count of them, which nsqd always gives.
+    let clients_asked = query.flag("include_clients", true);
     let filter = StatsFilter {
         topic: word("topic"),
         channel: word("channel"),
-        include_clients: true,
+        include_clients: clients_asked,
     };
     let topic_asked = !filter.topic.is_empty();
-    let mut stats = service.handle.stats(filter).await?;
-    let clients_asked = query.flag("include_clients", true);
-    if !clients_asked {
-        stats.producers.clear();
-    }
+    let stats = service.handle.stats(filter).await?;
     let memory = query.flag("include_mem", true).then(|| Memory::now(&stats));
     let document = Document::new(&service.info, &stats, memory, topic_asked, clients_asked);
     Ok(match query.get("format") {

@@ -1,0 +1,61 @@
+//! What can go wrong in a measurement, as one enum.
+
+use std::io;
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A system call failed; `what` names the step.
+    #[error("{what}: {source}")]
+    Io {
+        /// The step that failed.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The options contradict each other or lie outside their range.
+    #[error("bad option: {0}")]
+    Options(String),
+    /// The broker answered something that its protocol does not allow, or an error.
+    #[error("{peer}: {text}")]
+    Protocol {
+        /// The protocol that was spoken.
+        peer: &'static str,
+        /// What was wrong.
+        text: String,
+    },
+    /// A broker did not start, or died during the run.
+    #[error("broker {name}: {text}")]
+    Broker {
+        /// The broker's name in the table.
+        name: String,
+        /// What happened.
+        text: String,
+    },
+    /// The broker's HTTP interface refused a request.
+    #[error("HTTP {method} {path}: {text}")]
+    Http {
+        /// The method.
+        method: &'static str,
+        /// The path.
+        path: String,
+        /// The answer or the failure.
+        text: String,
+    },
+}
+
+impl BenchError {
+    /// A closure for `map_err` on system calls: `connect().map_err(BenchError::io("connect"))`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// A violation of the protocol named `peer`.
+    pub fn protocol(peer: &'static str, text: impl Into<String>) -> Self {
+        Self::Protocol {
+            peer,
+            text: text.into(),
+        }
+    }
+}

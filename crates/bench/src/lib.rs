@@ -1,0 +1,68 @@
+//! Open-loop load generator, the bare relay that is the floor, and the comparison with other brokers.
+//!
+//! A run is [`generator::run`]: a [`workload::Workload`] becomes a [`schedule::Schedule`], one thread sends what is
+//! due over thousands of connections ([`publishers`]), one connection receives ([`subscriber`]), and latency counts
+//! from the instant at which a message was *due*. The broker has a core of its own, the generator another.
+//!
+//! Commands are [`Command`]; the program `srtm` offers the same ones under `srtm bench`. Linux only. It measures on
+//! the loopback interface: the network is not part of it, and since the kernel runs the receiving half of a send on
+//! the sender's core, a broker's CPU per message is somewhat lower here than with remote clients, for all brokers
+//! alike.
+
+pub mod compare;
+pub mod cpu_time;
+pub mod error;
+pub mod generator;
+pub mod limit_check;
+pub mod measurement;
+pub mod peers;
+pub mod protocol;
+pub mod publishers;
+pub mod relay;
+pub mod report;
+pub mod schedule;
+pub mod stamp;
+pub mod standings;
+pub mod subscriber;
+pub mod sys;
+pub mod throughput;
+pub mod workload;
+
+use clap::Subcommand;
+
+pub use error::BenchError;
+
+/// The subcommands of `bench`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Start one broker, load it, and report latency and CPU per message.
+    ///
+    /// Example: bench run --peer relay --publishers 4000 --rate-per-publisher 10
+    Run(Box<compare::RunPeerOptions>),
+    /// Start several brokers in turns, load them alike, and print a table.
+    ///
+    /// Example: bench compare --peers srtm,relay,nsqd --sweep 20000,40000,60000 --throughput
+    Compare(Box<compare::CompareOptions>),
+    /// Serve as the bare relay that is the floor.
+    ///
+    /// Example: bench relay --listen 127.0.0.1:4150 --ok --core 1
+    Relay(relay::RelayOptions),
+    /// Load a limited topic beyond its limit and hold every release against the token bucket's theory.
+    ///
+    /// Example: bench limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20 --group-publishers 100
+    Limit(Box<limit_check::LimitOptions>),
+}
+
+/// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
+/// none for `bench`, `bench` for `srtm`.
+///
+/// # Errors
+/// When the options are wrong or the measurement failed.
+pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError> {
+    match command {
+        Command::Run(options) => compare::run(options, relaunch).map(drop),
+        Command::Compare(options) => compare::compare(options, relaunch),
+        Command::Relay(options) => relay::relay(options),
+        Command::Limit(options) => limit_check::check_limit(options).map(drop),
+    }
+}

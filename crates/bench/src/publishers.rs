@@ -1,0 +1,219 @@
+//! The publishing side: thousands of connections that one thread writes to when the schedule says so.
+//!
+//! Nothing waits for an answer. Answers are read after every few sends on the same connection, in one go, since a
+//! pipelining client needs them only to learn of errors; so a connection costs nothing between its sends. A
+//! connection that takes no more bytes keeps what is left, up to a bound, and is tried again.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::error::BenchError;
+use crate::protocol::{Protocol, Template};
+use crate::stamp::Stamp;
+use crate::workload::Workload;
+
+/// Sends on a connection between two reads of its answers.
+const SENDS_PER_READ: u32 = 16;
+/// Bytes that a blocked connection may keep; beyond them messages are refused.
+const MAX_UNSENT_BYTES: usize = 256 << 10;
+
+/// All publisher connections of a run.
+#[derive(Debug)]
+pub struct Publishers {
+    protocol: Protocol,
+    template: Template,
+    connections: Vec<Connection>,
+    /// Indices of connections with unsent bytes.
+    blocked: Vec<u32>,
+    scratch: Vec<u8>,
+    answers: Vec<u8>,
+    /// Times that the kernel took less than a whole batch.
+    stalls: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    unsent: Vec<u8>,
+    /// Start of an answer whose end has not arrived.
+    partial: Vec<u8>,
+    sends_since_read: u32,
+}
+
+impl Publishers {
+    /// Connects and greets all publishers of `workload`.
+    ///
+    /// # Errors
+    /// When a connection or its greeting fails.
+    pub fn connect(
+        address: SocketAddr,
+        protocol: &Protocol,
+        workload: &Workload,
+    ) -> Result<Self, BenchError> {
+        let connections = (0..workload.publishers)
+            .map(|_| Connection::open(address, protocol))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            protocol: protocol.clone(),
+            template: protocol.template(workload),
+            connections,
+            blocked: Vec::new(),
+            scratch: vec![0; 64 << 10],
+            answers: Vec::new(),
+            stalls: 0,
+        })
+    }
+
+    /// Messages that one send carries.
+    pub fn messages_per_send(&self) -> u64 {
+        self.template.messages()
+    }
+
+    /// Times that the kernel took less than a whole batch.
+    pub fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
+    /// Sends one batch; `first` is the stamp of its first message. Returns false when the batch was refused because
+    /// the connection has been blocked for long.
+    ///
+    /// # Errors
+    /// When the broker closed the connection or answered with an error.
+    #[inline]
+    pub fn send(&mut self, first: Stamp) -> Result<bool, BenchError> {
+        let connection = &mut self.connections[first.publisher as usize];
+        let bytes = self.template.stamp(first);
+        if !connection.unsent.is_empty() {
+            if connection.unsent.len() + bytes.len() > MAX_UNSENT_BYTES {
+                return Ok(false);
+            }
+            connection.unsent.extend_from_slice(bytes);
+            return Ok(true);
+        }
+        let written = write_some(&mut connection.stream, bytes)?;
+        if written < bytes.len() {
+            connection.unsent.extend_from_slice(&bytes[written..]);
+            self.blocked.push(first.publisher);
+            self.stalls += 1;
+        }
+        connection.sends_since_read += 1;
+        if connection.sends_since_read >= SENDS_PER_READ {
+            self.read_replies(first.publisher)?;
+        }
+        Ok(true)
+    }
+
+    /// Tries the blocked connections again; their answers are read too, since a broker may wait for that.
+    ///
+    /// # Errors
+    /// As [`Publishers::send`].
+    pub fn retry_blocked(&mut self) -> Result<(), BenchError> {
+        let mut index = 0;
+        while let Some(&publisher) = self.blocked.get(index) {
+            self.read_replies(publisher)?;
+            let connection = &mut self.connections[publisher as usize];
+            let written = write_some(&mut connection.stream, &connection.unsent)?;
+            connection.unsent.drain(..written);
+            if connection.unsent.is_empty() {
+                self.blocked.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any connection has unsent bytes.
+    pub fn has_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Reads what every connection was answered: at the end of a run, to learn of late errors.
+    ///
+    /// # Errors
+    /// When the broker closed a connection or answered with an error.
+    pub fn read_all_replies(&mut self) -> Result<(), BenchError> {
+        (0..self.connections.len()).try_for_each(|publisher| self.read_replies(publisher as u32))
+    }
+
+    fn read_replies(&mut self, publisher: u32) -> Result<(), BenchError> {
+        let connection = &mut self.connections[publisher as usize];
+        connection.sends_since_read = 0;
+        let read = match connection.stream.read(&mut self.scratch) {
+            Ok(0) => return Err(closed(publisher)),
+            Ok(read) => read,
+            Err(error) if is_transient(error.kind()) => return Ok(()),
+            Err(error) => {
+                return Err(BenchError::io(format!("read from publisher {publisher}"))(
+                    error,
+                ));
+            }
+        };
+        let mut bytes = &self.scratch[..read];
+        if !connection.partial.is_empty() {
+            connection.partial.extend_from_slice(bytes);
+            bytes = &connection.partial;
+        }
+        let replies = self.protocol.read_replies(bytes, &mut self.answers)?;
+        let partial = bytes[replies.consumed..].to_vec();
+        connection.partial = partial;
+        if !self.answers.is_empty() {
+            connection
+                .stream
+                .write_all(&self.answers)
+                .map_err(BenchError::io("answer a heartbeat"))?;
+            self.answers.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    fn open(address: SocketAddr, protocol: &Protocol) -> Result<Self, BenchError> {
+        let mut stream = connect(address)?;
+        protocol.greet_as_publisher(&mut stream)?;
+        stream
+            .set_nonblocking(true)
+            .map_err(BenchError::io("make a connection non-blocking"))?;
+        Ok(Self {
+            stream,
+            unsent: Vec::new(),
+            partial: Vec::new(),
+            sends_since_read: 0,
+        })
+    }
+}
+
+/// A blocking connection without Nagle's delay.
+///
+/// # Errors
+/// When the broker does not accept it.
+pub fn connect(address: SocketAddr) -> Result<TcpStream, BenchError> {
+    let stream =
+        TcpStream::connect(address).map_err(BenchError::io(format!("connect to {address}")))?;
+    stream
+        .set_nodelay(true)
+        .map_err(BenchError::io("TCP_NODELAY"))?;
+    Ok(stream)
+}
+
+/// Writes what the kernel takes now.
+pub(crate) fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, BenchError> {
+    match stream.write(bytes) {
+        Ok(written) => Ok(written),
+        Err(error) if is_transient(error.kind()) => Ok(0),
+        Err(error) => Err(BenchError::io("write to the broker")(error)),
+    }
+}
+
+/// Whether a failed read or write is worth another try.
+pub(crate) fn is_transient(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn closed(publisher: u32) -> BenchError {
+    BenchError::protocol(
+        "connection",
+        format!("the broker closed the connection of publisher {publisher}"),
+    )
+}

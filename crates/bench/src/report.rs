@@ -1,0 +1,287 @@
+//! Results for machines (a JSON line each, with everything needed to judge it) and for people (a table).
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::sys;
+
+/// What was measured on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Cores that the system sees.
+    pub cores: usize,
+    /// Version of the kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn detect() -> Self {
+        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self::parse(&cpu_info, &kernel)
+    }
+
+    fn parse(cpu_info: &str, kernel: &str) -> Self {
+        let values = |key: &'static str| {
+            cpu_info
+                .lines()
+                .filter_map(|line| line.split_once(':'))
+                .filter(move |(name, _)| name.trim() == key)
+                .map(|(_, value)| value.trim().to_owned())
+        };
+        Self {
+            cpu: values("model name")
+                .next()
+                .unwrap_or_else(|| "unknown".to_owned()),
+            cores: values("processor").count(),
+            kernel: kernel.trim().to_owned(),
+        }
+    }
+}
+
+/// One result with its circumstances.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record<'a, W: Serialize, R: Serialize> {
+    /// What kind of measurement: `run`, `compare`, `sweep`, `throughput`, `limit`.
+    pub kind: &'a str,
+    /// The broker.
+    pub peer: &'a str,
+    /// Which repetition.
+    pub round: u32,
+    /// Seconds since the Unix epoch.
+    pub at_s: u64,
+    /// What was measured on.
+    pub machine: &'a Machine,
+    /// Commit of the working tree, `-dirty` when it had changes.
+    pub commit: &'a str,
+    /// The command line.
+    pub command: &'a str,
+    /// What was sent.
+    pub workload: &'a W,
+    /// What came out.
+    pub result: &'a R,
+}
+
+/// A file of results that grows.
+#[derive(Debug)]
+pub struct Results<'a> {
+    path: Option<&'a Path>,
+    machine: Machine,
+    commit: String,
+    command: String,
+}
+
+impl<'a> Results<'a> {
+    /// Results that are appended to `path`, or kept nowhere.
+    pub fn new(path: Option<&'a Path>) -> Self {
+        Self {
+            path,
+            machine: Machine::detect(),
+            commit: commit(),
+            command: command_line(),
+        }
+    }
+
+    /// Appends one result.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn append(
+        &self,
+        kind: &str,
+        peer: &str,
+        round: u32,
+        workload: &impl Serialize,
+        result: &impl Serialize,
+    ) -> Result<(), BenchError> {
+        let Some(path) = self.path else {
+            return Ok(());
+        };
+        let record = Record {
+            kind,
+            peer,
+            round,
+            at_s: sys::realtime_ns() / 1_000_000_000,
+            machine: &self.machine,
+            commit: &self.commit,
+            command: &self.command,
+            workload,
+            result,
+        };
+        let mut line = serde_json::to_string(&record)
+            .map_err(|error| BenchError::Options(format!("result is not JSON: {error}")))?;
+        line.push('\n');
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(BenchError::io("make the folder of results"))?;
+        }
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(BenchError::io(format!("open {}", path.display())))?;
+        file.write_all(line.as_bytes())
+            .map_err(BenchError::io(format!("write {}", path.display())))
+    }
+}
+
+/// Rows of text in columns: the first column to the left, the others to the right.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
+    for row in std::iter::once(&header).chain(rows) {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| {
+                if column == 0 {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
+            })
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The middle value (the mean of the two in the middle); NaN for none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return "unknown".to_owned();
+    };
+    let clean =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| text.is_empty());
+    if clean {
+        commit
+    } else {
+        format!("{commit}-dirty")
+    }
+}
+
+/// The arguments of this process; of the program only its name, since its place says nothing.
+fn command_line() -> String {
+    let bytes = fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let mut arguments = text.split_terminator('\0');
+    let program = arguments
+        .next()
+        .unwrap_or_default()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    std::iter::once(program)
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+
+    #[test]
+    fn a_record_is_one_line_with_all_circumstances() {
+        let machine = Machine {
+            cpu: "c".to_owned(),
+            cores: 2,
+            kernel: "k".to_owned(),
+        };
+        let record = Record {
+            kind: "run",
+            peer: "relay",
+            round: 1,
+            at_s: 5,
+            machine: &machine,
+            commit: "abc",
+            command: "bench run",
+            workload: &Workload::default(),
+            result: &crate::measurement::Percentiles::default(),
+        };
+        let line = serde_json::to_string(&record).expect("plain data");
+        assert!(!line.contains('\n'));
+        let value: serde_json::Value = serde_json::from_str(&line).expect("valid JSON");
+        assert_eq!(value["machine"]["cores"], 2);
+        assert_eq!(value["workload"]["arrivals"], "poisson");
+        assert_eq!(value["workload"]["publishers"], 4000);
+        assert_eq!(value["result"]["p99_us"], 0.0);
+        for key in ["kind", "peer", "round", "at_s", "commit", "command"] {
+            assert!(!value[key].is_null(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_machine_is_read_from_the_system_files() {
+        let cpu_info =
+            "processor\t: 0\nmodel name\t: Fast One\n\nprocessor\t: 1\nmodel name\t: Fast One\n";
+        let machine = Machine::parse(cpu_info, "6.1\n");
+        assert_eq!(
+            machine,
+            Machine {
+                cpu: "Fast One".to_owned(),
+                cores: 2,
+                kernel: "6.1".to_owned()
+            }
+        );
+        assert_eq!(Machine::parse("", "").cpu, "unknown");
+    }
+
+    #[test]
+    fn tables_are_aligned() {
+        let rows = [
+            vec!["a".to_owned(), "1".to_owned()],
+            vec!["long".to_owned(), "µ".to_owned()],
+        ];
+        assert_eq!(
+            table(&["name", "value"], &rows),
+            "name  value\na         1\nlong      µ\n"
+        );
+    }
+
+    #[test]
+    fn medians() {
+        for (values, expected) in [
+            (vec![3.0], 3.0),
+            (vec![5.0, 1.0, 3.0], 3.0),
+            (vec![4.0, 1.0], 2.5),
+        ] {
+            assert_eq!(median(values), expected);
+        }
+        assert!(median([]).is_nan());
+    }
+}

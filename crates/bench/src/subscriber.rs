@@ -1,0 +1,128 @@
+//! The receiving side: one connection, read in big pieces, acknowledged in batches.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::error::BenchError;
+use crate::protocol::{Delivery, Protocol};
+use crate::publishers::{connect, is_transient, write_some};
+use crate::sys;
+
+const BUFFER_BYTES: usize = 256 << 10;
+/// Messages after which acknowledgements are written.
+const MESSAGES_PER_ANSWER: u64 = 64;
+/// Time after which fewer are written as well.
+const ANSWER_DELAY_NS: u64 = 1_000_000;
+/// Unwritten acknowledgements above which reading pauses, so that the broker's own limits take effect.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// The subscriber's connection.
+#[derive(Debug)]
+pub struct Subscriber {
+    protocol: Protocol,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    filled: usize,
+    answers: Vec<u8>,
+    unanswered: u64,
+    unanswered_since_ns: u64,
+}
+
+impl Subscriber {
+    /// Connects and subscribes.
+    ///
+    /// # Errors
+    /// When the connection or the greeting fails.
+    pub fn connect(address: SocketAddr, protocol: &Protocol) -> Result<Self, BenchError> {
+        let mut stream = connect(address)?;
+        protocol.greet_as_subscriber(&mut stream)?;
+        stream
+            .set_nonblocking(true)
+            .map_err(BenchError::io("make a connection non-blocking"))?;
+        Ok(Self {
+            protocol: protocol.clone(),
+            stream,
+            buffer: vec![0; BUFFER_BYTES],
+            filled: 0,
+            answers: Vec::new(),
+            unanswered: 0,
+            unanswered_since_ns: 0,
+        })
+    }
+
+    /// Waits until there is something to read, or the timeout has passed.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn wait(&self, timeout: Duration) -> Result<bool, BenchError> {
+        sys::wait_readable(&self.stream, timeout).map_err(BenchError::io("wait for messages"))
+    }
+
+    /// Reads one piece, if there is one. `on_message` gets each message and the time at which the read returned.
+    /// Returns whether there was anything.
+    ///
+    /// # Errors
+    /// When the broker closed the connection or broke its protocol.
+    pub fn read(
+        &mut self,
+        on_message: &mut impl FnMut(Delivery<'_>, u64),
+    ) -> Result<bool, BenchError> {
+        if self.answers.len() > MAX_ANSWER_BYTES || !self.wait(Duration::ZERO)? {
+            return Ok(false);
+        }
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(2 * self.buffer.len(), 0);
+        }
+        let read = match self.stream.read(&mut self.buffer[self.filled..]) {
+            Ok(0) => {
+                return Err(BenchError::protocol(
+                    "connection",
+                    "the broker closed the subscriber's connection",
+                ));
+            }
+            Ok(read) => read,
+            Err(error) if is_transient(error.kind()) => return Ok(false),
+            Err(error) => return Err(BenchError::io("read messages")(error)),
+        };
+        let now_ns = sys::monotonic_ns();
+        self.filled += read;
+        let mut messages = 0;
+        let used = self.protocol.read_messages(
+            &self.buffer[..self.filled],
+            &mut self.answers,
+            &mut |delivery| {
+                messages += 1;
+                on_message(delivery, now_ns);
+            },
+        )?;
+        self.buffer.copy_within(used..self.filled, 0);
+        self.filled -= used;
+        if self.unanswered == 0 {
+            self.unanswered_since_ns = now_ns;
+        }
+        self.unanswered += messages;
+        Ok(true)
+    }
+
+    /// Writes acknowledgements when enough have gathered or the oldest has waited for a millisecond.
+    ///
+    /// # Errors
+    /// When the broker closed the connection.
+    pub fn answer(&mut self, now_ns: u64) -> Result<(), BenchError> {
+        if self.answers.is_empty() {
+            self.unanswered = 0;
+            return Ok(());
+        }
+        let waited_ns = now_ns.saturating_sub(self.unanswered_since_ns);
+        if self.unanswered < MESSAGES_PER_ANSWER && waited_ns < ANSWER_DELAY_NS {
+            return Ok(());
+        }
+        let written = write_some(&mut self.stream, &self.answers)?;
+        self.answers.drain(..written);
+        if self.answers.is_empty() {
+            self.unanswered = 0;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The system calls that the standard library does not offer: clocks in nanoseconds, core affinity, readiness.
+//!
+//! Everything `unsafe` of this crate is here. Nothing here knows about brokers or messages.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Nanoseconds of the monotonic clock.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since the Unix epoch by the wall clock.
+pub fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+/// CPU time in nanoseconds that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time in nanoseconds of a process, all threads, living and gone; user and system time.
+///
+/// # Errors
+/// When there is no such process.
+pub fn process_cpu_ns(pid: u32) -> io::Result<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` is a valid place for the result; the call keeps no reference to it.
+    let code = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock) };
+    if code != 0 {
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is a valid place for the result.
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has written the value.
+    Ok(timespec_ns(unsafe { time.assume_init() }))
+}
+
+/// Runs the calling thread on one core only.
+///
+/// # Errors
+/// When the machine has no such core or the process may not use it.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: a cpu_set_t is plain bits, all-zero is the empty set, and `core` was checked against its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        set
+    };
+    // SAFETY: `set` lives through the call and the size is its own.
+    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }).map(drop)
+}
+
+/// Lets `command` start on one core; everything it starts stays there.
+pub fn pin_command(command: &mut Command, core: usize) {
+    // SAFETY: between fork and exec the closure makes a system call on values it owns; it takes no lock and
+    // allocates nothing.
+    unsafe {
+        command.pre_exec(move || pin_to_core(core));
+    }
+}
+
+/// Raises the soft limit of open files to the hard one and returns it.
+///
+/// # Errors
+/// When the system refuses.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid place for the result.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` lives through the call.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(limit.rlim_max)
+}
+
+/// Asks a process to end (SIGTERM).
+///
+/// # Errors
+/// When there is no such process.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers.
+    check(unsafe { libc::kill(pid.cast_signed(), libc::SIGTERM) }).map(drop)
+}
+
+/// Blocks the calling thread.
+pub fn pause_for(duration: Duration) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a load generator waits for real time to pass"
+    )]
+    std::thread::sleep(duration);
+}
+
+/// Waits until a descriptor can be read (or `timeout` has passed) and says whether it can.
+///
+/// A zero timeout leaves no trace at the socket: the sender on the other core pays for no wake-up.
+///
+/// # Errors
+/// When the system refuses; an interruption counts as "not readable".
+pub fn wait_readable(fd: &impl AsRawFd, timeout: Duration) -> io::Result<bool> {
+    wait_any_readable(&[fd.as_raw_fd()], timeout)
+}
+
+/// Like [`wait_readable`] for up to eight descriptors at once.
+///
+/// # Errors
+/// When the system refuses.
+pub fn wait_any_readable(fds: &[RawFd], timeout: Duration) -> io::Result<bool> {
+    let mut polled = [libc::pollfd {
+        fd: -1,
+        events: libc::POLLIN,
+        revents: 0,
+    }; 8];
+    let count = fds.len().min(polled.len());
+    for (slot, fd) in polled.iter_mut().zip(fds) {
+        slot.fd = *fd;
+    }
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
+    // SAFETY: `polled` holds at least `count` entries and, like `timeout`, lives through the call.
+    let ready = unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            count as libc::nfds_t,
+            &raw const timeout,
+            std::ptr::null(),
+        )
+    };
+    match check(ready) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// An epoll instance whose events carry a number chosen by the caller; level-triggered.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Epoll {
+    /// An instance that reports at most `events_per_turn` events at once.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn new(events_per_turn: usize) -> io::Result<Self> {
+        // SAFETY: the call takes plain numbers; the descriptor it returns is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        Ok(Self {
+            fd,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; events_per_turn],
+        })
+    }
+
+    /// Reports `token` when `fd` can be read (and, with `writable`, when it can be written).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn add(&self, fd: &impl AsRawFd, token: u64, writable: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, writable)
+    }
+
+    /// Changes what is reported for `fd`.
+    ///
+    /// # Errors
+    /// When the descriptor was not added before.
+    pub fn modify(&self, fd: &impl AsRawFd, token: u64, writable: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, writable)
+    }
+
+    /// Waits for events (`None`: as long as it takes) and returns their tokens.
+    ///
+    /// # Errors
+    /// When the system refuses; an interruption gives no tokens.
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+    ) -> io::Result<impl Iterator<Item = u64> + '_> {
+        let milliseconds = timeout.map_or(-1, |timeout| {
+            i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX)
+        });
+        let capacity = i32::try_from(self.events.len()).unwrap_or(i32::MAX);
+        // SAFETY: `events` holds `capacity` entries that the call may overwrite.
+        let count = unsafe {
+            libc::epoll_wait(
+                self.fd.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                capacity,
+                milliseconds,
+            )
+        };
+        let count = match check(count) {
+            Ok(count) => usize::try_from(count).unwrap_or(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(self.events[..count].iter().map(|event| event.u64))
+    }
+
+    fn control(
+        &self,
+        operation: i32,
+        fd: &impl AsRawFd,
+        token: u64,
+        writable: bool,
+    ) -> io::Result<()> {
+        let mut interest = libc::EPOLLIN | libc::EPOLLRDHUP;
+        if writable {
+            interest |= libc::EPOLLOUT;
+        }
+        let mut event = libc::epoll_event {
+            events: interest.cast_unsigned(),
+            u64: token,
+        };
+        // SAFETY: `event` lives through the call; the kernel copies it.
+        let code = unsafe {
+            libc::epoll_ctl(
+                self.fd.as_raw_fd(),
+                operation,
+                fd.as_raw_fd(),
+                &raw mut event,
+            )
+        };
+        check(code).map(drop)
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the result, and the clocks asked for exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    timespec_ns(time)
+}
+
+fn timespec_ns(time: libc::timespec) -> u64 {
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+fn check(code: i32) -> io::Result<i32> {
+    if code < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(code)
+    }
+}

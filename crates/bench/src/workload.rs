@@ -1,0 +1,117 @@
+//! What is sent: how many publishers, how fast, how large, how much together, for how long.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::error::BenchError;
+use crate::stamp::STAMP_BYTES;
+
+/// How the sends of one publisher (or group) follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Exponential gaps: independent sources.
+    Poisson,
+    /// Equal gaps with a random phase: sensors.
+    Periodic,
+}
+
+/// A load, complete with its seed: the same workload gives the same schedule.
+#[derive(Debug, Clone, Serialize, Args)]
+pub struct Workload {
+    /// Publisher connections.
+    #[arg(long, default_value_t = 4000)]
+    pub publishers: u32,
+    /// Messages per second of each publisher.
+    #[arg(long, default_value_t = 10.0, value_name = "MSG/S")]
+    pub rate_per_publisher: f64,
+    /// How sends follow each other.
+    #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
+    pub arrivals: Arrivals,
+    /// Messages that a publisher sends at once, in one write.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub batch_messages: u32,
+    /// Send a batch as one MPUB instead of several PUBs (NSQ only).
+    #[arg(long)]
+    pub mpub: bool,
+    /// Body of a message, at least 24 bytes.
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub body_bytes: usize,
+    /// Publishers that send at the same instant.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub group_publishers: u32,
+    /// Load before the measurement begins.
+    #[arg(long, default_value_t = 2000, value_name = "MS")]
+    pub warmup_ms: u64,
+    /// Length of the measurement.
+    #[arg(long, default_value_t = 10_000, value_name = "MS")]
+    pub measure_ms: u64,
+    /// Seed of all random choices.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Workload {
+    /// Messages per second of all publishers together.
+    pub fn offered_per_second(&self) -> f64 {
+        f64::from(self.publishers) * self.rate_per_publisher
+    }
+
+    /// The same load with each publisher's rate chosen so that all together send `messages_per_second`.
+    #[must_use]
+    pub fn at_rate(&self, messages_per_second: f64) -> Self {
+        Self {
+            rate_per_publisher: messages_per_second / f64::from(self.publishers),
+            ..self.clone()
+        }
+    }
+
+    /// Length of warm-up and measurement together.
+    pub fn duration_ns(&self) -> u64 {
+        (self.warmup_ms + self.measure_ms) * 1_000_000
+    }
+
+    /// Checks what the types leave open.
+    ///
+    /// # Errors
+    /// Names the option that is out of range and the range.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let refuse = |text: &str| Err(BenchError::Options(text.to_owned()));
+        if self.publishers == 0 || self.publishers > 60_000 {
+            return refuse("--publishers must be 1 to 60000");
+        }
+        if !(self.rate_per_publisher > 0.0 && self.rate_per_publisher <= 1e6) {
+            return refuse("--rate-per-publisher must be above 0 and at most 1000000 msg/s");
+        }
+        if self.batch_messages == 0 || self.batch_messages > 1000 {
+            return refuse("--batch-messages must be 1 to 1000");
+        }
+        if self.body_bytes < STAMP_BYTES || self.body_bytes > 1 << 20 {
+            return refuse("--body-bytes must be 24 to 1048576");
+        }
+        if self.group_publishers == 0 || self.group_publishers > self.publishers {
+            return refuse("--group-publishers must be 1 to the number of publishers");
+        }
+        if self.measure_ms == 0 || self.duration_ns() > 3_600_000_000_000 {
+            return refuse("--measure-ms must be at least 1, with --warmup-ms at most an hour");
+        }
+        Ok(())
+    }
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            publishers: 4000,
+            rate_per_publisher: 10.0,
+            arrivals: Arrivals::Poisson,
+            batch_messages: 1,
+            mpub: false,
+            body_bytes: 100,
+            group_publishers: 1,
+            warmup_ms: 2000,
+            measure_ms: 10_000,
+            seed: 1,
+        }
+    }
+}
