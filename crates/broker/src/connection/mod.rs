@@ -60,8 +60,15 @@ pub struct Terms {
     pub msg_timeout: Duration,
     /// Percent of messages wanted, 0 = all.
     pub sample_rate: u8,
-    /// The client wants its messages collected for so long, or until so many bytes wait.
-    pub collect: Option<(Duration, usize)>,
+}
+
+/// A client's wish to have its messages collected (`output_buffer_timeout`, `output_buffer_size`).
+#[derive(Clone, Copy, Debug)]
+pub struct Collecting {
+    /// For so long at most.
+    pub timeout: Duration,
+    /// Until so many bytes wait.
+    pub bytes: usize,
 }
 
 /// Cumulative acknowledgement instead of an OK per publish (SRTM extension).
@@ -97,7 +104,7 @@ pub struct PublishedTopic {
 /// In the order in which a publish touches it: with thousands of connections every cache line of this
 /// is a miss, so what each message needs stands together.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Connection {
     /// The socket.
     pub stream: Stream,
@@ -109,6 +116,8 @@ pub struct Connection {
     pub dirty: bool,
     /// What epoll watches it for.
     pub interest: Interest,
+    /// Heartbeats were not disabled; part of `terms` that each command asks for.
+    pub has_heartbeats: bool,
     /// OKs owed for publishes of this turn.
     pub oks: u32,
     /// Its publishes on their way to other reactors.
@@ -125,14 +134,16 @@ pub struct Connection {
     pub publishing: Option<PublishedTopic>,
     /// Set where cumulative acks were negotiated.
     pub ack: Option<CumulativeAck>,
-    /// What was negotiated.
-    pub terms: Terms,
+    /// Set where the client wants its messages collected.
+    pub collecting: Option<Box<Collecting>>,
     /// When the bytes of `input` arrived.
     pub arrivals: ArrivalTable,
     /// Bytes that `input` must hold before parsing makes sense.
     pub needed: usize,
     /// Bytes to be sent.
     pub output: Output,
+    /// What was negotiated.
+    pub terms: Terms,
     /// Since when the socket takes nothing.
     pub blocked_since: Option<Instant>,
     /// When its timer comes up next.
@@ -163,6 +174,7 @@ impl Connection {
             pause: Pause::No,
             dirty: false,
             interest: Interest::READ,
+            has_heartbeats: terms.heartbeat.is_some(),
             oks: 0,
             in_transit: 0,
             input: Vec::new(),
@@ -171,10 +183,11 @@ impl Connection {
             consumer: None,
             publishing: None,
             ack: None,
-            terms,
+            collecting: None,
             arrivals: ArrivalTable::default(),
             needed: wire::MAGIC_V2.len(),
             output: Output::default(),
+            terms,
             blocked_since: None,
             timer_at: None,
             published_before: Vec::new(),

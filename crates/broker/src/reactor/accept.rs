@@ -160,7 +160,6 @@ impl Reactor {
             heartbeat: Some(config.heartbeat_interval),
             msg_timeout: config.msg_timeout,
             sample_rate: 0,
-            collect: None,
         };
         let connect_ts_s = self.stamps.to_wall(self.now).as_nanos() / 1_000_000_000;
         let connection = Connection::new(stream, peer, terms, self.now, connect_ts_s);

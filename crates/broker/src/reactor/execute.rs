@@ -7,7 +7,9 @@ use wire::{ChannelName, Command, MessageId, Phase, ProtocolError};
 
 use super::read::Flow;
 use super::{Reactor, home_of};
-use crate::connection::{ArrivalStamp, ConnectionKey, CumulativeAck, Pause, Progress, Terms};
+use crate::connection::{
+    ArrivalStamp, Collecting, ConnectionKey, CumulativeAck, Pause, Progress, Terms,
+};
 use crate::topic::{ConsumerKey, NotInFlight, Subscription};
 
 impl Reactor {
@@ -81,8 +83,9 @@ impl Reactor {
             heartbeat: negotiated.heartbeat_interval_ms.map(Duration::from_millis),
             msg_timeout: Duration::from_millis(negotiated.msg_timeout_ms),
             sample_rate: negotiated.sample_rate,
-            collect: collecting(&negotiated, &self.server),
         };
+        connection.has_heartbeats = connection.terms.heartbeat.is_some();
+        connection.collecting = collecting(&negotiated, &self.server).map(Box::new);
         connection.ack = negotiated.acks.map(|policy| CumulativeAck {
             every_messages: u64::from(policy.every_messages),
             interval: Duration::from_millis(u64::from(policy.interval_ms)),
@@ -205,9 +208,12 @@ impl Reactor {
 
 /// Frames leave when the loop turn ends. A client that names an output buffer timeout of its own is
 /// taken at its word; the 250 ms that client libraries send by default are not a wish.
-fn collecting(negotiated: &Negotiated, server: &ServerLimits) -> Option<(Duration, usize)> {
+fn collecting(negotiated: &Negotiated, server: &ServerLimits) -> Option<Collecting> {
     let timeout_ms = negotiated.output_buffer_timeout_ms;
     let is_own = timeout_ms > 0 && timeout_ms != server.output_buffer_timeout_ms;
-    let size = negotiated.output_buffer_bytes as usize;
-    is_own.then(|| (Duration::from_millis(timeout_ms), size))
+    let bytes = negotiated.output_buffer_bytes as usize;
+    is_own.then(|| Collecting {
+        timeout: Duration::from_millis(timeout_ms),
+        bytes,
+    })
 }

@@ -232,12 +232,7 @@ impl Reactor {
                     continue;
                 }
             };
-            match wire::decode(
-                rest,
-                &self.limits,
-                phase,
-                connection.terms.heartbeat.is_some(),
-            ) {
+            match wire::decode(rest, &self.limits, phase, connection.has_heartbeats) {
                 Ok(Decoded::Complete { command, consumed }) => {
                     let stamp = connection.arrivals.stamp(used + consumed);
                     match self.execute(key, command, stamp) {

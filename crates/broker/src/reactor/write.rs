@@ -132,10 +132,11 @@ impl Reactor {
             return;
         };
         connection.dirty = false;
-        if let Some((timeout, size)) = connection.terms.collect
+        if let Some(collecting) = connection.collecting.as_deref()
             && connection.oks == 0
-            && connection.output.unsent().len() < size
+            && connection.output.unsent().len() < collecting.bytes
         {
+            let timeout = collecting.timeout;
             let since = *connection.output.waiting_since.get_or_insert(self.now);
             if self.now - since < timeout {
                 if since == self.now {
