@@ -173,7 +173,7 @@ impl Connection {
             progress: Progress::Handshake,
             pause: Pause::No,
             dirty: false,
-            interest: Interest::READ,
+            interest: Interest::READ_ONCE,
             has_heartbeats: terms.heartbeat.is_some(),
             oks: 0,
             in_transit: 0,

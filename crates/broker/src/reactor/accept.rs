@@ -64,9 +64,10 @@ impl Reactor {
     }
 
     pub(super) fn adopt(&mut self, mut connection: Connection) {
+        let write = !connection.output.unsent().is_empty();
         connection.interest = Interest {
-            read: true,
-            write: !connection.output.unsent().is_empty(),
+            write,
+            ..Interest::READ_ONCE
         };
         connection.dirty = false;
         connection.timer_at = None;

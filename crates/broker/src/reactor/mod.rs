@@ -93,6 +93,7 @@ pub struct Reactor {
     dirty_consumers: Vec<ConnectionKey>,
     roomy: Vec<TopicKey>,
     resumable: Vec<ConnectionKey>,
+    unread: Vec<ConnectionKey>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
     has_mail: bool,
@@ -174,6 +175,7 @@ impl Reactor {
             dirty_consumers: Vec::new(),
             roomy: Vec::new(),
             resumable: Vec::new(),
+            unread: Vec::new(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
             has_mail: false,
@@ -210,7 +212,7 @@ impl Reactor {
     }
 
     fn wait(&mut self, at_most: Option<Duration>) {
-        let idle = self.roomy.is_empty() && self.resumable.is_empty();
+        let idle = self.roomy.is_empty() && self.resumable.is_empty() && self.unread.is_empty();
         let timeout = if idle {
             self.next_due()
         } else {
@@ -232,6 +234,7 @@ impl Reactor {
     }
 
     fn handle_events(&mut self) {
+        self.read_on();
         let events = std::mem::take(&mut self.events);
         for event in &events {
             match event.token {
@@ -255,6 +258,9 @@ impl Reactor {
         }
         if event.readable {
             self.read(key);
+            if event.closing {
+                self.unread.push(key);
+            }
         }
     }
 

@@ -30,6 +30,20 @@ pub(super) enum Flow {
 }
 
 impl Reactor {
+    /// Reads from connections that had more than one receive takes, or whose end has come.
+    pub(super) fn read_on(&mut self) {
+        for _ in 0..self.unread.len() {
+            let key = self.unread.swap_remove(0);
+            if self
+                .connections
+                .get(key)
+                .is_some_and(|connection| connection.pause == Pause::No)
+            {
+                self.read(key);
+            }
+        }
+    }
+
     pub(super) fn read(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -39,11 +53,10 @@ impl Reactor {
             self.close(key, "the peer reset it while it was held back");
             return;
         }
-        let input = std::mem::take(&mut connection.input);
-        if input.is_empty() {
-            self.return_input(input);
+        if connection.input.is_empty() {
             self.read_in_place(key);
         } else {
+            let input = std::mem::take(&mut connection.input);
             self.read_behind(key, input);
         }
     }
@@ -77,6 +90,7 @@ impl Reactor {
         if let Some(consumer) = connection.consumer.take() {
             self.table.unsubscribe(consumer, self.now);
         }
+        self.unpause(key);
         self.arm_timer(key, LINGER);
     }
 
@@ -164,6 +178,9 @@ impl Reactor {
                 None
             }
             Ok(received) => {
+                if received.bytes == buffer.len() {
+                    self.unread.push(key);
+                }
                 self.stamp(key, received);
                 Some(received.bytes)
             }

@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+/// The peer has shut down its side, or the connection is broken.
+const CLOSING: i32 = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
+
 /// What a descriptor is watched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
@@ -11,13 +14,24 @@ pub struct Interest {
     pub read: bool,
     /// Room to write.
     pub write: bool,
+    /// Told once per change (edge-triggered): whoever is told has to take all there is. Spares the
+    /// kernel a second look at every descriptor that was read from.
+    pub once: bool,
 }
 
 impl Interest {
-    /// Reading alone.
+    /// Reading alone, told as long as there is something.
     pub const READ: Interest = Interest {
         read: true,
         write: false,
+        once: false,
+    };
+
+    /// Reading alone, told once per arrival.
+    pub const READ_ONCE: Interest = Interest {
+        read: true,
+        write: false,
+        once: true,
     };
 
     fn bits(self) -> u32 {
@@ -27,7 +41,8 @@ impl Interest {
             0
         };
         let write = if self.write { libc::EPOLLOUT } else { 0 };
-        (read | write) as u32
+        let once = if self.once { libc::EPOLLET } else { 0 };
+        (read | write | once) as u32
     }
 }
 
@@ -40,6 +55,8 @@ pub struct Event {
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
+    /// The peer has sent its end or a reset, perhaps behind bytes that are still to be read.
+    pub closing: bool,
 }
 
 /// A level-triggered epoll instance.
@@ -135,10 +152,9 @@ impl Epoll {
             let bits = event.events as i32;
             Event {
                 token: event.u64,
-                readable: bits
-                    & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR)
-                    != 0,
+                readable: bits & (libc::EPOLLIN | CLOSING) != 0,
                 writable: bits & (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                closing: bits & CLOSING != 0,
             }
         }));
         Ok(())
