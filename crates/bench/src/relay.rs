@@ -22,8 +22,10 @@ const EVENTS_PER_TURN: usize = 128;
 const READ_BYTES: usize = 64 << 10;
 /// Bytes waiting for the subscriber above which nothing is read from publishers.
 const MAX_WAITING_BYTES: usize = 4 << 20;
-/// Messages of a publisher between two cumulative acknowledgements.
+/// Messages of a publisher between two cumulative acknowledgements, and the time: the terms that the
+/// generator asks of every broker with the extension. Without the time the floor would do less.
 const MESSAGES_PER_ACK: u64 = 64;
+const ACK_INTERVAL_NS: u64 = 1_000_000_000;
 const MESSAGE_ID: MessageId = MessageId(*b"0000000000000000");
 const LIMITS: Limits = Limits {
     max_msg_size: 1 << 20,
@@ -78,6 +80,7 @@ pub fn serve(listener: &TcpListener, ok: bool) -> Result<(), BenchError> {
         connections: Vec::new(),
         subscriber: None,
         waiting: Vec::new(),
+        now_ns: sys::monotonic_ns(),
     };
     let mut scratch = vec![0; READ_BYTES];
     let mut tokens = Vec::with_capacity(EVENTS_PER_TURN);
@@ -90,6 +93,7 @@ pub fn serve(listener: &TcpListener, ok: bool) -> Result<(), BenchError> {
                 .wait(timeout)
                 .map_err(BenchError::io("wait for events"))?,
         );
+        relay.now_ns = sys::monotonic_ns();
         for token in &tokens {
             if *token == LISTENER {
                 relay.accept(listener, &epoll)?;
@@ -107,6 +111,8 @@ struct Relay {
     subscriber: Option<usize>,
     /// Frames that the subscriber has not been sent.
     waiting: Vec<u8>,
+    /// When the turn began.
+    now_ns: u64,
 }
 
 struct Connection {
@@ -117,6 +123,7 @@ struct Connection {
     /// Messages taken, and how many of them the last cumulative acknowledgement counted.
     messages: u64,
     acknowledged: u64,
+    acknowledged_at_ns: u64,
     /// Publish commands that have not been answered by OK.
     unanswered: usize,
 }
@@ -147,6 +154,7 @@ impl Relay {
                 messages: 0,
                 unanswered: 0,
                 acknowledged: 0,
+                acknowledged_at_ns: self.now_ns,
             };
             match free {
                 Some(index) => self.connections[index] = Some(connection),
@@ -177,6 +185,7 @@ impl Relay {
             connection.take(
                 &scratch[..read],
                 self.ok,
+                self.now_ns,
                 forward.then_some(&mut self.waiting),
             )
         };
@@ -220,7 +229,13 @@ impl Relay {
 impl Connection {
     /// Takes bytes that were read; answers them. `Some(true)` when the connection subscribed, `None` when it is to be
     /// closed.
-    fn take(&mut self, read: &[u8], ok: bool, mut out: Option<&mut Vec<u8>>) -> Option<bool> {
+    fn take(
+        &mut self,
+        read: &[u8],
+        ok: bool,
+        now_ns: u64,
+        mut out: Option<&mut Vec<u8>>,
+    ) -> Option<bool> {
         let joined;
         let mut bytes = read;
         if !self.partial.is_empty() {
@@ -244,7 +259,7 @@ impl Connection {
             bytes = &bytes[consumed..];
         }
         self.partial.extend_from_slice(bytes);
-        self.acknowledge(ok)?;
+        self.acknowledge(ok, now_ns)?;
         Some(subscribed)
     }
 
@@ -299,7 +314,7 @@ impl Connection {
     }
 
     /// `None` when the connection takes no answer.
-    fn acknowledge(&mut self, ok: bool) -> Option<()> {
+    fn acknowledge(&mut self, ok: bool, now_ns: u64) -> Option<()> {
         if ok {
             let unanswered = std::mem::take(&mut self.unanswered);
             return match unanswered {
@@ -308,8 +323,11 @@ impl Connection {
                 _ => self.stream.write_all(&OK_FRAME.repeat(unanswered)).ok(),
             };
         }
-        if self.messages - self.acknowledged >= MESSAGES_PER_ACK {
+        let unacknowledged = self.messages - self.acknowledged;
+        let is_due = now_ns - self.acknowledged_at_ns >= ACK_INTERVAL_NS;
+        if unacknowledged >= MESSAGES_PER_ACK || (is_due && unacknowledged > 0) {
             self.acknowledged = self.messages;
+            self.acknowledged_at_ns = now_ns;
             let mut frame = Vec::with_capacity(16);
             wire::put_ack(&mut frame, self.messages);
             self.stream.write_all(&frame).ok()?;

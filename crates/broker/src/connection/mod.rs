@@ -4,6 +4,7 @@
 //! moves there whole. An idle connection holds no buffers.
 
 mod arrivals;
+mod cumulative_ack;
 mod output;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::sys::{Interest, Stream};
 use crate::topic::{ConsumerKey, TopicKey};
 
 pub use arrivals::{ArrivalStamp, ArrivalTable};
+pub use cumulative_ack::CumulativeAck;
 pub use output::Output;
 
 /// Names a connection within its reactor.
@@ -69,21 +71,6 @@ pub struct Collecting {
     pub timeout: Duration,
     /// Until so many bytes wait.
     pub bytes: usize,
-}
-
-/// Cumulative acknowledgement instead of an OK per publish (SRTM extension).
-#[derive(Clone, Copy, Debug)]
-pub struct CumulativeAck {
-    /// One ack at the latest after so many messages.
-    pub every_messages: u64,
-    /// One ack at the latest after so long.
-    pub interval: Duration,
-    /// Messages accepted since IDENTIFY.
-    pub accepted: u64,
-    /// Value of the last ack sent.
-    pub acked: u64,
-    /// When the next ack is due, if one is.
-    pub due: Option<Instant>,
 }
 
 /// A topic that the connection has published to.

@@ -86,13 +86,9 @@ impl Reactor {
         };
         connection.has_heartbeats = connection.terms.heartbeat.is_some();
         connection.collecting = collecting(&negotiated, &self.server).map(Box::new);
-        connection.ack = negotiated.acks.map(|policy| CumulativeAck {
-            every_messages: u64::from(policy.every_messages),
-            interval: Duration::from_millis(u64::from(policy.interval_ms)),
-            accepted: 0,
-            acked: 0,
-            due: None,
-        });
+        let acks = negotiated.acks;
+        connection.ack =
+            acks.map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));
         connection.identity = Some(Box::new(negotiated));
         let heartbeat = connection.terms.heartbeat;
         self.respond(key, answer.as_deref().unwrap_or(b"OK"));

@@ -108,12 +108,10 @@ impl Reactor {
                 self.mark_dirty(key);
             }
             Some(ack) => {
-                ack.accepted += u64::from(messages);
-                if ack.accepted - ack.acked >= ack.every_messages {
+                ack.accept(messages);
+                if ack.is_due(self.now) {
                     self.mark_dirty(key);
-                } else if ack.due.is_none() {
-                    let due = self.now + ack.interval;
-                    ack.due = Some(due);
+                } else if let Some(due) = ack.begin_waiting(self.now) {
                     self.dues.push(due, key);
                 }
             }

@@ -201,7 +201,10 @@ impl Reactor {
 
     /// Notes when the bytes of a receive arrived.
     fn stamp(&mut self, key: ConnectionKey, received: Received) {
-        self.now = sys::monotonic_now();
+        // The first receive of a turn follows the wait at once.
+        if !std::mem::take(&mut self.is_now_fresh) {
+            self.now = sys::monotonic_now();
+        }
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };

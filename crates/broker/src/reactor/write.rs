@@ -180,7 +180,7 @@ impl Reactor {
             .get_mut(key)
             .and_then(|connection| connection.ack.as_mut())
         {
-            ack.due = Some(now);
+            ack.hasten(now);
             self.mark_dirty(key);
         }
     }
@@ -193,17 +193,8 @@ impl Reactor {
         for _ in 0..std::mem::take(&mut connection.oks) {
             connection.output.bytes().extend_from_slice(&OK_FRAME);
         }
-        if let Some(ack) = &mut connection.ack {
-            let is_due = ack.due.is_some_and(|due| due <= self.now);
-            if ack.accepted - ack.acked >= ack.every_messages
-                || (is_due && ack.accepted > ack.acked)
-            {
-                wire::put_ack(connection.output.bytes(), ack.accepted);
-                ack.acked = ack.accepted;
-            }
-            if is_due {
-                ack.due = None;
-            }
+        if let Some(number) = connection.ack.as_mut().and_then(|ack| ack.take(self.now)) {
+            wire::put_ack(connection.output.bytes(), number);
         }
     }
 

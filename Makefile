@@ -1,0 +1,109 @@
+# What a developer types. Everything that is installed lands in build/ and target/; only a missing Debian package goes
+# to the system, and only as root.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+VENV := build/venv
+GO_TOOLS := nsqd nsqadmin nsq_tail nsq_to_file to_nsq
+CARGO_DENY_VERSION := 0.20.2
+# Seconds per fuzz target.
+FUZZ_TIME ?= 60
+
+# $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
+timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
+
+.PHONY: help run test bench fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test \
+	clients clients-nsqd quick-binary debian-packages
+
+help: ## Say what can be made.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+run: ## Start a broker with the demo workload; Ctrl-C ends it.
+	cargo build --release --locked -p srtm
+	./$(TARGET)/release/srtm up --demo
+
+test: lint cargo-test clients ## All checks and tests, as CI runs them.
+
+bench: ## Measure SRTM beside nsqd, NATS, Mosquitto and a bare relay.
+	cargo build --release --locked -p bench -p srtm
+	bench/peers/build.sh
+	./$(TARGET)/release/srtm bench compare
+
+fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+	  cd crates/wire; \
+	  for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_TIME); done; \
+	else \
+	  echo "no nightly cargo-fuzz: running the fixed-seed mutations on stable"; \
+	  cargo test --locked -p wire --test fuzz_smoke; \
+	fi
+
+# --- static checks -------------------------------------------------------------------------------------------------
+
+lint: tidy fmt clippy doc deny python-lint go-check ## Everything that needs no running broker.
+
+tidy: ## The rules of the house (xtask).
+	$(call timed,$@,cargo xtask tidy)
+
+fmt: ## Formatting of Rust.
+	$(call timed,$@,cargo fmt --all -- --check -l)
+
+clippy: ## Lints of Rust; warnings are errors.
+	$(call timed,$@,cargo clippy --workspace --all-targets --locked -- -D warnings)
+
+doc: ## Documentation of Rust; warnings are errors.
+	$(call timed,$@,RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked)
+
+deny: build/bin/cargo-deny ## Licences, sources and versions of dependencies.
+	$(call timed,$@,PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked --log-level error check --hide-inclusion-graph bans licenses sources)
+
+advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec database from the net.
+	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
+
+python-lint: $(VENV)/.ready ## Lints and formatting of Python.
+	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients && $(VENV)/bin/ruff format -q --check tests/clients)
+
+go-check: ## Lints, formatting and tests of the Go programs.
+	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./...)
+
+# --- tests ---------------------------------------------------------------------------------------------------------
+
+cargo-test: ## Unit, property and integration tests of Rust.
+	$(call timed,$@,cargo test --workspace --locked)
+
+clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM.
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" $(VENV)/bin/python -m pytest tests/clients)
+
+clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
+	$(call timed,$@,SRTM_NSQD=build/bin/nsqd $(VENV)/bin/python -m pytest tests/clients)
+
+quick-binary:
+	$(call timed,$@,cargo build --profile quick --locked -p srtm)
+
+# --- tools ---------------------------------------------------------------------------------------------------------
+
+debian-packages:
+	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+	  if [ "$$(id -u)" != 0 ]; then echo "install Debian's python3-venv first (this is not root)" >&2; exit 1; fi; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; \
+	fi
+
+$(VENV)/.ready: tests/clients/requirements.txt | debian-packages
+	$(call timed,python packages,python3 -m venv $(VENV) && $(VENV)/bin/pip install -q --disable-pip-version-check -r $<)
+	@touch $@
+
+# Built from its source on crates.io, once; without optimisation, which would take longer than it saves.
+build/bin/cargo-deny:
+	$(call timed,cargo-deny,cargo install --quiet --locked --debug --root build --version $(CARGO_DENY_VERSION) cargo-deny)
+	@touch $@
+
+$(GO_TOOLS:%=build/bin/%): build/bin/%: tests/clients/go/go.mod tests/clients/go/go.sum
+	@mkdir -p build/bin
+	$(call timed,$*,go -C tests/clients/go build -trimpath -o $(CURDIR)/$@ github.com/nsqio/nsq/apps/$*)
+
+build/bin/go-nsq-conformance: $(wildcard tests/clients/go/conformance/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
+	@mkdir -p build/bin
+	$(call timed,go-nsq-conformance,go -C tests/clients/go build -trimpath -o $(CURDIR)/$@ ./conformance)
