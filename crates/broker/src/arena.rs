@@ -18,10 +18,20 @@ pub struct Arena<T> {
     free: Vec<u32>,
 }
 
+/// Generation and tag stand before the value, in the cache line that its first fields are in: with
+/// thousands of values each line looked at is a miss.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Slot<T> {
     generation: u32,
-    value: Option<T>,
+    entry: Entry<T>,
+}
+
+#[derive(Debug)]
+#[repr(u32)]
+enum Entry<T> {
+    Vacant,
+    Occupied(T),
 }
 
 impl<T> Default for Arena<T> {
@@ -36,9 +46,10 @@ impl<T> Default for Arena<T> {
 impl<T> Arena<T> {
     /// Puts `value` in and names it.
     pub fn insert(&mut self, value: T) -> Key<T> {
+        let entry = Entry::Occupied(value);
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index as usize];
-            slot.value = Some(value);
+            slot.entry = entry;
             return Key {
                 index,
                 generation: slot.generation,
@@ -49,7 +60,7 @@ impl<T> Arena<T> {
             u32::try_from(self.slots.len()).expect("fewer than 2^32 slots: every arena is bounded");
         self.slots.push(Slot {
             generation: 0,
-            value: Some(value),
+            entry,
         });
         Key {
             index,
@@ -60,47 +71,72 @@ impl<T> Arena<T> {
 
     /// Takes the value out; its key is stale from then on.
     pub fn remove(&mut self, key: Key<T>) -> Option<T> {
-        let slot = self
-            .slots
-            .get_mut(key.index as usize)
-            .filter(|slot| slot.generation == key.generation)?;
-        let value = slot.value.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(key.index);
-        Some(value)
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        match std::mem::replace(&mut slot.entry, Entry::Vacant) {
+            Entry::Vacant => None,
+            Entry::Occupied(value) => {
+                slot.generation = slot.generation.wrapping_add(1);
+                self.free.push(key.index);
+                Some(value)
+            }
+        }
     }
 
     /// The value named by `key`, if it is still there.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key<T>) -> Option<&T> {
-        self.slots
-            .get(key.index as usize)
-            .filter(|slot| slot.generation == key.generation)?
-            .value
-            .as_ref()
+        match self.slots.get(key.index as usize) {
+            Some(Slot {
+                generation,
+                entry: Entry::Occupied(value),
+            }) if *generation == key.generation => Some(value),
+            _ => None,
+        }
     }
 
     /// The value named by `key`, to change, if it is still there.
     #[inline]
     pub fn get_mut(&mut self, key: Key<T>) -> Option<&mut T> {
-        self.slots
-            .get_mut(key.index as usize)
-            .filter(|slot| slot.generation == key.generation)?
-            .value
-            .as_mut()
+        match self.slots.get_mut(key.index as usize) {
+            Some(Slot {
+                generation,
+                entry: Entry::Occupied(value),
+            }) if *generation == key.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Begins to bring the first `bytes` of the value named by `key` into the cache; it is needed soon.
+    #[inline]
+    pub fn prefetch(&self, key: Key<T>, bytes: usize) {
+        if let Some(slot) = self.slots.get(key.index as usize) {
+            crate::sys::prefetch(slot, bytes);
+        }
     }
 
     /// All values with their keys, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let key = Key {
-                index: index as u32,
-                generation: slot.generation,
-                of: PhantomData,
-            };
-            slot.value.as_ref().map(|value| (key, value))
-        })
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| match &slot.entry {
+                Entry::Vacant => None,
+                Entry::Occupied(value) => {
+                    let (index, generation) = (index as u32, slot.generation);
+                    Some((
+                        Key {
+                            index,
+                            generation,
+                            of: PhantomData,
+                        },
+                        value,
+                    ))
+                }
+            })
     }
 
     /// Number of values.

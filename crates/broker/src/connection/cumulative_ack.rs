@@ -11,8 +11,8 @@ use clock::Instant;
 /// What is owed to a publisher that negotiated cumulative acks.
 #[derive(Clone, Copy, Debug)]
 pub struct CumulativeAck {
-    every_messages: u64,
-    interval: Duration,
+    every_messages: u32,
+    interval_ms: u32,
     accepted_messages: u64,
     acked_messages: u64,
     /// When an ack must go out, if one is owed.
@@ -24,8 +24,8 @@ impl CumulativeAck {
     #[must_use]
     pub fn new(every_messages: u32, interval_ms: u32) -> CumulativeAck {
         CumulativeAck {
-            every_messages: u64::from(every_messages),
-            interval: Duration::from_millis(u64::from(interval_ms)),
+            every_messages,
+            interval_ms,
             accepted_messages: 0,
             acked_messages: 0,
             due: None,
@@ -41,8 +41,9 @@ impl CumulativeAck {
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
         let unacked = self.accepted_messages - self.acked_messages;
-        let soon = now + self.interval / 4;
-        unacked >= self.every_messages || (unacked > 0 && self.due.is_some_and(|due| due <= soon))
+        let soon = now + self.interval() / 4;
+        unacked >= u64::from(self.every_messages)
+            || (unacked > 0 && self.due.is_some_and(|due| due <= soon))
     }
 
     /// With the first unacknowledged message: the time at which an ack must go out, rounded down so
@@ -51,8 +52,8 @@ impl CumulativeAck {
         if self.due.is_some() {
             return None;
         }
-        let latest = (now + self.interval).as_nanos();
-        let tick = (self.interval.as_nanos() as u64 / 16).max(1);
+        let latest = (now + self.interval()).as_nanos();
+        let tick = (self.interval().as_nanos() as u64 / 16).max(1);
         self.due = Some(Instant::from_nanos(latest - latest % tick));
         self.due
     }
@@ -70,6 +71,10 @@ impl CumulativeAck {
             self.due = None;
         }
         number
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_millis(u64::from(self.interval_ms))
     }
 }
 

@@ -26,6 +26,9 @@ pub use output::Output;
 /// Names a connection within its reactor.
 pub type ConnectionKey = Key<Connection>;
 
+/// Bytes at the front of a [`Connection`] that reading and executing a publish touches.
+pub const HOT_BYTES: usize = 256;
+
 /// Topics whose publish counts a connection remembers; the oldest is forgotten beyond.
 const PUBLISHED_TOPICS_MAX: usize = 16;
 
@@ -91,7 +94,7 @@ pub struct PublishedTopic {
 /// In the order in which a publish touches it: with thousands of connections every cache line of this
 /// is a miss, so what each message needs stands together.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Connection {
     /// The socket.
     pub stream: Stream,

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
 use crate::arena::Arena;
-use crate::connection::{Connection, ConnectionKey};
+use crate::connection::{Connection, ConnectionKey, HOT_BYTES};
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::topic::{TopicKey, TopicTable, Wakeups};
@@ -248,7 +248,12 @@ impl Reactor {
     fn handle_events(&mut self) {
         self.read_on();
         let events = std::mem::take(&mut self.events);
-        for event in &events {
+        for (number, event) in events.iter().enumerate() {
+            if let Some(next) = events.get(number + 1) {
+                // The system call in between gives its memory time to arrive.
+                self.connections
+                    .prefetch(ConnectionKey::from_bits(next.token), HOT_BYTES);
+            }
             match event.token {
                 LISTENER_TOKEN => self.accept(),
                 WAKER_TOKEN => {

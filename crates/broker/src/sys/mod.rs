@@ -6,10 +6,12 @@
 
 mod clock;
 mod epoll;
+mod prefetch;
 mod socket;
 
 pub use clock::{monotonic_now, thread_timer_slack_ns, wall_now};
 pub use epoll::{Epoll, Event, Interest, Waker};
+pub use prefetch::prefetch;
 pub use socket::{
     Received, Stream, accept, enable_arrival_stamps, listen, raise_descriptor_limit, recv,
     recv_stamped, send, shutdown_write,
