@@ -275,6 +275,8 @@ impl Reactor {
         }
         if event.readable {
             self.read(key);
+            // While the socket is in the cache; at the end of the turn it would not be.
+            self.flush_connection(key);
             if event.closing {
                 self.unread.push(key);
             }

@@ -127,8 +127,9 @@ impl Reactor {
         self.dirty = dirty;
     }
 
-    fn flush_connection(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+    /// Writes what has gathered for one peer, unless that has been done already.
+    pub(super) fn flush_connection(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(key).filter(|c| c.dirty) else {
             return;
         };
         connection.dirty = false;
