@@ -248,12 +248,17 @@ impl Reactor {
     fn handle_events(&mut self) {
         self.read_on();
         let events = std::mem::take(&mut self.events);
-        for (number, event) in events.iter().enumerate() {
-            if let Some(next) = events.get(number + 1) {
-                // The system call in between gives its memory time to arrive.
-                self.connections
-                    .prefetch(ConnectionKey::from_bits(next.token), HOT_BYTES);
+        let prefetch = |reactor: &Reactor, event: Option<&Event>| {
+            if let Some(event) = event {
+                reactor
+                    .connections
+                    .prefetch(ConnectionKey::from_bits(event.token), HOT_BYTES);
             }
+        };
+        prefetch(self, events.first());
+        for (number, event) in events.iter().enumerate() {
+            // The system call in between gives the next one's memory time to arrive.
+            prefetch(self, events.get(number + 1));
             match event.token {
                 LISTENER_TOKEN => self.accept(),
                 WAKER_TOKEN => {

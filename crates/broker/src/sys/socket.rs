@@ -114,8 +114,17 @@ pub fn recv_stamped(stream: &Stream, buffer: &mut [u8]) -> io::Result<Received> 
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = CONTROL_BYTES;
-    // SAFETY: the header points to one iovec over `buffer` and to an aligned control buffer; all outlive the call.
-    let count = unsafe { libc::recvmsg(stream.0.as_raw_fd(), &raw mut header, 0) };
+    // SAFETY: the header points to one iovec over `buffer` and to an aligned control buffer; all
+    // outlive the call. (The call itself and not libc's: that one is a thread cancellation point,
+    // which costs two atomic operations each time.)
+    let count = unsafe {
+        libc::syscall(
+            libc::SYS_recvmsg,
+            stream.0.as_raw_fd(),
+            &raw mut header,
+            0usize,
+        )
+    };
     if count < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -130,13 +139,17 @@ pub fn recv_stamped(stream: &Stream, buffer: &mut [u8]) -> io::Result<Received> 
 /// # Errors
 /// The system's, `WouldBlock` among them; a closed peer is an error, never a signal.
 pub fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is readable for its length.
+    let (pointer, no_address) = (bytes.as_ptr(), std::ptr::null::<libc::sockaddr>());
+    // SAFETY: the buffer is readable for its length, and there is no address.
     let count = unsafe {
-        libc::send(
+        libc::syscall(
+            libc::SYS_sendto,
             stream.0.as_raw_fd(),
-            bytes.as_ptr().cast(),
+            pointer,
             bytes.len(),
             libc::MSG_NOSIGNAL,
+            no_address,
+            0usize,
         )
     };
     if count < 0 {
