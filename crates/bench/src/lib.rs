@@ -9,6 +9,7 @@
 //! the sender's core, a broker's CPU per message is somewhat lower here than with remote clients, for all brokers
 //! alike.
 
+pub mod clock_check;
 pub mod compare;
 pub mod cpu_time;
 pub mod error;
@@ -51,6 +52,10 @@ pub enum Command {
     ///
     /// Example: bench limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20 --group-publishers 100
     Limit(Box<limit_check::LimitOptions>),
+    /// Show what the kernel's arrival stamps are worth: one load, judged by them and by the time of reading.
+    ///
+    /// Example: bench clock --levels 1000,3000,6000
+    Clock(Box<clock_check::ClockOptions>),
 }
 
 /// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
@@ -64,5 +69,6 @@ pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError>
         Command::Compare(options) => compare::compare(options, relaunch),
         Command::Relay(options) => relay::relay(options),
         Command::Limit(options) => limit_check::check_limit(options).map(drop),
+        Command::Clock(options) => clock_check::check_clocks(options).map(drop),
     }
 }

@@ -63,6 +63,9 @@ pub struct PeerOptions {
     /// The srtm program.
     #[arg(long, default_value = "target/release/srtm", value_name = "FILE")]
     pub srtm: PathBuf,
+    /// Further argument of `srtm broker`; may be repeated.
+    #[arg(long = "srtm-arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub srtm_args: Vec<String>,
     /// The mosquitto program.
     #[arg(long, default_value = "/usr/sbin/mosquitto", value_name = "FILE")]
     pub mosquitto: PathBuf,
@@ -174,6 +177,9 @@ impl Peer {
             .map_err(BenchError::io("make the log file"))?;
         let mut command = Command::new(program);
         command.args(self.arguments(address, http_address, &folder, relaunch)?);
+        if matches!(self, Self::Srtm | Self::SrtmAcks) {
+            command.args(&options.srtm_args);
+        }
         command.env("GOMAXPROCS", "1").current_dir(&folder);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         sys::pin_command(&mut command, options.broker_core);
@@ -305,6 +311,7 @@ mod tests {
         PeerOptions {
             bin_dir: PathBuf::from("no/such/folder"),
             srtm: PathBuf::from("no/such/srtm"),
+            srtm_args: Vec::new(),
             mosquitto: PathBuf::from("no/such/mosquitto"),
             work_dir: PathBuf::from("no/such/work"),
             broker_core: 0,

@@ -49,6 +49,12 @@ const OBSERVE_INTERVAL: Duration = Duration::from_millis(1);
 /// One receive takes at most so much; what is beyond comes with the next turn.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Turns that begin within so many times the spacing of each other count as load.
+const LOAD_FACTOR: u32 = 2;
+
+/// A shorter rest costs more than it gathers.
+const SHORTEST_REST: Duration = Duration::from_micros(10);
+
 const LISTENER_TOKEN: u64 = u64::MAX;
 const WAKER_TOKEN: u64 = u64::MAX - 1;
 
@@ -88,6 +94,8 @@ pub struct Reactor {
     table: TopicTable,
     now: Instant,
     delivered_at: Instant,
+    turn_began: Instant,
+    turn_before_began: Instant,
     is_now_fresh: bool,
     stamps: StampMap,
     observed_at: Instant,
@@ -172,6 +180,8 @@ impl Reactor {
             table: TopicTable::new(config.topic_bounds(), config.message_ids(number, wall)),
             now,
             delivered_at: now,
+            turn_began: now,
+            turn_before_began: Instant::ZERO,
             is_now_fresh: false,
             stamps: StampMap::new(now, wall),
             observed_at: now,
@@ -230,6 +240,7 @@ impl Reactor {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+        self.space_turns(timeout);
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         if let Err(error) = self.epoll.wait(timeout, &mut events) {
@@ -238,11 +249,30 @@ impl Reactor {
         self.events = events;
         self.now = sys::monotonic_now();
         self.delivered_at = self.now;
+        self.turn_before_began = std::mem::replace(&mut self.turn_began, self.now);
         if self.now - self.observed_at >= OBSERVE_INTERVAL {
             self.observed_at = self.now;
             self.stamps.observe(self.now, sys::wall_now());
         }
         self.is_now_fresh = true;
+    }
+
+    /// Under load, rests until `turn_spacing` after the last turn began, so that what arrives meanwhile
+    /// shares one turn. Load is a turn that had something to read and came soon after the one before;
+    /// a reactor that is woken now and then answers at once.
+    fn space_turns(&mut self, timeout: Option<Duration>) {
+        let spacing = self.shared.config.turn_spacing;
+        let was_soon = self.turn_began - self.turn_before_began < spacing * LOAD_FACTOR;
+        if spacing.is_zero() || self.events.is_empty() || !was_soon {
+            return;
+        }
+        let elapsed = sys::monotonic_now() - self.turn_began;
+        let rest = spacing
+            .saturating_sub(elapsed)
+            .min(timeout.unwrap_or(spacing));
+        if rest >= SHORTEST_REST {
+            sys::rest(rest);
+        }
     }
 
     fn handle_events(&mut self) {

@@ -1,5 +1,7 @@
 //! Reading the clocks: the only place in the data plane that does.
 
+use std::time::Duration;
+
 use clock::{Instant, WallTime};
 
 /// Now on `CLOCK_MONOTONIC`, which never steps.
@@ -18,6 +20,16 @@ pub fn wall_now() -> WallTime {
 pub fn thread_timer_slack_ns(slack_ns: u64) {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) };
+}
+
+/// Puts the calling thread to sleep. For spacing loop turns under load, never for waiting on a condition.
+pub fn rest(time: Duration) {
+    let time = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(time.subsec_nanos()),
+    };
+    // SAFETY: `time` is a valid timespec that outlives the call; what remains after an interruption is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 fn read(id: libc::clockid_t) -> u64 {

@@ -9,7 +9,7 @@ mod epoll;
 mod prefetch;
 mod socket;
 
-pub use clock::{monotonic_now, thread_timer_slack_ns, wall_now};
+pub use clock::{monotonic_now, rest, thread_timer_slack_ns, wall_now};
 pub use epoll::{Epoll, Event, Interest, Waker};
 pub use prefetch::prefetch;
 pub use socket::{
