@@ -18,18 +18,8 @@ impl TopicTable {
         now: Instant,
         client: impl Fn(ConsumerKey) -> ClientStats,
     ) -> Vec<TopicStats> {
-        // As nsqd has it: a topic without the channel asked for is not told of at all.
-        let has_channel = |topic: &Topic| {
-            let mut channels = topic
-                .channels
-                .iter()
-                .filter_map(|&key| self.channels.get(key));
-            filter.channel.is_empty()
-                || channels.any(|channel| channel.name.as_str() == filter.channel)
-        };
-        let wanted = |topic: &&Topic| {
-            (filter.topic.is_empty() || topic.name.as_str() == filter.topic) && has_channel(topic)
-        };
+        let wanted =
+            |topic: &&Topic| filter.topic.is_empty() || topic.name.as_str() == filter.topic;
         let stats = |topic: &Topic| self.stats_of(topic, filter, now, &client);
         self.topics
             .iter()

@@ -116,12 +116,13 @@ struct Percentiles {
 }
 
 impl<'a> Document<'a> {
-    /// Renders `stats`; `topic_asked` and `clients_asked` say what the request named.
+    /// Renders `stats`. `is_unknown`: the topic asked for is not there, which nsqd tells apart from
+    /// nothing to tell; `clients_asked`: clients are shown.
     pub(super) fn new(
         info: &'a HttpInfo,
         stats: &'a Stats,
         memory: Option<Memory>,
-        topic_asked: bool,
+        is_unknown: bool,
         clients_asked: bool,
     ) -> Document<'a> {
         let topics: Vec<_> = stats
@@ -134,7 +135,7 @@ impl<'a> Document<'a> {
             version: &info.version,
             health: "OK",
             start_time: info.start_time_s(),
-            topics: (!topics.is_empty() || !topic_asked).then_some(topics),
+            topics: (!is_unknown).then_some(topics),
             memory,
             producers: (!producers.is_empty()).then_some(producers),
         }

@@ -24,10 +24,15 @@ pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, 
         channel: word("channel"),
         include_clients: clients_asked,
     };
-    let topic_asked = !filter.topic.is_empty();
-    let stats = service.handle.stats(filter).await?;
+    let (topic_asked, channel_asked) = (!filter.topic.is_empty(), !filter.channel.is_empty());
+    let mut stats = service.handle.stats(filter).await?;
+    let is_unknown = topic_asked && stats.topics.is_empty();
+    if channel_asked {
+        // As nsqd has it: a topic without the channel asked for is not told of at all.
+        stats.topics.retain(|topic| !topic.channels.is_empty());
+    }
     let memory = query.flag("include_mem", true).then(|| Memory::now(&stats));
-    let document = Document::new(&service.info, &stats, memory, topic_asked, clients_asked);
+    let document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
     Ok(match query.get("format") {
         Some("json") => answer::json(&document),
         _ => answer::text(text::render(&service.info, &document, sys::wall_now())),

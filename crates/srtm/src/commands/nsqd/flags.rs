@@ -48,8 +48,17 @@ const NO_TOPOLOGY: &str = "consumers are not preferred by zone";
 const NO_PERCENTILES: &str = "latencies are always measured; /stats has them under srtm.latency_us";
 const NO_EFFECT: &str = "it has no effect in nsqd either";
 
-/// nsqd 1.3.0's flags, whether they are switches, and their fate here.
+/// nsqd 1.3.0's flags and SRTM's own, whether they are switches, and their fate here.
 const FLAGS: &[(&str, bool, Fate)] = &[
+    ("arrival-clock", false, Passed),
+    ("drain-timeout", false, Passed),
+    ("handshake-timeout", false, Passed),
+    ("max-channels", false, Passed),
+    ("max-connections", false, Passed),
+    ("max-topics", false, Passed),
+    ("metrics-max-topics", false, Passed),
+    ("threads", false, Passed),
+    ("turn-spacing", false, Passed),
     ("version", true, Own),
     ("config", false, Refused(NO_CONFIG)),
     ("log-level", false, Own),
@@ -173,7 +182,7 @@ pub(super) fn help() -> String {
             if *is_switch { "" } else { " value" }
         ));
     }
-    text.push_str("srtm broker --help explains them and lists those that nsqd does not have.\n");
+    text.push_str("srtm broker --help explains them.\n");
     text
 }
 
@@ -278,6 +287,8 @@ mod tests {
         for (name, _, fate) in FLAGS {
             let value = match *name {
                 "tcp-address" | "http-address" => "127.0.0.1:0",
+                "arrival-clock" => "read",
+                "turn-spacing" => "50us",
                 _ if name.ends_with("timeout") || name.ends_with("interval") => "30s",
                 _ => "1",
             };
