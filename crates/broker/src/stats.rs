@@ -50,7 +50,7 @@ pub struct TopicStats {
 /// One stage of a message's way, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct StageLatency {
-    /// `read`, `limiter`, `queue`, `write`, `fin` or `total` (arrival to the consumer's output).
+    /// `read`, `limiter`, `release`, `queue`, `write`, `fin` or `total` (arrival to the consumer's output).
     pub stage: &'static str,
     /// Messages measured.
     pub count: u64,

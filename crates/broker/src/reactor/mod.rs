@@ -231,16 +231,20 @@ impl Reactor {
 
     fn wait(&mut self, at_most: Option<Duration>) {
         let idle = self.roomy.is_empty() && self.resumable.is_empty() && self.unread.is_empty();
-        let timeout = if idle {
+        let next = if idle {
             self.next_due()
         } else {
-            Some(Duration::ZERO)
+            Some(self.now)
         };
-        let timeout = match (timeout, at_most) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let latest = at_most.map(|at_most| self.now + at_most);
+        let until = match (next, latest) {
+            (Some(next), Some(latest)) => Some(next.min(latest)),
+            (next, latest) => next.or(latest),
         };
-        self.space_turns(timeout);
+        self.space_turns(until);
+        // Counted from this instant: what the last turn did since its clock was read is not to be
+        // added to a release's wait.
+        let timeout = until.map(|until| until.saturating_since(sys::monotonic_now()));
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         if let Err(error) = self.epoll.wait(timeout, &mut events) {
@@ -260,16 +264,15 @@ impl Reactor {
     /// Under load, rests until `turn_spacing` after the last turn began, so that what arrives meanwhile
     /// shares one turn. Load is a turn that had something to read and came soon after the one before;
     /// a reactor that is woken now and then answers at once.
-    fn space_turns(&mut self, timeout: Option<Duration>) {
+    fn space_turns(&self, until: Option<Instant>) {
         let spacing = self.shared.config.turn_spacing;
         let was_soon = self.turn_began - self.turn_before_began < spacing * LOAD_FACTOR;
         if spacing.is_zero() || self.events.is_empty() || !was_soon {
             return;
         }
-        let elapsed = sys::monotonic_now() - self.turn_began;
-        let rest = spacing
-            .saturating_sub(elapsed)
-            .min(timeout.unwrap_or(spacing));
+        let spaced = self.turn_began + spacing;
+        let end = until.map_or(spaced, |until| until.min(spaced));
+        let rest = end.saturating_since(sys::monotonic_now());
         if rest >= SHORTEST_REST {
             sys::rest(rest);
         }

@@ -20,16 +20,15 @@ impl Reactor {
         }
     }
 
-    /// Time until the next thing is due.
-    pub(super) fn next_due(&self) -> Option<Duration> {
+    /// When the next thing is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
         let dues = [
             self.timers.next(),
             self.dues.next(),
             self.table.next_wakeup(),
             self.accept_again_at,
         ];
-        let next = dues.into_iter().flatten().min()?;
-        Some(next.saturating_since(self.now))
+        dues.into_iter().flatten().min()
     }
 
     /// Does what is due.

@@ -115,6 +115,31 @@ impl Channel {
         self.queue.len() + self.deferred.len() >= mem_queue_size
     }
 
+    /// Takes a new message, deferred until `due` if that is ahead, or drops it at the bound (only an
+    /// ephemeral channel is ever offered one there). Gives the time to wake up at, if that is new.
+    pub(super) fn put(
+        &mut self,
+        message: MessageRef,
+        due: Instant,
+        now: Instant,
+        mem_queue_size: usize,
+    ) -> Option<Instant> {
+        self.message_count += 1;
+        if self.is_full(mem_queue_size) {
+            self.dropped_count += 1;
+            return None;
+        }
+        if due > now {
+            return self.defer(message, 0, due);
+        }
+        self.queue.push_back(Queued {
+            message,
+            attempts: 0,
+            since: now,
+        });
+        None
+    }
+
     /// Defers a message; gives the time to wake up at, if that is a new one.
     pub(super) fn defer(
         &mut self,

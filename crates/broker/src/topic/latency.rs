@@ -18,6 +18,8 @@ pub enum Stage {
     Read,
     /// Read → let pass by the limiter.
     Limiter,
+    /// Due by its token → let pass, for messages that waited for one: how late the timer was.
+    Release,
     /// Let pass → copied to a consumer's output.
     Queue,
     /// Copied → taken by the consumer's socket.
@@ -29,9 +31,10 @@ pub enum Stage {
 }
 
 /// Every stage with the name it has outside.
-pub const STAGES: [(Stage, &str); 6] = [
+pub const STAGES: [(Stage, &str); 7] = [
     (Stage::Read, "read"),
     (Stage::Limiter, "limiter"),
+    (Stage::Release, "release"),
     (Stage::Queue, "queue"),
     (Stage::Write, "write"),
     (Stage::Fin, "fin"),
@@ -40,7 +43,7 @@ pub const STAGES: [(Stage, &str); 6] = [
 
 /// One histogram per stage.
 #[derive(Debug)]
-pub struct StageHistograms(Box<[StageHistogram; 6]>);
+pub struct StageHistograms(Box<[StageHistogram; STAGES.len()]>);
 
 #[derive(Debug)]
 struct StageHistogram {

@@ -123,6 +123,9 @@ impl TopicTable {
                 limiter.take(stored.arrival.at, stored.body.len());
                 if departure > stored.arrival.at {
                     topic.delayed_count += 1;
+                    if let Some(latency) = &mut topic.latency {
+                        latency.record(Stage::Release, now - departure.max(stored.arrival.read), 1);
+                    }
                 }
             }
             stored.released = now;
@@ -137,19 +140,10 @@ impl TopicTable {
                 let Some(channel) = channels.get_mut(channel_key) else {
                     continue;
                 };
-                channel.message_count += 1;
-                if channel.is_full(bounds.mem_queue_size) {
-                    channel.dropped_count += 1;
-                    continue;
+                if !channel.is_full(bounds.mem_queue_size) {
+                    store.retain(message);
                 }
-                store.retain(message);
-                if due <= now {
-                    channel.queue.push_back(Queued {
-                        message,
-                        attempts: 0,
-                        since: now,
-                    });
-                } else if let Some(at) = channel.defer(message, 0, due) {
+                if let Some(at) = channel.put(message, due, now, bounds.mem_queue_size) {
                     wakeups.push(at, Target::Channel(channel_key));
                 }
             }

@@ -20,7 +20,9 @@ const RM_EXAMPLES: &str =
     "Examples:\n  srtm topic rm temperature\n  srtm topic rm temperature --with-messages";
 
 /// A message's way, in the order in which it is told.
-const STAGES: [&str; 6] = ["read", "limiter", "queue", "write", "fin", "total"];
+const STAGES: [&str; 7] = [
+    "read", "limiter", "release", "queue", "write", "fin", "total",
+];
 
 /// What to do with topics.
 #[derive(Debug, Subcommand)]
