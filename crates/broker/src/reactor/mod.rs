@@ -55,6 +55,9 @@ const LOAD_FACTOR: u32 = 2;
 /// A shorter rest costs more than it gathers.
 const SHORTEST_REST: Duration = Duration::from_micros(10);
 
+/// A reactor that drains looks so often whether the others have.
+const DRAIN_CHECK: Duration = Duration::from_millis(5);
+
 const LISTENER_TOKEN: u64 = u64::MAX;
 const WAKER_TOKEN: u64 = u64::MAX - 1;
 
@@ -212,13 +215,14 @@ impl Reactor {
     pub fn run(mut self) {
         sys::thread_timer_slack_ns(1);
         while !self.shared.stop.load(Ordering::Acquire) {
-            self.turn();
+            self.turn(None);
         }
         self.drain();
     }
 
-    fn turn(&mut self) {
-        self.wait(None);
+    /// One turn; waits for something to do, `at_most` so long.
+    fn turn(&mut self, at_most: Option<Duration>) {
+        self.wait(at_most);
         self.handle_events();
         self.take_mail();
         self.run_timers();
@@ -398,14 +402,7 @@ impl Reactor {
         while self.now < deadline
             && self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len()
         {
-            self.wait(Some(Duration::from_millis(5)));
-            self.handle_events();
-            self.take_mail();
-            self.run_timers();
-            self.deliver();
-            self.resume_held();
-            self.flush();
-            self.post();
+            self.turn(Some(DRAIN_CHECK));
             let idle = |connection: &Connection| {
                 connection.in_transit == 0 && connection.output.unsent().is_empty()
             };
