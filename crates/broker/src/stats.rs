@@ -43,6 +43,8 @@ pub struct TopicStats {
     pub limit: Option<Limit>,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
+    /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
+    pub window_excess: Option<f64>,
     /// Where the time went, stage by stage.
     pub latency: Vec<StageLatency>,
 }

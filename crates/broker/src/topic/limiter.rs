@@ -3,12 +3,15 @@
 use clock::Instant;
 use limit::{Limit, OnExceed, TokenBucket, Unit};
 
+use super::witness::Witness;
+
 /// Limit and bucket of one topic.
 #[derive(Debug)]
 pub struct TopicLimiter {
     limit: Limit,
     bucket: TokenBucket,
     booked: Option<Instant>,
+    witness: Witness,
 }
 
 impl TopicLimiter {
@@ -18,6 +21,7 @@ impl TopicLimiter {
         TopicLimiter {
             bucket: TokenBucket::empty(limit.rate, limit.burst, now),
             booked: None,
+            witness: Witness::new(now),
             limit,
         }
     }
@@ -31,6 +35,9 @@ impl TopicLimiter {
     /// Changes the contract; tokens held stay, up to the new burst. Another unit begins anew, empty.
     pub fn set(&mut self, limit: Limit, now: Instant) {
         if limit.unit == self.limit.unit {
+            if limit != self.limit {
+                self.witness = Witness::new(now);
+            }
             self.bucket.resize(now, limit.rate, limit.burst);
             self.limit = limit;
         } else {
@@ -67,10 +74,19 @@ impl TopicLimiter {
     }
 
     /// Takes the tokens of the message at the head, which passes now.
-    pub fn take(&mut self, arrival: Instant, body_bytes: usize) {
+    pub fn take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) {
+        let cost = self.cost(body_bytes);
         if self.booked.take().is_none() {
-            self.bucket.take(arrival, self.cost(body_bytes));
+            self.bucket.take(arrival, cost);
         }
+        self.witness.release(now, cost, self.limit.rate);
+    }
+
+    /// Tokens by which the worst window of releases since the limit was set exceeded r·(t − s) + b;
+    /// negative where none reached it. Messages that wait are counted when they leave (`delay`).
+    #[must_use]
+    pub fn window_excess(&self) -> f64 {
+        self.witness.excess(&self.limit)
     }
 
     /// Judges a message at its arrival (`drop`); one that does not conform takes nothing.

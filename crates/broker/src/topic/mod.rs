@@ -17,6 +17,7 @@ mod snapshot;
 mod store;
 mod table;
 mod wakeups;
+mod witness;
 
 #[cfg(test)]
 mod tests;

@@ -120,7 +120,7 @@ impl TopicTable {
                     }
                     return;
                 }
-                limiter.take(stored.arrival.at, stored.body.len());
+                limiter.take(stored.arrival.at, stored.body.len(), now);
                 if departure > stored.arrival.at {
                     topic.delayed_count += 1;
                     if let Some(latency) = &mut topic.latency {

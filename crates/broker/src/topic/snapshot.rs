@@ -4,6 +4,7 @@ use clock::Instant;
 
 use super::channel::Channel;
 use super::consumer::ConsumerKey;
+use super::limiter::TopicLimiter;
 use super::table::{Topic, TopicTable};
 use crate::stats::{
     Catalog, CatalogChannel, CatalogTopic, ChannelStats, ClientStats, ReactorStats, StatsFilter,
@@ -105,6 +106,7 @@ impl TopicTable {
             paused: topic.paused,
             limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
             tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
+            window_excess: topic.limiter.as_ref().map(TopicLimiter::window_excess),
             latency: topic
                 .latency
                 .as_ref()

@@ -95,6 +95,7 @@ struct NoPercentiles {
 struct Extension<'a> {
     limit: Option<&'a Limit>,
     tokens: Option<f64>,
+    window_excess: Option<f64>,
     dropped_count: u64,
     rejected_count: u64,
     delayed_count: u64,
@@ -160,6 +161,7 @@ impl<'a> Topic<'a> {
             srtm: Extension {
                 limit: topic.limit.as_ref(),
                 tokens: topic.tokens,
+                window_excess: topic.window_excess,
                 dropped_count: topic.dropped_count,
                 rejected_count: topic.rejected_count,
                 delayed_count: topic.delayed_count,
