@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::generator::{self, Outcome, RunOptions};
-use crate::limit_check::set_limit;
+use crate::limit_check::{limit_stats, set_limit};
 use crate::peers::{Peer, PeerOptions, TOPIC};
 use crate::report::{Results, table};
 use crate::schedule::Schedule;
@@ -130,21 +130,7 @@ fn run_under(
         keep_samples: true,
     };
     let outcome = generator::run(workload, &running.target, run)?;
-    let path = format!("/stats?format=json&topic={TOPIC}");
-    let failed = |text: String| BenchError::Http {
-        method: "GET",
-        path: path.clone(),
-        text,
-    };
-    let mut answer = ureq::get(format!("http://{}{path}", running.http_address))
-        .call()
-        .map_err(|error| failed(error.to_string()))?;
-    let stats: serde_json::Value = answer
-        .body_mut()
-        .read_json()
-        .map_err(|error| failed(error.to_string()))?;
-    let delayed = stats["topics"][0]["srtm"]["delayed_count"].as_u64();
-    let delayed = delayed.ok_or_else(|| failed("no srtm.delayed_count in it".to_owned()))?;
+    let delayed = limit_stats(running.http_address, TOPIC)?.delayed_messages;
     let all = outcome.counts.sent.max(1);
     Ok((outcome, delayed as f64 / all as f64))
 }

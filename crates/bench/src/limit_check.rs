@@ -73,6 +73,8 @@ pub struct LimitReport {
     pub delayed_messages: u64,
     /// How late the generator itself was; a stall of it makes reads late as well.
     pub lateness: Percentiles,
+    /// What the broker itself saw, without the way to the subscriber.
+    pub broker: LimitStats,
 }
 
 /// Sets the limit on a fresh broker, loads it, and prints what came out.
@@ -97,6 +99,7 @@ pub fn check_limit(options: &LimitOptions) -> Result<LimitReport, BenchError> {
     let judged = judge(&outcome.samples, outcome.counts, rate, burst);
     let report = LimitReport {
         lateness: outcome.lateness,
+        broker: limit_stats(running.http_address, TOPIC)?,
         ..judged
     };
     let results = Results::new(Some(&options.results));
@@ -121,6 +124,52 @@ pub fn set_limit(http: SocketAddr, topic: &str, rate: f64, burst: f64) -> Result
         .send_json(&body)
         .map(drop)
         .map_err(|error| failed(error.to_string()))
+}
+
+/// What the broker itself says about a topic's limit.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct LimitStats {
+    /// Messages that waited for a token.
+    pub delayed_messages: u64,
+    /// By how many messages the worst window of releases exceeded rate x time + burst, on the broker's clock.
+    pub window_excess_messages: f64,
+    /// From the instant of a message's token to its release, in microseconds.
+    pub release_late_p50_us: f64,
+    /// The same at the 99th percentile.
+    pub release_late_p99_us: f64,
+}
+
+/// Reads `/stats` of an SRTM broker for a limited topic.
+///
+/// # Errors
+/// When the broker does not answer with the figures of a limit.
+pub fn limit_stats(http: SocketAddr, topic: &str) -> Result<LimitStats, BenchError> {
+    let path = format!("/stats?format=json&topic={topic}");
+    let failed = |text: String| BenchError::Http {
+        method: "GET",
+        path: path.clone(),
+        text,
+    };
+    let mut answer = ureq::get(format!("http://{http}{path}"))
+        .call()
+        .map_err(|error| failed(error.to_string()))?;
+    let stats: serde_json::Value = answer
+        .body_mut()
+        .read_json()
+        .map_err(|error| failed(error.to_string()))?;
+    let srtm = &stats["topics"][0]["srtm"];
+    let release = &srtm["latency_us"]["release"];
+    let number = |value: &serde_json::Value, name: &str| {
+        value
+            .as_f64()
+            .ok_or_else(|| failed(format!("no {name} in it")))
+    };
+    Ok(LimitStats {
+        delayed_messages: number(&srtm["delayed_count"], "delayed_count")? as u64,
+        window_excess_messages: number(&srtm["window_excess"], "window_excess")?,
+        release_late_p50_us: number(&release["p50"], "release p50")?,
+        release_late_p99_us: number(&release["p99"], "release p99")?,
+    })
 }
 
 /// How long what was sent beyond the limit takes to leave.
@@ -172,6 +221,7 @@ fn judge(samples: &[Sample], counts: Counts, rate: Rate, burst: Burst) -> LimitR
             .filter(|(expected, arrival)| expected > arrival)
             .count() as u64,
         lateness: Percentiles::default(),
+        broker: LimitStats::default(),
     }
 }
 
@@ -190,6 +240,9 @@ fn render(report: &LimitReport) -> String {
         "max us",
         "gen late p99",
         "max",
+        "broker: excess",
+        "late p50",
+        "p99",
     ];
     let row = vec![
         format!("{} msg/s, burst {}", report.rate, report.burst),
@@ -205,6 +258,9 @@ fn render(report: &LimitReport) -> String {
         format!("{:.0}", report.early_max_us),
         format!("{:.0}", report.lateness.p99_us),
         format!("{:.0}", report.lateness.max_us),
+        format!("{:.2}", report.broker.window_excess_messages),
+        format!("{:.0}", report.broker.release_late_p50_us),
+        format!("{:.0}", report.broker.release_late_p99_us),
     ];
     table(&header, &[row])
 }

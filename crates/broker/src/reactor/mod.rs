@@ -304,7 +304,9 @@ impl Reactor {
                 }
                 token => self.handle_connection(ConnectionKey::from_bits(token), *event),
             }
-            if self.now - self.delivered_at >= DELIVERY_DELAY_MAX {
+            // A release that fell due meanwhile does not wait for the rest of the turn either.
+            let is_due = self.table.next_wakeup().is_some_and(|at| at <= self.now);
+            if is_due || self.now - self.delivered_at >= DELIVERY_DELAY_MAX {
                 self.deliver();
             }
         }
