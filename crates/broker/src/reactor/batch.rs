@@ -119,8 +119,7 @@ impl Reactor {
             Published::Accepted => self.acknowledge(key, settled.messages),
             Published::Refused(reason) => self.fail(key, &wire::ProtocolError::pub_failed(&reason)),
             Published::Gone | Published::Full => {
-                let reason = format!("too many topics (limit {})", self.shared.config.max_topics);
-                self.fail(key, &wire::ProtocolError::pub_failed(&reason));
+                self.fail(key, &wire::ProtocolError::pub_failed("exiting"));
             }
         }
         // Half the window again, so that a pause is not undone for a single command.

@@ -58,20 +58,14 @@ impl Reactor {
                 Flow::End
             }
             (_, Published::Gone) => {
-                self.fail(
-                    key,
-                    &failed(&format!(
-                        "too many topics (limit {})",
-                        self.shared.config.max_topics
-                    )),
-                );
+                self.fail(key, &failed("exiting"));
                 Flow::End
             }
         }
     }
 
-    /// Publishes to a topic of this reactor, made if need be; [`Published::Gone`] where no more
-    /// topics may be made. `Full` is final for now: everything that could be passed on has been.
+    /// Publishes to a topic of this reactor, made if need be and refused where no more may be made.
+    /// `Full` is final for now: everything that could be passed on has been.
     pub(super) fn publish_here<'a>(
         &mut self,
         known: Option<TopicKey>,
@@ -82,8 +76,12 @@ impl Reactor {
         delay: Duration,
     ) -> (TopicKey, Published) {
         let known = known.filter(|&key| self.table.topic(key).is_some());
-        let Some(key) = known.or_else(|| self.table.find_or_create(topic).ok()) else {
-            return (TopicKey::from_bits(u64::MAX), Published::Gone);
+        let key = match known.map_or_else(|| self.table.find_or_create(topic), Ok) {
+            Ok(key) => key,
+            Err(refusal) => {
+                let nowhere = TopicKey::from_bits(u64::MAX);
+                return (nowhere, Published::Refused(refusal.to_string()));
+            }
         };
         if self.table.has_held(key) && !self.is_resuming {
             return (key, Published::Full);
@@ -170,7 +168,7 @@ impl Reactor {
                     .hold(key, Held::Request(Box::new(request)), self.is_resuming)
             }
             (_, outcome) => {
-                let _ = request.reply.send(self.answer_of(outcome));
+                let _ = request.reply.send(answer_of(outcome));
             }
         }
     }
@@ -223,23 +221,11 @@ impl Reactor {
                         false
                     }
                     outcome => {
-                        let _ = request.reply.send(self.answer_of(outcome));
+                        let _ = request.reply.send(answer_of(outcome));
                         true
                     }
                 }
             }
-        }
-    }
-
-    fn answer_of(&self, outcome: Published) -> Result<Answer, BrokerError> {
-        match outcome {
-            Published::Accepted => Ok(Answer::Done),
-            Published::Refused(reason) => Err(BrokerError::Refused(reason)),
-            Published::Full => Err(BrokerError::Exiting),
-            Published::Gone => Err(BrokerError::Refused(format!(
-                "too many topics (limit {})",
-                self.shared.config.max_topics
-            ))),
         }
     }
 
@@ -279,5 +265,13 @@ impl Reactor {
             .publishing
             .as_ref()
             .map(|published| (published.home, published.key))
+    }
+}
+
+fn answer_of(outcome: Published) -> Result<Answer, BrokerError> {
+    match outcome {
+        Published::Accepted => Ok(Answer::Done),
+        Published::Refused(reason) => Err(BrokerError::Refused(reason)),
+        Published::Full | Published::Gone => Err(BrokerError::Exiting),
     }
 }
