@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use limit::Limit;
+use limit::{Grant, Limit};
+use link::Move;
 use tokio::sync::{Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
 use crate::reactor::{Inbox, home_of};
 use crate::stats::{Catalog, Stats, StatsFilter};
+use crate::window::{ReactorReport, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
 /// What is done to a topic or a channel.
@@ -53,6 +55,21 @@ pub enum Request {
     Stats(StatsFilter),
     /// What outlives a restart.
     Catalog,
+    /// A share of a topic's limit, from the controller.
+    Grant(TopicName, Grant),
+    /// What the controller is told about this reactor's topics and publishers; numbered.
+    Report {
+        /// Number of the report, for the leases that will answer it.
+        number: u64,
+        /// Name all publishers that are attached, not only what changed.
+        is_first: bool,
+    },
+    /// Begin a profiling window for a topic.
+    BeginWindow(TopicName, WindowOrder),
+    /// End it.
+    EndWindow(TopicName),
+    /// Tell publishers of a topic to move to another broker.
+    Migrate(TopicName, Vec<Move>),
 }
 
 /// Answer to a [`Request`].
@@ -64,6 +81,10 @@ pub enum Answer {
     Stats(Box<Stats>),
     /// Answer to [`Request::Catalog`].
     Catalog(Catalog),
+    /// Answer to [`Request::Report`].
+    Report(Box<ReactorReport>),
+    /// Answer to [`Request::EndWindow`].
+    Window(Box<WindowResult>),
 }
 
 /// Where a reactor sends its answer.
@@ -173,6 +194,71 @@ impl Handle {
         }
         merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(merged)
+    }
+
+    /// Hands a topic the share that a controller granted.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] for a topic that is not there or has no limit.
+    pub async fn grant(&self, topic: TopicName, grant: Grant) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Grant(topic, grant)).await
+    }
+
+    /// Report number `number`: traffic by topic and publishers that came or went (all of them if
+    /// `is_first`), merged over the reactors.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn report(&self, number: u64, is_first: bool) -> Result<ReactorReport, BrokerError> {
+        let mut merged = ReactorReport::default();
+        for home in 0..self.inboxes.len() {
+            if let Answer::Report(part) =
+                self.ask(home, Request::Report { number, is_first }).await?
+            {
+                merged.topics.extend(part.topics);
+                merged.attachments.extend(part.attachments);
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Begins a profiling window for a topic; one that is open is thrown away.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`].
+    pub async fn begin_window(
+        &self,
+        topic: TopicName,
+        order: WindowOrder,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::BeginWindow(topic, order)).await
+    }
+
+    /// Ends the profiling window of a topic.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] also where no window is open.
+    pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        match self.ask(home, Request::EndWindow(topic.clone())).await? {
+            Answer::Window(window) => Ok(*window),
+            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
+        }
+    }
+
+    /// Tells publishers to move. Those that are not attached here are passed over. Goes to all reactors:
+    /// a publisher's connection need not live where its topic does.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn migrate(&self, topic: TopicName, moves: Vec<Move>) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Migrate(topic.clone(), moves.clone()))
+                .await?;
+        }
+        Ok(())
     }
 
     /// Completes after the catalog changed (at once if it changed since the last call).

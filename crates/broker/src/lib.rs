@@ -19,6 +19,7 @@ mod reactor;
 pub mod stats;
 mod sys;
 mod topic;
+pub mod window;
 
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config};

@@ -7,6 +7,7 @@
 
 mod accept;
 mod batch;
+mod control;
 mod execute;
 mod inbox;
 mod publish;

@@ -34,6 +34,11 @@ impl Reactor {
             Request::SetLimit(topic, limit) => self.set_limit(&topic, limit),
             Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
+            Request::Grant(topic, grant) => self.grant(&topic, grant),
+            Request::Report { number, is_first } => Ok(self.report(number, is_first)),
+            Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
+            Request::EndWindow(topic) => self.end_window(&topic),
+            Request::Migrate(topic, moves) => Ok(self.migrate(&topic, &moves)),
         };
         // Whoever asked may have gone; then nobody misses the answer.
         let _ = reply.send(answer);

@@ -1,0 +1,49 @@
+//! What outlives a restart of the controller, behind a small trait.
+//!
+//! Records are JSON under a table and a key, so that an embedded file and a cluster store (etcd) can both hold
+//! them. Commits are whole: all changes of one commit or none.
+
+use serde_json::Value;
+
+use crate::ControlError;
+
+/// The tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Epoch and settings.
+    Meta,
+    /// Topics by name.
+    Topics,
+    /// Publishers by `topic/id`.
+    Publishers,
+    /// Brokers by name.
+    Brokers,
+    /// Service models by broker name.
+    Calibrations,
+}
+
+/// One record set (`Some`) or removed (`None`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Where.
+    pub table: Table,
+    /// Which.
+    pub key: String,
+    /// What.
+    pub value: Option<Value>,
+}
+
+/// Keeps records.
+pub trait Store: Send {
+    /// All records of a table, ordered by key.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] where the medium cannot be read, naming it.
+    fn load(&self, table: Table) -> Result<Vec<(String, Value)>, ControlError>;
+
+    /// Makes changes durable, all or none.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] where the medium cannot be written, naming it.
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError>;
+}

@@ -1,0 +1,225 @@
+//! The values of the HTTP API: what comes in, what goes out.
+
+use limit::{Limit, Share};
+use placement::{FitStatus, Mode, Policy};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A topic's declaration: body of `PUT /v1/topics/{t}`. What is left out is taken from the default, not from
+/// the former declaration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopicSpec {
+    /// The limit (r, b) over the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub limit: Option<Limit>,
+    /// The promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Slo>,
+    /// How publishers are distributed.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub policy: Policy,
+    /// How the distribution is fitted to the promise.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub fit: Mode,
+    /// Find correlation groups from arrival traces where publishers name none.
+    #[serde(default)]
+    pub infer_groups: bool,
+}
+
+/// A promise: the given percentile of end-to-end latencies stays below so much.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Percentile, above 0 and below 100.
+    #[serde(default = "p99")]
+    pub percentile: f64,
+    /// Latency in microseconds.
+    pub latency_us: f64,
+}
+
+fn p99() -> f64 {
+    99.0
+}
+
+/// A topic as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TopicView {
+    /// Name.
+    pub topic: String,
+    /// What was declared.
+    #[serde(flatten)]
+    pub spec: TopicSpec,
+    /// `waiting` (no publishers), `placing`, `measuring`, `fitted`, `out-of-brokers`, `violated`, or `unfitted` (no promise declared).
+    pub state: String,
+    /// What that means just now, in words.
+    pub text: String,
+    /// Publishers known.
+    pub publishers: usize,
+    /// Those without a broker.
+    pub unplaced: usize,
+    /// Rate of all of them in messages per second.
+    pub rate: f64,
+    /// Brokers that carry it.
+    pub brokers: Vec<TopicBrokerView>,
+    /// How the fit went: the rows of the paper's table I.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub fit_status: Option<FitStatus>,
+}
+
+/// A topic at one broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TopicBrokerView {
+    /// Broker name.
+    pub broker: String,
+    /// Where NSQ clients connect.
+    pub tcp_address: String,
+    /// Publishers placed there.
+    pub publishers: usize,
+    /// Those of them that are connected there now.
+    pub attached: usize,
+    /// Their declared rate in messages per second.
+    pub rate: f64,
+    /// What arrives, in messages per second, by the last report.
+    pub measured_rate: f64,
+    /// Messages per second from clients that cannot be moved.
+    pub fixed_rate: f64,
+    /// The share of the limit that it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub share: Option<Share>,
+    /// End-to-end latency at the SLO's percentile, in microseconds, by the last window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<f64>,
+}
+
+/// Body of `POST /v1/topics/{t}/publishers`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublisherList {
+    /// Each id at most once.
+    pub publishers: Vec<PublisherSpec>,
+}
+
+/// A publisher as it is declared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublisherSpec {
+    /// Unique within the topic; 1 to 128 printable characters without blanks.
+    pub id: String,
+    /// Messages per second, above 0.
+    #[serde(default = "one_per_second")]
+    pub rate: f64,
+    /// Messages sent at once, 1 to 65536.
+    #[serde(default = "one")]
+    pub batch: u32,
+    /// Correlation group key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+fn one_per_second() -> f64 {
+    1.0
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A publisher as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PublisherView {
+    /// Id.
+    pub id: String,
+    /// Messages per second as declared.
+    pub rate: f64,
+    /// Messages sent at once.
+    pub batch: u32,
+    /// Correlation group key, as told or (`~3`) as inferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Where it is to publish; nothing while it has no place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<BrokerAddress>,
+    /// Broker that it is connected to now, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached_to: Option<String>,
+}
+
+/// A broker and where to reach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BrokerAddress {
+    /// Name.
+    pub broker: String,
+    /// `host:port` for NSQ clients.
+    pub tcp_address: String,
+}
+
+/// Answer to `POST /v1/topics/{t}/publishers` and `GET /v1/topics/{t}/publishers`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PublisherViews {
+    /// In order of id.
+    pub publishers: Vec<PublisherView>,
+}
+
+/// Answer to `GET /v1/topics/{t}/placement`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlacementView {
+    /// Topic name.
+    pub topic: String,
+    /// Whether it was declared or has publishers.
+    pub exists: bool,
+    /// Where it is; for a topic that does not exist, where a first publisher would be sent.
+    pub brokers: Vec<BrokerAddress>,
+    /// Broker by publisher id.
+    pub publishers: std::collections::BTreeMap<String, String>,
+}
+
+/// A broker as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BrokerView {
+    /// Name.
+    pub broker: String,
+    /// Where NSQ clients connect.
+    pub tcp_address: String,
+    /// Where its HTTP is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_address: Option<String>,
+    /// `up`, `silent`, `draining` or `dead`.
+    pub state: String,
+    /// Messages per second it carries at most under its SLO (mcap).
+    pub mcap: f64,
+    /// Whether mcap was measured (`srtm calibrate`) or is the default.
+    pub is_calibrated: bool,
+    /// Messages per second placed there.
+    pub load: f64,
+    /// Messages per second that arrive there.
+    pub measured_rate: f64,
+    /// Publishers placed there, of all topics.
+    pub publishers: usize,
+    /// Seconds since its last report.
+    pub seconds_since_report: f64,
+}
+
+/// Something that happened; one `data:` line of `GET /v1/events`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventView {
+    /// Counts up; gaps mean that a slow reader missed some.
+    pub number: u64,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// `broker-up`, `broker-dead`, `broker-silent`, `topic-changed`, `publisher-moved`, `window`, `fit`, `share`, `problem` …
+    pub kind: String,
+    /// Topic, where it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// Broker, where it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
+    /// In words.
+    pub text: String,
+}

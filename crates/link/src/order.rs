@@ -1,0 +1,67 @@
+//! What a controller says.
+
+use limit::{Grant, Limit};
+use serde::{Deserialize, Serialize};
+
+/// From the controller to a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "kebab-case")]
+pub enum ToBroker {
+    /// Answer to a Hello: the link stands.
+    Welcome {
+        /// Number of the controller's life; grants of lower epochs are void.
+        epoch: u64,
+        /// Time between reports.
+        report_interval_ms: u64,
+    },
+    /// Answer to a Hello that cannot be accepted; the controller closes the link.
+    Refused {
+        /// What and why.
+        reason: String,
+    },
+    /// A topic's contract; without a share the topic passes nothing.
+    Contract {
+        /// Topic name.
+        topic: String,
+        /// `None`: no limit any more.
+        limit: Option<Limit>,
+        /// To be named in [`crate::ToController::ContractInForce`].
+        ticket: u64,
+    },
+    /// A share of a topic's limit, as a lease.
+    Grant {
+        /// Topic name.
+        topic: String,
+        /// The share.
+        grant: Grant,
+    },
+    /// Run a profiling window for a topic, beginning now.
+    Measure {
+        /// Number to be named in the report.
+        window: u64,
+        /// Topic name.
+        topic: String,
+        /// Its length.
+        seconds: f64,
+        /// Percentile of the end-to-end latency to report, e.g. 99.
+        percentile: f64,
+        /// Whether the arrivals of publishers are to be traced and sent.
+        with_trace: bool,
+    },
+    /// Tell publishers to move elsewhere.
+    Migrate {
+        /// Topic name.
+        topic: String,
+        /// Who, and where to.
+        moves: Vec<Move>,
+    },
+}
+
+/// One publisher's move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Move {
+    /// Publisher id.
+    pub publisher: String,
+    /// `host:port` of the broker that it is to publish to.
+    pub to: String,
+}

@@ -1,0 +1,154 @@
+//! What a broker says.
+
+use limit::Share;
+use placement::ServiceModel;
+use serde::{Deserialize, Serialize};
+
+/// From a broker to its controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "kebab-case")]
+pub enum ToController {
+    /// The first message of a link.
+    Hello(Hello),
+    /// Once per report interval: also the heartbeat.
+    Report(BrokerReport),
+    /// A profiling window has ended.
+    Window(WindowReport),
+    /// A part of a window's arrival trace; all parts go before the window's report.
+    Trace(Traced),
+    /// The contract of `topic` numbered `ticket` is in force.
+    ContractInForce {
+        /// Topic name.
+        topic: String,
+        /// Number of the contract.
+        ticket: u64,
+    },
+    /// A part of the orders could not be carried out.
+    Problem {
+        /// Which, and why.
+        text: String,
+    },
+}
+
+/// Who dials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::LINK_VERSION`] of the broker.
+    pub version: u32,
+    /// The broker's name, unique in the cluster and kept over restarts.
+    pub broker: String,
+    /// Another number at each start of the process, greater than those before (nanoseconds since 1970 will do).
+    pub incarnation: u64,
+    /// Where NSQ clients connect, `host:port`, as they are to be told.
+    pub tcp_address: String,
+    /// Where HTTP is served.
+    pub http_address: Option<String>,
+    /// Messages per second it carries under its SLO, if it was calibrated.
+    pub mcap: Option<f64>,
+    /// Its service model, if it was calibrated or emulates one.
+    pub model: Option<ServiceModel>,
+}
+
+/// What happened since the last report. All numbers are checked by the controller before it believes them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BrokerReport {
+    /// Counts from 1 with each link; grants name the report that they answer.
+    pub number: u64,
+    /// Seconds since the report before.
+    pub seconds: f64,
+    /// Every topic with a contract or with traffic.
+    pub topics: Vec<TopicReport>,
+    /// Publishers that came or went since the last report; the first report of a link names all that are there.
+    pub attachments: Vec<Attachment>,
+}
+
+/// One topic at one broker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopicReport {
+    /// Topic name.
+    pub topic: String,
+    /// Its channels.
+    pub channels: Vec<String>,
+    /// Messages that arrived since the last report.
+    pub messages: u64,
+    /// Those of them from connections that announced no publisher: they cannot be moved.
+    pub fixed_messages: u64,
+    /// Messages waiting in the topic's queue now.
+    pub depth: u64,
+    /// Tokens per second asked for, mean over the history window (SRTM-long, section 5.4).
+    pub mean_rate: f64,
+    /// Largest backlog over the history window, in tokens.
+    pub max_backlog: f64,
+    /// Share in force, if the topic has a contract and a share was granted.
+    pub held: Option<Share>,
+    /// Epoch and number of the latest grant that is in force.
+    pub confirmed: (u64, u64),
+}
+
+/// A publisher as it announces itself in IDENTIFY.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// Unique within the topic.
+    pub id: String,
+    /// Where it publishes.
+    pub topic: String,
+    /// Correlation group key; publishers with one key send at about the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Messages per second it means to send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Messages it sends at once, at least 1.
+    #[serde(default = "one")]
+    pub batch: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A publisher came or went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Who.
+    pub publisher: Announcement,
+    /// Whether it is connected now.
+    pub attached: bool,
+    /// Why a publisher with this id was refused, if it was (a second one with the same id).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// What a profiling window showed for one topic at one broker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowReport {
+    /// Number that the order gave it.
+    pub window: u64,
+    /// Topic name.
+    pub topic: String,
+    /// Its length.
+    pub seconds: f64,
+    /// Messages released to subscribers within it.
+    pub messages: u64,
+    /// End-to-end latency at the percentile that was asked for, in microseconds; `None`: too few samples.
+    pub latency_us: Option<f64>,
+    /// Median of the same, in microseconds.
+    pub p50_us: Option<f64>,
+    /// Samples behind it.
+    pub samples: u64,
+    /// The arrival trace did not fit and lacks its end.
+    pub is_trace_cut: bool,
+}
+
+/// A part of an arrival trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    /// Number of the window.
+    pub window: u64,
+    /// Topic name.
+    pub topic: String,
+    /// Publisher ids; arrivals name them by position. Grows with the parts: each part continues the list.
+    pub publishers: Vec<String>,
+    /// Publish commands in order: arrival in nanoseconds since 1970, publisher, messages.
+    pub arrivals: Vec<(u64, u32, u32)>,
+}
