@@ -2,14 +2,14 @@
 //!
 //! An input is one byte that selects the connection, then the stream it sends. Beyond not panicking:
 //! consumed and needed bytes are in range, values are within the limits they were checked against, a
-//! part of a command is never taken for another, and a command written again is the same command.
-//! Neither side includes [`wire::identify`] bodies beyond calling it.
+//! part of a command is never taken for another, and a command written again is the same command. An
+//! IDENTIFY body is negotiated: what is granted is within its bounds and survives being asked for again.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
 use wire::{
     Command, Decoded, Frame, FrameDecoded, Limits, MESSAGE_HEADER_BYTES, Phase, ProtocolError,
-    WireError, command, decode, decode_frame, identify, is_valid_name, put_ack, put_message_header,
-    put_response,
+    WireError, command, decode, decode_frame, identify, is_valid_address, is_valid_name, put_ack,
+    put_message_header, put_migrate, put_response, put_throttled,
 };
 
 /// Small enough for a fuzzer to meet each bound.
@@ -128,7 +128,7 @@ impl Connection {
         let subscribed = self.phase != Phase::Init;
         let fine = match command {
             Command::Identify { body } => {
-                let _ = identify::negotiate(body, &identify::ServerLimits::default());
+                check_identify(body);
                 !subscribed && !body.is_empty() && body.len() <= self.limits.max_body_size as usize
             }
             Command::Auth { body } => {
@@ -162,6 +162,41 @@ impl Connection {
             Command::Nop => true,
         };
         assert!(fine, "{command:?} in {:?}", self.phase);
+    }
+}
+
+fn check_identify(body: &[u8]) {
+    let server = identify::ServerLimits::default();
+    let (terms, answer) = match identify::negotiate(body, &server) {
+        Ok(granted) => granted,
+        Err(error) => {
+            assert!(error.fatal && error.to_string().len() <= MAX_ERROR_BYTES);
+            return;
+        }
+    };
+    let extends = terms.acks.is_some() || terms.announcement.is_some();
+    assert!(!extends || answer.is_some());
+    let Some(announcement) = &terms.announcement else {
+        return;
+    };
+    let text = |text: &String| (1..=identify::MAX_PUBLISHER_TEXT_BYTES).contains(&text.len());
+    let is_rate = |rate: f64| rate > 0.0 && rate <= identify::MAX_PUBLISHER_RATE;
+    assert!(text(&announcement.id) && announcement.id.bytes().all(|byte| byte.is_ascii_graphic()));
+    assert!(announcement.group.as_ref().is_none_or(text));
+    assert!(announcement.rate.is_none_or(is_rate));
+    assert!((1..=identify::MAX_PUBLISHER_BATCH).contains(&announcement.batch));
+    let again = identify::Identify {
+        feature_negotiation: true,
+        // Reading decimals may miss the last bit, so only the rest comes back exactly.
+        publisher: Some(identify::Announcement {
+            rate: None,
+            ..announcement.clone()
+        }),
+        ..identify::Identify::default()
+    };
+    match identify::negotiate(&again.to_json(), &server) {
+        Ok((granted, _)) => assert_eq!(granted.announcement, again.publisher),
+        Err(error) => panic!("{announcement:?} asked for again: {error}"),
     }
 }
 
@@ -249,5 +284,16 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame<'_>) {
             out.extend_from_slice(body);
         }
         Frame::Ack { total_messages } => put_ack(out, total_messages),
+        Frame::Migrate { topic, address } => {
+            assert!(is_valid_name(topic.as_bytes()) && is_valid_address(address));
+            put_migrate(out, topic, address);
+        }
+        Frame::Throttled {
+            retry_after_us,
+            topic,
+        } => {
+            assert!(is_valid_name(topic.as_bytes()));
+            put_throttled(out, topic, retry_after_us);
+        }
     }
 }

@@ -215,6 +215,18 @@ pub enum WireError {
         /// The size field.
         size: i32,
     },
+    /// A migrate frame whose topic or address is none, or whose lengths do not fill it.
+    #[error("migrate frame of size {size} does not hold a topic and an address")]
+    MigrateForm {
+        /// The size field.
+        size: i32,
+    },
+    /// A throttled frame without a time or a topic.
+    #[error("throttled frame of size {size} does not hold a time and a topic")]
+    ThrottledForm {
+        /// The size field.
+        size: i32,
+    },
     /// IDENTIFY was answered with something else than the JSON of a broker.
     #[error("the answer to IDENTIFY is not a broker's JSON")]
     IdentifyAnswer,

@@ -2,11 +2,18 @@
 //!
 //! Form of a frame: its size without these four bytes, its type, its data; all integers big endian.
 //! A message's data is a timestamp in nanoseconds (8 bytes), the attempts (2), the id (16) and the
-//! body. The ack frame belongs to the SRTM extension and is sent only to a client that negotiated it
-//! (see [`crate::identify`]); the others are NSQ V2.
+//! body. The frames of the SRTM extension are sent only to a client that negotiated them (see
+//! [`crate::identify`]): acks in place of `OK`, migrate and throttled to announced publishers. The
+//! others are NSQ V2.
 //!
 //! A message's header is written apart from its body, so that a broker can queue one copy of the
 //! body and send both with one gathered write.
+
+mod publisher;
+
+pub use publisher::{MAX_ADDRESS_BYTES, is_valid_address, put_migrate, put_throttled};
+
+use publisher::{migrate_of, throttled_of};
 
 use crate::{MessageId, ProtocolError, WireError};
 
@@ -22,6 +29,10 @@ pub enum FrameType {
     Message = 2,
     /// SRTM extension: how many messages were accepted since IDENTIFY.
     Ack = 16,
+    /// SRTM extension: publish at another broker from now on.
+    Migrate = 17,
+    /// SRTM extension: messages wait at the limit.
+    Throttled = 18,
 }
 
 /// The frame that answers a command with `OK`.
@@ -102,6 +113,20 @@ pub enum Frame<'a> {
         /// Never less than in the ack before.
         total_messages: u64,
     },
+    /// SRTM extension: what comes next belongs at another broker. This one still takes what is sent.
+    Migrate {
+        /// Which topic; a valid name.
+        topic: &'a str,
+        /// `host:port` of the broker; see [`is_valid_address`].
+        address: &'a str,
+    },
+    /// SRTM extension: messages wait for tokens, or for room. Nothing has to follow from it.
+    Throttled {
+        /// About how long the next message is going to wait, in microseconds.
+        retry_after_us: u32,
+        /// Which topic; a valid name.
+        topic: &'a str,
+    },
 }
 
 /// What [`decode_frame`] found.
@@ -125,8 +150,9 @@ pub enum FrameDecoded<'a> {
 ///
 /// # Errors
 /// [`WireError`] when the size is above `max_frame_bytes` (which bounds the size field, not the
-/// message alone) or too small for the type, or when the type is unknown. The connection is then of
-/// no further use. Sizes and types are judged as soon as their bytes are there.
+/// message alone) or too small for the type, when the type is unknown, or when a frame of the extension
+/// does not hold what it must. The connection is then of no further use. Sizes and types are judged as
+/// soon as their bytes are there.
 pub fn decode_frame(buf: &[u8], max_frame_bytes: u32) -> Result<FrameDecoded<'_>, WireError> {
     let Some((size, rest)) = buf.split_first_chunk::<SIZE_BYTES>() else {
         return Ok(FrameDecoded::Incomplete { needed: SIZE_BYTES });
@@ -193,6 +219,8 @@ fn frame_type(kind: i32, size: i32) -> Result<FrameType, WireError> {
         2 => Ok(FrameType::Message),
         16 if data_bytes != ACK_DATA_BYTES => Err(WireError::AckSize { size }),
         16 => Ok(FrameType::Ack),
+        17 => Ok(FrameType::Migrate),
+        18 => Ok(FrameType::Throttled),
         _ => Err(WireError::UnknownFrameType(kind)),
     }
 }
@@ -208,6 +236,8 @@ fn frame_of(kind: FrameType, data: &[u8], size: i32) -> Result<Frame<'_>, WireEr
                 total_messages: u64::from_be_bytes(total),
             })
         }
+        FrameType::Migrate => migrate_of(data).ok_or(WireError::MigrateForm { size }),
+        FrameType::Throttled => throttled_of(data).ok_or(WireError::ThrottledForm { size }),
     }
 }
 

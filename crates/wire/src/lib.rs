@@ -29,8 +29,8 @@ pub use error::{
 };
 pub use frame::{
     ATTEMPTS_OFFSET, CLOSE_WAIT_FRAME, Frame, FrameDecoded, FrameType, HEARTBEAT_FRAME,
-    MESSAGE_HEADER_BYTES, OK_FRAME, decode_frame, put_ack, put_error, put_message_header,
-    put_response,
+    MAX_ADDRESS_BYTES, MESSAGE_HEADER_BYTES, OK_FRAME, decode_frame, is_valid_address, put_ack,
+    put_error, put_message_header, put_migrate, put_response, put_throttled,
 };
 pub use message_id::MessageId;
 pub use mpub::{Messages, Mpub};

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use wire::{
     ATTEMPTS_OFFSET, CLOSE_WAIT_FRAME, Command, Decoded, Frame, FrameDecoded, HEARTBEAT_FRAME,
     Limits, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME, Phase, ProtocolError, WireError, command,
-    decode, decode_frame, put_ack, put_error, put_message_header, put_response,
+    decode, decode_frame, is_valid_address, put_ack, put_error, put_message_header, put_migrate,
+    put_response, put_throttled,
 };
 
 /// A command that owns what it needs to be written.
@@ -225,6 +226,52 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn migrate_and_throttled_are_read_back(
+        topic in names(), host in "[!-~]{1,253}", port in 1..=u16::MAX, retry_after_us: u32,
+    ) {
+        let address = format!("{host}:{port}");
+        let (mut migrate, mut throttled) = (Vec::new(), Vec::new());
+        put_migrate(&mut migrate, &topic, &address);
+        put_throttled(&mut throttled, &topic, retry_after_us);
+        for (bytes, frame) in [
+            (migrate, Frame::Migrate { topic: &topic, address: &address }),
+            (throttled, Frame::Throttled { retry_after_us, topic: &topic }),
+        ] {
+            let whole = FrameDecoded::Complete { frame, consumed: bytes.len() };
+            prop_assert_eq!(decode_frame(&bytes, 1 << 20), Ok(whole));
+            for cut in 0..bytes.len() {
+                match decode_frame(&bytes[..cut], 1 << 20) {
+                    Ok(FrameDecoded::Incomplete { needed }) => prop_assert!(cut < needed && needed <= bytes.len()),
+                    other => prop_assert!(false, "{} bytes: {:?}", cut, other),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn addresses_are_a_host_and_a_port() {
+    let longest = format!("{}:65535", "h".repeat(253));
+    for address in [
+        "a:1",
+        "127.0.0.1:4150",
+        "[::1]:4150",
+        "broker-3.local:65535",
+        &longest,
+    ] {
+        assert!(is_valid_address(address), "{address}");
+    }
+    let too_long = format!("h{longest}");
+    for address in [
+        "", ":", "a", "a:", ":1", "a:0", "a:65536", "a:-1", "a:+1", "a:1 ", "a b:1", "ä:1",
+        "a\n:1", &too_long,
+    ] {
+        assert!(!is_valid_address(address), "{address:?}");
+    }
+}
+
 #[test]
 fn lines_may_end_in_carriage_return_and_carry_spare_words() {
     let id = MessageId(*b"0123456789abcdef");
@@ -266,10 +313,13 @@ fn frames_have_nsqds_bytes() {
     put_error(&mut out, &ProtocolError::bad_protocol());
     put_error(&mut out, &ProtocolError::auth_disabled());
     put_ack(&mut out, 0x0102_0304_0506_0708);
+    put_migrate(&mut out, "tele", "b:4150");
+    put_throttled(&mut out, "tele", 0x0102_0304);
     assert_eq!(
         out,
         b"\0\0\0\x06\0\0\0\0OK\0\0\0\x12\0\0\0\x01E_BAD_PROTOCOL\0\0\0\x21\0\0\0\x01E_AUTH_DISABLED AUTH disabled\
-          \0\0\0\x0c\0\0\0\x10\x01\x02\x03\x04\x05\x06\x07\x08"
+          \0\0\0\x0c\0\0\0\x10\x01\x02\x03\x04\x05\x06\x07\x08\
+          \0\0\0\x12\0\0\0\x11\0\x04tele\0\x06b:4150\0\0\0\x0c\0\0\0\x12\x01\x02\x03\x04tele"
     );
     let mut header = [0; MESSAGE_HEADER_BYTES];
     put_message_header(&mut header, 3, 1, 2, MessageId(*b"0123456789abcdef"));
@@ -316,6 +366,14 @@ fn broken_frames_are_refused_at_once() {
         (b"\0\0\0\x1d\0\0\0\x02", WireError::FrameTooSmall { size: 29 }),
         (b"\0\0\0\x0b\0\0\0\x10", WireError::AckSize { size: 11 }),
         (b"\0\0\0\x0d\0\0\0\x10", WireError::AckSize { size: 13 }),
+        (b"\0\0\0\x06\0\0\0\x11\0\0", WireError::MigrateForm { size: 6 }),
+        (b"\0\0\0\x0c\0\0\0\x11\0\x01t\0\x04b:4", WireError::MigrateForm { size: 12 }),
+        (b"\0\0\0\x0d\0\0\0\x11\0\x01t\0\x03b:4x", WireError::MigrateForm { size: 13 }),
+        (b"\0\0\0\x0c\0\0\0\x11\0\x01/\0\x03b:4", WireError::MigrateForm { size: 12 }),
+        (b"\0\0\0\x0c\0\0\0\x11\0\x01t\0\x03b:0", WireError::MigrateForm { size: 12 }),
+        (b"\0\0\0\x08\0\0\0\x12\0\0\0\x01", WireError::ThrottledForm { size: 8 }),
+        (b"\0\0\0\x07\0\0\0\x12\0\0\0", WireError::ThrottledForm { size: 7 }),
+        (b"\0\0\0\x09\0\0\0\x12\0\0\0\x01/", WireError::ThrottledForm { size: 9 }),
         (b"\0\0\0\x06\0\0\0\x03", WireError::UnknownFrameType(3)),
         (b"\0\0\0\x06\xff\xff\xff\xff", WireError::UnknownFrameType(-1)),
     ];

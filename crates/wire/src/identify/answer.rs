@@ -45,15 +45,19 @@ pub struct ServerFeatures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SrtmFeatures {
-    /// Version of the extension: 1.
+    /// Version of the extension: 2. Brokers of version 1 know only acks.
     pub version: u32,
-    /// See [`super::AckPolicy::every_messages`].
-    pub ack_every_messages: u32,
-    /// See [`super::AckPolicy::interval_ms`].
-    pub ack_interval_ms: u32,
+    /// Whether the announcement was taken: Migrate and Throttled frames may come.
+    pub publisher: bool,
+    /// See [`super::AckPolicy::every_messages`]; not there where every command gets its `OK`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_every_messages: Option<u32>,
+    /// See [`super::AckPolicy::interval_ms`]; not there where every command gets its `OK`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_interval_ms: Option<u32>,
 }
 
-const SRTM_VERSION: u32 = 1;
+const SRTM_VERSION: u32 = 2;
 /// nsqd names this level even to a client that gets no deflate.
 const DEFAULT_DEFLATE_LEVEL: u32 = 6;
 
@@ -84,11 +88,19 @@ impl ServerFeatures {
             auth_required: false,
             output_buffer_size: i64::from(terms.output_buffer_bytes),
             output_buffer_timeout: milliseconds(terms.output_buffer_timeout_ms),
-            srtm: terms.acks.map(|acks| SrtmFeatures {
-                version: SRTM_VERSION,
-                ack_every_messages: acks.every_messages,
-                ack_interval_ms: acks.interval_ms,
-            }),
+            srtm: SrtmFeatures::granting(terms),
         }
+    }
+}
+
+impl SrtmFeatures {
+    fn granting(terms: &Negotiated) -> Option<SrtmFeatures> {
+        let publisher = terms.announcement.is_some();
+        (publisher || terms.acks.is_some()).then(|| SrtmFeatures {
+            version: SRTM_VERSION,
+            publisher,
+            ack_every_messages: terms.acks.map(|acks| acks.every_messages),
+            ack_interval_ms: terms.acks.map(|acks| acks.interval_ms),
+        })
     }
 }

@@ -5,14 +5,20 @@
 //! are not UTF-8 become U+FFFD. A value of the wrong type, a fraction for an integer or anything
 //! after the object is an error. Two corners differ from Go: `-0` is refused, and a lone surrogate
 //! becomes more than one U+FFFD.
+//!
+//! The `srtm` object holds two wishes, for cumulative acks and to be known as a publisher. Without
+//! `publisher` any such object asks for acks; with it, only one that has an `ack_*` field.
 
+use super::announcement::Announcement;
 use crate::{ErrorCode, ProtocolError};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use std::fmt;
 
 /// A client's wishes; a missing field is 0, empty or `false`. Names are those on the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Identify {
     /// The client's short name.
     pub client_id: String,
@@ -40,12 +46,15 @@ pub struct Identify {
     pub user_agent: String,
     /// Milliseconds to finish a message; 0: the broker's default.
     pub msg_timeout: i64,
-    /// SRTM extension.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// SRTM extension: the wish for cumulative acks.
     pub srtm: Option<AckRequest>,
+    /// SRTM extension: `srtm.publisher`, the wish to be known as a publisher and told where to go. Read
+    /// only where features are negotiated.
+    pub publisher: Option<Announcement>,
 }
 
-/// SRTM extension: the wish for cumulative acks.
+/// SRTM extension: the terms asked for cumulative acks, `srtm.ack_every_messages` and
+/// `srtm.ack_interval_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct AckRequest {
     /// Messages per ack; 0: 64.
@@ -58,11 +67,18 @@ impl Identify {
     /// Reads a body.
     ///
     /// # Errors
-    /// nsqd's error frame for a body that is not the JSON it expects.
+    /// nsqd's error frame for a body that is not the JSON it expects; one that names the field for an
+    /// announcement that cannot be taken.
     pub fn from_json(body: &[u8]) -> Result<Identify, ProtocolError> {
         if !has_raw_control(body)
-            && let Ok(request) = serde_json::from_slice(body)
+            && let Ok(Body {
+                mut request,
+                publisher,
+            }) = serde_json::from_slice(body)
         {
+            if let Some(publisher) = publisher.filter(|_| request.feature_negotiation) {
+                request.publisher = Some(Announcement::from_value(&publisher)?);
+            }
             return Ok(request);
         }
         let text = "IDENTIFY failed to decode JSON body";
@@ -92,15 +108,73 @@ fn has_raw_control(json: &[u8]) -> bool {
     false
 }
 
-impl<'de> Deserialize<'de> for Identify {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Identify, D::Error> {
-        deserializer.deserialize_any(ObjectVisitor(Identify::default()))
+impl Serialize for Identify {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("client_id", &self.client_id)?;
+        map.serialize_entry("hostname", &self.hostname)?;
+        map.serialize_entry("heartbeat_interval", &self.heartbeat_interval)?;
+        map.serialize_entry("output_buffer_size", &self.output_buffer_size)?;
+        map.serialize_entry("output_buffer_timeout", &self.output_buffer_timeout)?;
+        map.serialize_entry("feature_negotiation", &self.feature_negotiation)?;
+        map.serialize_entry("tls_v1", &self.tls_v1)?;
+        map.serialize_entry("deflate", &self.deflate)?;
+        map.serialize_entry("deflate_level", &self.deflate_level)?;
+        map.serialize_entry("snappy", &self.snappy)?;
+        map.serialize_entry("sample_rate", &self.sample_rate)?;
+        map.serialize_entry("user_agent", &self.user_agent)?;
+        map.serialize_entry("msg_timeout", &self.msg_timeout)?;
+        if self.srtm.is_some() || self.publisher.is_some() {
+            let (acks, publisher) = (self.srtm, self.publisher.as_ref());
+            map.serialize_entry("srtm", &Extension { acks, publisher })?;
+        }
+        map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for AckRequest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AckRequest, D::Error> {
-        deserializer.deserialize_any(ObjectVisitor(AckRequest::default()))
+/// The `srtm` object as a client writes it.
+#[derive(Serialize)]
+struct Extension<'a> {
+    #[serde(flatten)]
+    acks: Option<AckRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publisher: Option<&'a Announcement>,
+}
+
+/// A body read, its announcement not yet judged.
+#[derive(Default)]
+struct Body {
+    request: Identify,
+    publisher: Option<Value>,
+}
+
+/// The `srtm` object as a broker reads it; `null` and missing are one.
+#[derive(Default)]
+struct Wishes {
+    ack_every_messages: Option<i64>,
+    ack_interval_ms: Option<i64>,
+    publisher: Option<Value>,
+}
+
+impl Wishes {
+    fn acks(&self) -> Option<AckRequest> {
+        let is_asked = self.ack_every_messages.is_some() || self.ack_interval_ms.is_some();
+        (is_asked || self.publisher.is_none()).then(|| AckRequest {
+            ack_every_messages: self.ack_every_messages.unwrap_or_default(),
+            ack_interval_ms: self.ack_interval_ms.unwrap_or_default(),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Body, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(Body::default()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Wishes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Wishes, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(Wishes::default()))
     }
 }
 
@@ -110,24 +184,27 @@ trait Fields {
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
 }
 
-impl Fields for Identify {
+impl Fields for Body {
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let request = &mut self.request;
         match key {
-            "client_id" => text(&mut self.client_id, map),
-            "hostname" => text(&mut self.hostname, map),
-            "user_agent" => text(&mut self.user_agent, map),
-            "heartbeat_interval" => value(&mut self.heartbeat_interval, map),
-            "output_buffer_size" => value(&mut self.output_buffer_size, map),
-            "output_buffer_timeout" => value(&mut self.output_buffer_timeout, map),
-            "feature_negotiation" => value(&mut self.feature_negotiation, map),
-            "tls_v1" => value(&mut self.tls_v1, map),
-            "deflate" => value(&mut self.deflate, map),
-            "deflate_level" => value(&mut self.deflate_level, map),
-            "snappy" => value(&mut self.snappy, map),
-            "sample_rate" => value(&mut self.sample_rate, map),
-            "msg_timeout" => value(&mut self.msg_timeout, map),
+            "client_id" => text(&mut request.client_id, map),
+            "hostname" => text(&mut request.hostname, map),
+            "user_agent" => text(&mut request.user_agent, map),
+            "heartbeat_interval" => value(&mut request.heartbeat_interval, map),
+            "output_buffer_size" => value(&mut request.output_buffer_size, map),
+            "output_buffer_timeout" => value(&mut request.output_buffer_timeout, map),
+            "feature_negotiation" => value(&mut request.feature_negotiation, map),
+            "tls_v1" => value(&mut request.tls_v1, map),
+            "deflate" => value(&mut request.deflate, map),
+            "deflate_level" => value(&mut request.deflate_level, map),
+            "snappy" => value(&mut request.snappy, map),
+            "sample_rate" => value(&mut request.sample_rate, map),
+            "msg_timeout" => value(&mut request.msg_timeout, map),
             "srtm" => {
-                self.srtm = map.next_value()?;
+                let wishes: Option<Wishes> = map.next_value()?;
+                request.srtm = wishes.as_ref().and_then(Wishes::acks);
+                self.publisher = wishes.and_then(|wishes| wishes.publisher);
                 Ok(())
             }
             _ => map.next_value::<IgnoredAny>().map(|_| ()),
@@ -135,14 +212,25 @@ impl Fields for Identify {
     }
 }
 
-impl Fields for AckRequest {
+impl Fields for Wishes {
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         match key {
-            "ack_every_messages" => value(&mut self.ack_every_messages, map),
-            "ack_interval_ms" => value(&mut self.ack_interval_ms, map),
+            "ack_every_messages" => present(&mut self.ack_every_messages, map),
+            "ack_interval_ms" => present(&mut self.ack_interval_ms, map),
+            "publisher" => present(&mut self.publisher, map),
             _ => map.next_value::<IgnoredAny>().map(|_| ()),
         }
     }
+}
+
+fn present<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    field: &mut Option<T>,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if let Some(value) = map.next_value()? {
+        *field = Some(value);
+    }
+    Ok(())
 }
 
 fn value<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
