@@ -177,7 +177,10 @@ fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, ClientError> {
 }
 
 /// Tries the addresses in turn, as the standard library does, but with a timeout.
-fn connect(address: impl ToSocketAddrs, timeout: Duration) -> Result<TcpStream, ClientError> {
+pub(crate) fn connect(
+    address: impl ToSocketAddrs,
+    timeout: Duration,
+) -> Result<TcpStream, ClientError> {
     let addresses = address
         .to_socket_addrs()
         .map_err(ClientError::io("resolve the broker's address"))?;

@@ -43,6 +43,28 @@ pub enum ClientError {
         /// The name.
         name: String,
     },
+    /// What a publisher says of itself is not valid; nothing was sent.
+    #[error("{field} {value:?} is not valid: {allowed}")]
+    Announcement {
+        /// The field of [`crate::PlacedOptions`].
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// No broker has taken messages for as long as the publisher's patience lasts. Those published before stay in its
+    /// buffer and are still tried; a message that had no room in it was not taken.
+    #[error("no broker has taken messages for {} ms: {reason}", .waited.as_millis())]
+    NoBroker {
+        /// The time waited.
+        waited: Duration,
+        /// What went wrong last.
+        reason: String,
+    },
+    /// The controller will not place this publisher, and says why; trying again is of no use.
+    #[error("the controller refused: {0}")]
+    NotPlaced(String),
     /// A message is empty or a batch has no message, which no broker accepts; nothing was sent.
     #[error("a message must not be empty, nor a batch of messages")]
     Empty,
@@ -62,8 +84,16 @@ impl ClientError {
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Refused { code, .. } => code.is_none_or(ErrorCode::is_fatal),
-            Self::Name { .. } | Self::Empty | Self::WindowFull { .. } => false,
-            Self::Io { .. } | Self::Closed | Self::Silent(_) | Self::Protocol(_) => true,
+            Self::Name { .. }
+            | Self::Announcement { .. }
+            | Self::NoBroker { .. }
+            | Self::Empty
+            | Self::WindowFull { .. } => false,
+            Self::Io { .. }
+            | Self::Closed
+            | Self::Silent(_)
+            | Self::Protocol(_)
+            | Self::NotPlaced(_) => true,
         }
     }
 

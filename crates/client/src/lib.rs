@@ -1,8 +1,9 @@
-//! Publisher and subscriber for Rust programs, with cumulative acknowledgements.
+//! Publishers and a subscriber for Rust programs, with cumulative acknowledgements and placement by a controller.
 //!
-//! Both are blocking, speak NSQ V2 over one TCP connection each and need no runtime: they work with `srtm` and with a
-//! stock `nsqd`. A [`Publisher`] keeps a bounded number of messages under way; a [`Subscriber`] hands out messages one
-//! by one and writes what was finished in batches.
+//! All are blocking, speak NSQ V2 and need no runtime. A [`Publisher`] is one connection and keeps a bounded number of
+//! messages under way; a [`Subscriber`] hands out messages one by one and writes what was finished in batches; both
+//! work with `srtm` and with a stock `nsqd`. A [`PlacedPublisher`] asks a controller where to publish, follows when it
+//! is moved, and sends again what a broker that died had not acknowledged.
 //!
 //! ```no_run
 //! use client::{Publisher, PublisherOptions, Subscriber, SubscriberOptions};
@@ -21,15 +22,19 @@
 //! # }
 //! ```
 //!
-//! Deliberately absent: reconnection (the caller decides what to do with messages whose fate is unknown), lookup of
-//! brokers by topic, TLS and compression.
+//! Deliberately absent: reconnection of the plain publisher and of the subscriber (the caller decides what to do with
+//! messages whose fate is unknown), lookup of brokers by subscribers, TLS and compression.
 
 mod connection;
+pub mod echo;
 mod error;
+pub mod placed;
 mod publisher;
 mod subscriber;
 
+pub use echo::{EchoListener, Echoer};
 pub use error::ClientError;
+pub use placed::{PlacedOptions, PlacedPublisher};
 pub use publisher::{Acknowledgement, AtWindow, Publisher, PublisherOptions};
 pub use subscriber::{Message, Subscriber, SubscriberOptions};
 pub use wire::MessageId;

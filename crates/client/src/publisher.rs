@@ -286,7 +286,7 @@ impl Publisher {
     }
 }
 
-fn check(topic: &str, body: &[u8]) -> Result<(), ClientError> {
+pub(crate) fn check(topic: &str, body: &[u8]) -> Result<(), ClientError> {
     check_name("topic", topic)?;
     if body.is_empty() {
         Err(ClientError::Empty)

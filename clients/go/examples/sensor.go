@@ -1,0 +1,65 @@
+// A sensor that publishes at a rate and goes where the controller places it, printing its counts once a second.
+//
+//	go run ./examples -controller 127.0.0.1:4180 -topic telemetry -id sensor-1 -rate 10 -seconds 30
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"time"
+
+	srtm "srtm/clients/go"
+)
+
+func main() {
+	controller := flag.String("controller", "127.0.0.1:4180", "HTTP address of the controller")
+	topic := flag.String("topic", "telemetry", "where to publish")
+	id := flag.String("id", "sensor-1", "unique within the topic")
+	group := flag.String("group", "", "correlation group key")
+	rate := flag.Float64("rate", 10, "messages per second")
+	seconds := flag.Float64("seconds", 10, "how long")
+	flag.Parse()
+	options := srtm.Options{Controller: *controller, Topic: *topic, ID: *id, Group: *group, Rate: *rate}
+	if err := run(options, int(*rate**seconds)); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(options srtm.Options, messages int) error {
+	publisher, err := srtm.Start(options)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	ticker := time.NewTicker(time.Duration(float64(time.Second) / options.Rate))
+	defer ticker.Stop()
+	reported := time.Now()
+	for number := range messages {
+		<-ticker.C
+		if err := publisher.Publish(ctx, fmt.Appendf(nil, "%s %d", options.ID, number)); err != nil {
+			return err
+		}
+		if time.Since(reported) >= time.Second {
+			report(publisher)
+			reported = time.Now()
+		}
+	}
+	if err := publisher.Flush(ctx); err != nil {
+		return err
+	}
+	report(publisher)
+	return publisher.Close(ctx)
+}
+
+func report(publisher *srtm.Publisher) {
+	broker := publisher.Broker()
+	if broker == "" {
+		broker = "none"
+	}
+	traffic := publisher.Traffic()
+	fmt.Printf("broker %s published %d acknowledged %d resent %d refused %d moves %d throttled %d\n", broker,
+		traffic.Published, traffic.Acknowledged, traffic.Resent, traffic.Refused, traffic.Moves,
+		publisher.Throttled().RetryAfter.Microseconds())
+}

@@ -1,0 +1,3 @@
+module srtm/clients/go
+
+go 1.25

@@ -1,0 +1,121 @@
+"""The controller's HTTP, as far as publishers need it: HTTP/1.0 on asyncio streams, one request per connection."""
+
+import asyncio
+import json
+from urllib.parse import quote, urlsplit
+
+from .errors import ControllerFailed, NotPlaced
+from .options import Options
+
+#: Longest wait for an answer; with many publishers registering at once a controller needs a while.
+TIMEOUT_SECONDS = 10.0
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+class Unknown(Exception):
+    """The controller does not know the publisher (404)."""
+
+
+async def register(options: Options) -> str | None:
+    """Declares the publisher; gives the broker's address, None while it has none."""
+    body = {"publishers": [options.declaration()]}
+    answer = await _ask(options, "POST", "/publishers", body)
+    return _address(_first(answer, "publishers"))
+
+
+async def place(options: Options, avoid: str | None) -> str | None:
+    """The broker's address; None while there is none. `avoid` is one that did not answer."""
+    query = f"?avoid={quote(avoid, safe='')}" if avoid else ""
+    try:
+        answer = await _ask(options, "GET", f"/publishers/{quote(options.id, safe='')}{query}")
+    except Unknown:
+        if options.register:
+            raise
+        answer = await _ask(options, "GET", "/placement")
+        return _tcp_address(_first(answer, "brokers"))
+    return _address(answer)
+
+
+async def _ask(options: Options, method: str, path: str, body: dict | None = None) -> dict:
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            status, answer = await _request(options, method, path, body)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ControllerFailed(f"the controller is out of reach: {error or 'no answer in time'}") from None
+    if 200 <= status < 300:
+        return answer
+    if status == 404:
+        raise Unknown
+    reason = answer.get("message") or answer.get("error") or "nothing more"
+    text = f"the controller answered {status}: {reason}"
+    if 400 <= status < 500 and status not in (408, 429):
+        raise NotPlaced(text)
+    raise ControllerFailed(text)
+
+
+async def _request(options: Options, method: str, path: str, body: dict | None) -> tuple[int, dict]:
+    base = options.controller.rstrip("/")
+    url = urlsplit(base if "://" in base else f"http://{base}")
+    is_secure = url.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        url.hostname, url.port or (443 if is_secure else 80), ssl=is_secure or None
+    )
+    try:
+        content = b"" if body is None else json.dumps(body).encode()
+        head = (
+            f"{method} {url.path}/v1/topics/{quote(options.topic, safe='')}{path} HTTP/1.0\r\nHost: {url.netloc}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        )
+        writer.write(head.encode() + content)
+        await writer.drain()
+        answer = await _read_all(reader)
+    finally:
+        writer.close()
+    head_bytes, _, content = answer.partition(b"\r\n\r\n")
+    status_line = head_bytes.split(b" ", 2)
+    if len(status_line) < 2 or not status_line[0].startswith(b"HTTP/1."):
+        raise ValueError("this is no HTTP")
+    status = int(status_line[1])
+    try:
+        parsed = json.loads(content) if content else {}
+    except ValueError:
+        parsed = {}
+    return status, parsed if isinstance(parsed, dict) else {}
+
+
+async def _read_all(reader: asyncio.StreamReader) -> bytes:
+    """Reads to the end of the connection, or of the announced content."""
+    answer = bytearray()
+    while piece := await reader.read(65536):
+        answer += piece
+        if len(answer) > _MAX_ANSWER_BYTES:
+            raise ValueError("the answer is too long")
+        head, found, content = bytes(answer).partition(b"\r\n\r\n")
+        if found and len(content) >= _content_length(head, default=_MAX_ANSWER_BYTES + 1):
+            break
+    return bytes(answer)
+
+
+def _content_length(head: bytes, default: int) -> int:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            return int(value)
+    return default
+
+
+def _first(answer: dict, field: str) -> dict:
+    entries = answer.get(field)
+    return entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
+
+
+def _address(publisher: dict) -> str | None:
+    if not isinstance(publisher.get("id"), str):
+        raise ControllerFailed("the controller's answer names no publisher")
+    broker = publisher.get("broker")
+    return _tcp_address(broker) if isinstance(broker, dict) else None
+
+
+def _tcp_address(broker: dict) -> str | None:
+    address = broker.get("tcp_address")
+    return address if isinstance(address, str) else None

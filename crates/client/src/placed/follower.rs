@@ -1,0 +1,299 @@
+//! Following a placement, without sockets and clocks.
+//!
+//! A driver tells a [`Follower`] what happened and does what [`Follower::next_action`] and [`Follower::output`] say:
+//!
+//! ```text
+//! publish, connected, received, written, closed, told, tick  ->  Follower  ->  Connect, Close, Ask; bytes to write
+//! ```
+//!
+//! At any time there is at most one *active* link, which gets what is published, one link in the *making*, which takes
+//! its place when the broker has greeted, and a few that are *leaving*: they only wait for acknowledgements. A link that
+//! breaks gives back what was not acknowledged; it goes out again on the active one. Every instant is an argument, and
+//! the waits before repeated tries are drawn from a stream with a given seed.
+
+mod enquiring;
+mod hearing;
+mod moving;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use clock::Instant;
+use wire::command;
+
+use self::enquiring::Enquiring;
+pub use self::enquiring::{Answer, Enquiry};
+pub use self::traffic::{Throttled, Traffic};
+use super::link::{Command, Link, LinkId, Phase};
+use super::options::PlacedOptions;
+use crate::error::ClientError;
+use crate::publisher::check;
+
+/// Longest wait for a connection and the answer to IDENTIFY. A broker that needs longer counts as out of reach.
+pub(super) const MAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Links that wait for acknowledgements at the same time; further moves wait for one of them.
+const MAX_LEAVING: usize = 4;
+
+/// What the driver has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Connect to `address` (`host:port`) and say [`Follower::connected`] or [`Follower::closed`].
+    Connect {
+        /// Name of the new link.
+        link: LinkId,
+        /// Where to.
+        address: String,
+    },
+    /// Close the link's socket, or forget the attempt to connect it. Nothing more needs to be said about it.
+    Close(LinkId),
+    /// Ask the controller and say [`Follower::told`], exactly once and within a bounded time.
+    Ask(Enquiry),
+}
+
+/// The state of a placed publisher.
+#[derive(Debug)]
+pub struct Follower {
+    options: PlacedOptions,
+    /// The first bytes on each link.
+    greeting: Vec<u8>,
+    active: Option<Link>,
+    making: Option<Making>,
+    leaving: Vec<Link>,
+    /// Commands that no link has; the oldest first.
+    waiting: VecDeque<Command>,
+    /// Messages and bytes published and neither acknowledged nor refused.
+    held_messages: usize,
+    held_bytes: usize,
+    enquiring: Enquiring,
+    /// A move that waits until one of the leaving links is closed.
+    postponed: Option<String>,
+    /// Where the last active link went.
+    last_address: Option<String>,
+    /// Why a link broke, a connection failed or the controller gave no place, the last time.
+    trouble: String,
+    /// The broker's last refusal that was not fetched yet.
+    refusal: Option<ClientError>,
+    /// Why the controller will never place it.
+    verdict: Option<String>,
+    throttled: Option<Throttled>,
+    traffic: Traffic,
+    actions: VecDeque<Action>,
+    links_made: u64,
+}
+
+/// A link that is to become the active one.
+#[derive(Debug)]
+struct Making {
+    link: Link,
+    /// Nobody said to go there: it is where the publisher was before, tried since the controller does not answer.
+    is_fallback: bool,
+}
+
+impl Follower {
+    /// A publisher without a place yet; its first action is to ask for one. `seed` should differ between publishers
+    /// of a fleet: it spreads their tries after a failure that they share.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for the topic, [`ClientError::Announcement`] for the first other option out of range.
+    pub fn new(options: PlacedOptions, seed: u64, now: Instant) -> Result<Self, ClientError> {
+        let topic = options.check()?;
+        let greeting = hearing::greeting(&options, topic);
+        let enquiring = Enquiring::new(options.register, seed);
+        let mut follower = Self {
+            options,
+            greeting,
+            active: None,
+            making: None,
+            leaving: Vec::new(),
+            waiting: VecDeque::new(),
+            held_messages: 0,
+            held_bytes: 0,
+            enquiring,
+            postponed: None,
+            last_address: None,
+            trouble: "the controller has not answered yet".to_owned(),
+            refusal: None,
+            verdict: None,
+            throttled: None,
+            traffic: Traffic::default(),
+            actions: VecDeque::new(),
+            links_made: 0,
+        };
+        follower.enquiring.ask_at(now);
+        follower.tick(now);
+        Ok(follower)
+    }
+
+    /// Publishes one message: to the active link, or to the buffer while there is none.
+    ///
+    /// # Errors
+    /// [`ClientError::Empty`], [`ClientError::WindowFull`]; nothing was taken.
+    pub fn publish(&mut self, body: &[u8]) -> Result<(), ClientError> {
+        check(&self.options.topic, body)?;
+        self.check_room(1, body.len())?;
+        let mut bytes = Vec::new();
+        command::put_pub(&mut bytes, &self.options.topic, body);
+        self.take(Command::new(1, bytes));
+        Ok(())
+    }
+
+    /// Publishes messages in one command: a broker accepts all of them or none.
+    ///
+    /// # Errors
+    /// As [`Follower::publish`].
+    pub fn publish_batch<B: AsRef<[u8]>>(&mut self, bodies: &[B]) -> Result<(), ClientError> {
+        if bodies.is_empty() {
+            return Err(ClientError::Empty);
+        }
+        let mut body_bytes = 0;
+        for body in bodies {
+            check(&self.options.topic, body.as_ref())?;
+            body_bytes += body.as_ref().len();
+        }
+        self.check_room(bodies.len(), body_bytes)?;
+        let mut bytes = Vec::new();
+        command::put_mpub(&mut bytes, &self.options.topic, bodies);
+        self.take(Command::new(bodies.len() as u64, bytes));
+        Ok(())
+    }
+
+    /// What to do next, until there is nothing.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The links that the driver has to serve: those it was told to connect and not to close.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        let making = self.making.as_ref().map(|making| &making.link);
+        let links = self.active.iter().chain(making).chain(&self.leaving);
+        links.map(|link| link.id)
+    }
+
+    /// What is to be written to a link; empty for one that is not connected.
+    pub fn output(&self, link: LinkId) -> &[u8] {
+        self.link(link).map_or(&[], Link::output)
+    }
+
+    /// The link's socket took the first `bytes` of its output.
+    pub fn written(&mut self, link: LinkId, bytes: usize) {
+        if let Some(link) = self.link_mut(link) {
+            link.written(bytes);
+        }
+    }
+
+    /// The link is connected.
+    pub fn connected(&mut self, now: Instant, link: LinkId) {
+        if let Some(Making { link: made, .. }) = &mut self.making
+            && made.id == link
+            && made.phase == Phase::Connecting
+        {
+            made.phase = Phase::Greeting;
+            made.heard = now;
+            made.put(&self.greeting);
+        }
+    }
+
+    /// The link's connection failed, broke or was closed by the broker; `reason` is for people.
+    pub fn closed(&mut self, now: Instant, link: LinkId, reason: &str) {
+        self.lose(now, link, reason, true);
+    }
+
+    /// Carries out what is due; to be called at [`Follower::next_deadline`] or later.
+    pub fn tick(&mut self, now: Instant) {
+        let silence = self.silence();
+        let mut silent: Vec<LinkId> = Vec::new();
+        if let Some(making) = &self.making
+            && now >= making.link.since + MAKE_TIMEOUT
+        {
+            silent.push(making.link.id);
+        }
+        let made = self.active.iter().chain(&self.leaving);
+        silent.extend(
+            made.filter(|link| now >= link.heard + silence)
+                .map(|link| link.id),
+        );
+        for link in silent {
+            self.lose(now, link, "no sign of life in time", true);
+        }
+        if let Some(enquiry) = self.enquiring.due(now) {
+            self.actions.push_back(Action::Ask(enquiry));
+        }
+    }
+
+    /// When [`Follower::tick`] is to be called at the latest; [`Instant::MAX`]: not by time.
+    pub fn next_deadline(&self) -> Instant {
+        let silence = self.silence();
+        let making = self
+            .making
+            .iter()
+            .map(|making| making.link.since + MAKE_TIMEOUT);
+        let made = self.active.iter().chain(&self.leaving);
+        made.map(|link| link.heard + silence)
+            .chain(making)
+            .chain(self.enquiring.due_at())
+            .min()
+            .unwrap_or(Instant::MAX)
+    }
+
+    fn silence(&self) -> Duration {
+        self.options.heartbeat_interval * 2
+    }
+
+    fn check_room(&self, messages: usize, bytes: usize) -> Result<(), ClientError> {
+        if self.has_room(messages, bytes) {
+            return Ok(());
+        }
+        Err(ClientError::WindowFull {
+            unacknowledged: self.held_messages,
+            window: self.options.window_messages,
+        })
+    }
+
+    fn take(&mut self, command: Command) {
+        self.traffic.published += command.messages;
+        self.held_messages += command.messages as usize;
+        self.held_bytes += command.bytes.len();
+        self.waiting.push_back(command);
+        self.send_waiting();
+    }
+
+    /// Gives the active link everything that waits.
+    fn send_waiting(&mut self) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        for command in self.waiting.drain(..) {
+            if command.may_repeat {
+                self.traffic.resent += command.messages;
+            }
+            active.send(command);
+        }
+    }
+
+    /// The link and whether it was leaving.
+    fn remove(&mut self, id: LinkId) -> Option<(Link, bool)> {
+        if self.active.as_ref().is_some_and(|link| link.id == id) {
+            return Some((self.active.take()?, false));
+        }
+        if self.making.as_ref().is_some_and(|m| m.link.id == id) {
+            return Some((self.making.take()?.link, false));
+        }
+        let place = self.leaving.iter().position(|link| link.id == id)?;
+        Some((self.leaving.remove(place), true))
+    }
+
+    fn link(&self, id: LinkId) -> Option<&Link> {
+        let making = self.making.as_ref().map(|making| &making.link);
+        let mut links = self.active.iter().chain(making).chain(&self.leaving);
+        links.find(|link| link.id == id)
+    }
+
+    fn link_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        let making = self.making.as_mut().map(|making| &mut making.link);
+        let links = self.active.iter_mut().chain(making);
+        links.chain(&mut self.leaving).find(|link| link.id == id)
+    }
+}

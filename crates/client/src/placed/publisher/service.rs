@@ -1,0 +1,220 @@
+//! The thread behind a placed publisher: does what the follower says.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use clock::Instant;
+
+use super::{Shared, State};
+use crate::connection::connect;
+use crate::error::ClientError;
+use crate::placed::LinkId;
+use crate::placed::controller::Controller;
+use crate::placed::follower::{Action, Answer, Follower, MAKE_TIMEOUT};
+use crate::placed::options::PlacedOptions;
+use crate::placed::sockets::{Interest, wait};
+
+const READ_BYTES: usize = 16 << 10;
+
+/// What a short thread found out.
+enum News {
+    Connected(LinkId, Result<TcpStream, ClientError>),
+    Told(Answer),
+}
+
+pub(super) struct Service {
+    shared: Arc<Shared>,
+    options: Arc<PlacedOptions>,
+    controller: Controller,
+    woken: UnixStream,
+    sockets: Vec<(LinkId, TcpStream)>,
+    news: Receiver<News>,
+    messenger: Sender<News>,
+}
+
+impl Service {
+    pub(super) fn new(shared: Arc<Shared>, options: PlacedOptions, woken: UnixStream) -> Self {
+        let (messenger, news) = channel();
+        Self {
+            shared,
+            options: Arc::new(options),
+            controller: Controller::new(),
+            woken,
+            sockets: Vec::new(),
+            news,
+            messenger,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut buffer = vec![0; READ_BYTES];
+        let mut readable: Vec<LinkId> = Vec::new();
+        loop {
+            let mut state = shared.lock();
+            if state.must_stop {
+                return;
+            }
+            state.is_woken = false;
+            let follower = &mut state.follower;
+            self.read(follower, &readable, &mut buffer);
+            self.take_news(follower);
+            follower.tick(self.shared.clock.now());
+            // Writing may lose a link, and what that leads to must be done before the wait.
+            self.act(follower);
+            self.write(follower);
+            self.act(follower);
+            let deadline = follower.next_deadline();
+            let writing = self.writing(follower);
+            shared.changed.notify_all();
+            drop(state);
+            match self.wait(&writing, deadline) {
+                Ok(found) => readable = found,
+                Err(error) => return self.fail(shared.lock(), &error),
+            }
+        }
+    }
+
+    fn read(&mut self, follower: &mut Follower, readable: &[LinkId], buffer: &mut [u8]) {
+        for (link, socket) in &mut self.sockets {
+            if !readable.contains(link) {
+                continue;
+            }
+            let now = self.shared.clock.now();
+            match socket.read(buffer) {
+                Ok(0) => follower.closed(now, *link, "the broker closed the connection"),
+                Ok(read) => follower.received(now, *link, &buffer[..read]),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => follower.closed(now, *link, &error.to_string()),
+            }
+        }
+    }
+
+    fn take_news(&mut self, follower: &mut Follower) {
+        while let Ok(news) = self.news.try_recv() {
+            let now = self.shared.clock.now();
+            match news {
+                News::Told(answer) => follower.told(now, answer),
+                News::Connected(link, Err(error)) => follower.closed(now, link, &error.to_string()),
+                News::Connected(link, Ok(socket)) => {
+                    // One that the follower has given up meanwhile is dropped, and so closed.
+                    if follower.links().any(|known| known == link) {
+                        self.sockets.push((link, socket));
+                        follower.connected(now, link);
+                    }
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, follower: &mut Follower) {
+        while let Some(action) = follower.next_action() {
+            match action {
+                Action::Close(link) => self.sockets.retain(|(open, _)| *open != link),
+                Action::Connect { link, address } => {
+                    let refused = self.aside(move || News::Connected(link, open(&address)));
+                    if let Err(error) = refused {
+                        follower.closed(self.shared.clock.now(), link, &error.to_string());
+                    }
+                }
+                Action::Ask(enquiry) => {
+                    let (controller, options) = (self.controller.clone(), self.options.clone());
+                    let refused =
+                        self.aside(move || News::Told(controller.ask(&options, &enquiry)));
+                    if let Err(error) = refused {
+                        let answer = Answer::Failed(error.to_string());
+                        follower.told(self.shared.clock.now(), answer);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, follower: &mut Follower) {
+        for (link, socket) in &mut self.sockets {
+            while !follower.output(*link).is_empty() {
+                match socket.write(follower.output(*link)) {
+                    Ok(written) => follower.written(*link, written),
+                    Err(error) if is_passing(&error) => break,
+                    Err(error) => {
+                        // The broker may have said why before it closed; reading will find that, or the end.
+                        let is_readable = socket.peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+                        if !is_readable {
+                            follower.closed(self.shared.clock.now(), *link, &error.to_string());
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The links with bytes that found no room.
+    fn writing(&self, follower: &Follower) -> Vec<LinkId> {
+        let links = self.sockets.iter().map(|(link, _)| *link);
+        links
+            .filter(|link| !follower.output(*link).is_empty())
+            .collect()
+    }
+
+    /// Waits for sockets, for a wake-up and for the deadline; gives the links with something to read.
+    fn wait(&self, writing: &[LinkId], deadline: Instant) -> io::Result<Vec<LinkId>> {
+        let interest = |socket, wants_room| Interest {
+            socket,
+            wants_room,
+            is_readable: false,
+        };
+        let mut interests = vec![interest(self.woken.as_fd(), false)];
+        for (link, socket) in &self.sockets {
+            interests.push(interest(socket.as_fd(), writing.contains(link)));
+        }
+        let timeout =
+            (deadline < Instant::MAX).then(|| deadline.saturating_since(self.shared.clock.now()));
+        wait(&mut interests, timeout)?;
+        if interests[0].is_readable {
+            let _drained = (&self.woken).read(&mut [0; 64]);
+        }
+        let links = self.sockets.iter().zip(&interests[1..]);
+        Ok(links
+            .filter(|(_, interest)| interest.is_readable)
+            .map(|((link, _), _)| *link)
+            .collect())
+    }
+
+    /// Runs something that blocks in a thread of its own.
+    fn aside(&self, find_out: impl FnOnce() -> News + Send + 'static) -> io::Result<()> {
+        let (messenger, shared) = (self.messenger.clone(), Arc::clone(&self.shared));
+        std::thread::Builder::new()
+            .name("placed-aside".to_owned())
+            .spawn(move || {
+                // A publisher that was dropped meanwhile needs no news.
+                if messenger.send(find_out()).is_ok() {
+                    shared.wake();
+                }
+            })?;
+        Ok(())
+    }
+
+    fn fail(&self, mut state: MutexGuard<'_, State>, error: &io::Error) {
+        state.failure = Some(error.to_string());
+        self.shared.changed.notify_all();
+    }
+}
+
+fn open(address: &str) -> Result<TcpStream, ClientError> {
+    let socket = connect(address, MAKE_TIMEOUT - Duration::from_millis(500))?;
+    socket
+        .set_nodelay(true)
+        .and_then(|()| socket.set_nonblocking(true))
+        .map_err(ClientError::io("prepare the socket"))?;
+    Ok(socket)
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
