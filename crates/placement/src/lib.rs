@@ -3,6 +3,23 @@
 //! Pure: no clock, no sockets, no global randomness. What it decides on comes in as values; the control
 //! plane carries the decisions out and brings back what was measured.
 
+mod choose;
+mod distribute;
+mod fitting;
+mod groups;
+mod policy;
 mod publisher;
+mod quota;
+mod replay;
 
+pub use distribute::{Distribution, OutOfBrokers, Question, distribute};
+pub use fitting::{
+    BrokerFit, BrokerWindow, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode, Step,
+    UnknownMode, Window,
+};
+pub use groups::{InferConfig, infer_groups};
+pub use policy::{Policy, UnknownPolicy};
 pub use publisher::{BrokerIndex, BrokerState, GroupIndex, Publisher, PublisherIndex};
+pub use replay::{
+    Arrival, Latencies, ReplayFit, ReplayProblem, Replayer, ServiceModel, Trace, fit_by_replay, replay,
+};

@@ -1,0 +1,34 @@
+//! What a broker would have done: recorded arrivals through a service model and a token bucket.
+//!
+//! A profiling window leaves behind when every publisher sent. Replaying those arrivals tells the latency
+//! of *any* assignment of the same publishers within milliseconds, where measuring it live takes a
+//! window of a minute. The law is that of the broker itself: messages are served first come first served
+//! on identical servers while the topic's bucket judges their arrival stamps, so service and tokens
+//! overlap, and nobody overtakes (SRTM-long, appendix A).
+//!
+//! * [`Trace`]: the arrivals of one window.
+//! * [`ServiceModel`]: what a message costs a broker.
+//! * [`replay`], [`Replayer`]: one broker's latencies under an assignment.
+//! * [`fit_by_replay`]: the assignment with the fewest brokers whose replay meets the SLO.
+//!
+//! What it does not do: model a network that loses packets, publishers that react to back-pressure, or
+//! subscribers that are slow. A window measured live has the last word ([`crate::Fitting`]).
+
+mod fit;
+mod judge;
+mod latencies;
+mod model;
+mod repair;
+mod run;
+mod shares;
+mod trace;
+
+pub use fit::{ReplayFit, ReplayProblem, fit_by_replay};
+pub(crate) use judge::Judge;
+pub use latencies::Latencies;
+pub use model::ServiceModel;
+pub use run::{Replayer, replay};
+pub use trace::{Arrival, Trace};
+
+#[cfg(test)]
+mod tests;
