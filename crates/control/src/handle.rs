@@ -41,6 +41,8 @@ pub enum Command {
     Brokers(Reply<Vec<BrokerView>>),
     /// Moves all publishers away from a broker and gives it no more.
     DrainBroker(String, Reply<BrokerView>),
+    /// Ends a drain.
+    ResumeBroker(String, Reply<BrokerView>),
     /// Declares a broker dead: its publishers are placed elsewhere, its shares are free.
     RemoveBroker(String, Reply<()>),
     /// Channels of each topic by broker name, for lookup.

@@ -3,6 +3,12 @@
 //! Records are JSON under a table and a key, so that an embedded file and a cluster store (etcd) can both hold
 //! them. Commits are whole: all changes of one commit or none.
 
+mod memory;
+mod redb;
+
+pub use self::memory::MemoryStore;
+pub use self::redb::RedbStore;
+
 use serde_json::Value;
 
 use crate::ControlError;
@@ -18,8 +24,6 @@ pub enum Table {
     Publishers,
     /// Brokers by name.
     Brokers,
-    /// Service models by broker name.
-    Calibrations,
 }
 
 /// One record set (`Some`) or removed (`None`).

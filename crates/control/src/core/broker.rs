@@ -1,0 +1,388 @@
+//! The registry of brokers: join, heartbeat, silence, drain, death.
+//!
+//! Death needs a proof: the broker's host says that nobody listens, a process with the same name and a
+//! later incarnation says hello, or the operator says so. Silence is no proof; what a silent broker may
+//! still be doing is accounted for by the leases.
+
+use std::collections::BTreeMap;
+
+use clock::Instant;
+use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
+use placement::ServiceModel;
+
+use super::check::{self, NameKind};
+use super::{BROKERS_MAX, Core, Effect, ProbeAnswer};
+use crate::ControlError;
+
+/// A broker's place in the registry; it never changes while the controller lives.
+pub type BrokerNumber = u32;
+
+/// Whether a broker can be counted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// It reports.
+    Up,
+    /// It has not reported for a while; since when.
+    Silent(Instant),
+    /// Its process is gone.
+    Dead,
+}
+
+/// One broker.
+#[derive(Debug)]
+pub struct Broker {
+    /// Unique name, kept over restarts.
+    pub name: String,
+    /// Where NSQ clients connect.
+    pub tcp_address: String,
+    /// Where HTTP is served.
+    pub http_address: Option<String>,
+    /// Which process of that name.
+    pub incarnation: u64,
+    /// Whether it can be counted on.
+    pub liveness: Liveness,
+    /// It gets no more publishers and loses those it has.
+    pub is_draining: bool,
+    /// Its publishers were given to others, for it was silent too long.
+    pub is_given_up: bool,
+    /// The connection that it reports through.
+    pub link: Option<u64>,
+    /// When it reported last.
+    pub reported_at: Instant,
+    /// Number of that report.
+    pub report_number: u64,
+    /// When its address was probed last.
+    pub(super) probed_at: Option<Instant>,
+    /// Messages per second that it carries, if calibrated.
+    pub mcap: Option<f64>,
+    /// Its service model, if calibrated or emulated.
+    pub model: Option<ServiceModel>,
+    /// Its last word on each topic.
+    pub topics: BTreeMap<String, Carried>,
+}
+
+/// A broker's last word on a topic.
+#[derive(Clone, Debug, Default)]
+pub struct Carried {
+    /// The report.
+    pub report: TopicReport,
+    /// Messages per second that arrive.
+    pub rate: f64,
+    /// Of those, from clients that cannot be moved; smoothed over several reports.
+    pub fixed_rate: f64,
+}
+
+impl Broker {
+    /// A broker known only by what was kept of it.
+    pub(super) fn remembered(name: String, tcp_address: String, now: Instant) -> Broker {
+        Broker {
+            name,
+            tcp_address,
+            http_address: None,
+            incarnation: 0,
+            liveness: Liveness::Silent(now),
+            is_draining: false,
+            is_given_up: false,
+            link: None,
+            reported_at: now,
+            report_number: 0,
+            probed_at: None,
+            mcap: None,
+            model: None,
+            topics: BTreeMap::new(),
+        }
+    }
+
+    /// Whether publishers may be placed on it.
+    #[must_use]
+    pub fn takes_publishers(&self) -> bool {
+        self.liveness == Liveness::Up && !self.is_draining
+    }
+
+    /// Messages per second that arrive, all topics.
+    #[must_use]
+    pub fn measured_rate(&self) -> f64 {
+        self.topics.values().map(|carried| carried.rate).sum()
+    }
+}
+
+impl Core {
+    /// A broker says hello on connection `link`. Gives its number; the answer to it is among the effects.
+    ///
+    /// # Errors
+    /// A text for the broker: what is wrong with its hello.
+    pub fn hello(
+        &mut self,
+        link: u64,
+        hello: &Hello,
+        now: Instant,
+    ) -> Result<BrokerNumber, String> {
+        check_hello(hello)?;
+        let number = match self.broker_by_name.get(&hello.broker) {
+            Some(&number) => number,
+            None => self.add_broker(hello, now)?,
+        };
+        let broker = &mut self.brokers[number as usize];
+        let is_other_process = broker.incarnation != hello.incarnation;
+        if hello.incarnation < broker.incarnation {
+            return Err(format!(
+                "broker {} has been started again since (incarnation {} after {}); give each broker a name of its own",
+                hello.broker, broker.incarnation, hello.incarnation
+            ));
+        }
+        let was_known = broker.incarnation != 0;
+        if let Some(old) = broker.link.replace(link) {
+            self.effects.push(Effect::CloseLink(old));
+        }
+        broker.incarnation = hello.incarnation;
+        broker.tcp_address.clone_from(&hello.tcp_address);
+        broker.http_address.clone_from(&hello.http_address);
+        broker.mcap = hello.mcap.or(broker.mcap);
+        broker.model = hello.model.or(broker.model);
+        broker.liveness = Liveness::Up;
+        broker.is_given_up = false;
+        broker.reported_at = now;
+        broker.report_number = 0;
+        if is_other_process {
+            broker.topics.clear();
+            if was_known {
+                self.forget_process(number);
+            }
+        } else {
+            self.rejoin_ledgers(number, now);
+        }
+        self.welcome(number, now);
+        Ok(number)
+    }
+
+    /// The connection is gone. Whether its broker is, a probe finds out.
+    pub fn link_lost(&mut self, link: u64, now: Instant) {
+        let found = (0u32..)
+            .zip(&mut self.brokers)
+            .find(|(_, broker)| broker.link == Some(link));
+        let Some((number, broker)) = found else {
+            return;
+        };
+        broker.link = None;
+        broker.probed_at = Some(now);
+        let address = broker.tcp_address.clone();
+        self.effects.push(Effect::Probe(number, address));
+    }
+
+    /// What a probe of the broker's address found.
+    pub fn probed(&mut self, number: BrokerNumber, answer: ProbeAnswer, now: Instant) {
+        let broker = &self.brokers[number as usize];
+        if answer == ProbeAnswer::Refused && broker.link.is_none() {
+            self.dead(number, "nobody listens at its address", now);
+        }
+    }
+
+    /// Moves a broker's publishers away and gives it no more.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn drain_broker(&mut self, name: &str, now: Instant) -> Result<BrokerNumber, ControlError> {
+        let number = self.broker_number(name)?;
+        self.brokers[number as usize].is_draining = true;
+        self.keep_broker(number);
+        self.tell(
+            "broker-draining",
+            None,
+            Some(number),
+            format!("{name} is being drained"),
+        );
+        self.give_up_placements(number, now);
+        Ok(number)
+    }
+
+    /// Ends a drain: the broker may be given publishers again.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn resume_broker(
+        &mut self,
+        name: &str,
+        now: Instant,
+    ) -> Result<BrokerNumber, ControlError> {
+        let number = self.broker_number(name)?;
+        self.brokers[number as usize].is_draining = false;
+        self.keep_broker(number);
+        self.tell(
+            "broker-resumed",
+            None,
+            Some(number),
+            format!("{name} takes publishers again"),
+        );
+        self.broker_joined_fits(number, now);
+        Ok(number)
+    }
+
+    /// Takes the operator's word that a broker is dead.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]; [`ControlError::Conflict`] while it reports.
+    pub fn remove_broker(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
+        let number = self.broker_number(name)?;
+        if self.brokers[number as usize].link.is_some() {
+            return Err(ControlError::Conflict(format!(
+                "broker {name} is connected and reports; stop it first, or drain it: POST /v1/brokers/{name}/drain"
+            )));
+        }
+        self.dead(number, "removed by an operator", now);
+        Ok(())
+    }
+
+    /// Its process is gone for certain: its shares are free at once, its publishers are placed elsewhere.
+    fn dead(&mut self, number: BrokerNumber, why: &str, now: Instant) {
+        let broker = &mut self.brokers[number as usize];
+        if broker.liveness == Liveness::Dead {
+            return;
+        }
+        broker.liveness = Liveness::Dead;
+        broker.topics.clear();
+        let text = format!("{} is dead: {why}", broker.name);
+        self.tell("broker-dead", None, Some(number), text);
+        self.forget_process(number);
+        self.give_up_placements(number, now);
+        self.keep_broker(number);
+    }
+
+    /// Looks who has not reported for too long.
+    pub(super) fn watch_brokers(&mut self, now: Instant) {
+        for number in 0..self.brokers.len() as BrokerNumber {
+            let (silent_after, lost_after) = (self.settings.silent_after, self.settings.lost_after);
+            let broker = &mut self.brokers[number as usize];
+            let quiet = now - broker.reported_at;
+            match broker.liveness {
+                Liveness::Up if quiet >= silent_after => {
+                    broker.liveness = Liveness::Silent(now);
+                    let text = format!("{} has not reported for {quiet:.1?}", broker.name);
+                    self.tell("broker-silent", None, Some(number), text);
+                }
+                Liveness::Silent(_) if quiet >= lost_after && !broker.is_given_up => {
+                    broker.is_given_up = true;
+                    let text = format!(
+                        "{} stays silent: its publishers are placed elsewhere",
+                        broker.name
+                    );
+                    self.tell("broker-lost", None, Some(number), text);
+                    self.give_up_placements(number, now);
+                }
+                Liveness::Silent(_) if broker.link.is_none() => {
+                    let is_due = broker
+                        .probed_at
+                        .is_none_or(|at| now - at >= self.settings.report_interval);
+                    if is_due {
+                        broker.probed_at = Some(now);
+                        let address = broker.tcp_address.clone();
+                        self.effects.push(Effect::Probe(number, address));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn broker_number(&self, name: &str) -> Result<BrokerNumber, ControlError> {
+        self.broker_by_name.get(name).copied().ok_or_else(|| {
+            ControlError::NotFound(format!(
+                "there is no broker {name}; GET /v1/brokers lists them"
+            ))
+        })
+    }
+
+    pub(super) fn broker(&self, number: BrokerNumber) -> &Broker {
+        &self.brokers[number as usize]
+    }
+
+    /// Takes note of a broker that was never heard of.
+    fn add_broker(&mut self, hello: &Hello, now: Instant) -> Result<BrokerNumber, String> {
+        if self.brokers.len() >= BROKERS_MAX {
+            return Err(format!(
+                "the controller knows {BROKERS_MAX} brokers already and takes no more"
+            ));
+        }
+        let broker = Broker::remembered(hello.broker.clone(), hello.tcp_address.clone(), now);
+        Ok(self.insert_broker(broker))
+    }
+
+    pub(super) fn insert_broker(&mut self, broker: Broker) -> BrokerNumber {
+        let number = self.brokers.len() as BrokerNumber;
+        self.broker_by_name.insert(broker.name.clone(), number);
+        self.brokers.push(broker);
+        number
+    }
+
+    fn welcome(&mut self, number: BrokerNumber, now: Instant) {
+        let message = ToBroker::Welcome {
+            epoch: self.epoch,
+            report_interval_ms: self.settings.report_interval.as_millis() as u64,
+        };
+        self.send(number, message);
+        self.send_contracts(number);
+        self.keep_broker(number);
+        let text = format!("{} is up", self.broker(number).name);
+        self.tell("broker-up", None, Some(number), text);
+        self.broker_joined_fits(number, now);
+    }
+
+    /// The process that had this number is gone, and with it its shares and its connections.
+    fn forget_process(&mut self, number: BrokerNumber) {
+        for topic in self.topics.values_mut() {
+            topic.publishers.detach_all(number);
+            topic.carriers.retain(|carrier| carrier.broker != number);
+            if let Some(shares) = &mut topic.shares {
+                shares.dead(number);
+            }
+        }
+    }
+
+    /// The same process on another connection: the numbers of its reports begin again.
+    fn rejoin_ledgers(&mut self, number: BrokerNumber, now: Instant) {
+        for topic in self.topics.values_mut() {
+            topic.publishers.detach_all(number);
+            if let Some(shares) = &mut topic.shares
+                && topic
+                    .carriers
+                    .iter()
+                    .any(|carrier| carrier.broker == number)
+            {
+                shares.join(number, now);
+            }
+        }
+    }
+}
+
+fn check_hello(hello: &Hello) -> Result<(), String> {
+    if hello.version != LINK_VERSION {
+        return Err(format!(
+            "the broker speaks version {} of the link, the controller {LINK_VERSION}; run the same release of both",
+            hello.version
+        ));
+    }
+    check::name(NameKind::Broker, &hello.broker)?;
+    check::address("tcp_address", &hello.tcp_address)?;
+    if let Some(http) = &hello.http_address {
+        check::address("http_address", http)?;
+    }
+    if hello.incarnation == 0 {
+        return Err(String::from("incarnation 0 names no process"));
+    }
+    if let Some(mcap) = hello.mcap {
+        check::rate("mcap", mcap)?;
+    }
+    if let Some(model) = &hello.model {
+        let times = [
+            model.per_message_ns,
+            model.per_batch_ns,
+            model.per_active_connection_ns,
+            model.base_ns,
+        ];
+        if times.iter().any(|ns| !(0.0..=1e12).contains(ns)) || model.servers == 0 {
+            return Err(format!(
+                "a service model with {model:?} describes no broker"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What the control plane wants done.
+
+use link::ToBroker;
+
+use super::{BrokerNumber, Core, FitJob};
+
+/// An order to the shells.
+#[derive(Debug)]
+pub enum Effect {
+    /// Say this to a broker; lost if its link is gone.
+    Send(BrokerNumber, Box<ToBroker>),
+    /// Close this link.
+    CloseLink(u64),
+    /// Find out whether anybody listens at the broker's address; [`Core::probed`] takes the answer.
+    Probe(BrokerNumber, String),
+    /// Find a fit away from the state machine's thread; [`Core::fitted`] takes the answer.
+    Fit(Box<FitJob>),
+    /// Start another broker, if somebody can: so many messages per second fit nowhere.
+    Spawn {
+        /// For which topic.
+        topic: String,
+        /// Messages per second.
+        missing: f64,
+    },
+    /// Somebody waited for a topic's contract to be in force everywhere: it is, or these brokers did not confirm.
+    ContractSettled {
+        /// Number of the contract.
+        ticket: u64,
+        /// Brokers that have not confirmed.
+        missing: Vec<String>,
+    },
+    /// Something that users may want to know.
+    Tell(Event),
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Event {
+    /// Kind, as in [`crate::view::EventView::kind`].
+    pub kind: &'static str,
+    /// Topic, where it is about one.
+    pub topic: Option<String>,
+    /// Broker, where it is about one.
+    pub broker: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// What a probe found at a broker's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeAnswer {
+    /// The host answers that nobody listens: the process is gone.
+    Refused,
+    /// Somebody listens.
+    Open,
+    /// No answer: nothing is known.
+    Silence,
+}
+
+impl Core {
+    pub(super) fn tell(
+        &mut self,
+        kind: &'static str,
+        topic: Option<&str>,
+        broker: Option<BrokerNumber>,
+        text: String,
+    ) {
+        let broker = broker.map(|number| self.brokers[number as usize].name.clone());
+        self.effects.push(Effect::Tell(Event {
+            kind,
+            topic: topic.map(str::to_owned),
+            broker,
+            text,
+        }));
+    }
+
+    pub(super) fn send(&mut self, broker: BrokerNumber, message: ToBroker) {
+        self.effects.push(Effect::Send(broker, Box::new(message)));
+    }
+}

@@ -1,0 +1,197 @@
+//! What brokers say, believed only as far as it can be true.
+
+use clock::Instant;
+use link::{Announcement, Attachment, BrokerReport, ToController, TopicReport};
+use wire::is_valid_name;
+
+use super::broker::Carried;
+use super::{BrokerNumber, Core, Liveness, check};
+use crate::view::PublisherSpec;
+
+/// Topics in one report at most.
+const REPORTED_TOPICS_MAX: usize = 65_536;
+
+/// Weight of the newest report in the rate of clients that cannot be moved.
+const FIXED_RATE_WEIGHT: f64 = 0.3;
+
+impl Core {
+    /// A broker says something.
+    pub fn heard(&mut self, number: BrokerNumber, message: ToController, now: Instant) {
+        match message {
+            ToController::Hello(_) => self.distrust(number, "a second hello on one link"),
+            ToController::Report(report) => self.report(number, report, now),
+            ToController::Window(window) => self.window_report(number, window, now),
+            ToController::Trace(part) => self.trace_part(number, part),
+            ToController::ContractInForce { ticket, .. } => self.contract_in_force(number, ticket),
+            ToController::Problem { text } => {
+                let text: String = text.chars().take(500).collect();
+                self.tell("problem", None, Some(number), text);
+            }
+        }
+    }
+
+    fn report(&mut self, number: BrokerNumber, report: BrokerReport, now: Instant) {
+        let broker = &mut self.brokers[number as usize];
+        if report.number <= broker.report_number {
+            let text = format!(
+                "report {} after report {}",
+                report.number, broker.report_number
+            );
+            return self.distrust(number, &text);
+        }
+        if let Err(text) = check::amount("seconds", report.seconds, 1e6) {
+            return self.distrust(number, &text);
+        }
+        broker.report_number = report.number;
+        broker.reported_at = now;
+        if let Liveness::Silent(_) = broker.liveness {
+            broker.liveness = Liveness::Up;
+            broker.is_given_up = false;
+            let text = format!("{} reports again", broker.name);
+            self.tell("broker-up", None, Some(number), text);
+        }
+        for attachment in report.attachments {
+            self.attachment(number, attachment, now);
+        }
+        self.topics_reported(number, report.number, report.seconds, report.topics, now);
+    }
+
+    fn topics_reported(
+        &mut self,
+        number: BrokerNumber,
+        report: u64,
+        seconds: f64,
+        topics: Vec<TopicReport>,
+        now: Instant,
+    ) {
+        if topics.len() > REPORTED_TOPICS_MAX {
+            return self.distrust(number, &format!("a report on {} topics", topics.len()));
+        }
+        let mut former = std::mem::take(&mut self.brokers[number as usize].topics);
+        for topic in topics {
+            if let Err(text) = believable(&topic, seconds) {
+                let shown: String = topic.topic.chars().take(70).collect();
+                self.distrust(number, &format!("topic {shown:?}: {text}"));
+                continue;
+            }
+            let rate = if seconds > 0.0 {
+                topic.messages as f64 / seconds
+            } else {
+                0.0
+            };
+            let fixed = if seconds > 0.0 {
+                topic.fixed_messages as f64 / seconds
+            } else {
+                0.0
+            };
+            let before = former
+                .remove(&topic.topic)
+                .map_or(0.0, |carried| carried.fixed_rate);
+            let carried = Carried {
+                rate,
+                fixed_rate: before + FIXED_RATE_WEIGHT * (fixed - before),
+                report: topic,
+            };
+            self.share_reported(number, report, &carried, now);
+            let name = carried.report.topic.clone();
+            self.brokers[number as usize].topics.insert(name, carried);
+        }
+        let names: Vec<String> = self.brokers[number as usize]
+            .topics
+            .keys()
+            .cloned()
+            .collect();
+        for name in names {
+            self.drive_shares(&name, now);
+        }
+    }
+
+    /// A publisher came to a broker or went.
+    fn attachment(&mut self, number: BrokerNumber, attachment: Attachment, now: Instant) {
+        let Attachment {
+            publisher,
+            attached,
+            refused,
+        } = attachment;
+        if let Some(refused) = refused {
+            let text: String = format!("publisher {}: {refused}", publisher.id)
+                .chars()
+                .take(300)
+                .collect();
+            return self.tell("problem", Some(&publisher.topic), Some(number), text);
+        }
+        let known = self
+            .topics
+            .get(&publisher.topic)
+            .and_then(|topic| topic.publishers.find(&publisher.id));
+        let index = match known {
+            Some(index) => index,
+            None if !attached => return,
+            None => match self.announced(number, &publisher, now) {
+                Ok(index) => index,
+                Err(text) => return self.distrust(number, &text),
+            },
+        };
+        let Some(topic) = self.topics.get_mut(&publisher.topic) else {
+            return;
+        };
+        let row = &mut topic.publishers.rows_mut()[index];
+        if attached {
+            row.attached = Some(number);
+            row.told_at = None;
+            topic.has_moves |= row.broker != Some(number);
+        } else if row.attached == Some(number) {
+            row.attached = None;
+            row.told_at = None;
+        }
+    }
+
+    /// A publisher that was not declared announces itself at a broker: it is taken as declared.
+    fn announced(
+        &mut self,
+        number: BrokerNumber,
+        publisher: &Announcement,
+        now: Instant,
+    ) -> Result<usize, String> {
+        let spec = PublisherSpec {
+            id: publisher.id.clone(),
+            rate: publisher.rate.unwrap_or(1.0),
+            batch: publisher.batch,
+            group: publisher.group.clone(),
+        };
+        self.put_publishers(&publisher.topic, vec![spec], now)
+            .map_err(|error| {
+                format!(
+                    "a publisher announced itself at {}: {error}",
+                    self.broker(number).name
+                )
+            })?;
+        let topic = self.topics.get(&publisher.topic);
+        topic
+            .and_then(|topic| topic.publishers.find(&publisher.id))
+            .ok_or_else(|| String::from("it is gone again"))
+    }
+
+    /// Says that something a broker said is not believed.
+    pub(super) fn distrust(&mut self, number: BrokerNumber, what: &str) {
+        let text = format!("not believed: {what}");
+        self.tell("problem", None, Some(number), text);
+    }
+}
+
+/// Whether a topic's numbers can be true.
+fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
+    if !is_valid_name(report.topic.as_bytes()) {
+        return Err(String::from("not a topic name"));
+    }
+    let most = check::RATE_MAX * seconds.max(1.0);
+    check::amount("messages", report.messages as f64, most)?;
+    if report.fixed_messages > report.messages {
+        return Err(format!(
+            "{} fixed messages of {} in all",
+            report.fixed_messages, report.messages
+        ));
+    }
+    check::amount("mean_rate", report.mean_rate, 1e12)?;
+    check::amount("max_backlog", report.max_backlog, 1e12)
+}

@@ -1,0 +1,161 @@
+//! The control plane as a pure state machine: what is heard comes in with its time, what is to be done comes
+//! out as [`Effect`]s and [`Change`]s. The shells around it ([`crate::service`]) own sockets, files and clocks.
+
+mod broker;
+mod check;
+mod contract;
+mod effect;
+mod fit;
+mod heard;
+mod moves;
+mod persist;
+mod place;
+mod publisher;
+mod shares;
+mod topic;
+mod trace;
+mod views;
+mod window;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clock::Instant;
+use limit::{Burst, Rate, TokenBucket};
+use rustc_hash::FxHashMap;
+
+pub use broker::{Broker, BrokerNumber, Liveness};
+pub use effect::{Effect, ProbeAnswer};
+pub use fit::{FitAnswer, FitJob};
+pub use persist::check_settings;
+pub use topic::Topic;
+
+use crate::store::Change;
+
+/// How the control plane behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Length of a profiling window (SRTM-long, section 6.5: 60 s).
+    pub profile_window: Duration,
+    /// Quiet time between the last move and the window that follows it.
+    pub settle: Duration,
+    /// How long the set of publishers must stay as it is before a fit begins.
+    pub debounce: Duration,
+    /// A fit stops within this part below the promise (SRTM-long, section 6.5: 0.2).
+    pub band: f64,
+    /// Time between reports of a broker.
+    pub report_interval: Duration,
+    /// How long a share holds without renewal.
+    pub lease: Duration,
+    /// Time between two changes of shares by the TB Adaptor.
+    pub adapt_period: Duration,
+    /// Whether shares follow traffic; otherwise they stay in proportion to what was placed.
+    pub adapts: bool,
+    /// A broker that has not reported for so long is silent: it gets no more publishers.
+    pub silent_after: Duration,
+    /// A broker that has been silent for so long loses its publishers to others.
+    pub lost_after: Duration,
+    /// Publishers told to move per second, at most.
+    pub moves_per_s: f64,
+    /// Messages per second that a broker carries which was not calibrated.
+    pub mcap: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            profile_window: Duration::from_secs(60),
+            settle: Duration::from_secs(1),
+            debounce: Duration::from_secs(2),
+            band: 0.2,
+            report_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(5),
+            adapt_period: Duration::from_secs(5),
+            adapts: true,
+            silent_after: Duration::from_secs(3),
+            lost_after: Duration::from_secs(15),
+            moves_per_s: 1000.0,
+            mcap: 40_000.0,
+        }
+    }
+}
+
+/// Brokers known at most, dead ones included.
+pub const BROKERS_MAX: usize = 1024;
+/// Topics known at most.
+pub const TOPICS_MAX: usize = 65_536;
+/// Publishers of all topics at most.
+pub const PUBLISHERS_MAX: usize = 1_000_000;
+
+/// The state of the control plane.
+#[derive(Debug)]
+pub struct Core {
+    settings: Settings,
+    epoch: u64,
+    brokers: Vec<Broker>,
+    broker_by_name: FxHashMap<String, BrokerNumber>,
+    topics: BTreeMap<String, Topic>,
+    publishers: usize,
+    move_budget: TokenBucket,
+    last_ticket: u64,
+    last_window: u64,
+    contracts: Vec<contract::Pending>,
+    effects: Vec<Effect>,
+    changes: Vec<Change>,
+}
+
+impl Core {
+    /// An empty control plane in its `epoch`-th life.
+    #[must_use]
+    pub fn new(settings: Settings, epoch: u64, now: Instant) -> Core {
+        let moves = settings.moves_per_s.clamp(0.1, 1e9);
+        let rate = Rate::new(moves).expect("clamped into range");
+        let burst = Burst::new(moves.max(1.0)).expect("clamped into range");
+        Core {
+            settings,
+            epoch,
+            brokers: Vec::new(),
+            broker_by_name: FxHashMap::default(),
+            topics: BTreeMap::new(),
+            publishers: 0,
+            move_budget: TokenBucket::full(rate, burst, now),
+            last_ticket: 0,
+            last_window: 0,
+            contracts: Vec::new(),
+            effects: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Does what time brings: heartbeats that did not come, windows, moves, leases. To be called every
+    /// 100 ms or so.
+    pub fn tick(&mut self, now: Instant) {
+        self.watch_brokers(now);
+        let names: Vec<String> = self.topics.keys().cloned().collect();
+        for name in &names {
+            self.drive_fit(name, now);
+            self.drive_moves(name, now);
+            self.drive_shares(name, now);
+        }
+        self.expire_contracts(now);
+    }
+
+    /// Takes what is to be done.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Takes what is to be made durable; before the effects that were taken after it are carried out.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Number of this life.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+#[cfg(test)]
+mod tests;

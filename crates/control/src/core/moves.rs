@@ -1,0 +1,71 @@
+//! Publishers that are not where they are to be are told to move, so many per second.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clock::Instant;
+use link::{Move, ToBroker};
+
+use super::{BrokerNumber, Core};
+
+/// A publisher that has not moved is told again after so long.
+const REPEAT: Duration = Duration::from_secs(8);
+
+/// Moves in one order at most.
+const MOVES_PER_ORDER: usize = 1000;
+
+impl Core {
+    /// Tells publishers to move, as far as the budget goes.
+    pub(super) fn drive_moves(&mut self, name: &str, now: Instant) {
+        let Core {
+            topics,
+            brokers,
+            move_budget,
+            ..
+        } = self;
+        let Some(topic) = topics.get_mut(name).filter(|topic| topic.has_moves) else {
+            return;
+        };
+        let mut orders: BTreeMap<BrokerNumber, Vec<Move>> = BTreeMap::new();
+        let mut is_waiting = false;
+        for row in topic.publishers.rows_mut() {
+            let (Some(to), Some(from)) = (row.broker, row.attached) else {
+                continue;
+            };
+            if to == from {
+                row.told_at = None;
+                continue;
+            }
+            is_waiting = true;
+            let is_told = row.told_at.is_some_and(|at| now - at < REPEAT);
+            let order = orders.entry(from).or_default();
+            if is_told || order.len() >= MOVES_PER_ORDER || !brokers[to as usize].takes_publishers()
+            {
+                continue;
+            }
+            if !move_budget.try_take(now, 1.0) {
+                break;
+            }
+            row.told_at = Some(now);
+            order.push(Move {
+                publisher: row.spec.id.clone(),
+                to: brokers[to as usize].tcp_address.clone(),
+            });
+        }
+        topic.has_moves = is_waiting;
+        for (from, moves) in orders {
+            if moves.is_empty() {
+                continue;
+            }
+            let text = format!("{} publishers are told to move", moves.len());
+            self.tell("publisher-moved", Some(name), Some(from), text);
+            self.send(
+                from,
+                ToBroker::Migrate {
+                    topic: name.to_owned(),
+                    moves,
+                },
+            );
+        }
+    }
+}

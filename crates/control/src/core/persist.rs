@@ -1,0 +1,266 @@
+//! What outlives the controller: topics, publishers and their places, brokers, and the most that each broker may
+//! be using of a limit.
+//!
+//! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where they are.
+
+use std::collections::BTreeMap;
+
+use clock::Instant;
+use limit::{Ledger, Share};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::publisher::Row;
+use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
+use crate::ControlError;
+use crate::store::{Change, Store, Table};
+use crate::view::{PublisherSpec, TopicSpec};
+use placement::ServiceModel;
+
+/// Key of the record that numbers the controller's lives.
+const EPOCH: &str = "epoch";
+
+#[derive(Serialize, Deserialize)]
+struct BrokerRecord {
+    tcp_address: String,
+    http_address: Option<String>,
+    incarnation: u64,
+    is_draining: bool,
+    is_dead: bool,
+    mcap: Option<f64>,
+    model: Option<ServiceModel>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TopicRecord {
+    spec: TopicSpec,
+    /// The most each broker may be using, by name.
+    #[serde(default)]
+    shares: BTreeMap<String, Option<Share>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PublisherRecord {
+    #[serde(flatten)]
+    spec: PublisherSpec,
+    broker: Option<String>,
+}
+
+impl Core {
+    /// Reads back what a former life kept and begins the next one.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] where the store cannot be read, or holds what cannot be understood.
+    pub fn restore(
+        settings: Settings,
+        store: &dyn Store,
+        now: Instant,
+    ) -> Result<Core, ControlError> {
+        let meta = store.load(Table::Meta)?;
+        let epoch = meta
+            .iter()
+            .find(|(key, _)| key == EPOCH)
+            .and_then(|(_, value)| value.as_u64());
+        let mut core = Core::new(settings, epoch.unwrap_or(0) + 1, now);
+        core.keep(Table::Meta, EPOCH, Some(Value::from(core.epoch)));
+        for (name, value) in store.load(Table::Brokers)? {
+            let record = read(Table::Brokers, &name, value)?;
+            core.restore_broker(name, record, now);
+        }
+        for (name, value) in store.load(Table::Topics)? {
+            let record = read(Table::Topics, &name, value)?;
+            core.restore_topic(name, record, now);
+        }
+        for (key, value) in store.load(Table::Publishers)? {
+            let record = read(Table::Publishers, &key, value)?;
+            core.restore_publisher(&key, record);
+        }
+        let names: Vec<String> = core.topics.keys().cloned().collect();
+        for name in names {
+            core.fit_due(&name, now);
+        }
+        Ok(core)
+    }
+
+    fn restore_broker(&mut self, name: String, record: BrokerRecord, now: Instant) {
+        let mut broker = Broker::remembered(name, record.tcp_address, now);
+        broker.http_address = record.http_address;
+        broker.incarnation = record.incarnation;
+        broker.is_draining = record.is_draining;
+        broker.mcap = record.mcap;
+        broker.model = record.model;
+        if record.is_dead {
+            broker.liveness = Liveness::Dead;
+        }
+        self.insert_broker(broker);
+    }
+
+    fn restore_topic(&mut self, name: String, record: TopicRecord, now: Instant) {
+        let mut topic = Topic::new(record.spec);
+        let known: Vec<(BrokerNumber, Option<Share>)> = record
+            .shares
+            .iter()
+            .filter_map(|(broker, share)| Some((*self.broker_by_name.get(broker)?, *share)))
+            .filter(|(number, _)| self.brokers[*number as usize].liveness != Liveness::Dead)
+            .collect();
+        let config = self.ledger_config();
+        topic.shares = topic
+            .spec
+            .limit
+            .map(|limit| Ledger::restore(limit, config, self.epoch, &known, now));
+        topic.kept_shares = record.shares;
+        if topic.spec.limit.is_some() {
+            self.last_ticket += 1;
+            topic.ticket = self.last_ticket;
+        }
+        self.topics.insert(name, topic);
+    }
+
+    fn restore_publisher(&mut self, key: &str, record: PublisherRecord) {
+        let Some((topic, _)) = key.split_once('/') else {
+            return;
+        };
+        let broker = record
+            .broker
+            .and_then(|name| self.broker_by_name.get(&name).copied());
+        let Some(topic) = self.topics.get_mut(topic) else {
+            return;
+        };
+        let index = topic.publishers.put(record.spec).index();
+        topic.publishers.rows_mut()[index].broker = broker;
+        self.publishers += 1;
+    }
+
+    pub(super) fn keep_broker(&mut self, number: BrokerNumber) {
+        let broker = self.broker(number);
+        let record = BrokerRecord {
+            tcp_address: broker.tcp_address.clone(),
+            http_address: broker.http_address.clone(),
+            incarnation: broker.incarnation,
+            is_draining: broker.is_draining,
+            is_dead: broker.liveness == Liveness::Dead,
+            mcap: broker.mcap,
+            model: broker.model,
+        };
+        let name = broker.name.clone();
+        self.keep(Table::Brokers, &name, write(&record));
+    }
+
+    pub(super) fn keep_topic(&mut self, name: &str) {
+        if let Some(topic) = self.topics.get(name) {
+            let record = TopicRecord {
+                spec: topic.spec.clone(),
+                shares: topic.kept_shares.clone(),
+            };
+            self.keep(Table::Topics, name, write(&record));
+        }
+    }
+
+    pub(super) fn forget_topic(&mut self, name: &str) {
+        self.keep(Table::Topics, name, None);
+    }
+
+    /// Keeps the most that each broker may be using before a grant that raises it goes out.
+    pub(super) fn keep_shares(&mut self, name: &str, now: Instant) {
+        let brokers = &self.brokers;
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let Some(ledger) = &topic.shares else {
+            return;
+        };
+        let most = ledger.known(now);
+        let name_of = |number: BrokerNumber| brokers[number as usize].name.clone();
+        let most: BTreeMap<_, _> = most
+            .into_iter()
+            .map(|(number, share)| (name_of(number), share))
+            .collect();
+        if most != topic.kept_shares {
+            topic.kept_shares = most;
+            self.keep_topic(name);
+        }
+    }
+
+    pub(super) fn keep_publishers(&mut self, name: &str, indices: impl IntoIterator<Item = usize>) {
+        let Some(topic) = self.topics.get(name) else {
+            return;
+        };
+        let records: Vec<Change> = indices
+            .into_iter()
+            .filter_map(|index| topic.publishers.rows().get(index))
+            .map(|row| self.publisher_change(name, row))
+            .collect();
+        self.changes.extend(records);
+    }
+
+    pub(super) fn forget_publisher(&mut self, topic: &str, id: &str) {
+        self.keep(Table::Publishers, &format!("{topic}/{id}"), None);
+    }
+
+    fn publisher_change(&self, topic: &str, row: &Row) -> Change {
+        let record = PublisherRecord {
+            spec: row.spec.clone(),
+            broker: row.broker.map(|number| self.broker(number).name.clone()),
+        };
+        Change {
+            table: Table::Publishers,
+            key: format!("{topic}/{}", row.spec.id),
+            value: write(&record),
+        }
+    }
+
+    fn keep(&mut self, table: Table, key: &str, value: Option<Value>) {
+        self.changes.push(Change {
+            table,
+            key: key.to_owned(),
+            value,
+        });
+    }
+}
+
+fn write(record: &impl Serialize) -> Option<Value> {
+    // Numbers are checked when they come in, so every record is JSON.
+    serde_json::to_value(record).ok()
+}
+
+fn read<T: for<'de> Deserialize<'de>>(
+    table: Table,
+    key: &str,
+    value: Value,
+) -> Result<T, ControlError> {
+    serde_json::from_value(value).map_err(|error| {
+        ControlError::Unavailable(format!(
+            "the store's record {key:?} of {table:?} cannot be understood ({error}); \
+             was it written by another release?"
+        ))
+    })
+}
+
+/// Settings that the type cannot check.
+///
+/// # Errors
+/// A text that names the setting, its value and what is allowed.
+pub fn check_settings(settings: &Settings) -> Result<(), String> {
+    check::rate("mcap", settings.mcap)?;
+    check::rate("moves per second", settings.moves_per_s)?;
+    let spans = [
+        ("profile window", settings.profile_window, 0.1, 3600.0),
+        ("lease", settings.lease, 0.5, 3600.0),
+        ("report interval", settings.report_interval, 0.05, 60.0),
+        ("adapt period", settings.adapt_period, 0.1, 3600.0),
+    ];
+    for (what, span, least, most) in spans {
+        if !(least..=most).contains(&span.as_secs_f64()) {
+            return Err(format!(
+                "{what} {span:?} is not within {least} s to {most} s"
+            ));
+        }
+    }
+    if settings.lease < 2 * settings.report_interval {
+        return Err(format!(
+            "lease {:?} is shorter than two report intervals of {:?}: every lost report would end it",
+            settings.lease, settings.report_interval
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The TB Adaptor's side of the registry: who carries a topic, and what each may use of its limit.
+//!
+//! The arithmetic and the leases are [`limit::Ledger`]'s; here its members are kept in step with
+//! placement and traffic, and its grants are sent.
+
+use clock::Instant;
+use limit::InvalidReport;
+use limit::lease::Mode;
+use limit::{Grant, LedgerConfig, Report, Traffic};
+use link::ToBroker;
+
+use super::broker::Carried;
+use super::{BrokerNumber, Core, Liveness, Topic};
+
+/// A broker that carries a topic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Carrier {
+    pub(super) broker: BrokerNumber,
+    /// Messages per second placed there, or that arrive there from clients that cannot be moved.
+    pub(super) rate: f64,
+}
+
+impl Core {
+    /// Keeps the members of a topic's ledger in step and sends what it grants.
+    pub(super) fn drive_shares(&mut self, name: &str, now: Instant) {
+        let Some(topic) = self.topics.get(name).filter(|topic| topic.shares.is_some()) else {
+            return;
+        };
+        let carriers = self.carriers(name, topic);
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let Some(ledger) = &mut topic.shares else {
+            return;
+        };
+        if !are_alike(&carriers, &topic.carriers) {
+            let weights: Vec<(u32, f64)> = carriers
+                .iter()
+                .map(|carrier| (carrier.broker, carrier.rate))
+                .collect();
+            for former in &topic.carriers {
+                if !carriers
+                    .iter()
+                    .any(|carrier| carrier.broker == former.broker)
+                {
+                    ledger.leave(former.broker);
+                }
+            }
+            for carrier in &carriers {
+                ledger.join(carrier.broker, now);
+            }
+            ledger.set_weights(&weights);
+            ledger.set_batch(
+                topic
+                    .publishers
+                    .largest_batch_tokens(topic.spec.limit.map(|limit| limit.unit)),
+            );
+            topic.carriers = carriers;
+        }
+        let grants: Vec<(BrokerNumber, Grant)> = ledger.plan(now);
+        self.keep_shares(name, now);
+        for (broker, grant) in grants {
+            self.send(
+                broker,
+                ToBroker::Grant {
+                    topic: name.to_owned(),
+                    grant,
+                },
+            );
+        }
+    }
+
+    /// Brokers that publishers of the topic are placed on, or whose reports show traffic of it.
+    fn carriers(&self, name: &str, topic: &Topic) -> Vec<Carrier> {
+        let placed = topic.placed_rates(self.brokers.len());
+        let brokers = (0u32..).zip(&self.brokers).zip(placed);
+        let carriers = brokers.filter(|((_, broker), _)| broker.liveness != Liveness::Dead);
+        carriers
+            .filter_map(|((number, broker), placed)| {
+                let carried = broker.topics.get(name);
+                let fixed = carried.map_or(0.0, |carried| carried.fixed_rate);
+                let has_traffic = carried.is_some_and(|carried| {
+                    let report = &carried.report;
+                    report.messages > 0 || report.depth > 0 || report.mean_rate > 0.0
+                });
+                let rate = (placed + fixed).max(if has_traffic { 1e-3 } else { 0.0 });
+                (rate > 0.0).then_some(Carrier {
+                    broker: number,
+                    rate,
+                })
+            })
+            .collect()
+    }
+
+    /// What a broker's report says about its share and its traffic.
+    pub(super) fn share_reported(
+        &mut self,
+        number: BrokerNumber,
+        report: u64,
+        carried: &Carried,
+        now: Instant,
+    ) {
+        let said = &carried.report;
+        let Some(ledger) = self
+            .topics
+            .get_mut(&said.topic)
+            .and_then(|topic| topic.shares.as_mut())
+        else {
+            return;
+        };
+        let heard = Traffic::new(said.mean_rate, said.max_backlog).and_then(|traffic| {
+            let report = Report {
+                number: report,
+                confirmed: said.confirmed,
+                held: said.held,
+                traffic,
+            };
+            ledger.report(number, &report, now)
+        });
+        match heard {
+            // It is not a member yet; its traffic makes it one.
+            Ok(()) | Err(InvalidReport::NotAMember { .. }) => {}
+            Err(error) => self.distrust(number, &error.to_string()),
+        }
+    }
+
+    pub(super) fn ledger_config(&self) -> LedgerConfig {
+        LedgerConfig {
+            ttl: self.settings.lease,
+            period: self.settings.adapt_period,
+            mode: if self.settings.adapts {
+                Mode::Adapting
+            } else {
+                Mode::Frozen
+            },
+            ..LedgerConfig::default()
+        }
+    }
+}
+
+/// Rates that differ by less than this part are not worth another division of the limit.
+const RATE_CHANGE_MIN: f64 = 0.05;
+
+fn are_alike(now: &[Carrier], before: &[Carrier]) -> bool {
+    let is_alike = |(now, before): (&Carrier, &Carrier)| {
+        let change = (now.rate - before.rate).abs();
+        now.broker == before.broker && change <= RATE_CHANGE_MIN * now.rate.max(before.rate)
+    };
+    now.len() == before.len() && now.iter().zip(before).all(is_alike)
+}

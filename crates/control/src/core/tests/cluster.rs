@@ -1,0 +1,549 @@
+//! Virtual brokers and publishers around a [`Core`]: they hold leases, follow migrations, and answer windows by
+//! replaying what their publishers would have sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clock::Instant;
+use limit::{Holder, Limit, Share};
+use link::{
+    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController,
+    TopicReport, Traced, WindowReport,
+};
+use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
+
+use crate::ControlError;
+use crate::core::{Core, Effect, ProbeAnswer, Settings};
+use crate::store::{Change, Store, Table};
+use crate::view::{PublisherSpec, Slo, TopicSpec};
+
+pub(super) const TOPIC: &str = "telemetry";
+
+/// A store in memory.
+#[derive(Clone, Default)]
+pub(super) struct Kept(BTreeMap<(Table, String), serde_json::Value>);
+
+impl Store for Kept {
+    fn load(&self, table: Table) -> Result<Vec<(String, serde_json::Value)>, ControlError> {
+        let of_table = self.0.iter().filter(|((of, _), _)| *of == table);
+        Ok(of_table
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
+        for Change { table, key, value } in changes {
+            match value {
+                Some(value) => self.0.insert((table, key), value),
+                None => self.0.remove(&(table, key)),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// One virtual broker.
+pub(super) struct VirtualBroker {
+    pub(super) name: String,
+    pub(super) number: u32,
+    pub(super) is_running: bool,
+    pub(super) is_stopped: bool,
+    pub(super) link: u64,
+    incarnation: u64,
+    reports: u64,
+    reported_at: Instant,
+    pub(super) holder: Holder,
+    pub(super) limit: Option<Limit>,
+    pub(super) attached: BTreeSet<String>,
+    changes: Vec<(String, bool)>,
+    windows: Vec<(u64, Instant, f64, bool)>,
+}
+
+/// The whole.
+pub(super) struct Cluster {
+    pub(super) core: Core,
+    pub(super) kept: Kept,
+    pub(super) now: Instant,
+    pub(super) brokers: Vec<VirtualBroker>,
+    pub(super) truth: ServiceModel,
+    /// Publishers by id: rate, batch, phase group.
+    pub(super) sensors: BTreeMap<String, Sensor>,
+    pub(super) limit: Option<Limit>,
+    pub(super) moves: u32,
+    pub(super) spawns: u32,
+    pub(super) events: Vec<(&'static str, String)>,
+    links: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Sensor {
+    pub(super) spec: PublisherSpec,
+    pub(super) phase_ns: u64,
+}
+
+pub(super) fn settings() -> Settings {
+    Settings {
+        profile_window: Duration::from_secs(10),
+        moves_per_s: 500.0,
+        mcap: 20_000.0,
+        ..Settings::default()
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(brokers: usize) -> Cluster {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut cluster = Cluster {
+            core: Core::restore(settings(), &Kept::default(), now).expect("nothing is kept"),
+            kept: Kept::default(),
+            now,
+            brokers: Vec::new(),
+            truth: ServiceModel {
+                per_message_ns: 18_000.0,
+                per_batch_ns: 0.0,
+                per_active_connection_ns: 0.0,
+                base_ns: 50_000.0,
+                servers: 1,
+            },
+            sensors: BTreeMap::new(),
+            limit: None,
+            moves: 0,
+            spawns: 0,
+            events: Vec::new(),
+            links: 0,
+        };
+        for _ in 0..brokers {
+            cluster.add_broker();
+        }
+        cluster
+    }
+
+    pub(super) fn add_broker(&mut self) -> usize {
+        let index = self.brokers.len();
+        self.brokers.push(VirtualBroker {
+            name: format!("b{}", index + 1),
+            number: 0,
+            is_running: false,
+            is_stopped: false,
+            link: 0,
+            incarnation: 0,
+            reports: 0,
+            reported_at: self.now,
+            holder: Holder::new(),
+            limit: None,
+            attached: BTreeSet::new(),
+            changes: Vec::new(),
+            windows: Vec::new(),
+        });
+        self.start(index);
+        index
+    }
+
+    /// Starts a broker's process: it knows nothing.
+    pub(super) fn start(&mut self, index: usize) {
+        let incarnation = self.now.as_nanos();
+        let broker = &mut self.brokers[index];
+        broker.is_running = true;
+        broker.incarnation = incarnation;
+        broker.holder = Holder::new();
+        broker.limit = None;
+        broker.attached.clear();
+        broker.windows.clear();
+        self.dial(index);
+    }
+
+    /// A broker's process dials the controller.
+    pub(super) fn dial(&mut self, index: usize) {
+        self.links += 1;
+        let broker = &mut self.brokers[index];
+        broker.link = self.links;
+        broker.reports = 0;
+        broker.changes = broker
+            .attached
+            .iter()
+            .map(|id| (id.clone(), true))
+            .collect();
+        let hello = Hello {
+            version: LINK_VERSION,
+            broker: broker.name.clone(),
+            incarnation: broker.incarnation,
+            tcp_address: format!("10.0.0.{}:4150", index + 1),
+            http_address: None,
+            mcap: None,
+            model: Some(self.truth),
+        };
+        broker.number = self
+            .core
+            .hello(broker.link, &hello, self.now)
+            .expect("a good hello");
+        self.carry_out();
+    }
+
+    /// kill -9: the process is gone, its host says so.
+    pub(super) fn kill(&mut self, index: usize) {
+        let broker = &mut self.brokers[index];
+        broker.is_running = false;
+        broker.attached.clear();
+        let link = std::mem::take(&mut broker.link);
+        self.core.link_lost(link, self.now);
+        self.carry_out();
+    }
+
+    /// Declares the topic and its sensors: `groups` of `size` that send batches of 10 at 10 msg/s at the same instants.
+    pub(super) fn workload(&mut self, sensors: usize, size: usize, spec: TopicSpec) {
+        self.limit = spec.limit;
+        self.core
+            .put_topic(TOPIC, spec, self.now)
+            .expect("a good topic");
+        let mut specs = Vec::new();
+        for number in 0..sensors {
+            let group = number / size;
+            let spec = PublisherSpec {
+                id: format!("s{number:04}"),
+                rate: 10.0,
+                batch: 10,
+                group: Some(format!("g{group}")),
+            };
+            // Phases of the groups are spread by the golden ratio: even, yet never in step.
+            let phase_ns = ((group as f64 * 0.618_033_988_75).fract() * 1e9) as u64;
+            self.sensors.insert(
+                spec.id.clone(),
+                Sensor {
+                    spec: spec.clone(),
+                    phase_ns,
+                },
+            );
+            specs.push(spec);
+        }
+        self.core
+            .put_publishers(TOPIC, specs, self.now)
+            .expect("good publishers");
+        self.carry_out();
+    }
+
+    /// Every sensor that is connected nowhere asks for its place and connects there.
+    pub(super) fn connect_sensors(&mut self) {
+        let ids: Vec<String> = self.sensors.keys().cloned().collect();
+        for id in ids {
+            let is_attached = self
+                .brokers
+                .iter()
+                .any(|broker| broker.attached.contains(&id));
+            if is_attached {
+                continue;
+            }
+            let Ok(index) = self.core.ask_place(TOPIC, &id, None, self.now) else {
+                continue;
+            };
+            let view = self.core.publisher_view(TOPIC, index).expect("just found");
+            let place = view
+                .broker
+                .and_then(|at| self.brokers.iter_mut().find(|b| b.name == at.broker));
+            if let Some(broker) = place.filter(|broker| broker.is_running) {
+                broker.attached.insert(id.clone());
+                broker.changes.push((id, true));
+            }
+        }
+        self.carry_out();
+    }
+
+    /// Lets time pass in steps of 100 ms, checking the law of shares at each.
+    pub(super) fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(100);
+            self.report_all();
+            self.core.tick(self.now);
+            self.carry_out();
+            self.check_shares();
+        }
+    }
+
+    /// Runs until `is_done`, at most `most`.
+    pub(super) fn run_until(
+        &mut self,
+        most: Duration,
+        is_done: impl Fn(&Cluster) -> bool,
+    ) -> Duration {
+        let begin = self.now;
+        while !is_done(self) && self.now - begin < most {
+            self.connect_sensors();
+            self.run(Duration::from_millis(500));
+        }
+        self.now - begin
+    }
+
+    pub(super) fn state(&self) -> String {
+        self.core.topic_view(TOPIC).expect("declared").state
+    }
+
+    /// Brokers that sensors are connected to.
+    pub(super) fn carriers(&self) -> usize {
+        self.brokers
+            .iter()
+            .filter(|broker| !broker.attached.is_empty())
+            .count()
+    }
+
+    /// Σ shares in force ≤ limit, whatever else happens.
+    pub(super) fn check_shares(&self) {
+        let Some(limit) = self.limit else {
+            return;
+        };
+        let held: Vec<Share> = self
+            .brokers
+            .iter()
+            .filter(|broker| broker.is_running)
+            .filter_map(|broker| broker.holder.in_force(self.now))
+            .collect();
+        let rate: f64 = held.iter().map(|share| share.rate.get()).sum();
+        let burst: f64 = held.iter().map(|share| share.burst.get()).sum();
+        assert!(
+            rate <= limit.rate.get() * (1.0 + 1e-9) && burst <= limit.burst.get() * (1.0 + 1e-9),
+            "shares of {rate} and {burst} exceed {limit} at {:?}",
+            self.now
+        );
+    }
+
+    fn report_all(&mut self) {
+        for index in 0..self.brokers.len() {
+            let broker = &mut self.brokers[index];
+            let is_due = self.now - broker.reported_at >= Duration::from_secs(1)
+                || !broker.changes.is_empty();
+            if !broker.is_running || broker.is_stopped || broker.link == 0 || !is_due {
+                continue;
+            }
+            let seconds = (self.now - broker.reported_at).as_secs_f64();
+            broker.reported_at = self.now;
+            broker.reports += 1;
+            broker.holder.report_sent(broker.reports, self.now);
+            let rate: f64 = broker
+                .attached
+                .iter()
+                .map(|id| self.sensors[id].spec.rate)
+                .sum();
+            let topic = TopicReport {
+                topic: TOPIC.to_owned(),
+                channels: vec![String::from("all")],
+                messages: (rate * seconds) as u64,
+                mean_rate: rate,
+                max_backlog: rate.sqrt(),
+                held: broker.holder.in_force(self.now),
+                confirmed: broker.holder.confirmation(),
+                ..TopicReport::default()
+            };
+            let attachments = broker.changes.drain(..).map(|(id, attached)| Attachment {
+                publisher: Announcement {
+                    id,
+                    topic: TOPIC.to_owned(),
+                    group: None,
+                    rate: Some(10.0),
+                    batch: 10,
+                },
+                attached,
+                refused: None,
+            });
+            let report = BrokerReport {
+                number: broker.reports,
+                seconds,
+                topics: if rate > 0.0 || broker.limit.is_some() {
+                    vec![topic]
+                } else {
+                    Vec::new()
+                },
+                attachments: attachments.collect(),
+            };
+            let (number, _) = (broker.number, broker.link);
+            self.core
+                .heard(number, ToController::Report(report), self.now);
+            self.answer_windows(index);
+        }
+        self.carry_out();
+    }
+
+    fn answer_windows(&mut self, index: usize) {
+        let broker = &mut self.brokers[index];
+        let number = broker.number;
+        let due: Vec<_> = broker
+            .windows
+            .extract_if(.., |window| window.1 <= self.now)
+            .collect();
+        for (window, _, seconds, with_trace) in due {
+            let (ids, trace) = self.trace_of(index, seconds);
+            if with_trace {
+                let arrivals = trace.arrivals.iter().map(|arrival| {
+                    (
+                        arrival.at_ns,
+                        arrival.publisher.0,
+                        u32::from(arrival.messages),
+                    )
+                });
+                let part = Traced {
+                    window,
+                    topic: TOPIC.to_owned(),
+                    publishers: ids,
+                    arrivals: arrivals.collect(),
+                };
+                self.core.heard(number, ToController::Trace(part), self.now);
+            }
+            let share = self.brokers[index]
+                .holder
+                .in_force(self.now)
+                .map(|share| (share.rate, share.burst));
+            let mut latencies = replay(&trace, |_| true, share, &self.truth, 0.0);
+            let report = WindowReport {
+                window,
+                topic: TOPIC.to_owned(),
+                seconds,
+                messages: latencies.messages(),
+                latency_us: latencies.percentile_us(99.0),
+                p50_us: latencies.percentile_us(50.0),
+                samples: latencies.messages(),
+                is_trace_cut: false,
+            };
+            self.core
+                .heard(number, ToController::Window(report), self.now);
+        }
+    }
+
+    /// What the sensors of a broker sent in the last `seconds`.
+    fn trace_of(&self, index: usize, seconds: f64) -> (Vec<String>, Trace) {
+        let ids: Vec<String> = self.brokers[index].attached.iter().cloned().collect();
+        let (end_ns, span_ns) = (self.now.as_nanos(), (seconds * 1e9) as u64);
+        let begin_ns = end_ns.saturating_sub(span_ns);
+        let mut arrivals = Vec::new();
+        for (number, id) in (0u32..).zip(&ids) {
+            let sensor = &self.sensors[id];
+            let period_ns = (1e9 * f64::from(sensor.spec.batch) / sensor.spec.rate) as u64;
+            let first = begin_ns / period_ns * period_ns + sensor.phase_ns % period_ns;
+            let mut at_ns = first;
+            while at_ns < end_ns {
+                if at_ns >= begin_ns {
+                    arrivals.push(Arrival {
+                        at_ns,
+                        publisher: PublisherIndex(number),
+                        messages: sensor.spec.batch as u16,
+                    });
+                }
+                at_ns += period_ns;
+            }
+        }
+        arrivals.sort_by_key(|arrival| arrival.at_ns);
+        (
+            ids,
+            Trace {
+                arrivals,
+                begin_ns,
+                end_ns,
+            },
+        )
+    }
+
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            self.kept
+                .commit(self.core.take_changes())
+                .expect("memory takes all");
+            let effects = self.core.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                match effect {
+                    Effect::Send(number, message) => self.order(number, *message),
+                    Effect::Probe(number, _) => {
+                        let is_gone = self
+                            .brokers
+                            .iter()
+                            .any(|b| b.number == number && !b.is_running);
+                        let answer = if is_gone {
+                            ProbeAnswer::Refused
+                        } else {
+                            ProbeAnswer::Open
+                        };
+                        self.core.probed(number, answer, self.now);
+                    }
+                    Effect::Fit(job) => {
+                        let answer = job.run();
+                        self.core.fitted(answer, self.now);
+                    }
+                    Effect::Spawn { .. } => self.spawns += 1,
+                    Effect::Tell(event) => self.events.push((event.kind, event.text)),
+                    Effect::CloseLink(_) | Effect::ContractSettled { .. } => {}
+                }
+            }
+        }
+    }
+
+    fn order(&mut self, number: u32, message: ToBroker) {
+        let now = self.now;
+        let Some(index) = self
+            .brokers
+            .iter()
+            .position(|b| b.number == number && b.is_running && b.link != 0)
+        else {
+            return;
+        };
+        if self.brokers[index].is_stopped {
+            return;
+        }
+        match message {
+            ToBroker::Contract {
+                topic,
+                limit,
+                ticket,
+            } => {
+                self.brokers[index].limit = limit;
+                self.core
+                    .heard(number, ToController::ContractInForce { topic, ticket }, now);
+            }
+            ToBroker::Grant { grant, .. } => {
+                self.brokers[index].holder.receive(&grant, now);
+            }
+            ToBroker::Measure {
+                window,
+                seconds,
+                with_trace,
+                ..
+            } => {
+                let until = now + Duration::from_secs_f64(seconds);
+                self.brokers[index]
+                    .windows
+                    .push((window, until, seconds, with_trace));
+            }
+            ToBroker::Migrate { moves, .. } => {
+                for each in moves {
+                    self.follow(index, &each.publisher, &each.to);
+                }
+            }
+            ToBroker::Welcome { .. } | ToBroker::Refused { .. } => {}
+        }
+    }
+
+    fn follow(&mut self, from: usize, id: &str, to: &str) {
+        let target = self.brokers.iter().position(|broker| {
+            broker.is_running && format!("10.0.0.{}:4150", &broker.name[1..]) == to
+        });
+        let Some(target) = target else {
+            return;
+        };
+        if !self.brokers[from].attached.remove(id) {
+            return;
+        }
+        self.moves += 1;
+        self.brokers[from].changes.push((id.to_owned(), false));
+        self.brokers[target].attached.insert(id.to_owned());
+        self.brokers[target].changes.push((id.to_owned(), true));
+    }
+}
+
+pub(super) fn promise(rate: f64, burst: f64, latency_us: f64) -> TopicSpec {
+    TopicSpec {
+        limit: Some(Limit::messages(rate, burst).expect("a good limit")),
+        slo: Some(Slo {
+            percentile: 99.0,
+            latency_us,
+        }),
+        ..TopicSpec::default()
+    }
+}

@@ -1,0 +1,131 @@
+//! Deaths, silences, partitions: publishers find a place, shares never exceed the limit.
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, TOPIC, promise, settings};
+use crate::core::Core;
+
+fn placed_on(cluster: &Cluster, index: usize) -> usize {
+    let placement = cluster.core.placement_view(TOPIC).expect("a good name");
+    placement
+        .publishers
+        .values()
+        .filter(|name| **name == cluster.brokers[index].name)
+        .count()
+}
+
+#[test]
+fn a_killed_broker_frees_its_share_at_once() {
+    let mut cluster = Cluster::new(3);
+    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(5));
+    let victim = cluster
+        .brokers
+        .iter()
+        .position(|broker| !broker.attached.is_empty())
+        .expect("one");
+    cluster.kill(victim);
+    assert_eq!(
+        placed_on(&cluster, victim),
+        0,
+        "all have another place as soon as the link is lost"
+    );
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(2));
+    let survivor = cluster
+        .brokers
+        .iter()
+        .find(|broker| !broker.attached.is_empty())
+        .expect("one");
+    let share = survivor.holder.in_force(cluster.now).expect("granted");
+    assert!(share.rate.get() > 2900.0, "{share:?}");
+}
+
+#[test]
+fn a_broker_that_comes_back_holds_nothing() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(5));
+    let victim = cluster
+        .brokers
+        .iter()
+        .position(|broker| !broker.attached.is_empty())
+        .expect("one");
+    cluster.kill(victim);
+    cluster.connect_sensors();
+    cluster.run(Duration::from_millis(200));
+    cluster.start(victim);
+    assert!(
+        cluster.brokers[victim]
+            .holder
+            .in_force(cluster.now)
+            .is_none()
+    );
+    cluster.run(Duration::from_secs(20));
+    assert_eq!(placed_on(&cluster, victim), 0, "nobody moves back");
+}
+
+#[test]
+fn a_stopped_broker_keeps_its_floor_and_loses_its_publishers_in_the_end() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(5));
+    let victim = cluster
+        .brokers
+        .iter()
+        .position(|broker| !broker.attached.is_empty())
+        .expect("one");
+    cluster.brokers[victim].is_stopped = true;
+    cluster.run(Duration::from_secs(10));
+    let floor = cluster.brokers[victim]
+        .holder
+        .in_force(cluster.now)
+        .expect("a floor");
+    assert!(floor.rate.get() < 2000.0, "{floor:?}");
+    cluster.run(Duration::from_secs(10));
+    assert_eq!(placed_on(&cluster, victim), 0);
+    cluster.brokers[victim].is_stopped = false;
+    cluster.run(Duration::from_secs(5));
+}
+
+#[test]
+fn without_a_controller_leases_fall_to_floors_and_a_restart_resumes() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(5));
+    let carrier = cluster
+        .brokers
+        .iter()
+        .position(|broker| !broker.attached.is_empty())
+        .expect("one");
+    let before = cluster.brokers[carrier]
+        .holder
+        .in_force(cluster.now)
+        .expect("a share");
+    cluster.now = cluster.now + Duration::from_secs(60);
+    cluster.check_shares();
+    assert!(
+        cluster.brokers[carrier]
+            .holder
+            .in_force(cluster.now)
+            .is_some(),
+        "data flows on"
+    );
+    cluster.core = Core::restore(settings(), &cluster.kept.clone(), cluster.now).expect("kept");
+    for index in 0..2 {
+        cluster.dial(index);
+    }
+    cluster.run(Duration::from_secs(12));
+    let after = cluster.brokers[carrier]
+        .holder
+        .in_force(cluster.now)
+        .expect("a share");
+    assert!(
+        after.rate.get() >= before.rate.get() * 0.99,
+        "{before:?} {after:?}"
+    );
+}

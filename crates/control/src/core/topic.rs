@@ -1,0 +1,287 @@
+//! Topics: declaration, removal, and the publishers that belong to them.
+
+use clock::Instant;
+use limit::Ledger;
+
+use super::fit::Fit;
+use super::publisher::{Publishers, Put};
+use super::shares::Carrier;
+use super::{Core, PUBLISHERS_MAX, TOPICS_MAX, check};
+use crate::ControlError;
+use crate::view::{PublisherSpec, TopicSpec};
+
+/// One topic.
+#[derive(Debug)]
+pub struct Topic {
+    /// What was declared.
+    pub spec: TopicSpec,
+    /// Number of its contract, 0 where none was ever declared.
+    pub ticket: u64,
+    /// Who publishes.
+    pub publishers: Publishers,
+    /// Who may use how much of the limit.
+    pub shares: Option<Ledger>,
+    /// Brokers that carry it, with what the shares are reckoned from.
+    pub(super) carriers: Vec<Carrier>,
+    /// The most that each broker may be using, as it was kept last.
+    pub(super) kept_shares: std::collections::BTreeMap<String, Option<limit::Share>>,
+    /// Where the fit to its promise stands.
+    pub fit: Fit,
+    /// Some publisher is not where it is to be.
+    pub(super) has_moves: bool,
+}
+
+impl Topic {
+    pub(super) fn new(spec: TopicSpec) -> Topic {
+        Topic {
+            spec,
+            ticket: 0,
+            publishers: Publishers::default(),
+            shares: None,
+            carriers: Vec::new(),
+            kept_shares: std::collections::BTreeMap::new(),
+            fit: Fit::default(),
+            has_moves: false,
+        }
+    }
+}
+
+impl Core {
+    /// Declares a topic, or declares it anew. Gives the number of the contract, which brokers confirm.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] with the field, its value and what is allowed; the former contract stays.
+    pub fn put_topic(
+        &mut self,
+        name: &str,
+        spec: TopicSpec,
+        now: Instant,
+    ) -> Result<u64, ControlError> {
+        check::topic(name)?;
+        check::spec(&spec)?;
+        self.topic_or_new(name)?;
+        let limit = spec.limit;
+        let (epoch, config) = (self.epoch, self.ledger_config());
+        let topic = self.topic_mut(name)?;
+        let former = std::mem::replace(&mut topic.spec, spec);
+        match (&mut topic.shares, limit) {
+            (Some(ledger), Some(limit))
+                if former.limit.is_some_and(|was| was.unit == limit.unit) =>
+            {
+                ledger.set_limit(limit);
+            }
+            (shares, limit) => *shares = limit.map(|limit| Ledger::new(limit, config, epoch)),
+        }
+        let is_fit_asked = (
+            topic.spec.slo,
+            topic.spec.policy,
+            topic.spec.fit,
+            topic.spec.limit,
+        ) != (former.slo, former.policy, former.fit, former.limit);
+        if is_fit_asked {
+            self.fit_due(name, now);
+        }
+        self.keep_topic(name);
+        let ticket = self.announce_contract(name, now);
+        let text = self.topic(name)?.describe();
+        self.tell("topic-changed", Some(name), None, text);
+        self.drive_shares(name, now);
+        Ok(ticket)
+    }
+
+    /// Forgets a topic: its limit, its promise and its publishers. Messages at the brokers stay.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn delete_topic(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
+        let topic = self.topic(name)?;
+        let ids: Vec<String> = topic
+            .publishers
+            .rows()
+            .iter()
+            .map(|row| row.spec.id.clone())
+            .collect();
+        self.publishers -= ids.len();
+        for id in &ids {
+            self.forget_publisher(name, id);
+        }
+        self.topics.remove(name);
+        self.forget_topic(name);
+        self.announce_contract(name, now);
+        self.tell(
+            "topic-removed",
+            Some(name),
+            None,
+            format!("{name} was removed"),
+        );
+        Ok(())
+    }
+
+    /// Adds publishers or takes their new declarations, all or none, and places them.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] naming the publisher and the field; [`ControlError::Unavailable`] at a bound.
+    pub fn put_publishers(
+        &mut self,
+        name: &str,
+        specs: Vec<PublisherSpec>,
+        now: Instant,
+    ) -> Result<(), ControlError> {
+        check::topic(name)?;
+        specs.iter().try_for_each(check::publisher)?;
+        let mut seen = rustc_hash::FxHashSet::default();
+        if let Some(twice) = specs.iter().find(|spec| !seen.insert(spec.id.as_str())) {
+            return Err(ControlError::Invalid(format!(
+                "publisher {:?} is named twice; ids are unique within a topic",
+                twice.id
+            )));
+        }
+        if self.publishers + specs.len() > PUBLISHERS_MAX {
+            return Err(ControlError::Unavailable(format!(
+                "{} publishers are known and {PUBLISHERS_MAX} is the most; remove some first",
+                self.publishers
+            )));
+        }
+        self.topic_or_new(name)?;
+        let topic = self.topic_mut(name)?;
+        let (mut new, mut changed) = (Vec::new(), Vec::new());
+        for spec in specs {
+            match topic.publishers.put(spec) {
+                Put::New(index) => new.push(index),
+                Put::Changed(index) => changed.push(index),
+                Put::Same(_) => {}
+            }
+        }
+        self.publishers += new.len();
+        if !new.is_empty() || !changed.is_empty() {
+            self.place_unplaced(name, now);
+            self.keep_publishers(name, new.iter().chain(&changed).copied());
+            self.publishers_changed(name, now);
+        } else {
+            self.place_unplaced(name, now);
+        }
+        Ok(())
+    }
+
+    /// Forgets a publisher.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn delete_publisher(
+        &mut self,
+        name: &str,
+        id: &str,
+        now: Instant,
+    ) -> Result<(), ControlError> {
+        let topic = self.topic_mut(name)?;
+        if topic.publishers.remove(id).is_none() {
+            return Err(no_publisher(name, id));
+        }
+        self.publishers -= 1;
+        self.forget_publisher(name, id);
+        self.publishers_changed(name, now);
+        Ok(())
+    }
+
+    /// A publisher asks where to go; `avoid` names a broker (or its address) that it could not reach.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn ask_place(
+        &mut self,
+        name: &str,
+        id: &str,
+        avoid: Option<&str>,
+        now: Instant,
+    ) -> Result<usize, ControlError> {
+        let topic = self.topic(name)?;
+        let index = topic
+            .publishers
+            .find(id)
+            .ok_or_else(|| no_publisher(name, id))?;
+        let broker = topic.publishers.rows()[index].broker;
+        let Some(number) = broker else {
+            self.place_unplaced(name, now);
+            return Ok(index);
+        };
+        let is_avoided = avoid.is_some_and(|avoid| {
+            let broker = self.broker(number);
+            broker.name == avoid || broker.tcp_address == avoid
+        });
+        if is_avoided && !self.broker(number).takes_publishers() {
+            self.topic_mut(name)?.publishers.rows_mut()[index].broker = None;
+            self.place_unplaced(name, now);
+            self.keep_publishers(name, [index]);
+            self.publishers_changed(name, now);
+        }
+        Ok(index)
+    }
+
+    pub(super) fn topic(&self, name: &str) -> Result<&Topic, ControlError> {
+        self.topics.get(name).ok_or_else(|| no_topic(name))
+    }
+
+    pub(super) fn topic_mut(&mut self, name: &str) -> Result<&mut Topic, ControlError> {
+        self.topics.get_mut(name).ok_or_else(|| no_topic(name))
+    }
+
+    pub(super) fn topic_or_new(&mut self, name: &str) -> Result<&mut Topic, ControlError> {
+        if !self.topics.contains_key(name) {
+            if self.topics.len() >= TOPICS_MAX {
+                return Err(ControlError::Unavailable(format!(
+                    "{TOPICS_MAX} topics are declared and that is the most; remove some first"
+                )));
+            }
+            self.topics
+                .insert(name.to_owned(), Topic::new(TopicSpec::default()));
+            self.keep_topic(name);
+        }
+        self.topic_mut(name)
+    }
+
+    /// Carriers and fit follow a change of who publishes.
+    pub(super) fn publishers_changed(&mut self, name: &str, now: Instant) {
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.has_moves = true;
+        }
+        self.fit_due(name, now);
+        self.drive_shares(name, now);
+    }
+}
+
+impl Topic {
+    /// Its contract in words.
+    pub(super) fn describe(&self) -> String {
+        let limit = self
+            .spec
+            .limit
+            .map_or_else(|| String::from("no limit"), |limit| limit.to_string());
+        match &self.spec.slo {
+            Some(slo) => format!("{limit}; p{} within {} us", slo.percentile, slo.latency_us),
+            None => format!("{limit}; nothing promised"),
+        }
+    }
+
+    /// Brokers that publishers are placed on, with the rate placed there.
+    pub(super) fn placed_rates(&self, brokers: usize) -> Vec<f64> {
+        let mut rates = vec![0.0; brokers];
+        for row in self.publishers.rows() {
+            if let Some(number) = row.broker {
+                rates[number as usize] += row.spec.rate;
+            }
+        }
+        rates
+    }
+}
+
+fn no_topic(name: &str) -> ControlError {
+    ControlError::NotFound(format!(
+        "there is no topic {name:?}; PUT /v1/topics/{name} declares it"
+    ))
+}
+
+fn no_publisher(topic: &str, id: &str) -> ControlError {
+    ControlError::NotFound(format!(
+        "topic {topic:?} has no publisher {id:?}; POST /v1/topics/{topic}/publishers adds it"
+    ))
+}

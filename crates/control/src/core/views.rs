@@ -1,0 +1,309 @@
+//! The state as the API shows it.
+
+use clock::Instant;
+
+use super::publisher::Row;
+use super::{Broker, BrokerNumber, Core, Liveness, Topic, check};
+use crate::ControlError;
+use crate::handle::BrokerChannels;
+use crate::view::{
+    BrokerAddress, BrokerView, PlacementView, PublisherView, TopicBrokerView, TopicView,
+};
+
+impl Core {
+    /// One topic.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn topic_view(&self, name: &str) -> Result<TopicView, ControlError> {
+        Ok(self.view_topic(name, self.topic(name)?))
+    }
+
+    /// All topics, ordered by name.
+    #[must_use]
+    pub fn topic_views(&self) -> Vec<TopicView> {
+        self.topics
+            .iter()
+            .map(|(name, topic)| self.view_topic(name, topic))
+            .collect()
+    }
+
+    /// All publishers of a topic, ordered by id.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn publisher_views(&self, name: &str) -> Result<Vec<PublisherView>, ControlError> {
+        let rows = self.topic(name)?.publishers.rows();
+        let mut views: Vec<PublisherView> =
+            rows.iter().map(|row| self.view_publisher(row)).collect();
+        views.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(views)
+    }
+
+    /// One publisher, by its index.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn publisher_view(&self, name: &str, index: usize) -> Result<PublisherView, ControlError> {
+        let row = self.topic(name)?.publishers.rows().get(index);
+        let row =
+            row.ok_or_else(|| ControlError::NotFound(String::from("it was removed meanwhile")))?;
+        Ok(self.view_publisher(row))
+    }
+
+    /// Publishers by id, in the order asked for.
+    #[must_use]
+    pub fn publishers_named(&self, name: &str, ids: &[String]) -> Vec<PublisherView> {
+        let Some(topic) = self.topics.get(name) else {
+            return Vec::new();
+        };
+        let rows = ids.iter().filter_map(|id| topic.publishers.find(id));
+        rows.map(|index| self.view_publisher(&topic.publishers.rows()[index]))
+            .collect()
+    }
+
+    /// Where a topic is; for one that nobody knows, where a first publisher would go.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] for what is no topic's name.
+    pub fn placement_view(&self, name: &str) -> Result<PlacementView, ControlError> {
+        check::topic(name)?;
+        Ok(self.view_placement(name))
+    }
+
+    fn view_placement(&self, name: &str) -> PlacementView {
+        let Some(topic) = self.topics.get(name) else {
+            return PlacementView {
+                topic: name.to_owned(),
+                brokers: self
+                    .roomiest()
+                    .map(|number| self.address(number))
+                    .into_iter()
+                    .collect(),
+                ..PlacementView::default()
+            };
+        };
+        let placed = topic.publishers.rows().iter();
+        let publishers: std::collections::BTreeMap<String, String> = placed
+            .filter_map(|row| Some((row.spec.id.clone(), self.broker(row.broker?).name.clone())))
+            .collect();
+        let rates = topic.placed_rates(self.brokers.len());
+        let mut numbers: Vec<BrokerNumber> = (0u32..)
+            .zip(&self.brokers)
+            .zip(&rates)
+            .filter(|((_, broker), rate)| **rate > 0.0 || broker.topics.contains_key(name))
+            .map(|((number, _), _)| number)
+            .collect();
+        if numbers.is_empty() {
+            numbers.extend(self.roomiest());
+        }
+        PlacementView {
+            topic: name.to_owned(),
+            exists: true,
+            brokers: numbers
+                .into_iter()
+                .map(|number| self.address(number))
+                .collect(),
+            publishers,
+        }
+    }
+
+    /// All brokers, ordered by name.
+    #[must_use]
+    pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
+        let (loads, counts) = self.placed();
+        let mut views: Vec<BrokerView> = self
+            .brokers
+            .iter()
+            .zip(loads.into_iter().zip(counts))
+            .map(|(broker, (load, publishers))| self.view_broker(broker, load, publishers, now))
+            .collect();
+        views.sort_by(|a, b| a.broker.cmp(&b.broker));
+        views
+    }
+
+    /// One broker.
+    #[must_use]
+    pub fn broker_view(&self, number: BrokerNumber, now: Instant) -> BrokerView {
+        let (loads, counts) = self.placed();
+        let at = number as usize;
+        self.view_broker(&self.brokers[at], loads[at], counts[at], now)
+    }
+
+    /// Channels by broker, for consumers that look for a topic.
+    #[must_use]
+    pub fn channels(&self) -> Vec<BrokerChannels> {
+        let alive = (0u32..)
+            .zip(&self.brokers)
+            .filter(|(_, broker)| broker.liveness != Liveness::Dead);
+        alive
+            .map(|(number, broker)| {
+                let mut topics: std::collections::BTreeMap<String, Vec<String>> = broker
+                    .topics
+                    .iter()
+                    .map(|(name, carried)| (name.clone(), carried.report.channels.clone()))
+                    .collect();
+                for (name, topic) in &self.topics {
+                    let is_here = topic
+                        .publishers
+                        .rows()
+                        .iter()
+                        .any(|row| row.broker == Some(number));
+                    if is_here {
+                        topics.entry(name.clone()).or_default();
+                    }
+                }
+                BrokerChannels {
+                    broker: broker.name.clone(),
+                    tcp_address: broker.tcp_address.clone(),
+                    http_address: broker.http_address.clone(),
+                    topics: topics.into_iter().collect(),
+                }
+            })
+            .collect()
+    }
+
+    fn view_topic(&self, name: &str, topic: &Topic) -> TopicView {
+        let rows = topic.publishers.rows();
+        TopicView {
+            topic: name.to_owned(),
+            spec: topic.spec.clone(),
+            state: topic.fit.state().to_owned(),
+            text: self.explain(topic),
+            publishers: rows.len(),
+            unplaced: rows.iter().filter(|row| row.broker.is_none()).count(),
+            rate: topic.publishers.rate(),
+            brokers: self.view_carriers(name, topic),
+            fit_status: topic.fit.status.clone(),
+        }
+    }
+
+    fn explain(&self, topic: &Topic) -> String {
+        if !topic.fit.text.is_empty() {
+            return topic.fit.text.clone();
+        }
+        let rows = topic.publishers.rows();
+        let attached = rows.iter().filter(|row| row.attached.is_some()).count();
+        let moving = rows
+            .iter()
+            .filter(|row| row.attached.is_some() && row.attached != row.broker);
+        format!(
+            "{attached} of {} publishers connected, {} on the move",
+            rows.len(),
+            moving.count()
+        )
+    }
+
+    fn view_carriers(&self, name: &str, topic: &Topic) -> Vec<TopicBrokerView> {
+        let rates = topic.placed_rates(self.brokers.len());
+        let all = (0u32..).zip(&self.brokers).zip(rates);
+        all.filter(|((_, broker), rate)| *rate > 0.0 || broker.topics.contains_key(name))
+            .map(|((number, broker), rate)| {
+                let rows = topic.publishers.rows();
+                let carried = broker.topics.get(name);
+                TopicBrokerView {
+                    broker: broker.name.clone(),
+                    tcp_address: broker.tcp_address.clone(),
+                    publishers: rows.iter().filter(|row| row.broker == Some(number)).count(),
+                    attached: rows
+                        .iter()
+                        .filter(|row| row.attached == Some(number))
+                        .count(),
+                    rate,
+                    measured_rate: carried.map_or(0.0, |carried| carried.rate),
+                    fixed_rate: carried.map_or(0.0, |carried| carried.fixed_rate),
+                    share: carried.and_then(|carried| carried.report.held),
+                    latency_us: topic
+                        .fit
+                        .last
+                        .iter()
+                        .find(|(broker, _)| *broker == number)
+                        .and_then(|(_, latency)| *latency),
+                }
+            })
+            .collect()
+    }
+
+    fn view_publisher(&self, row: &Row) -> PublisherView {
+        let inferred = || row.inferred_group.map(|group| format!("~{group}"));
+        PublisherView {
+            id: row.spec.id.clone(),
+            rate: row.spec.rate,
+            batch: row.spec.batch,
+            group: row.spec.group.clone().or_else(inferred),
+            broker: row.broker.map(|number| self.address(number)),
+            attached_to: row.attached.map(|number| self.broker(number).name.clone()),
+        }
+    }
+
+    fn view_broker(
+        &self,
+        broker: &Broker,
+        load: f64,
+        publishers: usize,
+        now: Instant,
+    ) -> BrokerView {
+        let state = match broker.liveness {
+            Liveness::Dead => "dead",
+            Liveness::Silent(_) => "silent",
+            Liveness::Up if broker.is_draining => "draining",
+            Liveness::Up => "up",
+        };
+        BrokerView {
+            broker: broker.name.clone(),
+            tcp_address: broker.tcp_address.clone(),
+            http_address: broker.http_address.clone(),
+            state: state.to_owned(),
+            mcap: self.mcap_of(broker),
+            is_calibrated: broker.mcap.is_some(),
+            load,
+            measured_rate: broker.measured_rate(),
+            publishers,
+            seconds_since_report: (now - broker.reported_at).as_secs_f64(),
+        }
+    }
+
+    /// Rate and number of publishers placed on each broker.
+    fn placed(&self) -> (Vec<f64>, Vec<usize>) {
+        let mut loads = vec![0.0; self.brokers.len()];
+        let mut counts = vec![0; self.brokers.len()];
+        for row in self
+            .topics
+            .values()
+            .flat_map(|topic| topic.publishers.rows())
+        {
+            if let Some(number) = row.broker {
+                loads[number as usize] += row.spec.rate;
+                counts[number as usize] += 1;
+            }
+        }
+        (loads, counts)
+    }
+
+    /// The broker with the largest residual capacity.
+    fn roomiest(&self) -> Option<BrokerNumber> {
+        let (loads, _) = self.placed();
+        let open = (0u32..)
+            .zip(&self.brokers)
+            .filter(|(_, broker)| broker.takes_publishers());
+        let room = |number: BrokerNumber, broker: &Broker| {
+            self.mcap_of(broker) - broker.fixed_rate() - loads[number as usize]
+        };
+        let best = open.reduce(|best, next| {
+            if room(next.0, next.1) > room(best.0, best.1) {
+                next
+            } else {
+                best
+            }
+        });
+        best.map(|(number, _)| number)
+    }
+
+    fn address(&self, number: BrokerNumber) -> BrokerAddress {
+        let broker = self.broker(number);
+        BrokerAddress {
+            broker: broker.name.clone(),
+            tcp_address: broker.tcp_address.clone(),
+        }
+    }
+}

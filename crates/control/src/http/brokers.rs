@@ -1,0 +1,85 @@
+//! `/v1/brokers`: the registry.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::answer::Failure;
+use crate::handle::Command;
+use crate::view::BrokerView;
+
+/// Answer to `GET /v1/brokers`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BrokerViews {
+    /// In order of name.
+    brokers: Vec<BrokerView>,
+}
+
+#[utoipa::path(get, path = "/v1/brokers", responses((status = 200, body = BrokerViews)))]
+pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Failure> {
+    let brokers = service.handle.ask(Command::Brokers).await?;
+    Ok(Json(BrokerViews { brokers }))
+}
+
+#[utoipa::path(get, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+pub(super) async fn show(
+    State(service): Shared,
+    Path(broker): Path<String>,
+) -> Result<Json<BrokerView>, Failure> {
+    let brokers = service.handle.ask(Command::Brokers).await?;
+    let found = brokers.into_iter().find(|view| view.broker == broker);
+    found.map(Json).ok_or_else(|| {
+        Failure::not_found(format!(
+            "there is no broker {broker}; GET /v1/brokers lists them"
+        ))
+    })
+}
+
+/// Moves all publishers away from a broker and gives it no more.
+#[utoipa::path(post, path = "/v1/brokers/{broker}/drain", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+pub(super) async fn drain(
+    State(service): Shared,
+    Path(broker): Path<String>,
+) -> Result<Json<BrokerView>, Failure> {
+    Ok(Json(
+        service
+            .handle
+            .ask(|reply| Command::DrainBroker(broker, reply))
+            .await?,
+    ))
+}
+
+/// Ends a drain: the broker may be given publishers again.
+#[utoipa::path(post, path = "/v1/brokers/{broker}/resume", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+pub(super) async fn resume(
+    State(service): Shared,
+    Path(broker): Path<String>,
+) -> Result<Json<BrokerView>, Failure> {
+    Ok(Json(
+        service
+            .handle
+            .ask(|reply| Command::ResumeBroker(broker, reply))
+            .await?,
+    ))
+}
+
+/// Takes an operator's word that a broker is dead; refused while it is connected.
+#[utoipa::path(delete, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
+    responses((status = 204, description = "taken for dead"), (status = 404, description = "no such broker"),
+        (status = 409, description = "it is connected and reports")))]
+pub(super) async fn remove(
+    State(service): Shared,
+    Path(broker): Path<String>,
+) -> Result<StatusCode, Failure> {
+    service
+        .handle
+        .ask(|reply| Command::RemoveBroker(broker, reply))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

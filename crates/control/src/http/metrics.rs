@@ -1,0 +1,195 @@
+//! `GET /metrics`: the control plane in numbers, for Prometheus.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use super::Shared;
+use super::answer::Failure;
+use crate::handle::Command;
+use crate::view::{BrokerView, TopicView};
+
+/// Topics with series of their own; the others are left out and counted.
+const TOPICS_MAX: usize = 200;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse, Failure> {
+    let topics = service.handle.ask(Command::Topics).await?;
+    let brokers = service.handle.ask(Command::Brokers).await?;
+    let mut registry = Registry::with_prefix("srtm_control");
+    registry.register_collector(Box::new(Snapshot { topics, brokers }));
+    let mut page = String::new();
+    // Writing into a String does not fail.
+    let _ = text::encode(&mut page, &registry);
+    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], page))
+}
+
+/// What the page shows.
+#[derive(Debug)]
+struct Snapshot {
+    topics: Vec<TopicView>,
+    brokers: Vec<BrokerView>,
+}
+
+type Labels = Vec<(&'static str, String)>;
+type Series = (Labels, f64);
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let states = ["up", "silent", "draining", "dead"];
+        let by_state = states.map(|state| {
+            let count = self
+                .brokers
+                .iter()
+                .filter(|broker| broker.state == state)
+                .count();
+            (vec![("state", state.to_owned())], count as f64)
+        });
+        put(&mut encoder, "brokers", "Brokers by state.", by_state)?;
+        let of_broker = |value: fn(&BrokerView) -> f64| {
+            let series = self.brokers.iter();
+            series.map(move |broker| (vec![("broker", broker.broker.clone())], value(broker)))
+        };
+        put(
+            &mut encoder,
+            "broker_mcap",
+            "Messages per second that a broker carries under its promise.",
+            of_broker(|b| b.mcap),
+        )?;
+        put(
+            &mut encoder,
+            "broker_load",
+            "Messages per second placed on a broker.",
+            of_broker(|b| b.load),
+        )?;
+        put(
+            &mut encoder,
+            "broker_measured_rate",
+            "Messages per second that arrive at a broker.",
+            of_broker(|b| b.measured_rate),
+        )?;
+        put(
+            &mut encoder,
+            "broker_publishers",
+            "Publishers placed on a broker.",
+            of_broker(|b| b.publishers as f64),
+        )?;
+        let of_topic = |value: fn(&TopicView) -> f64| {
+            let series = self.topics.iter().take(TOPICS_MAX);
+            series.map(move |topic| (vec![("topic", topic.topic.clone())], value(topic)))
+        };
+        let known =
+            encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
+        ConstGauge::new(self.topics.len() as f64).encode(known)?;
+        put(
+            &mut encoder,
+            "topic_publishers",
+            "Publishers of a topic.",
+            of_topic(|t| t.publishers as f64),
+        )?;
+        put(
+            &mut encoder,
+            "topic_unplaced",
+            "Publishers without a broker.",
+            of_topic(|t| t.unplaced as f64),
+        )?;
+        let fitted = of_topic(|t| f64::from(u8::from(t.state == "fitted")));
+        put(
+            &mut encoder,
+            "topic_fitted",
+            "1 while the promise is kept.",
+            fitted,
+        )?;
+        put(
+            &mut encoder,
+            "share_rate",
+            "Tokens per second of a topic's limit that a broker holds.",
+            self.carriers(|c| c.share.map(|s| s.rate.get())),
+        )?;
+        put(
+            &mut encoder,
+            "share_burst",
+            "Burst of a topic's limit that a broker holds.",
+            self.carriers(|c| c.share.map(|s| s.burst.get())),
+        )?;
+        let latency = self.carriers(|c| c.latency_us.map(|us| us / 1e6));
+        put(
+            &mut encoder,
+            "latency_seconds",
+            "End-to-end latency at the promised percentile, by the last window.",
+            latency,
+        )
+    }
+}
+
+impl Snapshot {
+    fn carriers(&self, value: fn(&crate::view::TopicBrokerView) -> Option<f64>) -> Vec<Series> {
+        let mut series = Vec::new();
+        for topic in self.topics.iter().take(TOPICS_MAX) {
+            for carrier in &topic.brokers {
+                if let Some(value) = value(carrier) {
+                    let labels = vec![
+                        ("topic", topic.topic.clone()),
+                        ("broker", carrier.broker.clone()),
+                    ];
+                    series.push((labels, value));
+                }
+            }
+        }
+        series
+    }
+}
+
+fn put(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = Series>,
+) -> Result<(), std::fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in series {
+        let gauge = ConstGauge::new(value);
+        gauge.encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_reads_as_open_metrics() {
+        let brokers = vec![BrokerView {
+            broker: String::from("b1"),
+            state: String::from("up"),
+            mcap: 5.0,
+            ..BrokerView::default()
+        }];
+        let mut registry = Registry::with_prefix("srtm_control");
+        registry.register_collector(Box::new(Snapshot {
+            topics: Vec::new(),
+            brokers,
+        }));
+        let mut page = String::new();
+        text::encode(&mut page, &registry).expect("a String");
+        for line in [
+            "srtm_control_brokers{state=\"up\"} 1.0",
+            "srtm_control_brokers{state=\"dead\"} 0.0",
+            "srtm_control_broker_mcap{broker=\"b1\"} 5.0",
+            "srtm_control_topics 0.0",
+        ] {
+            assert!(
+                page.lines().any(|each| each == line),
+                "{line} is not in\n{page}"
+            );
+        }
+        assert!(page.ends_with("# EOF\n"), "{page}");
+    }
+}

@@ -1,0 +1,85 @@
+//! `/v1/topics`: contracts.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::answer::{Failure, read};
+use crate::handle::Command;
+use crate::view::{PlacementView, TopicSpec, TopicView};
+
+/// Answer to `GET /v1/topics`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TopicViews {
+    /// In order of name.
+    topics: Vec<TopicView>,
+}
+
+const FORM: &str =
+    r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000}}"#;
+
+#[utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews)))]
+pub(super) async fn list(State(service): Shared) -> Result<Json<TopicViews>, Failure> {
+    let topics = service.handle.ask(Command::Topics).await?;
+    Ok(Json(TopicViews { topics }))
+}
+
+#[utoipa::path(get, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
+    responses((status = 200, body = TopicView), (status = 404, description = "no such topic")))]
+pub(super) async fn show(
+    State(service): Shared,
+    Path(topic): Path<String>,
+) -> Result<Json<TopicView>, Failure> {
+    Ok(Json(
+        service
+            .handle
+            .ask(|reply| Command::Topic(topic, reply))
+            .await?,
+    ))
+}
+
+/// Declares a topic; answers when all brokers that are up have the contract in force, or after two seconds.
+#[utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
+    responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays")))]
+pub(super) async fn put(
+    State(service): Shared,
+    Path(topic): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<TopicView>, Failure> {
+    let spec: TopicSpec = read(body, FORM)?;
+    let put = |reply| Command::PutTopic(topic, spec, reply);
+    Ok(Json(service.handle.ask(put).await?))
+}
+
+#[utoipa::path(delete, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
+    responses((status = 204, description = "removed, with its publishers"), (status = 404, description = "no such topic")))]
+pub(super) async fn remove(
+    State(service): Shared,
+    Path(topic): Path<String>,
+) -> Result<StatusCode, Failure> {
+    service
+        .handle
+        .ask(|reply| Command::DeleteTopic(topic, reply))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Where a topic is; for one that does not exist, where a first publisher would be sent.
+#[utoipa::path(get, path = "/v1/topics/{topic}/placement", params(("topic" = String, Path)),
+    responses((status = 200, body = PlacementView), (status = 400, description = "not a topic name")))]
+pub(super) async fn placement(
+    State(service): Shared,
+    Path(topic): Path<String>,
+) -> Result<Json<PlacementView>, Failure> {
+    Ok(Json(
+        service
+            .handle
+            .ask(|reply| Command::Placement(topic, reply))
+            .await?,
+    ))
+}

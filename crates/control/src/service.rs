@@ -1,0 +1,342 @@
+//! The task that owns the control plane's state: commands, brokers' words, time, and what follows from them.
+//!
+//! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clock::Instant;
+use link::{ToBroker, ToController};
+use tokio::net::TcpStream;
+use tokio::sync::{broadcast, mpsc};
+
+use crate::core::{BrokerNumber, Core, Effect, FitAnswer, ProbeAnswer};
+use crate::handle::{Command, Reply};
+use crate::store::Store;
+use crate::view::{EventView, TopicView};
+use crate::{ControlError, ControlHandle};
+
+/// Commands that wait at most; askers wait beyond it.
+const COMMANDS_MAX: usize = 4096;
+/// Words of brokers that wait at most; links are not read from beyond it.
+const WORDS_MAX: usize = 4096;
+/// Events that a slow reader may lag behind.
+const EVENTS_MAX: usize = 4096;
+/// Time between two looks at what time brings.
+const TICK: Duration = Duration::from_millis(100);
+/// A probe that nobody answers is given up after so long.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What a link brings.
+#[derive(Debug)]
+pub enum LinkWord {
+    /// A connection with its hello; orders go into `orders`.
+    Hello {
+        /// Number of the connection.
+        link: u64,
+        /// What it said.
+        hello: Box<link::Hello>,
+        /// Where its orders go; closed when the link is to be closed.
+        orders: mpsc::Sender<ToBroker>,
+    },
+    /// It said something.
+    Said(u64, Box<ToController>),
+    /// It is gone.
+    Lost(u64),
+}
+
+/// Asked to start one more broker: topic, and messages per second that fit nowhere.
+pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
+
+/// The state and its surroundings.
+pub struct Service {
+    core: Core,
+    store: Box<dyn Store>,
+    spawner: Option<Spawner>,
+    started: std::time::Instant,
+    links: HashMap<u64, (BrokerNumber, mpsc::Sender<ToBroker>)>,
+    link_of: HashMap<BrokerNumber, u64>,
+    waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
+    commands: mpsc::Receiver<Command>,
+    words: mpsc::Receiver<LinkWord>,
+    probed: (
+        mpsc::Sender<(BrokerNumber, ProbeAnswer)>,
+        mpsc::Receiver<(BrokerNumber, ProbeAnswer)>,
+    ),
+    fitted: (mpsc::Sender<FitAnswer>, mpsc::Receiver<FitAnswer>),
+    events: broadcast::Sender<EventView>,
+    event_number: u64,
+}
+
+impl Service {
+    /// A service over what `store` holds; the handle is the way in for HTTP, the sender for links.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] where the store cannot be read or written.
+    pub fn open(
+        settings: crate::Settings,
+        mut store: Box<dyn Store>,
+        spawner: Option<Spawner>,
+    ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
+        let started = now_of_process();
+        let mut core = Core::restore(settings, store.as_ref(), Instant::ZERO)?;
+        store.commit(core.take_changes())?;
+        let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
+        let (words_in, words) = mpsc::channel(WORDS_MAX);
+        let (events, _) = broadcast::channel(EVENTS_MAX);
+        let handle = ControlHandle::new(commands_in, events.clone());
+        let service = Service {
+            core,
+            store,
+            spawner,
+            started,
+            links: HashMap::new(),
+            link_of: HashMap::new(),
+            waiting: BTreeMap::new(),
+            commands,
+            words,
+            probed: mpsc::channel(1024),
+            fitted: mpsc::channel(64),
+            events,
+            event_number: 0,
+        };
+        Ok((service, handle, words_in))
+    }
+
+    /// Serves until told to stop.
+    pub async fn run(mut self, stopped: impl Future<Output = ()>) {
+        let mut stopped = std::pin::pin!(stopped);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                () = &mut stopped => break,
+                Some(command) = self.commands.recv() => self.command(command),
+                Some(word) = self.words.recv() => self.word(word),
+                Some((number, answer)) = self.probed.1.recv() => {
+                    let now = self.now();
+                    self.core.probed(number, answer, now);
+                }
+                Some(answer) = self.fitted.1.recv() => {
+                    let now = self.now();
+                    self.core.fitted(answer, now);
+                }
+                _ = tick.tick() => {
+                    let now = self.now();
+                    self.core.tick(now);
+                }
+            }
+            self.settle();
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// Writes what is to be kept, then does what is to be done. What cannot be written is not done.
+    fn settle(&mut self) {
+        let changes = self.core.take_changes();
+        if !changes.is_empty()
+            && let Err(error) = self.store.commit(changes)
+        {
+            // Going on would promise what a restart forgets; the supervisor starts us again.
+            tracing::error!(%error, "the store cannot be written: stopping");
+            std::process::exit(STORE_FAILED);
+        }
+        for effect in self.core.take_effects() {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(number, message) => self.send(number, *message),
+            Effect::CloseLink(link) => {
+                self.links.remove(&link);
+            }
+            Effect::Probe(number, address) => {
+                let answers = self.probed.0.clone();
+                tokio::spawn(async move {
+                    let answer = probe(&address).await;
+                    let _ = answers.send((number, answer)).await;
+                });
+            }
+            Effect::Fit(job) => {
+                let answers = self.fitted.0.clone();
+                tokio::task::spawn_blocking(move || {
+                    let _ = answers.blocking_send(job.run());
+                });
+            }
+            Effect::Spawn { topic, missing } => {
+                if let Some(spawner) = &mut self.spawner {
+                    spawner(&topic, missing);
+                }
+            }
+            Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
+            Effect::Tell(event) => {
+                self.event_number += 1;
+                tracing::info!(
+                    kind = event.kind,
+                    topic = event.topic,
+                    broker = event.broker,
+                    "{}",
+                    event.text
+                );
+                // Nobody may be listening.
+                let _ = self.events.send(EventView {
+                    number: self.event_number,
+                    at_ms: wall_ms(),
+                    kind: event.kind.to_owned(),
+                    topic: event.topic,
+                    broker: event.broker,
+                    text: event.text,
+                });
+            }
+        }
+    }
+
+    /// A broker that does not take its orders is as good as away: the link is closed, leases do the rest.
+    fn send(&mut self, number: BrokerNumber, message: ToBroker) {
+        let Some(link) = self.link_of.get(&number).copied() else {
+            return;
+        };
+        let Some((_, orders)) = self.links.get(&link) else {
+            return;
+        };
+        if orders.try_send(message).is_err() {
+            self.links.remove(&link);
+        }
+    }
+
+    fn word(&mut self, word: LinkWord) {
+        let now = self.now();
+        match word {
+            LinkWord::Hello {
+                link,
+                hello,
+                orders,
+            } => match self.core.hello(link, &hello, now) {
+                Ok(number) => {
+                    self.links.insert(link, (number, orders));
+                    self.link_of.insert(number, link);
+                }
+                Err(reason) => {
+                    tracing::warn!(broker = hello.broker, "hello refused: {reason}");
+                    // It has room for its first message.
+                    let _ = orders.try_send(ToBroker::Refused { reason });
+                }
+            },
+            LinkWord::Said(link, message) => {
+                if let Some(&(number, _)) = self.links.get(&link)
+                    && self.link_of.get(&number) == Some(&link)
+                {
+                    self.core.heard(number, *message, now);
+                }
+            }
+            LinkWord::Lost(link) => {
+                self.links.remove(&link);
+                self.core.link_lost(link, now);
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        let now = self.now();
+        let core = &mut self.core;
+        match command {
+            Command::PutTopic(name, spec, reply) => match core.put_topic(&name, spec, now) {
+                Ok(ticket) => {
+                    self.waiting.insert(ticket, (name, reply));
+                }
+                Err(error) => answer(reply, Err(error)),
+            },
+            Command::Topics(reply) => answer(reply, Ok(core.topic_views())),
+            Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
+            Command::DeleteTopic(name, reply) => answer(reply, core.delete_topic(&name, now)),
+            Command::PutPublishers(name, specs, reply) => {
+                let ids: Vec<String> = specs.iter().map(|spec| spec.id.clone()).collect();
+                let done = core.put_publishers(&name, specs, now);
+                answer(reply, done.map(|()| core.publishers_named(&name, &ids)));
+            }
+            Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
+            Command::Publisher {
+                topic,
+                id,
+                avoid,
+                reply,
+            } => {
+                let index = core.ask_place(&topic, &id, avoid.as_deref(), now);
+                answer(
+                    reply,
+                    index.and_then(|index| core.publisher_view(&topic, index)),
+                );
+            }
+            Command::DeletePublisher(name, id, reply) => {
+                answer(reply, core.delete_publisher(&name, &id, now));
+            }
+            Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
+            Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
+            Command::DrainBroker(name, reply) => {
+                let drained = core.drain_broker(&name, now);
+                answer(reply, drained.map(|number| core.broker_view(number, now)));
+            }
+            Command::ResumeBroker(name, reply) => {
+                let resumed = core.resume_broker(&name, now);
+                answer(reply, resumed.map(|number| core.broker_view(number, now)));
+            }
+            Command::RemoveBroker(name, reply) => answer(reply, core.remove_broker(&name, now)),
+            Command::Channels(reply) => answer(reply, Ok(core.channels())),
+        }
+    }
+
+    fn contract_settled(&mut self, ticket: u64, missing: &[String]) {
+        if !missing.is_empty() {
+            tracing::warn!(
+                "contract {ticket} is not confirmed by {}",
+                missing.join(", ")
+            );
+        }
+        if let Some((name, reply)) = self.waiting.remove(&ticket) {
+            answer(reply, self.core.topic_view(&name));
+        }
+    }
+}
+
+/// Exit code of a controller that cannot keep its state.
+const STORE_FAILED: i32 = 74;
+
+/// Whoever asked may have gone; then nobody misses the answer.
+fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
+    let _ = reply.send(with);
+}
+
+/// Whether anybody listens at `address`.
+async fn probe(address: &str) -> ProbeAnswer {
+    match tokio::time::timeout(PROBE_TIMEOUT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => ProbeAnswer::Open,
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            ProbeAnswer::Refused
+        }
+        _ => ProbeAnswer::Silence,
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the shell of the control plane owns its clock"
+)]
+fn now_of_process() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the shell of the control plane owns its clock"
+)]
+fn wall_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}
