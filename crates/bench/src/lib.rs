@@ -10,10 +10,12 @@
 //! alike.
 
 pub mod clock_check;
+pub mod cluster;
 pub mod compare;
 pub mod cpu_time;
 pub mod error;
 pub mod generator;
+pub mod latency_check;
 pub mod limit_check;
 pub mod measurement;
 pub mod peers;
@@ -52,10 +54,18 @@ pub enum Command {
     ///
     /// Example: bench limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20 --group-publishers 100
     Limit(Box<limit_check::LimitOptions>),
+    /// Hold the latency that the broker tells, and the one that UDP echoes tell, against the true one.
+    ///
+    /// Example: bench latency --publishers 100 --measure-ms 30000
+    Latency(Box<latency_check::LatencyOptions>),
     /// Show what the kernel's arrival stamps are worth: one load, judged by them and by the time of reading.
     ///
     /// Example: bench clock --levels 1000,3000,6000
     Clock(Box<clock_check::ClockOptions>),
+    /// Do things to a live cluster under load (move, kill, stop, fit, shift) and count every message.
+    ///
+    /// Example: bench cluster moves --srtm target/release/srtm --brokers 3
+    Cluster(Box<cluster::ClusterOptions>),
 }
 
 /// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
@@ -69,6 +79,8 @@ pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError>
         Command::Compare(options) => compare::compare(options, relaunch),
         Command::Relay(options) => relay::relay(options),
         Command::Limit(options) => limit_check::check_limit(options).map(drop),
+        Command::Latency(options) => latency_check::check_latency(options).map(drop),
         Command::Clock(options) => clock_check::check_clocks(options).map(drop),
+        Command::Cluster(options) => cluster::check(options),
     }
 }

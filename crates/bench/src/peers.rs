@@ -267,7 +267,7 @@ impl RunningPeer {
             return;
         }
         let deadline_ns = sys::monotonic_ns() + STOP_TIMEOUT.as_nanos() as u64;
-        let asked = sys::terminate(self.child.id()).is_ok();
+        let asked = sys::signal(self.child.id(), sys::Signal::Terminate).is_ok();
         while asked && sys::monotonic_ns() < deadline_ns {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;

@@ -88,13 +88,29 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_max)
 }
 
-/// Asks a process to end (SIGTERM).
+/// What a process can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// End (SIGTERM).
+    Terminate,
+    /// Stand still (SIGSTOP).
+    Stop,
+    /// Go on (SIGCONT).
+    Continue,
+}
+
+/// Tells a process something.
 ///
 /// # Errors
 /// When there is no such process.
-pub fn terminate(pid: u32) -> io::Result<()> {
+pub fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let number = match signal {
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Stop => libc::SIGSTOP,
+        Signal::Continue => libc::SIGCONT,
+    };
     // SAFETY: the call takes plain numbers.
-    check(unsafe { libc::kill(pid.cast_signed(), libc::SIGTERM) }).map(drop)
+    check(unsafe { libc::kill(pid.cast_signed(), number) }).map(drop)
 }
 
 /// Blocks the calling thread.

@@ -188,6 +188,9 @@ fn unexpected(frame: Frame<'_>) -> BenchError {
         Frame::Error(body) => String::from_utf8_lossy(body).into_owned(),
         Frame::Message { .. } => "message on a publisher's connection".to_owned(),
         Frame::Ack { .. } => "acknowledgement on the subscriber's connection".to_owned(),
+        Frame::Migrate { .. } | Frame::Throttled { .. } => {
+            "a notice for publishers that announced themselves".to_owned()
+        }
     };
     BenchError::protocol("nsq", text)
 }

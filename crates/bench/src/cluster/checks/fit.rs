@@ -1,0 +1,209 @@
+//! A topic is fitted to its promise, live, for several sizes of groups (SRTM-long, table 1), beside what a simulation of
+//! the same capacities says.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use limit::Limit;
+use placement::{
+    Arrival, BrokerState, GroupIndex, Mode, Policy, Publisher, PublisherIndex, ReplayProblem,
+    ServiceModel, Trace, fit_by_replay,
+};
+use serde::Serialize;
+
+use super::{CONNECT, ClusterOptions, TOPIC};
+use crate::cluster::{Cluster, Run};
+use crate::error::BenchError;
+use crate::schedule::Schedule;
+use crate::sys::{monotonic_ns, pause_for};
+use crate::workload::Workload;
+
+/// Windows that one fit may take at most.
+const WINDOWS_MAX: f64 = 40.0;
+/// Fixed latency of a broker on this kind of machine, as the simulation has it.
+const BASE_NS: f64 = 150_000.0;
+
+/// One row of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    group: u32,
+    mode: Mode,
+    state: String,
+    brokers: usize,
+    windows: u32,
+    rounds: Vec<u32>,
+    window_seconds: f64,
+    seconds: f64,
+    /// The brokers' end-to-end p99 in the last window, worst of all.
+    reported_p99_us: f64,
+    /// What subscribers saw over a window afterwards.
+    true_p99_us: u64,
+    simulated_met: bool,
+    simulated_brokers: usize,
+    simulated_p99_us: f64,
+}
+
+pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
+    println!(
+        "{:>5} {:>8} {:>14} {:>7} {:>7} {:>9} {:>8} {:>10} {:>10}  SIMULATED",
+        "GROUP", "MODE", "STATE", "BROKERS", "WINDOWS", "WINDOW S", "SECONDS", "P99 US", "TRUE US"
+    );
+    for &mode in &options.modes {
+        for &group in &options.group_publishers {
+            let row = fit(options, mode, group)?;
+            println!(
+                "{:>5} {:>8} {:>14} {:>7} {:>7} {:>9.0} {:>8.1} {:>10.0} {:>10}  {} with {} at {:.0} us; rounds {:?}",
+                row.group,
+                row.mode,
+                row.state,
+                row.brokers,
+                row.windows,
+                row.window_seconds,
+                row.seconds,
+                row.reported_p99_us,
+                row.true_p99_us,
+                if row.simulated_met { "met" } else { "not met" },
+                row.simulated_brokers,
+                row.simulated_p99_us,
+                row.rounds,
+            );
+            options.keep("cluster-fit", &options.workload(group), &row)?;
+        }
+    }
+    Ok(())
+}
+
+fn fit(options: &ClusterOptions, mode: Mode, group: u32) -> Result<Row, BenchError> {
+    let slo_us = options
+        .slo_us
+        .ok_or_else(|| BenchError::Options(String::from("fit needs --slo-us")))?;
+    let workload = options.workload(group);
+    let cluster = Cluster::start(options.setup(&format!("fit-{mode}-{group}"))?)?;
+    let api = cluster.api();
+    let spec = options.spec(mode)?;
+    api.put_topic(TOPIC, &spec)?;
+    let at_most = WINDOWS_MAX * (options.window_s + 5.0);
+    let run = Run::start(&options.plan(&cluster, workload.clone(), at_most + 60.0))?;
+    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let began_ns = monotonic_ns();
+    let mut view = api.topic(TOPIC)?;
+    run.wait(Duration::from_secs_f64(at_most), || {
+        if let Ok(now) = api.topic(TOPIC) {
+            view = now;
+        }
+        ["fitted", "out-of-brokers"].contains(&view.state.as_str())
+    })?;
+    let seconds = (monotonic_ns() - began_ns) as f64 / 1e9;
+    let reported = view.brokers.iter().filter_map(|broker| broker.latency_us);
+    let reported_p99_us = reported.fold(0.0, f64::max);
+    run.board.take_latency();
+    pause_for(Duration::from_secs_f64(options.window_s.min(15.0)));
+    let true_p99_us = run.board.take_latency().value_at_quantile(0.99);
+    run.end()?;
+    let (simulated_met, simulated_brokers, simulated_p99_us) =
+        simulate(options, &workload, slo_us, spec.limit);
+    let status = view.fit_status.clone().unwrap_or_default();
+    Ok(Row {
+        group,
+        mode,
+        brokers: view
+            .brokers
+            .iter()
+            .filter(|broker| broker.publishers > 0)
+            .count(),
+        state: view.state,
+        windows: status.windows,
+        rounds: status
+            .iterations
+            .iter()
+            .map(|iteration| iteration.rounds)
+            .collect(),
+        window_seconds: status.seconds,
+        seconds,
+        reported_p99_us,
+        true_p99_us,
+        simulated_met,
+        simulated_brokers,
+        simulated_p99_us,
+    })
+}
+
+/// What brokers of the same service time could do with the same arrivals.
+fn simulate(
+    options: &ClusterOptions,
+    workload: &Workload,
+    slo_us: f64,
+    limit: Option<Limit>,
+) -> (bool, usize, f64) {
+    let service_ns = options
+        .service_time
+        .as_deref()
+        .and_then(nanoseconds)
+        .unwrap_or(0.0);
+    let model = ServiceModel {
+        per_message_ns: service_ns,
+        per_batch_ns: 0.0,
+        per_active_connection_ns: 0.0,
+        base_ns: BASE_NS,
+        servers: 1,
+    };
+    let span_ns = (options.window_s * 1e9) as u64;
+    let mut schedule = Schedule::new(workload);
+    let sends =
+        std::iter::from_fn(|| Some(schedule.next_send())).take_while(|send| send.due_ns < span_ns);
+    let arrivals: Vec<Arrival> = sends
+        .map(|send| Arrival {
+            at_ns: send.due_ns,
+            publisher: PublisherIndex(send.publisher),
+            messages: workload.batch_messages as u16,
+        })
+        .collect();
+    let trace = Trace {
+        arrivals,
+        begin_ns: 0,
+        end_ns: span_ns,
+    };
+    let Ok(rate) = limit::Rate::new(workload.rate_per_publisher) else {
+        return (false, 0, 0.0);
+    };
+    let publishers: Vec<Publisher> = (0..workload.publishers)
+        .map(|number| Publisher {
+            rate,
+            batch_messages: workload.batch_messages,
+            group: Some(GroupIndex(number / workload.group_publishers)),
+        })
+        .collect();
+    let brokers = vec![
+        BrokerState {
+            mcap: 0.9e9 / service_ns.max(1.0),
+            load: 0.0,
+            is_available: true
+        };
+        options.brokers
+    ];
+    let fit = fit_by_replay(&ReplayProblem {
+        trace: &trace,
+        publishers: &publishers,
+        brokers: &brokers,
+        models: &vec![model; options.brokers],
+        backgrounds: &vec![0.0; options.brokers],
+        limit: limit.map(|limit| (limit.rate, limit.burst)),
+        slo_us,
+        percentile: 99.0,
+        policy: Policy::Srtm,
+        margin: 0.0,
+    });
+    let worst = fit.predicted.iter().flatten().copied().fold(0.0, f64::max);
+    (fit.met, fit.k, worst)
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic())?);
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}

@@ -1,0 +1,231 @@
+//! What is done to a cluster under load, and what must hold.
+
+mod controller_killed;
+mod fit;
+mod kills;
+mod moves;
+mod shift;
+mod stopped;
+mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use control::view::{Slo, TopicSpec};
+use limit::oracle;
+use limit::{Burst, Limit, Rate};
+use placement::Mode;
+use serde::Serialize;
+
+use super::Plan;
+use super::processes::{Cluster, Setup, empty_folder};
+use crate::error::BenchError;
+use crate::report::Results;
+use crate::sys;
+use crate::workload::{Arrivals, Workload};
+
+/// Topic of all checks.
+pub(super) const TOPIC: &str = "telemetry";
+
+/// Options of `bench cluster`.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterOptions {
+    /// What is done.
+    #[arg(value_enum)]
+    pub check: Check,
+    /// The srtm program.
+    #[arg(long, default_value = "target/release/srtm", value_name = "FILE")]
+    pub srtm: PathBuf,
+    /// Brokers.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub brokers: usize,
+    /// Publishers.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub publishers: u32,
+    /// Messages per second of each.
+    #[arg(long, default_value_t = 10.0, value_name = "MSG/S")]
+    pub rate_per_publisher: f64,
+    /// Messages sent at once.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub batch_messages: u32,
+    /// Publishers that send at the same instant; several for `fit`.
+    #[arg(long, default_values_t = [1], value_delimiter = ',', value_name = "N,…")]
+    pub group_publishers: Vec<u32>,
+    /// Limit: messages per second.
+    #[arg(long, default_value_t = 11_000.0, value_name = "MSG/S")]
+    pub rate: f64,
+    /// Limit: messages that may pass at once.
+    #[arg(long, default_value_t = 1000.0, value_name = "MSG")]
+    pub burst: f64,
+    /// Promise for the 99th percentile.
+    #[arg(long, value_name = "US")]
+    pub slo_us: Option<f64>,
+    /// How the fit is found, for `fit`: replay, measure or both.
+    #[arg(long, value_delimiter = ',', default_value = "replay")]
+    pub modes: Vec<Mode>,
+    /// Emulated service time per message of each broker, such as 40us.
+    #[arg(long, value_name = "DURATION")]
+    pub service_time: Option<String>,
+    /// Length of a profiling window in seconds.
+    #[arg(long, default_value_t = 10.0, value_name = "S")]
+    pub window_s: f64,
+    /// Times that it is done.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub rounds: u32,
+    /// Seed of the schedule.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// File that results are appended to.
+    #[arg(
+        long,
+        default_value = "bench/results/cluster.jsonl",
+        value_name = "FILE"
+    )]
+    pub results: PathBuf,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// Publishers are moved back and forth: nothing lost, nothing twice, the limit kept.
+    Moves,
+    /// Brokers are killed: how soon are their publishers heard again?
+    Kills,
+    /// A broker stands still for ten seconds: it must be gifted no tokens.
+    Stopped,
+    /// The controller is killed and started again: data flows on.
+    ControllerKilled,
+    /// Traffic shifts between brokers, with the TB Adaptor and without.
+    Shift,
+    /// A topic is fitted to its promise, for several sizes of groups: the paper's table I.
+    Fit,
+}
+
+/// Does it, prints and keeps what came out.
+///
+/// # Errors
+/// Where the cluster cannot be run, or where something that must hold does not.
+pub fn check(options: &ClusterOptions) -> Result<(), BenchError> {
+    sys::raise_open_files().map_err(BenchError::io("raise the limit of open files"))?;
+    match options.check {
+        Check::Moves => moves::check(options),
+        Check::Kills => kills::check(options),
+        Check::Stopped => stopped::check(options),
+        Check::ControllerKilled => controller_killed::check(options),
+        Check::Shift => shift::check(options),
+        Check::Fit => fit::check(options),
+    }
+}
+
+impl ClusterOptions {
+    pub(super) fn workload(&self, group_publishers: u32) -> Workload {
+        Workload {
+            publishers: self.publishers,
+            rate_per_publisher: self.rate_per_publisher,
+            arrivals: Arrivals::Periodic,
+            batch_messages: self.batch_messages,
+            mpub: self.batch_messages > 1,
+            group_publishers,
+            seed: self.seed,
+            ..Workload::default()
+        }
+    }
+
+    pub(super) fn group(&self) -> u32 {
+        self.group_publishers.first().copied().unwrap_or(1)
+    }
+
+    pub(super) fn plan(&self, cluster: &Cluster, workload: Workload, seconds: f64) -> Plan {
+        let messages = workload.offered_per_second() * seconds * 1.2 + 10_000.0;
+        Plan {
+            controller: cluster.address(),
+            topic: TOPIC.to_owned(),
+            workload,
+            tells_groups: true,
+            messages_max: messages as usize,
+        }
+    }
+
+    pub(super) fn setup(&self, name: &str) -> Result<Setup, BenchError> {
+        let window = format!("{}ms", (self.window_s * 1000.0) as u64);
+        Ok(Setup {
+            program: self.srtm.clone(),
+            brokers: self.brokers,
+            service_time: self.service_time.clone(),
+            controller_flags: vec![String::from("--profile-window"), window],
+            broker_flags: Vec::new(),
+            folder: empty_folder(name)?,
+        })
+    }
+
+    pub(super) fn limit(&self) -> Result<Limit, BenchError> {
+        let invalid = |error: limit::InvalidLimit| BenchError::Options(error.to_string());
+        Limit::messages(self.rate, self.burst).map_err(invalid)
+    }
+
+    pub(super) fn spec(&self, fit: Mode) -> Result<TopicSpec, BenchError> {
+        Ok(TopicSpec {
+            limit: Some(self.limit()?),
+            slo: self.slo_us.map(|latency_us| Slo {
+                percentile: 99.0,
+                latency_us,
+            }),
+            fit,
+            ..TopicSpec::default()
+        })
+    }
+
+    pub(super) fn keep(
+        &self,
+        kind: &str,
+        workload: &Workload,
+        result: &impl Serialize,
+    ) -> Result<(), BenchError> {
+        Results::new(Some(&self.results)).append(kind, "srtm", 1, workload, result)
+    }
+}
+
+/// Release instants of all brokers, in order; the brokers' logs are emptied by it.
+pub(super) fn releases(cluster: &Cluster) -> Result<Vec<clock::Instant>, BenchError> {
+    let mut all = Vec::new();
+    for broker in &cluster.brokers {
+        let path = format!("/v1/topics/{TOPIC}/releases");
+        let failed = |text: String| BenchError::Http {
+            method: "GET",
+            path: path.clone(),
+            text,
+        };
+        let answer = ureq::get(format!("http://{}{path}", broker.http)).call();
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            // The topic was never at this broker.
+            Err(ureq::Error::StatusCode(404)) => continue,
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let body = answer.body_mut().with_config().limit(1 << 30).read_to_vec();
+        let body = body.map_err(|error| failed(error.to_string()))?;
+        let stamps = body
+            .chunks_exact(8)
+            .filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        all.extend(stamps.map(clock::Instant::from_nanos));
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// By how many messages the worst window of releases exceeded r·t + b.
+pub(super) fn excess(releases: &[clock::Instant], rate: Rate, burst: Burst) -> f64 {
+    oracle::window_excess(releases, rate, burst)
+}
+
+/// Fails with `text` unless `holds`.
+pub(super) fn must(holds: bool, text: impl FnOnce() -> String) -> Result<(), BenchError> {
+    if holds {
+        return Ok(());
+    }
+    Err(BenchError::protocol("what must hold does not", text()))
+}
+
+/// Longest time in which publishers connect.
+pub(super) const CONNECT: Duration = Duration::from_secs(60);

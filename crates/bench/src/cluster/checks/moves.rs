@@ -1,0 +1,104 @@
+//! All publishers are moved from broker to broker while they send.
+
+use std::time::Duration;
+
+use placement::Mode;
+use serde::Serialize;
+
+use super::watch::ShareWatch;
+use super::{CONNECT, ClusterOptions, TOPIC, excess, must, releases};
+use crate::cluster::{Cluster, Run, Tally};
+use crate::error::BenchError;
+use crate::sys::{monotonic_ns, pause_for};
+
+/// A round's moves take no longer.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Seconds of traffic between two rounds.
+const PAUSE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Serialize)]
+struct Report {
+    rounds: u32,
+    tally: Tally,
+    moves: u64,
+    resent: u64,
+    seconds_per_round: Vec<f64>,
+    released: usize,
+    window_excess_messages: f64,
+    share_looks: u64,
+    share_violations: u64,
+    latency_p50_us: u64,
+    latency_p99_us: u64,
+}
+
+pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
+    let workload = options.workload(options.group());
+    let mut setup = options.setup("moves")?;
+    setup.broker_flags = vec![
+        String::from("--release-log-messages"),
+        String::from("4000000"),
+    ];
+    let cluster = Cluster::start(setup)?;
+    let (api, limit) = (cluster.api(), options.limit()?);
+    api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
+    let seconds = 60.0 + f64::from(options.rounds) * (MOVE_TIMEOUT + PAUSE).as_secs_f64();
+    let run = Run::start(&options.plan(&cluster, workload.clone(), seconds))?;
+    let all = u64::from(options.publishers);
+    let begun = &run.fleet.has_begun;
+    run.wait(CONNECT, || begun.load(std::sync::atomic::Ordering::Relaxed))?;
+    let watch = ShareWatch::start(api.clone(), limit);
+    pause_for(PAUSE);
+    let mut seconds_per_round = Vec::new();
+    for round in 0..options.rounds {
+        let view = api.topic(TOPIC)?;
+        let fullest = view.brokers.iter().max_by_key(|broker| broker.attached);
+        let from = fullest
+            .map(|broker| broker.broker.clone())
+            .unwrap_or_default();
+        let began_ns = monotonic_ns();
+        api.post(&format!("/v1/brokers/{from}/drain"))?;
+        let is_moved = run.wait(MOVE_TIMEOUT, || {
+            api.topic(TOPIC).is_ok_and(|view| {
+                let attached = |name: &str| {
+                    view.brokers
+                        .iter()
+                        .find(|b| b.broker == name)
+                        .map_or(0, |b| b.attached)
+                };
+                let total: usize = view.brokers.iter().map(|broker| broker.attached).sum();
+                attached(&from) == 0 && total as u64 == all
+            })
+        })?;
+        seconds_per_round.push((monotonic_ns() - began_ns) as f64 / 1e9);
+        must(is_moved, || {
+            format!("round {round}: not all publishers left {from} in {MOVE_TIMEOUT:?}")
+        })?;
+        api.post(&format!("/v1/brokers/{from}/resume"))?;
+        pause_for(PAUSE);
+    }
+    let (traffic, latency) = (run.fleet.traffic(), run.board.take_latency());
+    let tally = run.end()?;
+    let (share_looks, share_violations) = watch.end();
+    let released = releases(&cluster)?;
+    let report = Report {
+        rounds: options.rounds,
+        tally,
+        moves: traffic.moves,
+        resent: traffic.resent,
+        seconds_per_round,
+        released: released.len(),
+        window_excess_messages: excess(&released, limit.rate, limit.burst),
+        share_looks,
+        share_violations,
+        latency_p50_us: latency.value_at_quantile(0.5),
+        latency_p99_us: latency.value_at_quantile(0.99),
+    };
+    println!("{report:#?}");
+    options.keep("cluster-moves", &workload, &report)?;
+    must(tally.lost == 0 && tally.duplicated == 0, || {
+        format!("{tally:?}")
+    })?;
+    must(report.share_violations == 0, || {
+        String::from("the sum of shares was above the limit")
+    })
+}
