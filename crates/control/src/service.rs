@@ -49,6 +49,9 @@ pub enum LinkWord {
 /// Asked to start one more broker: topic, and messages per second that fit nowhere.
 pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
+/// Both ends of a queue on which work that was done elsewhere comes back.
+type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
+
 /// The state and its surroundings.
 pub struct Service {
     core: Core,
@@ -60,11 +63,8 @@ pub struct Service {
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
-    probed: (
-        mpsc::Sender<(BrokerNumber, ProbeAnswer)>,
-        mpsc::Receiver<(BrokerNumber, ProbeAnswer)>,
-    ),
-    fitted: (mpsc::Sender<FitAnswer>, mpsc::Receiver<FitAnswer>),
+    probed: Answers<(BrokerNumber, ProbeAnswer)>,
+    fitted: Answers<FitAnswer>,
     events: broadcast::Sender<EventView>,
     event_number: u64,
 }
@@ -132,7 +132,8 @@ impl Service {
     }
 
     fn now(&self) -> Instant {
-        Instant::from_nanos(self.started.elapsed().as_nanos() as u64)
+        let since = now_of_process().saturating_duration_since(self.started);
+        Instant::from_nanos(since.as_nanos() as u64)
     }
 
     /// Writes what is to be kept, then does what is to be done. What cannot be written is not done.

@@ -356,9 +356,17 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
-        let Some(fitting) = topic.fit.fitting.take() else {
+        let Some(mut fitting) = topic.fit.fitting.take() else {
             return;
         };
+        if topic.spec.infer_groups {
+            let groups: Vec<_> = topic
+                .as_publishers()
+                .iter()
+                .map(|publisher| publisher.group)
+                .collect();
+            fitting.regroup(&groups);
+        }
         topic.fit.phase = Phase::Computing;
         self.effects.push(Effect::Fit(Box::new(FitJob {
             topic: name.to_owned(),

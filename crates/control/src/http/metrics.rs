@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use super::Shared;
 use super::answer::Failure;
 use crate::handle::Command;
-use crate::view::{BrokerView, TopicView};
+use crate::view::{BrokerView, TopicBrokerView, TopicView};
 
 /// Topics with series of their own; the others are left out and counted.
 const TOPICS_MAX: usize = 200;
@@ -40,96 +40,97 @@ struct Snapshot {
 type Labels = Vec<(&'static str, String)>;
 type Series = (Labels, f64);
 
+type OfBroker = fn(&BrokerView) -> f64;
+type OfTopic = fn(&TopicView) -> f64;
+type OfCarrier = fn(&TopicBrokerView) -> Option<f64>;
+
+const BROKER_SERIES: [(&str, &str, OfBroker); 4] = [
+    (
+        "broker_mcap",
+        "Messages per second that a broker carries under its promise.",
+        |b| b.mcap,
+    ),
+    (
+        "broker_load",
+        "Messages per second placed on a broker.",
+        |b| b.load,
+    ),
+    (
+        "broker_measured_rate",
+        "Messages per second that arrive at a broker.",
+        |b| b.measured_rate,
+    ),
+    ("broker_publishers", "Publishers placed on a broker.", |b| {
+        b.publishers as f64
+    }),
+];
+const TOPIC_SERIES: [(&str, &str, OfTopic); 3] = [
+    ("topic_publishers", "Publishers of a topic.", |t| {
+        t.publishers as f64
+    }),
+    ("topic_unplaced", "Publishers without a broker.", |t| {
+        t.unplaced as f64
+    }),
+    ("topic_fitted", "1 while the promise is kept.", |t| {
+        f64::from(u8::from(t.state == "fitted"))
+    }),
+];
+const CARRIER_SERIES: [(&str, &str, OfCarrier); 3] = [
+    (
+        "share_rate",
+        "Tokens per second of a topic's limit that a broker holds.",
+        |c| c.share.map(|share| share.rate.get()),
+    ),
+    (
+        "share_burst",
+        "Burst of a topic's limit that a broker holds.",
+        |c| c.share.map(|share| share.burst.get()),
+    ),
+    (
+        "latency_seconds",
+        "End-to-end latency at the promised percentile, by the last window.",
+        |c| c.latency_us.map(|us| us / 1e6),
+    ),
+];
+
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let states = ["up", "silent", "draining", "dead"];
-        let by_state = states.map(|state| {
-            let count = self
-                .brokers
-                .iter()
-                .filter(|broker| broker.state == state)
-                .count();
+        let by_state = ["up", "silent", "draining", "dead"].map(|state| {
+            let of_state = |broker: &&BrokerView| broker.state == state;
+            let count = self.brokers.iter().filter(of_state).count();
             (vec![("state", state.to_owned())], count as f64)
         });
         put(&mut encoder, "brokers", "Brokers by state.", by_state)?;
-        let of_broker = |value: fn(&BrokerView) -> f64| {
-            let series = self.brokers.iter();
-            series.map(move |broker| (vec![("broker", broker.broker.clone())], value(broker)))
-        };
-        put(
-            &mut encoder,
-            "broker_mcap",
-            "Messages per second that a broker carries under its promise.",
-            of_broker(|b| b.mcap),
-        )?;
-        put(
-            &mut encoder,
-            "broker_load",
-            "Messages per second placed on a broker.",
-            of_broker(|b| b.load),
-        )?;
-        put(
-            &mut encoder,
-            "broker_measured_rate",
-            "Messages per second that arrive at a broker.",
-            of_broker(|b| b.measured_rate),
-        )?;
-        put(
-            &mut encoder,
-            "broker_publishers",
-            "Publishers placed on a broker.",
-            of_broker(|b| b.publishers as f64),
-        )?;
-        let of_topic = |value: fn(&TopicView) -> f64| {
-            let series = self.topics.iter().take(TOPICS_MAX);
-            series.map(move |topic| (vec![("topic", topic.topic.clone())], value(topic)))
-        };
         let known =
             encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
         ConstGauge::new(self.topics.len() as f64).encode(known)?;
-        put(
-            &mut encoder,
-            "topic_publishers",
-            "Publishers of a topic.",
-            of_topic(|t| t.publishers as f64),
-        )?;
-        put(
-            &mut encoder,
-            "topic_unplaced",
-            "Publishers without a broker.",
-            of_topic(|t| t.unplaced as f64),
-        )?;
-        let fitted = of_topic(|t| f64::from(u8::from(t.state == "fitted")));
-        put(
-            &mut encoder,
-            "topic_fitted",
-            "1 while the promise is kept.",
-            fitted,
-        )?;
-        put(
-            &mut encoder,
-            "share_rate",
-            "Tokens per second of a topic's limit that a broker holds.",
-            self.carriers(|c| c.share.map(|s| s.rate.get())),
-        )?;
-        put(
-            &mut encoder,
-            "share_burst",
-            "Burst of a topic's limit that a broker holds.",
-            self.carriers(|c| c.share.map(|s| s.burst.get())),
-        )?;
-        let latency = self.carriers(|c| c.latency_us.map(|us| us / 1e6));
-        put(
-            &mut encoder,
-            "latency_seconds",
-            "End-to-end latency at the promised percentile, by the last window.",
-            latency,
-        )
+        for (name, help, value) in BROKER_SERIES {
+            let label = |broker: &BrokerView| vec![("broker", broker.broker.clone())];
+            let series = self
+                .brokers
+                .iter()
+                .map(|broker| (label(broker), value(broker)));
+            put(&mut encoder, name, help, series)?;
+        }
+        for (name, help, value) in TOPIC_SERIES {
+            let label = |topic: &TopicView| vec![("topic", topic.topic.clone())];
+            let topics = self.topics.iter().take(TOPICS_MAX);
+            put(
+                &mut encoder,
+                name,
+                help,
+                topics.map(|topic| (label(topic), value(topic))),
+            )?;
+        }
+        for (name, help, value) in CARRIER_SERIES {
+            put(&mut encoder, name, help, self.carriers(value))?;
+        }
+        Ok(())
     }
 }
 
 impl Snapshot {
-    fn carriers(&self, value: fn(&crate::view::TopicBrokerView) -> Option<f64>) -> Vec<Series> {
+    fn carriers(&self, value: OfCarrier) -> Vec<Series> {
         let mut series = Vec::new();
         for topic in self.topics.iter().take(TOPICS_MAX) {
             for carrier in &topic.brokers {

@@ -119,156 +119,151 @@ async fn a_hundred_thousand_publishers_fit_into_one_request() {
     );
 }
 
+const GOOD: &str = r#"{"limit":{"rate":1000,"burst":50}}"#;
+
+/// Method, path, body, status, part of the text.
+const BAD: &[(&str, &str, &str, u16, &str)] = &[
+    ("PUT", "/v1/topics/t", "", 400, "the body"),
+    ("PUT", "/v1/topics/t", "[]", 400, "the body"),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":0,"burst":1}}"#,
+        400,
+        "limit",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":-5,"burst":1}}"#,
+        400,
+        "limit",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":NaN,"burst":1}}"#,
+        400,
+        "limit",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":1e308,"burst":1}}"#,
+        400,
+        "limit",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":1,"burst":0.5}}"#,
+        400,
+        "limit",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"limit":{"rate":1}}"#,
+        400,
+        "burst",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"slo":{"percentile":0,"latency_us":1}}"#,
+        400,
+        "percentile",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"slo":{"percentile":99,"latency_us":-1}}"#,
+        400,
+        "latency_us",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"slo":{"latency_ms":1}}"#,
+        400,
+        "latency_ms",
+    ),
+    ("PUT", "/v1/topics/t", r#"{"policy":"best"}"#, 400, "policy"),
+    ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
+    ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "behind"),
+    ("PUT", "/v1/topics/a%20b", GOOD, 400, "topic name"),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{"id":"a"},{"id":"a"}]}"#,
+        400,
+        "twice",
+    ),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{"id":"a","rate":0}]}"#,
+        400,
+        "rate 0",
+    ),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{"id":"a","rate":1e308}]}"#,
+        400,
+        "rate",
+    ),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{"id":"a","batch":0}]}"#,
+        400,
+        "batch 0",
+    ),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{"id":"a","batch":-1}]}"#,
+        400,
+        "publishers[0].batch",
+    ),
+    (
+        "POST",
+        "/v1/topics/t/publishers",
+        r#"{"publishers":[{}]}"#,
+        400,
+        "publishers[0]",
+    ),
+    (
+        "GET",
+        "/v1/topics/t/publishers/nobody",
+        "",
+        404,
+        "no publisher",
+    ),
+    (
+        "GET",
+        "/v1/topics/t/publishers/nobody?avoi=b",
+        "",
+        400,
+        "avoi",
+    ),
+    ("GET", "/v1/topics/nothing", "", 404, "no topic"),
+    ("DELETE", "/v1/topics/nothing", "", 404, "no topic"),
+    ("GET", "/v1/topics/a%20b/placement", "", 400, "topic name"),
+    ("POST", "/v1/brokers/nobody/drain", "", 404, "no broker"),
+    ("POST", "/v1/brokers/nobody/resume", "", 404, "no broker"),
+    ("DELETE", "/v1/brokers/nobody", "", 404, "no broker"),
+    ("PATCH", "/v1/topics/t", "", 405, "method"),
+    ("GET", "/nowhere", "", 404, "no such path"),
+];
+
 #[tokio::test]
 async fn bad_input_is_refused_with_a_place_and_a_reason_and_changes_nothing() {
     let api = Api::start();
-    let good = r#"{"limit":{"rate":1000,"burst":50}}"#;
-    assert_eq!(api.ask("PUT", "/v1/topics/t", good).await.0, StatusCode::OK);
+    assert_eq!(api.ask("PUT", "/v1/topics/t", GOOD).await.0, StatusCode::OK);
     let before = api.ask("GET", "/v1/topics/t", "").await.1;
-    let long_id = format!(r#"{{"publishers":[{{"id":"{}"}}]}}"#, "x".repeat(129));
-    let cases = [
-        ("PUT", "/v1/topics/t", "", 400, "the body"),
-        ("PUT", "/v1/topics/t", "[]", 400, "the body"),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":0,"burst":1}}"#,
-            400,
-            "limit",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":-5,"burst":1}}"#,
-            400,
-            "limit",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":NaN,"burst":1}}"#,
-            400,
-            "limit",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":1e308,"burst":1}}"#,
-            400,
-            "limit",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":1,"burst":0.5}}"#,
-            400,
-            "limit",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"limit":{"rate":1}}"#,
-            400,
-            "burst",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"slo":{"percentile":0,"latency_us":1}}"#,
-            400,
-            "percentile",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"slo":{"percentile":99,"latency_us":-1}}"#,
-            400,
-            "latency_us",
-        ),
-        (
-            "PUT",
-            "/v1/topics/t",
-            r#"{"slo":{"latency_ms":1}}"#,
-            400,
-            "latency_ms",
-        ),
-        ("PUT", "/v1/topics/t", r#"{"policy":"best"}"#, 400, "policy"),
-        ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
-        ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "behind"),
-        ("PUT", "/v1/topics/a%20b", good, 400, "topic name"),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{"id":"a"},{"id":"a"}]}"#,
-            400,
-            "twice",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{"id":"a","rate":0}]}"#,
-            400,
-            "rate 0",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{"id":"a","rate":1e308}]}"#,
-            400,
-            "rate",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{"id":"a","batch":0}]}"#,
-            400,
-            "batch 0",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{"id":"a","batch":-1}]}"#,
-            400,
-            "publishers[0].batch",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            r#"{"publishers":[{}]}"#,
-            400,
-            "publishers[0]",
-        ),
-        (
-            "POST",
-            "/v1/topics/t/publishers",
-            &long_id,
-            400,
-            "publisher id",
-        ),
-        (
-            "GET",
-            "/v1/topics/t/publishers/nobody",
-            "",
-            404,
-            "no publisher",
-        ),
-        (
-            "GET",
-            "/v1/topics/t/publishers/nobody?avoi=b",
-            "",
-            400,
-            "avoi",
-        ),
-        ("GET", "/v1/topics/nothing", "", 404, "no topic"),
-        ("DELETE", "/v1/topics/nothing", "", 404, "no topic"),
-        ("GET", "/v1/topics/a%20b/placement", "", 400, "topic name"),
-        ("POST", "/v1/brokers/nobody/drain", "", 404, "no broker"),
-        ("POST", "/v1/brokers/nobody/resume", "", 404, "no broker"),
-        ("DELETE", "/v1/brokers/nobody", "", 404, "no broker"),
-        ("PATCH", "/v1/topics/t", "", 405, "method"),
-        ("GET", "/nowhere", "", 404, "no such path"),
-    ];
-    for (method, path, body, status, text) in cases {
+    for &(method, path, body, status, text) in BAD {
         let (got, answer) = api.ask(method, path, body).await;
         let error = answer["error"].as_str().unwrap_or_default();
         assert_eq!(got.as_u16(), status, "{method} {path} {body}: {answer}");

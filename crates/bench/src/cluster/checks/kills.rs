@@ -8,7 +8,7 @@ use placement::Mode;
 use serde::Serialize;
 
 use super::watch::ShareWatch;
-use super::{CONNECT, ClusterOptions, TOPIC, must};
+use super::{CONNECT, ClusterOptions, TOPIC, busiest, must};
 use crate::cluster::{Cluster, Run, Tally};
 use crate::error::BenchError;
 use crate::sys::{monotonic_ns, pause_for};
@@ -47,15 +47,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let mut never_heard = 0;
     for _ in 0..options.rounds {
         let placed = run.fleet.brokers();
-        let count = |number: &usize| {
-            let address = cluster.brokers[*number].tcp.to_string();
-            placed
-                .iter()
-                .flatten()
-                .filter(|broker| **broker == address)
-                .count()
-        };
-        let victim = (0..cluster.brokers.len()).max_by_key(count).unwrap_or(0);
+        let victim = busiest(&cluster, &placed);
         let address = cluster.brokers[victim].tcp.to_string();
         let publishers = (0u32..)
             .zip(&placed)

@@ -219,6 +219,16 @@ pub(super) fn excess(releases: &[clock::Instant], rate: Rate, burst: Burst) -> f
     oracle::window_excess(releases, rate, burst)
 }
 
+/// The broker that most publishers are connected to.
+pub(super) fn busiest(cluster: &Cluster, placed: &[Option<String>]) -> usize {
+    let count = |number: &usize| {
+        let address = cluster.brokers[*number].tcp.to_string();
+        let here = placed.iter().flatten().filter(|broker| **broker == address);
+        here.count()
+    };
+    (0..cluster.brokers.len()).max_by_key(count).unwrap_or(0)
+}
+
 /// Fails with `text` unless `holds`.
 pub(super) fn must(holds: bool, text: impl FnOnce() -> String) -> Result<(), BenchError> {
     if holds {

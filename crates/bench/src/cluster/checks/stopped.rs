@@ -7,7 +7,7 @@ use placement::Mode;
 use serde::Serialize;
 
 use super::watch::ShareWatch;
-use super::{CONNECT, ClusterOptions, TOPIC, excess, must, releases};
+use super::{CONNECT, ClusterOptions, TOPIC, busiest, excess, must, releases};
 use crate::cluster::{Cluster, Run, Tally};
 use crate::error::BenchError;
 use crate::sys::{Signal, pause_for};
@@ -42,15 +42,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let watch = ShareWatch::start(api.clone(), limit);
     pause_for(PAUSE);
     let placed = run.fleet.brokers();
-    let count = |number: &usize| {
-        let address = cluster.brokers[*number].tcp.to_string();
-        placed
-            .iter()
-            .flatten()
-            .filter(|broker| **broker == address)
-            .count()
-    };
-    let victim = (0..cluster.brokers.len()).max_by_key(count).unwrap_or(0);
+    let victim = busiest(&cluster, &placed);
     cluster.signal_broker(victim, Signal::Stop)?;
     pause_for(STOP);
     cluster.signal_broker(victim, Signal::Continue)?;

@@ -251,7 +251,7 @@ impl Cluster {
     pub(super) fn run(&mut self, span: Duration) {
         let end = self.now + span;
         while self.now < end {
-            self.now = self.now + Duration::from_millis(100);
+            self.now += Duration::from_millis(100);
             self.report_all();
             self.core.tick(self.now);
             self.carry_out();

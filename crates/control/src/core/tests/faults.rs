@@ -106,7 +106,7 @@ fn without_a_controller_leases_fall_to_floors_and_a_restart_resumes() {
         .holder
         .in_force(cluster.now)
         .expect("a share");
-    cluster.now = cluster.now + Duration::from_secs(60);
+    cluster.now += Duration::from_secs(60);
     cluster.check_shares();
     assert!(
         cluster.brokers[carrier]

@@ -157,18 +157,12 @@ fn hellos_are_checked() {
     assert!(cluster.core.hello(100, &good, cluster.now).is_ok());
 }
 
-#[test]
-fn forged_reports_are_not_believed() {
-    let mut cluster = Cluster::new(2);
-    cluster.workload(10, 1, promise(1000.0, 50.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(std::time::Duration::from_secs(3));
-    let before = cluster.core.topic_view(TOPIC).expect("declared");
+fn absurd_reports() -> [TopicReport; 6] {
     let topic = |report: TopicReport| TopicReport {
         topic: TOPIC.to_owned(),
         ..report
     };
-    let absurd = [
+    [
         topic(TopicReport {
             messages: u64::MAX,
             ..TopicReport::default()
@@ -194,8 +188,17 @@ fn forged_reports_are_not_believed() {
             topic: String::from("../x"),
             ..TopicReport::default()
         },
-    ];
-    for (number, report) in (1000..).zip(absurd) {
+    ]
+}
+
+#[test]
+fn forged_reports_are_not_believed() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(10, 1, promise(1000.0, 50.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(std::time::Duration::from_secs(3));
+    let before = cluster.core.topic_view(TOPIC).expect("declared");
+    for (number, report) in (1000..).zip(absurd_reports()) {
         cluster.events.clear();
         let report = BrokerReport {
             number,

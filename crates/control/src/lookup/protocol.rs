@@ -1,0 +1,187 @@
+//! nsqlookupd's TCP protocol: bytes to commands and answers to bytes, without input or output.
+//!
+//! A peer (an nsqd) opens with [`MAGIC`], then sends lines: `IDENTIFY` followed by a sized JSON body, `REGISTER topic
+//! [channel]`, `UNREGISTER topic [channel]`, `PING`. Each is answered by a size and so many bytes, without a frame type.
+//! Error texts are nsqlookupd 1.3.0's. Lines and bodies have bounds, which nsqlookupd's have not. What a command does
+//! to the registry is said in [`super::session`].
+
+use serde::Deserialize;
+use wire::{ChannelName, TopicName};
+
+/// What a connection begins with.
+pub const MAGIC: [u8; 4] = *b"  V1";
+
+/// The answer to any other beginning.
+pub const BAD_MAGIC: &str = "E_BAD_PROTOCOL";
+
+/// Longest command line in bytes, its end included; the longest valid one has 142.
+pub const LINE_MAX_BYTES: usize = 1024;
+
+/// Longest body of `IDENTIFY` in bytes; that of nsqd has about 130.
+pub const BODY_MAX_BYTES: usize = 16 * 1024;
+
+/// What a peer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A sign of life.
+    Ping,
+    /// Who it is; once per connection.
+    Identify(Identity),
+    /// It has this topic, or this channel and thereby its topic.
+    Register(Subject),
+    /// It no longer has this channel, or this topic with all its channels.
+    Unregister(Subject),
+}
+
+/// What a registration is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Topic.
+    pub topic: TopicName,
+    /// Channel of it; `None` where the topic itself is meant.
+    pub channel: Option<ChannelName>,
+}
+
+/// Who a peer is and where its clients find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Host name or address that clients connect to.
+    pub broadcast_address: String,
+    /// Name of its machine.
+    pub hostname: String,
+    /// Port for NSQ clients.
+    pub tcp_port: u16,
+    /// Port of its HTTP API.
+    pub http_port: u16,
+    /// Its version; tools expect three numbers with dots.
+    pub version: String,
+}
+
+/// What cannot be accepted: a code, a blank, a text for people. The connection ends after it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(String);
+
+/// The first command of `input` and how many bytes it takes; `None` while it has not arrived whole. Behind
+/// `is_identified` is whether an `IDENTIFY` has been accepted already.
+///
+/// # Errors
+/// [`Refusal`] for what is no command, or none at this moment, or has invalid names or a bad body.
+pub fn decode(input: &[u8], is_identified: bool) -> Result<Option<(Command, usize)>, Refusal> {
+    let window = &input[..input.len().min(LINE_MAX_BYTES)];
+    let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
+        if window.len() == LINE_MAX_BYTES {
+            return Err(invalid("the line is too long"));
+        }
+        return Ok(None);
+    };
+    let line = String::from_utf8_lossy(&input[..end]);
+    let mut words = line.trim().split(' ');
+    let used = end + 1;
+    let command = match words.next().unwrap_or_default() {
+        "PING" => Command::Ping,
+        "IDENTIFY" if is_identified => return Err(invalid("cannot IDENTIFY again")),
+        "IDENTIFY" => {
+            let Some((identity, body_bytes)) = identity(&input[used..])? else {
+                return Ok(None);
+            };
+            return Ok(Some((Command::Identify(identity), used + body_bytes)));
+        }
+        "REGISTER" | "UNREGISTER" if !is_identified => {
+            return Err(invalid("client must IDENTIFY"));
+        }
+        word @ "REGISTER" => Command::Register(subject(word, words)?),
+        word @ "UNREGISTER" => Command::Unregister(subject(word, words)?),
+        word => return Err(invalid(&format!("invalid command {word}"))),
+    };
+    Ok(Some((command, used)))
+}
+
+/// An answer as it goes out.
+#[must_use]
+pub fn encode_answer(data: &[u8]) -> Vec<u8> {
+    // Our answers are bounded by what we say about ourselves.
+    let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+    let mut bytes = Vec::with_capacity(4 + data.len());
+    bytes.extend_from_slice(&size.to_be_bytes());
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// The body of `IDENTIFY` as it comes. Fields that are missing are an error of their own, and unknown ones are ignored:
+/// later versions of nsqd send more.
+#[derive(Debug, Deserialize)]
+struct Body {
+    broadcast_address: Option<String>,
+    hostname: Option<String>,
+    tcp_port: Option<u16>,
+    http_port: Option<u16>,
+    version: Option<String>,
+}
+
+/// A sized body at the start of `input` and the bytes that it takes with its size.
+fn identity(input: &[u8]) -> Result<Option<(Identity, usize)>, Refusal> {
+    let Some((size, rest)) = input.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let size = u32::from_be_bytes(*size);
+    let body_bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    if body_bytes > BODY_MAX_BYTES {
+        // Signed, as peers write it.
+        let size = size.cast_signed();
+        return Err(bad_body(&format!(
+            "body size {size} is not within 0 to {BODY_MAX_BYTES}"
+        )));
+    }
+    let Some(body) = rest.get(..body_bytes) else {
+        return Ok(None);
+    };
+    let body: Body =
+        serde_json::from_slice(body).map_err(|_| bad_body("failed to decode JSON body"))?;
+    let identity = Identity {
+        broadcast_address: body.broadcast_address.unwrap_or_default(),
+        hostname: body.hostname.unwrap_or_default(),
+        tcp_port: body.tcp_port.unwrap_or_default(),
+        http_port: body.http_port.unwrap_or_default(),
+        version: body.version.unwrap_or_default(),
+    };
+    let is_whole = !identity.broadcast_address.is_empty()
+        && identity.tcp_port != 0
+        && identity.http_port != 0
+        && !identity.version.is_empty();
+    if !is_whole {
+        return Err(bad_body("missing fields"));
+    }
+    Ok(Some((identity, 4 + body_bytes)))
+}
+
+fn subject<'a>(command: &str, mut words: impl Iterator<Item = &'a str>) -> Result<Subject, Refusal> {
+    let topic = words
+        .next()
+        .ok_or_else(|| invalid(&format!("{command} insufficient number of params")))?;
+    let channel = words.next().filter(|channel| !channel.is_empty());
+    let bad = |code: &str, what: &str, name: &str| {
+        Refusal(format!(
+            "{code} {command} {what} name '{name}' is not valid"
+        ))
+    };
+    Ok(Subject {
+        topic: topic
+            .parse()
+            .map_err(|_| bad("E_BAD_TOPIC", "topic", topic))?,
+        channel: channel
+            .map(|name| name.parse().map_err(|_| bad("E_BAD_CHANNEL", "channel", name)))
+            .transpose()?,
+    })
+}
+
+fn invalid(text: &str) -> Refusal {
+    Refusal(format!("E_INVALID {text}"))
+}
+
+fn bad_body(text: &str) -> Refusal {
+    Refusal(format!("E_BAD_BODY IDENTIFY {text}"))
+}
+
+#[cfg(test)]
+mod tests;

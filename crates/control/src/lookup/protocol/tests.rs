@@ -1,0 +1,123 @@
+//! Commands and refusals by table, and laws for any bytes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const BODY: &str = r#"{"broadcast_address":"h1","hostname":"m1","tcp_port":4150,"http_port":4151,"version":"1.3.0"}"#;
+
+fn identify(body: &str) -> Vec<u8> {
+    [&b"IDENTIFY\n"[..], &encode_answer(body.as_bytes())].concat()
+}
+
+fn subject_of(topic: &str, channel: Option<&str>) -> Subject {
+    Subject {
+        topic: topic.parse().expect("valid"),
+        channel: channel.map(|name| name.parse().expect("valid")),
+    }
+}
+
+#[test]
+fn commands_are_read_whole_and_only_whole() {
+    let identity = Identity {
+        broadcast_address: String::from("h1"),
+        hostname: String::from("m1"),
+        tcp_port: 4150,
+        http_port: 4151,
+        version: String::from("1.3.0"),
+    };
+    let cases: [(Vec<u8>, bool, Command); 8] = [
+        (b"PING\n".to_vec(), false, Command::Ping),
+        (b"  PING\r\n".to_vec(), true, Command::Ping),
+        (identify(BODY), false, Command::Identify(identity)),
+        (b"REGISTER t\n".to_vec(), true, Command::Register(subject_of("t", None))),
+        (b"REGISTER t c\n".to_vec(), true, Command::Register(subject_of("t", Some("c")))),
+        (b"REGISTER t  c\n".to_vec(), true, Command::Register(subject_of("t", None))),
+        (b"UNREGISTER t#ephemeral\n".to_vec(), true, Command::Unregister(subject_of("t#ephemeral", None))),
+        (b"UNREGISTER t c x\n".to_vec(), true, Command::Unregister(subject_of("t", Some("c")))),
+    ];
+    for (bytes, is_identified, command) in cases {
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let followed = [&bytes[..], b"PING\n"].concat();
+        assert_eq!(
+            decode(&followed, is_identified),
+            Ok(Some((command, bytes.len()))),
+            "{shown}"
+        );
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..cut], is_identified), Ok(None), "{shown} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn refusals_are_nsqlookupds() {
+    let long = [&[b'x'; LINE_MAX_BYTES][..], b"\n"].concat();
+    let cases: [(Vec<u8>, bool, &str); 19] = [
+        (b"\n".to_vec(), true, "E_INVALID invalid command "),
+        (b"ping\n".to_vec(), true, "E_INVALID invalid command ping"),
+        (b"GET / HTTP/1.1\r\n".to_vec(), false, "E_INVALID invalid command GET"),
+        (long, true, "E_INVALID the line is too long"),
+        (b"REGISTER t\n".to_vec(), false, "E_INVALID client must IDENTIFY"),
+        (b"UNREGISTER\n".to_vec(), false, "E_INVALID client must IDENTIFY"),
+        (b"REGISTER\n".to_vec(), true, "E_INVALID REGISTER insufficient number of params"),
+        (b"UNREGISTER \n".to_vec(), true, "E_INVALID UNREGISTER insufficient number of params"),
+        (b"REGISTER a/b\n".to_vec(), true, "E_BAD_TOPIC REGISTER topic name 'a/b' is not valid"),
+        (b"REGISTER t a/b\n".to_vec(), true, "E_BAD_CHANNEL REGISTER channel name 'a/b' is not valid"),
+        (b"UNREGISTER  c\n".to_vec(), true, "E_BAD_TOPIC UNREGISTER topic name '' is not valid"),
+        (b"IDENTIFY\n".to_vec(), true, "E_INVALID cannot IDENTIFY again"),
+        (b"IDENTIFY\n\xff\xff\xff\xff".to_vec(), false, "E_BAD_BODY IDENTIFY body size -1 is not within 0 to 16384"),
+        (b"IDENTIFY\n\x00\x00\x40\x01".to_vec(), false, "E_BAD_BODY IDENTIFY body size 16385 is not within 0 to 16384"),
+        (identify(""), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
+        (identify("[]"), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
+        (identify(&BODY.replace("4150", "70000")), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
+        (identify(&BODY.replace("4150", "0")), false, "E_BAD_BODY IDENTIFY missing fields"),
+        (identify(&BODY.replace("version", "versions")), false, "E_BAD_BODY IDENTIFY missing fields"),
+    ];
+    for (bytes, is_identified, text) in cases {
+        let refused = decode(&bytes, is_identified).expect_err(text);
+        assert_eq!(refused.to_string(), text);
+    }
+}
+
+#[test]
+fn an_answer_has_its_size_before_it() {
+    assert_eq!(encode_answer(b"OK"), b"\0\0\0\x02OK");
+    assert_eq!(encode_answer(b""), b"\0\0\0\0");
+}
+
+/// Bytes that look like the protocol often enough to reach every branch.
+fn input() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"IDENTIFY\n".to_vec()),
+        Just(identify(BODY)),
+        Just(b"REGISTER ".to_vec()),
+        Just(b"UNREGISTER t c".to_vec()),
+        Just(b"PING".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b" t".to_vec()),
+        Just(vec![b'y'; LINE_MAX_BYTES]),
+        proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_command_a_beginning_or_a_refusal(bytes in input(), is_identified: bool) {
+        match decode(&bytes, is_identified) {
+            Ok(Some((command, used))) => {
+                prop_assert!(used > 0 && used <= bytes.len());
+                // What follows a command does not change it.
+                prop_assert_eq!(decode(&bytes[..used], is_identified), Ok(Some((command, used))));
+            }
+            Ok(None) => prop_assert!(bytes.len() < LINE_MAX_BYTES + 4 + BODY_MAX_BYTES),
+            Err(refusal) => {
+                prop_assert!(refusal.to_string().starts_with("E_"));
+                // More bytes do not heal it.
+                let more = [&bytes[..], b"\nPING\n"].concat();
+                prop_assert!(decode(&more, is_identified).is_err());
+            }
+        }
+    }
+}
