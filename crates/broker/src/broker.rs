@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
 use crate::reactor::{Inbox, Reactor, Shared};
-use crate::topic::{Bounds, MessageIds};
+use crate::topic::{Bounds, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
 
 /// Version that `IDENTIFY`, `/info` and `nsqd -version` tell: what NSQ clients are to expect.
@@ -70,6 +70,7 @@ impl Broker {
                 .into(),
             config: Arc::new(config),
             changed: Arc::new(Notify::new()),
+            report_wanted: Arc::new(Notify::new()),
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -106,6 +107,7 @@ impl Broker {
             config: Arc::clone(&self.shared.config),
             inboxes: Arc::clone(&self.shared.inboxes),
             changed: Arc::clone(&self.shared.changed),
+            report_wanted: Arc::clone(&self.shared.report_wanted),
         }
     }
 
@@ -176,7 +178,7 @@ impl Config {
         }
     }
 
-    pub(crate) fn topic_bounds(&self) -> Bounds {
+    fn topic_bounds(&self) -> Bounds {
         Bounds {
             mem_queue_size: self.mem_queue_size,
             topics_max: self.max_topics,
@@ -185,7 +187,20 @@ impl Config {
         }
     }
 
-    pub(crate) fn message_ids(&self, reactor: usize, start: WallTime) -> MessageIds {
+    /// The topics of a reactor that starts.
+    pub(crate) fn topic_table(&self, reactor: usize, start: WallTime) -> TopicTable {
+        let mut table = TopicTable::new(self.topic_bounds(), self.message_ids(reactor, start))
+            .logging_releases(self.release_log_messages);
+        if self.controller.is_some() {
+            table = table.controlled();
+        }
+        match &self.service_time {
+            Some(model) => table.emulating(model),
+            None => table,
+        }
+    }
+
+    fn message_ids(&self, reactor: usize, start: WallTime) -> MessageIds {
         MessageIds::new(self.node_id, reactor, self.threads, start)
     }
 }

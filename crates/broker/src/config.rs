@@ -4,10 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use placement::ServiceModel;
+
 use crate::BrokerError;
 
 /// Longest time between two loop turns that may be asked for.
 const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
+
+/// Longest name of a broker, in bytes.
+const BROKER_NAME_MAX: usize = 64;
 
 /// Which clock gives a message its arrival time (long version, section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +21,23 @@ pub enum ArrivalClock {
     Kernel,
     /// The time at which the reactor read the bytes; for comparison.
     Read,
+}
+
+/// The controller that a broker obeys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ControllerLink {
+    /// Where it listens for brokers, `host:port`; looked up anew with every attempt.
+    pub address: String,
+    /// The broker's name, unique in the cluster and kept over restarts.
+    pub broker_name: String,
+    /// Where NSQ clients are to connect, `host:port`, if not where the listener is bound.
+    pub advertised_tcp_address: Option<String>,
+    /// Where HTTP is to be asked, `host:port`, if not where the listener is bound.
+    pub advertised_http_address: Option<String>,
+    /// Messages per second that the broker carries under its SLO, if it was calibrated.
+    pub mcap: Option<f64>,
+    /// Its service model, if it was calibrated; one that is emulated is told by itself.
+    pub model: Option<ServiceModel>,
 }
 
 /// Settings of one broker. Defaults are nsqd's where nsqd has the option.
@@ -78,6 +100,15 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Topics with a series of their own in `/metrics`; the others are summed up as `other`.
     pub metrics_max_topics: usize,
+    /// The controller whose shares limits obey: without one granted nothing passes a limit. `None`: each
+    /// limit is this broker's own.
+    pub controller: Option<ControllerLink>,
+    /// Emulates a broker with these costs per message and per command, on so many servers per reactor; the
+    /// other fields are not emulated.
+    pub service_time: Option<ServiceModel>,
+    /// Releases of each topic whose instants are kept for `GET /v1/topics/{topic}/releases`, 8 bytes each;
+    /// 0: none. For tests.
+    pub release_log_messages: usize,
 }
 
 impl Default for Config {
@@ -111,6 +142,9 @@ impl Default for Config {
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             metrics_max_topics: 200,
+            controller: None,
+            service_time: None,
+            release_log_messages: 0,
         }
     }
 }
@@ -158,6 +192,27 @@ impl Config {
             return bad(
                 "--turn-spacing",
                 format!("{spacing:?} is more than {most:?}"),
+            );
+        }
+        if let Some(link) = &self.controller {
+            if link.broker_name.is_empty() || link.broker_name.len() > BROKER_NAME_MAX {
+                let name = &link.broker_name;
+                return bad(
+                    "--broker-name",
+                    format!("{name:?} is not 1 to {BROKER_NAME_MAX} characters long"),
+                );
+            }
+            if !link.address.contains(':') {
+                return bad(
+                    "--controller",
+                    format!("{:?} is not HOST:PORT", link.address),
+                );
+            }
+        }
+        if self.service_time.is_some_and(|model| !model.is_sane()) {
+            return bad(
+                "--emulate-service-time",
+                "it is not within 0 and 1000 seconds per message".into(),
             );
         }
         if self.max_connections == 0 {

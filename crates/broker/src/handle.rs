@@ -70,6 +70,8 @@ pub enum Request {
     EndWindow(TopicName),
     /// Tell publishers of a topic to move to another broker.
     Migrate(TopicName, Vec<Move>),
+    /// Take the instants of a topic's releases.
+    Releases(TopicName),
 }
 
 /// Answer to a [`Request`].
@@ -85,6 +87,8 @@ pub enum Answer {
     Report(Box<ReactorReport>),
     /// Answer to [`Request::EndWindow`].
     Window(Box<WindowResult>),
+    /// Answer to [`Request::Releases`].
+    Releases(Vec<u64>),
 }
 
 /// Where a reactor sends its answer.
@@ -96,6 +100,7 @@ pub struct Handle {
     pub(crate) config: Arc<Config>,
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
     pub(crate) changed: Arc<Notify>,
+    pub(crate) report_wanted: Arc<Notify>,
 }
 
 impl Handle {
@@ -236,14 +241,18 @@ impl Handle {
         self.done(home, Request::BeginWindow(topic, order)).await
     }
 
-    /// Ends the profiling window of a topic.
+    /// Ends the profiling window of a topic. The trace it brings is in order of arrival.
     ///
     /// # Errors
     /// [`BrokerError::TopicNotFound`] also where no window is open.
     pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
         let home = home_of(topic.as_str(), self.inboxes.len());
         match self.ask(home, Request::EndWindow(topic.clone())).await? {
-            Answer::Window(window) => Ok(*window),
+            Answer::Window(mut window) => {
+                // Here and not in the reactor, which has messages waiting.
+                window.arrivals.sort_unstable();
+                Ok(*window)
+            }
             _ => Err(BrokerError::TopicNotFound(topic.to_string())),
         }
     }
@@ -264,6 +273,25 @@ impl Handle {
     /// Completes after the catalog changed (at once if it changed since the last call).
     pub async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Completes when the controller should be told of something before the next report is due: a topic
+    /// that waits for a share (at once if there was something since the last call).
+    pub async fn report_wanted(&self) {
+        self.report_wanted.notified().await;
+    }
+
+    /// Takes the instants of a topic's releases that were logged since the last call, in nanoseconds of
+    /// `CLOCK_MONOTONIC`, ascending. Empty unless [`Config::release_log_messages`] is set.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`].
+    pub async fn releases(&self, topic: TopicName) -> Result<Vec<u64>, BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        match self.ask(home, Request::Releases(topic)).await? {
+            Answer::Releases(releases) => Ok(releases),
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {

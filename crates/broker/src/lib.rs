@@ -7,6 +7,7 @@
 //! The data path never waits for anything but its own sockets: not for HTTP, not for a disk, not for
 //! a control plane.
 
+pub mod agent;
 mod arena;
 mod broker;
 pub mod catalog_file;
@@ -22,6 +23,6 @@ mod topic;
 pub mod window;
 
 pub use broker::{Broker, NSQD_VERSION};
-pub use config::{ArrivalClock, Config};
+pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
 pub use handle::{Answer, Handle, Operation, Request};

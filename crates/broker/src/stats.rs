@@ -3,7 +3,7 @@
 //! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) stands in
 //! types of its own. A snapshot is a copy: nothing here reaches into the data path.
 
-use limit::Limit;
+use limit::{Limit, Share};
 
 /// Everything one broker knows at one moment, merged over its reactors.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct TopicStats {
     pub paused: bool,
     /// The limit in force, if any.
     pub limit: Option<Limit>,
+    /// What a controller granted of it and is in force, if there is a controller.
+    pub share: Option<Share>,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
     /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
@@ -52,7 +54,8 @@ pub struct TopicStats {
 /// One stage of a message's way, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct StageLatency {
-    /// `read`, `limiter`, `release`, `queue`, `write`, `fin` or `total` (arrival to the consumer's output).
+    /// `read`, `limiter`, `release`, `queue`, `write`, `fin`, `total` (arrival to the consumer's output) or
+    /// `end_to_end` (sampled: publisher's send to subscriber's kernel).
     pub stage: &'static str,
     /// Messages measured.
     pub count: u64,
@@ -145,6 +148,14 @@ pub struct ReactorStats {
     pub connections_refused: u64,
     /// Times the listener backed off for want of file descriptors.
     pub accept_backoffs: u64,
+    /// Publishers attached that announced themselves for topics of this reactor.
+    pub publishers: u64,
+    /// Publishers told to move to another broker.
+    pub moves_sent: u64,
+    /// Orders to move publishers that are not attached, or to somewhere that is no address.
+    pub moves_unknown: u64,
+    /// Throttled notices sent to publishers.
+    pub throttled_sent: u64,
 }
 
 /// Which part of [`Stats`] is wanted; empty strings mean all, as in nsqd.

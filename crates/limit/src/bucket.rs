@@ -6,11 +6,11 @@
 //! unfinished work, its own included, exceeds b. The bucket is full at and after F and holds no
 //! token at F − b/r. A message with c > b leaves too, later.
 //!
-//! Representation: F, 1/r and b/r are fixed-point times ([`counts`]). The level kept as an `f64` would
-//! lose the small increments of a slow rate under a large burst; here adding a cost is exact and
-//! nothing is divided per message. 1/r is rounded up once, so the rate is never exceeded, and only
-//! what leaves the bucket is rounded again: a departure to the next nanosecond, without feeding the
-//! error back.
+//! Representation: F, 1/r and b/r are fixed-point times ([`counts`]). The level kept as an `f64`
+//! would lose the small increments of a slow rate under a large burst; here adding a cost is exact
+//! and nothing is divided per message. 1/r is rounded up once, so the rate is never exceeded, and
+//! only what leaves the bucket is rounded again: a departure to the next nanosecond, without
+//! feeding the error back.
 //!
 //! What it does not do: hold messages, or see anything but what it is told. Messages are booked in
 //! the order of the calls; an earlier arrival stamp does not overtake and earns nothing.
@@ -111,7 +111,8 @@ impl TokenBucket {
     /// Books the tokens if the message conforms at its arrival; otherwise takes nothing.
     ///
     /// An arrival stamp earlier than one already admitted counts as that later instant: the message
-    /// stands behind the other in the queue. A message that costs more than the burst never conforms.
+    /// stands behind the other in the queue. A message that costs more than the burst never
+    /// conforms.
     #[inline]
     pub fn try_take(&mut self, arrival: Instant, cost: f64) -> bool {
         let at = arrival.max(self.seen);
@@ -156,8 +157,8 @@ impl TokenBucket {
 
     /// Changes the limit while in use.
     ///
-    /// The tokens held at `now` stay, cut to the new burst; room that a greater burst adds is empty.
-    /// Debt stays too, and is paid at the new rate. Departures already booked stand.
+    /// The tokens held at `now` stay, cut to the new burst; room that a greater burst adds is
+    /// empty. Debt stays too, and is paid at the new rate. Departures already booked stand.
     pub fn resize(&mut self, now: Instant, rate: Rate, burst: Burst) {
         let now = now.max(self.seen);
         let per_token = counts::per_token(rate);
@@ -191,6 +192,24 @@ impl TokenBucket {
             return self.burst.get();
         }
         counts::difference(self.to_fill, missing) as f64 / self.per_token as f64
+    }
+
+    /// U of appendix A at `now`: the tokens that the bucket is short of being full, more than the
+    /// burst while it is in debt. With what waits unbooked it is the backlog that the burst would
+    /// have to hold.
+    #[inline]
+    pub fn unfinished_at(&self, now: Instant) -> f64 {
+        self.full_at.saturating_sub(counts::at(now)) as f64 / self.per_token as f64
+    }
+
+    /// Makes the time from `since` to `until`, in which the limit was withdrawn, count for nothing:
+    /// no token was generated in it, those held at its beginning are gone, a debt is still owed in
+    /// full.
+    pub fn pause(&mut self, since: Instant, until: Instant) {
+        let until = until.max(self.seen);
+        let missing = self.full_at.saturating_sub(counts::at(since));
+        self.full_at = counts::at(until).saturating_add(missing.max(self.to_fill));
+        self.seen = until;
     }
 
     /// r of the limit in force.

@@ -1,4 +1,4 @@
-//! What can be wrong with a declared limit.
+//! What can be wrong with a declared limit, and with what a broker reports about its part of one.
 
 /// A declared limit that cannot be enforced, with a text for the person who declared it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -34,5 +34,48 @@ pub enum InvalidLimit {
         field: &'static str,
         /// What was given.
         given: String,
+    },
+}
+
+/// What cannot be believed of a broker's report, with a text for the person who runs both ends.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidReport {
+    /// A measured quantity is no number, negative or beyond anything a broker can carry.
+    #[error("{field} {given} is absurd: it must be at least 0 and at most 1e15")]
+    Absurd {
+        /// The quantity.
+        field: &'static str,
+        /// What was given.
+        given: f64,
+    },
+    /// A length of history that is not kept.
+    #[error(
+        "a history of {steps} steps of {step_ms} ms is out of range: \
+         1 to 600 steps of 10 to 60000 ms"
+    )]
+    Window {
+        /// Steps asked for.
+        steps: usize,
+        /// Their length in milliseconds.
+        step_ms: u64,
+    },
+    /// The broker obeys a controller that came after this one.
+    #[error(
+        "broker {broker} holds a grant of epoch {theirs}, but this controller's epoch is {ours}: \
+         another controller has taken over"
+    )]
+    LaterEpoch {
+        /// The broker.
+        broker: u32,
+        /// The epoch of its latest grant.
+        theirs: u64,
+        /// The epoch of the ledger.
+        ours: u64,
+    },
+    /// The broker did not join, or was declared dead.
+    #[error("broker {broker} is no member of this topic: it must join before it reports")]
+    NotAMember {
+        /// The broker.
+        broker: u32,
     },
 }

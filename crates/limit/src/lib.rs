@@ -1,20 +1,29 @@
-//! Rate limits as pure arithmetic: token buckets, their theory and their oracles.
+//! Rate limits as pure arithmetic: token buckets, their theory and their oracles; how brokers share
+//! one.
 //!
-//! A limit (r, b) bounds the messages (or bytes) that leave in *any* window of Δt seconds by
-//! b + r·Δt (SRTM-long, appendix A). [`TokenBucket`] enforces it, [`oracle`] says independently what
-//! it should have done, [`Limit`] is how a topic declares it. Time is an argument everywhere; nothing
-//! here reads a clock, sleeps or allocates per message.
+//! A limit (r, b) bounds the messages (or bytes) that leave in *any* window of Δt seconds by b +
+//! r·Δt (SRTM-long, appendix A). [`TokenBucket`] enforces it, [`oracle`] says independently what it
+//! should have done, [`Limit`] is how a topic declares it. Over several brokers [`adaptor`] says
+//! how a limit is divided into [`Share`]s and [`lease`] how shares move without the limit ever
+//! being exceeded. Time is an argument everywhere; nothing here reads a clock, sleeps or allocates
+//! per message.
 //!
 //! What this crate does not do: it keeps no queue. Messages that wait, wait in their topic; the
 //! bucket only says until when.
 
+pub mod adaptor;
 mod bucket;
 mod contract;
 mod error;
+pub mod lease;
 pub mod oracle;
 mod rate;
+mod share;
 
+pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
 pub use contract::{Limit, OnExceed, Unit};
-pub use error::InvalidLimit;
+pub use error::{InvalidLimit, InvalidReport};
+pub use lease::{Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Report};
 pub use rate::{Burst, Rate};
+pub use share::Share;

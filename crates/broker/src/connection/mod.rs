@@ -3,9 +3,11 @@
 //! It belongs to one reactor thread; when it subscribes to a topic that another reactor owns it
 //! moves there whole. An idle connection holds no buffers.
 
+mod announced;
 mod arrivals;
 mod cumulative_ack;
 mod output;
+mod probes;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,9 +21,11 @@ use crate::stats::ClientStats;
 use crate::sys::{Interest, Stream};
 use crate::topic::{ConsumerKey, TopicKey};
 
+pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};
 pub use cumulative_ack::CumulativeAck;
 pub use output::Output;
+pub use probes::{HalfRtt, Probes};
 
 /// Names a connection within its reactor.
 pub type ConnectionKey = Key<Connection>;
@@ -85,6 +89,8 @@ pub struct PublishedTopic {
     pub home: usize,
     /// Its key there; may be stale.
     pub key: Option<TopicKey>,
+    /// The connection is known as a publisher of it.
+    pub is_announced: bool,
     /// Messages accepted.
     pub messages: u64,
 }
@@ -118,6 +124,8 @@ pub struct Connection {
     pub last_arrival: Instant,
     /// When bytes were last read.
     pub last_read: Instant,
+    /// Half its round trip, read now and then; for the end-to-end latency of what it publishes.
+    pub half_rtt: HalfRtt,
     /// Its subscription.
     pub consumer: Option<ConsumerKey>,
     /// The topic that it has published to last.
@@ -132,6 +140,8 @@ pub struct Connection {
     pub needed: usize,
     /// Bytes to be sent.
     pub output: Output,
+    /// Messages followed up to their acknowledgement; set with the first of them.
+    pub probes: Option<Box<Probes>>,
     /// What was negotiated.
     pub terms: Terms,
     /// Since when the socket takes nothing.
@@ -142,6 +152,8 @@ pub struct Connection {
     pub published_before: Vec<PublishedTopic>,
     /// What the client told and was answered; nothing until IDENTIFY.
     pub identity: Option<Box<Negotiated>>,
+    /// The publisher that it announced itself as, while it holds that name.
+    pub announced: Option<Box<Announced>>,
     /// Who is at the other end.
     pub peer: SocketAddr,
     /// Unix seconds of the connect.
@@ -170,6 +182,7 @@ impl Connection {
             input: Vec::new(),
             last_arrival: now,
             last_read: now,
+            half_rtt: HalfRtt::default(),
             consumer: None,
             publishing: None,
             ack: None,
@@ -177,11 +190,13 @@ impl Connection {
             arrivals: ArrivalTable::default(),
             needed: wire::MAGIC_V2.len(),
             output: Output::default(),
+            probes: None,
             terms,
             blocked_since: None,
             timer_at: None,
             published_before: Vec::new(),
             identity: None,
+            announced: None,
             peer,
             connect_ts_s,
         }
@@ -200,6 +215,24 @@ impl Connection {
         self.publishing
             .as_ref()
             .is_some_and(|current| current.name.as_str() == topic)
+    }
+
+    /// Whether it is known as a publisher of `topic`.
+    #[must_use]
+    pub fn announces(&self, topic: &str) -> bool {
+        self.announced
+            .as_ref()
+            .is_some_and(|announced| announced.topic.as_str() == topic)
+    }
+
+    /// Makes it known as a publisher, or as none. Gives back what it was known as.
+    pub fn announce(&mut self, announced: Option<Box<Announced>>) -> Option<Box<Announced>> {
+        let former = std::mem::replace(&mut self.announced, announced);
+        let topic = self.announced.as_ref().map(|announced| &announced.topic);
+        for published in self.publishing.iter_mut().chain(&mut self.published_before) {
+            published.is_announced = topic == Some(&published.name);
+        }
+        former
     }
 
     /// Makes another topic the one that it publishes to; counts made before are taken up again.

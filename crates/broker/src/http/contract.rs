@@ -6,9 +6,9 @@
 //! nothing; what is accepted is answered as it stands in force.
 
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use limit::Limit;
+use limit::{Limit, Share};
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::TopicName;
@@ -33,6 +33,7 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
     let listed = stats.topics.iter().map(|topic| Listed {
         name: &topic.topic,
         limit: topic.limit.as_ref(),
+        share: topic.share,
     });
     let topics: Vec<_> = listed.collect();
     Ok(answer_json(&json!({ "topics": topics })))
@@ -53,6 +54,7 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
+    is_ours(&service)?;
     let (parts, body) = request.into_parts();
     let too_big = "the contract is longer than 65536 bytes";
     let read = service
@@ -80,14 +82,47 @@ pub(super) async fn remove(
     Path(topic): Path<String>,
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
+    is_ours(&service)?;
     service.handle.set_limit(topic.clone(), None).await?;
     in_force(&service, &topic).await
+}
+
+/// `GET /v1/topics/{topic}/releases`: the instants of releases since the last such request, each eight bytes
+/// (little endian): nanoseconds of `CLOCK_MONOTONIC`. For tests on the same machine.
+pub(super) async fn releases(
+    State(service): Shared,
+    Path(topic): Path<String>,
+) -> Result<Response, Refusal> {
+    let topic = name(&topic)?;
+    if service.handle.config().release_log_messages == 0 {
+        let why = "releases are not logged; start the broker with a release log";
+        return Err(Refusal(StatusCode::CONFLICT, why.to_owned()));
+    }
+    let releases = service.handle.releases(topic).await?;
+    let bytes: Vec<u8> = releases.iter().flat_map(|at| at.to_le_bytes()).collect();
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+}
+
+/// Contracts of a broker that obeys a controller are declared there.
+fn is_ours(service: &Service) -> Result<(), Refusal> {
+    match &service.handle.config().controller {
+        None => Ok(()),
+        Some(link) => {
+            let why = format!(
+                "this broker obeys the controller at {}: declare the contract there",
+                link.address
+            );
+            Err(Refusal(StatusCode::CONFLICT, why))
+        }
+    }
 }
 
 #[derive(Serialize)]
 struct Listed<'a> {
     name: &'a str,
     limit: Option<&'a Limit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<Share>,
 }
 
 async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refusal> {
@@ -97,6 +132,10 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     };
     let stats = service.handle.stats(filter).await?;
     match stats.topics.first() {
+        // What of the limit is this broker's; `null` before the controller has granted anything.
+        Some(topic) if service.handle.config().controller.is_some() => Ok(answer_json(
+            &json!({ "limit": topic.limit, "share": topic.share }),
+        )),
         Some(topic) => Ok(answer_json(&json!({ "limit": topic.limit }))),
         None => Err(BrokerError::TopicNotFound(topic.to_string()).into()),
     }

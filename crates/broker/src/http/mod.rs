@@ -62,6 +62,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
                 .put(contract::put)
                 .delete(contract::remove),
         )
+        .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))

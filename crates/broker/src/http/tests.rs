@@ -26,8 +26,12 @@ struct Answer {
 
 impl Fixture {
     fn start() -> Fixture {
+        Fixture::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Fixture {
         let localhost = ([127, 0, 0, 1], 0).into();
-        let config = Config {
+        let mut config = Config {
             tcp_address: localhost,
             http_address: None,
             threads: 1,
@@ -35,6 +39,7 @@ impl Fixture {
             max_body_size: 1000,
             ..Config::default()
         };
+        change(&mut config);
         let info = HttpInfo::new(&config, localhost, localhost, LogLevel::default());
         let broker = Broker::start(config).expect("starts");
         Fixture {
@@ -381,6 +386,75 @@ async fn contracts_are_declared_shown_kept_and_removed() {
         list["topics"],
         serde_json::json!([{"name": "free", "limit": null}, {"name": "t", "limit": null}])
     );
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn under_a_controller_contracts_are_shown_and_not_declared() {
+    let fixture = Fixture::with(|config| {
+        config.controller = Some(crate::ControllerLink {
+            address: String::from("ctl.example:4170"),
+            broker_name: String::from("b1"),
+            ..crate::ControllerLink::default()
+        });
+    });
+    for (method, body) in [("PUT", r#"{"limit":null}"#), ("DELETE", "")] {
+        let answer = fixture.ask(method, "/v1/topics/t", body).await;
+        assert_eq!(answer.status, 409, "{method}");
+        assert!(answer.body.contains("ctl.example:4170"), "{}", answer.body);
+    }
+    let limit = limit::Limit::messages(10.0, 5.0).expect("valid");
+    let handle = fixture.broker.handle();
+    let set = handle.set_limit("t".parse().expect("valid"), Some(limit));
+    set.await.expect("set");
+    let shown = fixture.ok("GET", "/v1/topics/t", "").await;
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(
+        (&shown["limit"]["rate"], &shown["share"]),
+        (&Value::from(10), &Value::Null)
+    );
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn releases_are_told_once_where_they_are_logged() {
+    let fixture = Fixture::start();
+    let answer = fixture.ask("GET", "/v1/topics/t/releases", "").await;
+    assert_eq!(answer.status, 409, "{}", answer.body);
+    fixture.broker.stop();
+
+    let fixture = Fixture::with(|config| config.release_log_messages = 2);
+    let answer = fixture.ask("GET", "/v1/topics/t/releases", "").await;
+    assert_eq!(answer.status, 404, "{}", answer.body);
+    let before = crate::sys::monotonic_now().as_nanos();
+    fixture.ok("POST", "/topic/create?topic=t", "").await;
+    fixture
+        .ok("POST", "/channel/create?topic=t&channel=c", "")
+        .await;
+    for _ in 0..3 {
+        fixture.ok("POST", "/pub?topic=t", "x").await;
+    }
+    // A publish is answered before its message is passed on, which the same turn does.
+    while fixture.stats("topic=t").await["topics"][0]["depth"] != 0 {}
+    let request = Request::get("/v1/topics/t/releases").body(Body::empty());
+    let asked = fixture.router.clone().oneshot(request.expect("request"));
+    let response = asked.await.expect("infallible");
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/octet-stream"
+    );
+    let bytes = response
+        .into_body()
+        .collect()
+        .await
+        .expect("body")
+        .to_bytes();
+    let at = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let releases: Vec<u64> = bytes.chunks(8).map(at).collect();
+    assert_eq!(releases.len(), 2, "two of three fit");
+    let after = crate::sys::monotonic_now().as_nanos();
+    assert!(releases.is_sorted() && before <= releases[0] && releases[1] <= after);
+    assert_eq!(fixture.ok("GET", "/v1/topics/t/releases", "").await, "");
     fixture.broker.stop();
 }
 

@@ -78,6 +78,7 @@ impl Reactor {
         if let Some(due) = ack_due {
             self.dues.push(due, key);
         }
+        self.attach(key);
         let connection = self.connections.get_mut(key).expect("just inserted");
         if let Err(error) = self
             .epoll
@@ -99,7 +100,7 @@ impl Reactor {
     }
 
     /// Hands a connection over to the reactor that owns the topic it subscribes to.
-    pub(super) fn migrate(&mut self, key: ConnectionKey, home: usize) {
+    pub(super) fn hand_over(&mut self, key: ConnectionKey, home: usize) {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
@@ -112,6 +113,7 @@ impl Reactor {
 
     /// Closes a connection at once; what it had in flight goes back to its channel.
     pub(super) fn close(&mut self, key: ConnectionKey, reason: &str) {
+        self.announce(key, None);
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };

@@ -3,13 +3,15 @@
 //! A connection has at most [`IN_TRANSIT_MAX`] commands under way; then it is not read from until
 //! some are settled. That bounds what may wait at the home reactor.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reactor;
 use super::inbox::{Mail, PublishBatch, PublishItem, Settled};
+use super::publishers::name_of;
 use super::read::Flow;
 use crate::connection::{ConnectionKey, Pause};
-use crate::topic::{Arrival, Held, Published};
+use crate::topic::{Arrival, Held, Published, Source, TopicKey};
 
 /// Publish commands of one connection that may be on their way to other reactors.
 const IN_TRANSIT_MAX: u32 = 256;
@@ -47,13 +49,20 @@ impl Reactor {
             batch.bytes.extend_from_slice(body);
             batch.lengths.push(body.len() as u32);
         }
+        let announced = connection
+            .announced
+            .as_ref()
+            .filter(|_| published.is_announced);
         batch.items.push(PublishItem {
             topic: published.name.clone(),
             connection: key.to_bits(),
+            publisher: announced.map(|announced| Arc::clone(&announced.announcement)),
+            peer: connection.peer,
             messages,
             arrival,
             delay,
             outcome: Published::Full,
+            wait: None,
         });
         Flow::Next
     }
@@ -72,21 +81,43 @@ impl Reactor {
             });
             let (topic, arrival, delay) = (item.topic.as_str(), item.arrival, item.delay);
             let (key, outcome) = self.publish_here(None, topic, None, bodies, arrival, delay);
-            if outcome == Published::Full {
-                let remote = batch.detach(number, first_length, first_byte);
-                self.table.hold(key, Held::Remote(Box::new(remote)), false);
+            match outcome {
+                Published::Full => {
+                    let remote = batch.detach(number, first_length, first_byte);
+                    self.table.hold(key, Held::Remote(Box::new(remote)), false);
+                }
+                Published::Accepted => self.note_item(key, batch.from, &batch.items[number]),
+                Published::Refused(_) | Published::Gone => {}
             }
-            first_length += batch.items[number].messages as usize;
+            let item = &mut batch.items[number];
+            first_length += item.messages as usize;
             first_byte += bytes;
-            batch.items[number].outcome = outcome;
+            if item.publisher.is_some() {
+                item.wait = self.wait_to_tell(key, outcome == Published::Full);
+            }
+            item.outcome = outcome;
         }
         let from = batch.from;
         self.outboxes[from].push(Mail::Answered(batch));
     }
 
+    fn note_item(&mut self, topic: TopicKey, from: usize, item: &PublishItem) {
+        let source = Source {
+            reactor: from,
+            connection: item.connection,
+            is_announced: item.publisher.is_some(),
+        };
+        let name = || name_of(item.publisher.as_deref(), item.peer);
+        self.table
+            .note_source(topic, source, item.messages, &item.arrival, name);
+    }
+
     /// Back at the connection's reactor: tells the publishers what became of a batch.
     pub(super) fn settle_batch(&mut self, mut batch: Box<PublishBatch>) {
         for item in batch.items.drain(..) {
+            if let Some(wait) = item.wait {
+                self.send_throttled(ConnectionKey::from_bits(item.connection), wait);
+            }
             if item.outcome != Published::Full {
                 let key = ConnectionKey::from_bits(item.connection);
                 if item.outcome == Published::Accepted

@@ -1,23 +1,38 @@
-//! Orders of a control plane: shares, reports, profiling windows, migration.
+//! Orders of a control plane: shares, reports, profiling windows, migration; and what tests ask.
 
 use limit::Grant;
 use link::Move;
 use wire::TopicName;
 
 use super::Reactor;
-use crate::BrokerError;
 use crate::handle::Answer;
 use crate::window::{ReactorReport, WindowOrder};
+use crate::{BrokerError, sys};
 
 impl Reactor {
+    /// A grant that is out of date changes nothing, and the next report gets another.
     pub(super) fn grant(&mut self, topic: &TopicName, grant: Grant) -> Result<Answer, BrokerError> {
-        let _ = (topic, grant);
-        Ok(Answer::Done)
+        let no_limit = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_limit)?;
+        self.now = sys::monotonic_now();
+        match self.table.grant(key, &grant, self.now) {
+            true => Ok(Answer::Done),
+            false => Err(no_limit()),
+        }
     }
 
+    /// The report counts as sent now: leases that answer it are counted from here, never from later.
     pub(super) fn report(&mut self, number: u64, is_first: bool) -> Answer {
-        let _ = (number, is_first);
-        Answer::Report(Box::<ReactorReport>::default())
+        Answer::Report(Box::new(ReactorReport {
+            topics: self.table.report(number, self.now),
+            attachments: self.report_publishers(is_first),
+        }))
+    }
+
+    pub(super) fn releases(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {
+        let no_topic = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_topic)?;
+        Ok(Answer::Releases(self.table.take_releases(key)))
     }
 
     pub(super) fn begin_window(
@@ -25,16 +40,22 @@ impl Reactor {
         topic: &TopicName,
         order: WindowOrder,
     ) -> Result<Answer, BrokerError> {
-        let _ = (topic, order);
+        let no_topic = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_topic)?;
+        self.table.begin_window(key, &order, self.now);
         Ok(Answer::Done)
     }
 
     pub(super) fn end_window(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {
-        Err(BrokerError::TopicNotFound(topic.to_string()))
+        let no_window = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_window)?;
+        let window = self.table.end_window(key, self.now);
+        let window = window.ok_or_else(no_window)?;
+        Ok(Answer::Window(Box::new(window)))
     }
 
     pub(super) fn migrate(&mut self, topic: &TopicName, moves: &[Move]) -> Answer {
-        let _ = (topic, moves);
+        self.move_publishers(topic, moves);
         Answer::Done
     }
 }

@@ -72,7 +72,7 @@ impl Reactor {
         };
         let unidentified = Negotiated::unidentified(&self.server);
         let before = connection.identity.as_deref().unwrap_or(&unidentified);
-        let (negotiated, answer) = match renegotiate(body, &self.server, before) {
+        let (mut negotiated, answer) = match renegotiate(body, &self.server, before) {
             Ok(negotiated) => negotiated,
             Err(error) => {
                 self.fail(key, &error);
@@ -89,8 +89,10 @@ impl Reactor {
         let acks = negotiated.acks;
         connection.ack =
             acks.map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));
+        let announcement = negotiated.announcement.take();
         connection.identity = Some(Box::new(negotiated));
         let heartbeat = connection.terms.heartbeat;
+        self.announce(key, announcement);
         self.respond(key, answer.as_deref().unwrap_or(b"OK"));
         self.arm_timer(
             key,
@@ -110,7 +112,7 @@ impl Reactor {
                 self.pause(key, Pause::InTransit);
                 return Flow::Wait;
             }
-            return Flow::Migrate(home);
+            return Flow::HandOver(home);
         }
         let subscription = Subscription {
             connection: key.to_bits(),
@@ -143,14 +145,14 @@ impl Reactor {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
             reactor.table.finish(consumer, id, reactor.now)
         });
-        self.report(key, done, |reason| ProtocolError::fin_failed(id, reason))
+        self.tell_failure(key, done, |reason| ProtocolError::fin_failed(id, reason))
     }
 
     fn requeue(&mut self, key: ConnectionKey, id: MessageId, delay: Duration) -> Flow {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
             reactor.table.requeue(consumer, id, delay, reactor.now)
         });
-        self.report(key, done, |reason| ProtocolError::req_failed(id, reason))
+        self.tell_failure(key, done, |reason| ProtocolError::req_failed(id, reason))
     }
 
     fn touch(&mut self, key: ConnectionKey, id: MessageId) -> Flow {
@@ -158,7 +160,7 @@ impl Reactor {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
             reactor.table.touch(consumer, id, longest, reactor.now)
         });
-        self.report(key, done, |reason| ProtocolError::touch_failed(id, reason))
+        self.tell_failure(key, done, |reason| ProtocolError::touch_failed(id, reason))
     }
 
     fn begin_close(&mut self, key: ConnectionKey) -> Flow {
@@ -185,7 +187,7 @@ impl Reactor {
     }
 
     /// Failures of FIN, REQ and TOUCH are told and the connection goes on, as in nsqd.
-    fn report(
+    fn tell_failure(
         &mut self,
         key: ConnectionKey,
         done: Result<(), NotInFlight>,

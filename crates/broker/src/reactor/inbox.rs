@@ -5,12 +5,15 @@
 //! transit; requests of the handle have a bound of their own.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use link::Announcement;
 use wire::TopicName;
 
+use super::publishers::News;
 use crate::BrokerError;
 use crate::connection::Connection;
 use crate::handle::{Reply, Request};
@@ -31,6 +34,8 @@ pub enum Mail {
     Answered(Box<PublishBatch>),
     /// Outcome of a publish that had been held.
     Settled(Settled),
+    /// Of publishers and their connections.
+    Publisher(News),
     /// A question or an order.
     Request(Request, Reply),
 }
@@ -56,6 +61,10 @@ pub struct PublishItem {
     pub topic: TopicName,
     /// Who published, in the numbering of the reactor that read it.
     pub connection: u64,
+    /// The publisher that the connection is known as for the topic.
+    pub publisher: Option<Arc<Announcement>>,
+    /// Who is at its other end.
+    pub peer: SocketAddr,
     /// Number of bodies.
     pub messages: u32,
     /// When they reached the broker.
@@ -64,6 +73,8 @@ pub struct PublishItem {
     pub delay: Duration,
     /// The outcome, on the way back; [`Published::Full`] means held, to be settled later.
     pub outcome: Published,
+    /// On the way back: how long messages of the topic wait, if they do and the publisher may be told.
+    pub wait: Option<Duration>,
 }
 
 /// Outcome of one publish command of one connection.
@@ -169,6 +180,8 @@ impl PublishBatch {
         RemotePublish {
             from: self.from,
             connection: item.connection,
+            publisher: item.publisher.clone(),
+            peer: item.peer,
             bytes: self.bytes[first_byte..first_byte + bytes].to_vec(),
             lengths,
             arrival: item.arrival,

@@ -6,11 +6,15 @@
 //! stay where they were accepted, and what they publish to a topic elsewhere travels in batches.
 
 mod accept;
+mod attachments;
 mod batch;
 mod control;
 mod execute;
+mod held;
 mod inbox;
+mod probes;
 mod publish;
+mod publishers;
 mod read;
 mod request;
 mod timers;
@@ -27,14 +31,17 @@ use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
 use crate::arena::Arena;
+use crate::config::ArrivalClock;
 use crate::connection::{Connection, ConnectionKey, HOT_BYTES};
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::topic::{TopicKey, TopicTable, Wakeups};
 use crate::{BrokerError, Config};
 
+use attachments::Attachments;
 pub use inbox::Inbox;
 use inbox::{Mail, PublishBatch};
+use probes::ProbeBudget;
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
 const EVENTS_MAX: usize = 128;
@@ -71,6 +78,8 @@ pub struct Shared {
     pub inboxes: Arc<[Arc<Inbox>]>,
     /// Poked when a catalog changed.
     pub changed: Arc<Notify>,
+    /// Poked when the controller should hear of something soon.
+    pub report_wanted: Arc<Notify>,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -96,6 +105,7 @@ pub struct Reactor {
     next_home: usize,
     connections: Arena<Connection>,
     table: TopicTable,
+    attachments: Attachments,
     now: Instant,
     delivered_at: Instant,
     turn_began: Instant,
@@ -104,6 +114,7 @@ pub struct Reactor {
     stamps: StampMap,
     observed_at: Instant,
     random: u64,
+    probe_budget: ProbeBudget,
     read_buffer: Vec<u8>,
     inputs: Vec<Vec<u8>>,
     spare_outputs: Vec<Vec<u8>>,
@@ -181,7 +192,8 @@ impl Reactor {
             accept_again_at: None,
             next_home: 0,
             connections: Arena::default(),
-            table: TopicTable::new(config.topic_bounds(), config.message_ids(number, wall)),
+            table: config.topic_table(number, wall),
+            attachments: Attachments::default(),
             now,
             delivered_at: now,
             turn_began: now,
@@ -190,6 +202,7 @@ impl Reactor {
             stamps: StampMap::new(now, wall),
             observed_at: now,
             random: wall.as_nanos() | 1,
+            probe_budget: ProbeBudget::default(),
             read_buffer: vec![0; READ_BYTES],
             inputs: Vec::new(),
             spare_outputs: Vec::new(),
@@ -315,14 +328,15 @@ impl Reactor {
     }
 
     fn handle_connection(&mut self, key: ConnectionKey, event: Event) {
-        if event.writable {
+        let has_failed = event.error && !self.take_ack_stamps(key);
+        if event.writable || has_failed {
             self.write(key);
         }
-        if event.readable {
+        if event.readable || has_failed {
             self.read(key);
             // While the socket is in the cache; at the end of the turn it would not be.
             self.flush_connection(key);
-            if event.closing {
+            if event.closing || has_failed {
                 self.unread.push(key);
             }
         }
@@ -336,6 +350,8 @@ impl Reactor {
             dirty_consumers: &mut self.dirty_consumers,
             spare: &mut self.spare_outputs,
             random: &mut self.random,
+            budget: &mut self.probe_budget,
+            with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.now,
         };
         self.table.run(self.now, &mut outlet);
@@ -349,6 +365,9 @@ impl Reactor {
         let effects = &mut self.table.effects;
         if std::mem::take(&mut effects.catalog_changed) {
             self.shared.changed.notify_one();
+        }
+        if std::mem::take(&mut effects.report_wanted) {
+            self.shared.report_wanted.notify_one();
         }
         while let Some(connection) = self.table.effects.close.pop() {
             self.close(
@@ -373,6 +392,7 @@ impl Reactor {
                 Mail::Publish(batch) => self.publish_batch(batch),
                 Mail::Answered(batch) => self.settle_batch(batch),
                 Mail::Settled(settled) => self.settle(settled),
+                Mail::Publisher(news) => self.hear(news),
                 Mail::Request(request, reply) => self.answer(request, reply),
             }
         }

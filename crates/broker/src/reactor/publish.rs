@@ -1,15 +1,15 @@
-//! Publish commands: into a topic of this reactor, or held back until there is room.
+//! Publish commands: into a topic of this reactor, or held back until there is room (`held.rs`).
 
 use std::time::Duration;
 
 use wire::ProtocolError;
 
-use super::inbox::{Mail, Settled};
+use super::publishers::name_of;
 use super::read::Flow;
 use super::{Reactor, home_of};
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
 use crate::handle::Answer;
-use crate::topic::{Arrival, Held, HeldRequest, Published, RemotePublish, TopicKey};
+use crate::topic::{Arrival, Held, HeldRequest, Published, Source, TopicKey};
 use crate::{BrokerError, sys};
 
 impl Reactor {
@@ -27,8 +27,9 @@ impl Reactor {
             at: stamp.at,
             wall_ns: stamp.wall_ns,
             read: stamp.read,
+            half_rtt_us: self.publisher_half_rtt_us(key),
         };
-        let Some((home, known)) = self.home_and_key(key, topic) else {
+        let Some((home, known, is_announced)) = self.home_and_key(key, topic) else {
             return Flow::End;
         };
         if home != self.number {
@@ -44,10 +45,17 @@ impl Reactor {
                     published.key = Some(topic_key);
                     published.messages += u64::from(messages);
                 }
+                self.note_connection(topic_key, key, is_announced, messages, &arrival);
                 self.acknowledge(key, messages);
+                if is_announced {
+                    self.tell_wait(key, topic_key, false);
+                }
                 Flow::Next
             }
             (topic_key, Published::Full) => {
+                if is_announced {
+                    self.tell_wait(key, topic_key, true);
+                }
                 self.pause(key, Pause::Held);
                 self.table
                     .hold(topic_key, Held::Connection(key.to_bits()), self.is_resuming);
@@ -116,53 +124,14 @@ impl Reactor {
         }
     }
 
-    /// Lets publishers go on that were held at topics with room again.
-    pub(super) fn resume_held(&mut self) {
-        if self.resumable.is_empty() && self.roomy.is_empty() {
-            return;
-        }
-        for _ in 0..self.resumable.len() {
-            let key = self.resumable.swap_remove(0);
-            self.reconsider(key);
-        }
-        let mut roomy = std::mem::take(&mut self.roomy);
-        for key in roomy.drain(..) {
-            self.is_resuming = true;
-            while let Some(held) = self.table.pop_held(key) {
-                if !self.resume(key, held) {
-                    break;
-                }
-            }
-            self.is_resuming = false;
-        }
-        self.roomy.append(&mut roomy);
-        self.deliver();
-    }
-
-    /// Tells a held publisher that its topic is gone: a connection tries anew (and makes the topic
-    /// again), the others are told.
-    pub(super) fn settle_orphan(&mut self, held: Held) {
-        match held {
-            Held::Connection(bits) => self.let_go_on(ConnectionKey::from_bits(bits)),
-            Held::Remote(remote) => {
-                self.send_settled(&remote, Published::Refused(String::from("exiting")))
-            }
-            Held::Request(request) => {
-                let _ = request.reply.send(Err(BrokerError::Exiting));
-            }
-        }
-    }
-
-    /// A publisher may be read from again.
-    pub(super) fn let_go_on(&mut self, key: ConnectionKey) {
-        self.unpause(key);
-        self.resumable.push(key);
-    }
-
     /// Publishes for the handle, or holds the request.
     pub(super) fn publish_request(&mut self, topic: &wire::TopicName, request: HeldRequest) {
         let (bodies, arrival) = (request.bodies.iter().map(AsRef::as_ref), request.arrival);
-        match self.publish_here(None, topic.as_str(), None, bodies, arrival, request.delay) {
+        let outcome = self.publish_here(None, topic.as_str(), None, bodies, arrival, request.delay);
+        if let (key, Published::Accepted) = outcome {
+            self.note_request(key, &request);
+        }
+        match outcome {
             (key, Published::Full) => {
                 self.table
                     .hold(key, Held::Request(Box::new(request)), self.is_resuming)
@@ -181,70 +150,49 @@ impl Reactor {
             at: self.now,
             wall_ns,
             read: self.now,
+            half_rtt_us: 0,
         }
     }
 
-    /// Whether the next one held may be tried, too.
-    fn resume(&mut self, topic: TopicKey, held: Held) -> bool {
-        match held {
-            Held::Connection(bits) => {
-                let key = ConnectionKey::from_bits(bits);
-                self.unpause(key);
-                self.reconsider(key);
-                self.connections
-                    .get(key)
-                    .is_none_or(|connection| connection.pause != Pause::Held)
-            }
-            Held::Remote(remote) => {
-                match self
-                    .table
-                    .publish(topic, remote.bodies(), remote.arrival, remote.delay)
-                {
-                    Published::Full => {
-                        self.table.hold(topic, Held::Remote(remote), true);
-                        false
-                    }
-                    outcome => {
-                        self.send_settled(&remote, outcome);
-                        true
-                    }
-                }
-            }
-            Held::Request(request) => {
-                let bodies = request.bodies.iter().map(AsRef::as_ref);
-                match self
-                    .table
-                    .publish(topic, bodies, request.arrival, request.delay)
-                {
-                    Published::Full => {
-                        self.table.hold(topic, Held::Request(request), true);
-                        false
-                    }
-                    outcome => {
-                        let _ = request.reply.send(answer_of(outcome));
-                        true
-                    }
-                }
-            }
-        }
+    /// Notes that a command of a connection of this reactor was accepted.
+    #[inline]
+    fn note_connection(
+        &mut self,
+        topic: TopicKey,
+        key: ConnectionKey,
+        is_announced: bool,
+        messages: u32,
+        arrival: &Arrival,
+    ) {
+        let source = self.source(key, is_announced);
+        let Reactor {
+            table, connections, ..
+        } = self;
+        table.note_source(topic, source, messages, arrival, || {
+            let Some(connection) = connections.get(key) else {
+                return String::new();
+            };
+            let announced = connection.announced.as_ref().filter(|_| is_announced);
+            let publisher = announced.map(|announced| &*announced.announcement);
+            name_of(publisher, connection.peer)
+        });
     }
 
-    fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {
-        let messages = remote.lengths.len() as u32;
-        let settled = Settled {
-            connection: remote.connection,
-            messages,
-            outcome,
-        };
-        self.outboxes[remote.from].push(Mail::Settled(settled));
+    /// Notes that a request was accepted.
+    pub(super) fn note_request(&mut self, topic: TopicKey, request: &HeldRequest) {
+        let messages = request.bodies.len() as u32;
+        let name = || String::from(Source::HTTP_NAME);
+        self.table
+            .note_source(topic, Source::HTTP, messages, &request.arrival, name);
     }
 
-    /// Reactor that owns `topic` and the topic's key there, as the connection remembers them.
+    /// Reactor that owns `topic`, the topic's key there, and whether the connection is known as a
+    /// publisher of it, as the connection remembers them.
     fn home_and_key(
         &mut self,
         key: ConnectionKey,
         topic: &str,
-    ) -> Option<(usize, Option<TopicKey>)> {
+    ) -> Option<(usize, Option<TopicKey>, bool)> {
         let connection = self.connections.get_mut(key)?;
         if !connection.is_publishing_to(topic) {
             let known = self.table.find(topic);
@@ -254,21 +202,24 @@ impl Reactor {
                 None => topic.parse().expect("the decoder found the name valid"),
             };
             let home = home_of(topic, self.outboxes.len());
+            let is_announced = connection.announces(topic);
             connection.publish_to(PublishedTopic {
                 name,
                 home,
                 key: known,
+                is_announced,
                 messages: 0,
             });
         }
         connection
             .publishing
             .as_ref()
-            .map(|published| (published.home, published.key))
+            .map(|published| (published.home, published.key, published.is_announced))
     }
 }
 
-fn answer_of(outcome: Published) -> Result<Answer, BrokerError> {
+/// What the handle is told.
+pub(super) fn answer_of(outcome: Published) -> Result<Answer, BrokerError> {
     match outcome {
         Published::Accepted => Ok(Answer::Done),
         Published::Refused(reason) => Err(BrokerError::Refused(reason)),

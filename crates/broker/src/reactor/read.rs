@@ -26,7 +26,7 @@ pub(super) enum Flow {
     /// The connection lingers, is closed, or has moved: its bytes are of no more use.
     End,
     /// Move the connection with this command to another reactor.
-    Migrate(usize),
+    HandOver(usize),
 }
 
 impl Reactor {
@@ -82,6 +82,7 @@ impl Reactor {
     }
 
     fn begin_lingering(&mut self, key: ConnectionKey) {
+        self.announce(key, None);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -158,7 +159,7 @@ impl Reactor {
             connection.input = input;
         }
         if let Some(home) = self.moving.take() {
-            self.migrate(key, home);
+            self.hand_over(key, home);
         }
     }
 
@@ -259,7 +260,7 @@ impl Reactor {
                         Flow::Next => used += consumed,
                         Flow::Wait => return used,
                         Flow::End => return bytes.len(),
-                        Flow::Migrate(home) => {
+                        Flow::HandOver(home) => {
                             self.moving = Some(home);
                             return used;
                         }

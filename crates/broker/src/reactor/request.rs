@@ -38,6 +38,7 @@ impl Reactor {
             Request::Report { number, is_first } => Ok(self.report(number, is_first)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
+            Request::Releases(topic) => self.releases(&topic),
             Request::Migrate(topic, moves) => Ok(self.migrate(&topic, &moves)),
         };
         // Whoever asked may have gone; then nobody misses the answer.
@@ -125,6 +126,7 @@ impl Reactor {
         };
         let mut reactor = self.counters.clone();
         reactor.connections = self.connections.len() as u64;
+        reactor.publishers = self.attachments.len() as u64;
         reactor.producers = self
             .connections
             .iter()

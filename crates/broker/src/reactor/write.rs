@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
 
 use super::Reactor;
+use super::probes::ProbeBudget;
 use crate::arena::Arena;
-use crate::connection::{Connection, ConnectionKey, Pause, Progress};
+use crate::connection::{Connection, ConnectionKey, Pause, Probes, Progress};
 use crate::sys::{self, Interest};
-use crate::topic::Outlet;
+use crate::topic::{Outlet, Probe};
 
 /// Large output buffers kept for the next consumer that needs one. Idle consumers hold none.
 const SPARE_OUTPUTS: usize = 32;
@@ -31,6 +32,8 @@ pub(super) struct Outputs<'a> {
     pub(super) dirty_consumers: &'a mut Vec<ConnectionKey>,
     pub(super) spare: &'a mut Vec<Vec<u8>>,
     pub(super) random: &'a mut u64,
+    pub(super) budget: &'a mut ProbeBudget,
+    pub(super) with_arrivals: bool,
     pub(super) now: clock::Instant,
 }
 
@@ -59,11 +62,32 @@ impl Outlet for Outputs<'_> {
     }
 
     fn draw(&mut self, bound: u8) -> u8 {
-        // xorshift64: sampling needs no more than even spread.
-        *self.random ^= *self.random << 13;
-        *self.random ^= *self.random >> 7;
-        *self.random ^= *self.random << 17;
-        ((*self.random >> 32) % u64::from(bound)) as u8
+        draw(self.random, u32::from(bound)) as u8
+    }
+
+    fn follow(&mut self, connection: u64, probe: Probe) {
+        let key = ConnectionKey::from_bits(connection);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let Connection {
+            stream,
+            output,
+            probes,
+            ..
+        } = connection;
+        let probes = probes.get_or_insert_with(|| {
+            let enabled = sys::enable_ack_stamps(stream, self.with_arrivals);
+            if let Err(error) = &enabled {
+                tracing::warn!("end-to-end latency is not measured: {error}");
+            }
+            Box::new(Probes::new(enabled.is_err()))
+        });
+        if probes.next_end().is_none() && !self.budget.take(self.now) {
+            return;
+        }
+        let random = &mut *self.random;
+        probes.follow(probe, output.unsent().len(), |bound| draw(random, bound));
     }
 }
 
@@ -165,6 +189,9 @@ impl Reactor {
             return self.write(key);
         };
         let sent = sys::send(&connection.stream, frames).unwrap_or(0);
+        if let Some(probes) = &mut connection.probes {
+            probes.count(sent);
+        }
         connection.oks = 0;
         if sent < owed {
             // Whatever kept the socket from taking them, `write` meets it again and deals with it.
@@ -187,7 +214,7 @@ impl Reactor {
     }
 
     /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
-    fn owe_nothing(&mut self, key: ConnectionKey) {
+    pub(super) fn owe_nothing(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -205,11 +232,15 @@ impl Reactor {
             return;
         };
         let was_full = connection.output.is_full();
+        let mut has_probe = false;
         while !connection.output.unsent().is_empty() {
-            match sys::send(&connection.stream, connection.output.unsent()) {
+            match send(connection) {
                 Ok(count) => {
                     connection.output.advance(count);
                     connection.blocked_since = None;
+                    if let Some(probes) = &mut connection.probes {
+                        has_probe |= probes.count(count);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     connection.blocked_since.get_or_insert(self.now);
@@ -221,6 +252,9 @@ impl Reactor {
                     return;
                 }
             }
+        }
+        if has_probe {
+            self.await_ack(key);
         }
         self.after_write(key, was_full);
     }
@@ -313,4 +347,28 @@ impl Reactor {
             self.close(key, &format!("it cannot be watched: {error}"));
         }
     }
+}
+
+/// One send of what a connection has to say, up to the end of a message that is followed.
+fn send(connection: &Connection) -> io::Result<usize> {
+    let unsent = connection.output.unsent();
+    let next_end = connection
+        .probes
+        .as_ref()
+        .and_then(|probes| probes.next_end());
+    match next_end.and_then(|end| unsent.get(..end)) {
+        Some(followed) => {
+            let is_more = followed.len() < unsent.len();
+            sys::send_followed(&connection.stream, followed, is_more)
+        }
+        None => sys::send(&connection.stream, unsent),
+    }
+}
+
+/// xorshift64: sampling needs no more than even spread.
+fn draw(random: &mut u64, bound: u32) -> u32 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    ((*random >> 32) % u64::from(bound)) as u32
 }

@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The peer has shut down its side, or the connection is broken.
-const CLOSING: i32 = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
+/// The peer has shut down its side, or the connection is broken. `EPOLLERR` alone is neither: a stamp in the
+/// socket's error queue raises it as well.
+const CLOSING: i32 = libc::EPOLLRDHUP | libc::EPOLLHUP;
 
 /// What a descriptor is watched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +52,14 @@ impl Interest {
 pub struct Event {
     /// The token it was registered with.
     pub token: u64,
-    /// There is something to read (bytes, end or error).
+    /// There is something to read (bytes or end).
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
     /// The peer has sent its end or a reset, perhaps behind bytes that are still to be read.
     pub closing: bool,
+    /// The connection failed, or something lies in the socket's error queue.
+    pub error: bool,
 }
 
 /// A level-triggered epoll instance.
@@ -153,8 +156,9 @@ impl Epoll {
             Event {
                 token: event.u64,
                 readable: bits & (libc::EPOLLIN | CLOSING) != 0,
-                writable: bits & (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                writable: bits & (libc::EPOLLOUT | libc::EPOLLHUP) != 0,
                 closing: bits & CLOSING != 0,
+                error: bits & libc::EPOLLERR != 0,
             }
         }));
         Ok(())

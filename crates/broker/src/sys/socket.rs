@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use clock::WallTime;
 
@@ -14,6 +15,12 @@ const CONTROL_BYTES: usize = 128;
 /// A connected, non-blocking TCP socket with `TCP_NODELAY`.
 #[derive(Debug)]
 pub struct Stream(OwnedFd);
+
+impl Stream {
+    pub(super) fn raw(&self) -> libc::c_int {
+        self.0.as_raw_fd()
+    }
+}
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -68,6 +75,26 @@ pub fn enable_arrival_stamps(stream: &Stream) -> io::Result<()> {
             libc::SO_TIMESTAMPING,
             (&raw const flags).cast(),
             size_of_val(&flags) as libc::socklen_t,
+        )
+    };
+    cvt(result).map(|_| ())
+}
+
+/// Has the kernel give the connection up when what was sent stays unacknowledged for so long
+/// (`TCP_USER_TIMEOUT`), instead of after a quarter of an hour.
+///
+/// # Errors
+/// The system's.
+pub fn give_up_after(stream: &impl AsRawFd, time: Duration) -> io::Result<()> {
+    let time_ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    // SAFETY: the option takes one c_uint, given with its size; the descriptor is open while `stream` lives.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_USER_TIMEOUT,
+            (&raw const time_ms).cast(),
+            size_of_val(&time_ms) as libc::socklen_t,
         )
     };
     cvt(result).map(|_| ())
@@ -189,7 +216,7 @@ pub fn raise_descriptor_limit() -> u64 {
     }
 }
 
-fn stamp_of(header: &libc::msghdr) -> Option<WallTime> {
+pub(super) fn stamp_of(header: &libc::msghdr) -> Option<WallTime> {
     // SAFETY: the kernel filled the control buffer; the CMSG macros walk it within msg_controllen.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {

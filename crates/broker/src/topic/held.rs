@@ -1,8 +1,11 @@
 //! Publishers that wait for room in a topic's queue, in their order of arrival.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use link::Announcement;
 
 use super::store::Arrival;
 use crate::handle::Reply;
@@ -25,6 +28,10 @@ pub struct RemotePublish {
     pub from: usize,
     /// The connection, in that reactor's numbering.
     pub connection: u64,
+    /// The publisher that it is known as for the topic.
+    pub publisher: Option<Arc<Announcement>>,
+    /// Who is at its other end.
+    pub peer: SocketAddr,
     /// The bodies, back to back.
     pub bytes: Vec<u8>,
     /// Length of each body.

@@ -1,15 +1,30 @@
-//! Where a message's time went, stage by stage.
+//! Where a message's time went, stage by stage, and who is followed to the end of its way.
 //!
 //! HDR histograms in nanoseconds with two significant digits (about 15 KiB each); a topic gets its
 //! set with its first message. Longer than a minute is recorded as a minute.
+//!
+//! All stages but one are of every message. *End to end* needs the subscriber's side and is sampled: a
+//! drawn message becomes a [`Probe`], the reactor follows it through the socket and brings it back as
+//! [`Landed`]. `docs/latency.md` says what is measured and what is not.
 
 use std::time::Duration;
 
+use clock::Instant;
 use hdrhistogram::Histogram;
 
+use super::sampler::Sampler;
+use super::store::{Arrival, Stored};
+use super::table::TopicKey;
+use super::window::Window;
 use crate::stats::StageLatency;
 
 const LONGEST_NS: u64 = 60_000_000_000;
+
+/// Messages followed per second and topic, in ordinary times.
+const SAMPLES_PER_SECOND: u32 = 50;
+
+/// The same while a profiling window is open: all of them up to that rate.
+const WINDOW_SAMPLES_PER_SECOND: u32 = 2000;
 
 /// A stretch of a message's way through the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +43,12 @@ pub enum Stage {
     Fin,
     /// Arrival → copied to a consumer's output: the broker's share of the end-to-end latency.
     Total,
+    /// Sent by the publisher → at the subscriber's kernel. Sampled.
+    EndToEnd,
 }
 
 /// Every stage with the name it has outside.
-pub const STAGES: [(Stage, &str); 7] = [
+pub const STAGES: [(Stage, &str); 8] = [
     (Stage::Read, "read"),
     (Stage::Limiter, "limiter"),
     (Stage::Release, "release"),
@@ -39,11 +56,42 @@ pub const STAGES: [(Stage, &str); 7] = [
     (Stage::Write, "write"),
     (Stage::Fin, "fin"),
     (Stage::Total, "total"),
+    (Stage::EndToEnd, "end_to_end"),
 ];
 
-/// One histogram per stage.
+/// A message that is followed to its subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its topic; may be gone before the probe lands.
+    pub topic: TopicKey,
+    /// Arrival of its last byte.
+    pub arrived: Instant,
+    /// When it was copied to the consumer's output.
+    pub copied: Instant,
+    /// Half the round trip of its publisher's connection.
+    pub half_rtt_us: u32,
+    /// Deliveries that it stands for.
+    pub weight: u32,
+}
+
+/// A probe that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// What was followed.
+    pub probe: Probe,
+    /// Deliveries that it stands for: its own, and those of the probes that it was chosen from.
+    pub weight: u32,
+    /// From the publisher's send to the subscriber's kernel.
+    pub end_to_end: Duration,
+}
+
+/// One histogram per stage, the sampler, and the profiling window if one is open.
 #[derive(Debug)]
-pub struct StageHistograms(Box<[StageHistogram; STAGES.len()]>);
+pub struct StageHistograms {
+    stages: Box<[StageHistogram; STAGES.len()]>,
+    sampler: Sampler,
+    window: Option<Box<Window>>,
+}
 
 #[derive(Debug)]
 struct StageHistogram {
@@ -51,13 +99,41 @@ struct StageHistogram {
     sum_ns: u64,
 }
 
+impl Probe {
+    /// A probe for a message of `topic` that has just been copied, drawn from `weight` of them.
+    #[must_use]
+    pub fn new(topic: TopicKey, arrival: &Arrival, copied: Instant, weight: u32) -> Probe {
+        Probe {
+            topic,
+            arrived: arrival.at,
+            copied,
+            half_rtt_us: arrival.half_rtt_us,
+            weight,
+        }
+    }
+}
+
+impl Landed {
+    /// The part of `end_to_end` that the stage *total* does not hold.
+    #[must_use]
+    pub fn beyond_total(&self) -> Duration {
+        let total = self.probe.copied - self.probe.arrived;
+        self.end_to_end.saturating_sub(total)
+    }
+}
+
 impl Default for StageHistograms {
     fn default() -> Self {
-        StageHistograms(Box::new(std::array::from_fn(|_| StageHistogram {
+        let stages = std::array::from_fn(|_| StageHistogram {
             histogram: Histogram::new_with_bounds(1, LONGEST_NS, 2)
                 .expect("constant bounds are valid"),
             sum_ns: 0,
-        })))
+        });
+        StageHistograms {
+            stages: Box::new(stages),
+            sampler: Sampler::new(SAMPLES_PER_SECOND),
+            window: None,
+        }
     }
 }
 
@@ -65,12 +141,61 @@ impl StageHistograms {
     /// Records that `count` messages took `latency` in `stage`.
     #[inline]
     pub fn record(&mut self, stage: Stage, latency: Duration, count: u32) {
+        if stage == Stage::Limiter
+            && let Some(window) = &mut self.window
+        {
+            window.release(count);
+        }
         let nanos = (latency.as_nanos() as u64).min(LONGEST_NS);
-        let entry = &mut self.0[stage as usize];
+        let entry = &mut self.stages[stage as usize];
         entry.sum_ns = entry
             .sum_ns
             .saturating_add(nanos.saturating_mul(u64::from(count)));
         entry.histogram.saturating_record_n(nanos, count);
+    }
+
+    /// Records that a message was copied to a consumer's output, after `attempts` deliveries before. If it is
+    /// to be followed, gives the number of deliveries that it then stands for. Redeliveries and deferred
+    /// messages are late on purpose and never followed.
+    #[inline]
+    pub fn record_delivery(
+        &mut self,
+        message: &Stored,
+        attempts: u16,
+        now: Instant,
+    ) -> Option<u32> {
+        let total = now - message.arrival.at;
+        self.record(Stage::Total, total, 1);
+        if attempts > 0 || message.due > message.arrival.read {
+            return None;
+        }
+        if let Some(window) = &mut self.window {
+            window.record_total(total);
+            if window.is_stale(now) {
+                self.close_window();
+            }
+        }
+        self.sampler.draw(now)
+    }
+
+    /// Records a message that was followed.
+    pub fn record_landed(&mut self, landed: &Landed) {
+        self.record(Stage::EndToEnd, landed.end_to_end, landed.weight);
+        if let Some(window) = &mut self.window {
+            window.record_landed(landed);
+        }
+    }
+
+    /// Opens a profiling window in place of one that may be open.
+    pub fn open_window(&mut self, window: Window) {
+        self.window = Some(Box::new(window));
+        self.sampler.set_per_second(WINDOW_SAMPLES_PER_SECOND);
+    }
+
+    /// Closes the profiling window, if one is open.
+    pub fn close_window(&mut self) -> Option<Box<Window>> {
+        self.sampler.set_per_second(SAMPLES_PER_SECOND);
+        self.window.take()
     }
 
     /// Percentiles of all stages in microseconds.
@@ -80,7 +205,7 @@ impl StageHistograms {
         STAGES
             .iter()
             .map(|&(stage, name)| {
-                let StageHistogram { histogram, sum_ns } = &self.0[stage as usize];
+                let StageHistogram { histogram, sum_ns } = &self.stages[stage as usize];
                 StageLatency {
                     stage: name,
                     count: histogram.len(),

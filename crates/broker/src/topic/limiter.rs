@@ -1,28 +1,71 @@
 //! A topic's limit in force: the contract and its token bucket.
+//!
+//! On its own a broker enforces the whole limit. Under a controller the bucket is that of the share
+//! it granted ([`super::lease`]), and where there is none nothing passes.
+//!
+//! The bucket judges by the time of arrival, so that nothing is delayed because it was read late. Taken
+//! alone that would let a process that was stopped for ten seconds release ten seconds' tokens at once;
+//! therefore no message counts as arriving more than [`STALL_MAX`] before it is judged, and releases,
+//! on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`].
+
+use std::time::Duration;
 
 use clock::Instant;
-use limit::{Limit, OnExceed, TokenBucket, Unit};
+use limit::{Grant, Holder, Limit, OnExceed, Share, TokenBucket, Unit};
 
+use super::lease::Lease;
 use super::witness::Witness;
+
+/// The lateness that a limit makes up for. Longer ones than a busy reactor's cost tokens.
+pub const STALL_MAX: Duration = Duration::from_millis(20);
+
+/// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
+const ASKS_MAX: u32 = 10;
 
 /// Limit and bucket of one topic.
 #[derive(Debug)]
 pub struct TopicLimiter {
     limit: Limit,
+    /// What is in force; `None`: nothing passes.
+    share: Option<Share>,
+    /// Of the share that is or was in force; means nothing before the first.
     bucket: TokenBucket,
+    has_begun: bool,
+    withdrawn_at: Instant,
     booked: Option<Instant>,
+    lease: Option<Box<Lease>>,
+    /// Reports that may be asked for before their time for want of a share.
+    asks_left: u32,
     witness: Witness,
 }
 
 impl TopicLimiter {
-    /// Begins with an empty bucket: a restart must not gift a burst.
+    /// The whole limit. Begins with an empty bucket: a restart must not gift a burst.
     #[must_use]
     pub fn new(limit: Limit, now: Instant) -> TopicLimiter {
+        let share = Share::whole(&limit);
         TopicLimiter {
-            bucket: TokenBucket::empty(limit.rate, limit.burst, now),
-            booked: None,
-            witness: Witness::new(now),
             limit,
+            share: Some(share),
+            bucket: share.bucket(now),
+            has_begun: true,
+            withdrawn_at: now,
+            booked: None,
+            lease: None,
+            asks_left: ASKS_MAX,
+            witness: Witness::new(Some(share), now),
+        }
+    }
+
+    /// Nothing passes until a controller has granted a share; `reports` knows what it was told lately.
+    #[must_use]
+    pub fn controlled(limit: Limit, reports: Holder, now: Instant) -> TopicLimiter {
+        TopicLimiter {
+            share: None,
+            has_begun: false,
+            lease: Some(Box::new(Lease::new(reports))),
+            witness: Witness::new(None, now),
+            ..TopicLimiter::new(limit, now)
         }
     }
 
@@ -32,16 +75,214 @@ impl TopicLimiter {
         &self.limit
     }
 
-    /// Changes the contract; tokens held stay, up to the new burst. Another unit begins anew, empty.
-    pub fn set(&mut self, limit: Limit, now: Instant) {
-        if limit.unit == self.limit.unit {
-            if limit != self.limit {
-                self.witness = Witness::new(now);
+    /// Whether a controller shares the limit out.
+    #[must_use]
+    pub fn is_controlled(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].
+    pub fn report_sent(&mut self, number: u64, now: Instant) {
+        if let Some(lease) = &mut self.lease {
+            lease.report_sent(number, now);
+            if lease.in_force(now).is_none() {
+                self.asks_left = self.asks_left.saturating_sub(1);
             }
-            self.bucket.resize(now, limit.rate, limit.burst);
+        }
+    }
+
+    /// (epoch, seq) of the grant in force; zeros before the first.
+    #[must_use]
+    pub fn confirmation(&self) -> (u64, u64) {
+        self.lease
+            .as_ref()
+            .map_or((0, 0), |lease| lease.confirmation())
+    }
+
+    /// What may be used at `now`: the whole limit, or the share that was granted.
+    #[must_use]
+    pub fn share(&self, now: Instant) -> Option<Share> {
+        match &self.lease {
+            Some(lease) => lease.in_force(now),
+            None => self.share,
+        }
+    }
+
+    /// Changes the contract; tokens held stay, up to the new burst. Another unit begins anew, empty. Under
+    /// a controller it is the next share that brings the new numbers.
+    pub fn set(&mut self, limit: Limit, now: Instant) {
+        let has_other_unit = limit.unit != self.limit.unit;
+        if let Some(lease) = &mut self.lease {
             self.limit = limit;
-        } else {
+            if has_other_unit {
+                lease.void();
+                self.apply(None, now);
+                self.has_begun = false;
+                self.booked = None;
+                self.witness = Witness::new(None, now);
+            }
+        } else if has_other_unit {
             *self = TopicLimiter::new(limit, now);
+        } else if limit != self.limit {
+            let share = Share::whole(&limit);
+            self.witness = Witness::new(Some(share), now);
+            self.bucket.resize(now, limit.rate, limit.burst);
+            (self.share, self.limit) = (Some(share), limit);
+        }
+    }
+
+    /// Whether nothing passes for want of a share, and the controller may be bothered with it.
+    #[must_use]
+    pub fn asks_for_share(&self, now: Instant) -> bool {
+        self.asks_left > 0 && self.share(now).is_none()
+    }
+
+    /// Takes a grant; says whether it counts.
+    pub fn grant(&mut self, grant: &Grant, now: Instant) -> bool {
+        self.settle(now);
+        let Some(lease) = &mut self.lease else {
+            return false;
+        };
+        if !lease.receive(grant, now) {
+            return false;
+        }
+        let share = lease.in_force(now);
+        if share.is_some() {
+            self.asks_left = ASKS_MAX;
+        }
+        self.apply(share, now);
+        true
+    }
+
+    /// Whether messages wait for tokens (rather than being refused at their arrival).
+    #[inline]
+    #[must_use]
+    pub fn delays(&self) -> bool {
+        self.limit.on_exceed == OnExceed::Delay
+    }
+
+    /// Whether a message that arrived at `arrival` and has its tokens at `departure` waits for them at `now`,
+    /// and not only for the broker.
+    #[inline]
+    #[must_use]
+    pub fn has_waited(arrival: Instant, departure: Instant, now: Instant) -> bool {
+        departure > TopicLimiter::seen(arrival, now)
+    }
+
+    /// The arrival that the bucket sees of a message that arrived at `arrival` and is judged at `now`.
+    #[inline]
+    fn seen(arrival: Instant, now: Instant) -> Instant {
+        arrival.max(now - STALL_MAX)
+    }
+
+    /// When the message at the head of the queue may pass, as judged at `now` (equation (2));
+    /// [`Instant::MAX`]: when a share has come.
+    ///
+    /// One that costs more than the burst is booked at once: were it only looked at, each change of
+    /// the limit would start its wait anew, and it could wait for ever.
+    #[inline]
+    pub fn departure(&mut self, arrival: Instant, body_bytes: usize, now: Instant) -> Instant {
+        self.settle(now);
+        if self.share.is_none() {
+            return Instant::MAX;
+        }
+        let seen = Self::seen(arrival, now);
+        let cost = self.cost(body_bytes);
+        if self.booked.is_none() && cost > self.bucket.burst().get() {
+            self.booked = Some(self.bucket.take(seen, cost));
+        }
+        self.booked
+            .unwrap_or_else(|| self.bucket.departure(seen, cost))
+    }
+
+    /// Takes the tokens of the message at the head, which passes now.
+    #[inline]
+    pub fn take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) {
+        let cost = self.cost(body_bytes);
+        match self.booked.take() {
+            None => {
+                self.bucket.take(Self::seen(arrival, now), cost);
+            }
+            // It leaves an empty bucket, whenever it goes: late by a stall, it took later tokens too.
+            Some(booked) => {
+                let paid_at = Self::seen(booked, now);
+                if paid_at > booked {
+                    self.bucket.pause(booked, paid_at);
+                }
+            }
+        }
+        self.witness.release(now, cost);
+    }
+
+    /// The message at the head is discarded without having passed.
+    pub fn forget_head(&mut self) {
+        self.booked = None;
+    }
+
+    /// Judges a message at its arrival (`drop`); one that does not conform takes nothing.
+    pub fn try_take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) -> bool {
+        self.settle(now);
+        let cost = self.cost(body_bytes);
+        self.share.is_some() && self.bucket.try_take(Self::seen(arrival, now), cost)
+    }
+
+    /// Judges a whole command at its arrival (`reject`), all of its messages or none.
+    ///
+    /// # Errors
+    /// A text for the publisher: what refuses it, by how much, and when to come again.
+    pub fn try_take_batch<'a>(
+        &mut self,
+        arrival: Instant,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        now: Instant,
+    ) -> Result<(), String> {
+        self.settle(now);
+        let unit = self.limit.unit;
+        let Some(share) = self.share else {
+            let (rate, burst) = (self.limit.rate, self.limit.burst);
+            return Err(format!(
+                "rate limit ({rate} {unit}/s, burst {burst}): this broker has no share of the limit yet; retry"
+            ));
+        };
+        let total = bodies.map(|body| self.cost(body.len())).sum();
+        let judged = self.bucket.try_take_batch(Self::seen(arrival, now), total);
+        judged.map_err(|refused| {
+            let (rate, burst) = (share.rate, share.burst);
+            format!("rate limit exceeded ({rate} {unit}/s, burst {burst}): {refused}")
+        })
+    }
+
+    /// Tokens by which the worst window of releases since the limit was set exceeded r·(t − s) + b;
+    /// negative where none reached it. Messages that wait are counted when they leave (`delay`).
+    #[must_use]
+    pub fn window_excess(&self) -> f64 {
+        self.witness.excess()
+    }
+
+    /// Tokens held at `now`; none where nothing is in force.
+    #[must_use]
+    pub fn tokens_at(&self, now: Instant) -> f64 {
+        let mut bucket = self.bucket;
+        if let Some((at, floor)) = self.lease.as_ref().and_then(|lease| lease.end(now)) {
+            let Some(floor) = floor else { return 0.0 };
+            bucket.resize(at, floor.rate, floor.burst);
+        }
+        self.share.map_or(0.0, |_| bucket.tokens_at(now))
+    }
+
+    /// Tokens that the bucket is short of being full at `now`: U of appendix A without what waits unbooked.
+    #[must_use]
+    pub fn unfinished_at(&self, now: Instant) -> f64 {
+        self.share.map_or(0.0, |_| self.bucket.unfinished_at(now))
+    }
+
+    /// Tokens that messages of so many bytes in all ask for.
+    #[inline]
+    #[must_use]
+    pub fn tokens_of(&self, messages: u64, bytes: u64) -> f64 {
+        match self.limit.unit {
+            Unit::Messages => messages as f64,
+            Unit::Bytes => bytes as f64,
         }
     }
 
@@ -53,68 +294,39 @@ impl TopicLimiter {
         }
     }
 
-    /// Whether messages wait for tokens (rather than being refused at their arrival).
+    /// Puts the end of a lease into force, as of when it was.
     #[inline]
-    #[must_use]
-    pub fn delays(&self) -> bool {
-        self.limit.on_exceed == OnExceed::Delay
-    }
-
-    /// When the message at the head of the queue may pass (equation (2)).
-    ///
-    /// One that costs more than the burst is booked at once: were it only looked at, each change of
-    /// the limit would start its wait anew, and it could wait for ever.
-    pub fn departure(&mut self, arrival: Instant, body_bytes: usize) -> Instant {
-        let cost = self.cost(body_bytes);
-        if self.booked.is_none() && cost > self.limit.burst.get() {
-            self.booked = Some(self.bucket.take(arrival, cost));
+    fn settle(&mut self, now: Instant) {
+        let Some(lease) = &mut self.lease else {
+            return;
+        };
+        if let Some((at, floor)) = lease.end(now) {
+            lease.ended();
+            self.apply(floor, at);
         }
-        self.booked
-            .unwrap_or_else(|| self.bucket.departure(arrival, cost))
     }
 
-    /// Takes the tokens of the message at the head, which passes now.
-    pub fn take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) {
-        let cost = self.cost(body_bytes);
-        if self.booked.take().is_none() {
-            self.bucket.take(arrival, cost);
+    fn apply(&mut self, share: Option<Share>, at: Instant) {
+        if share == self.share {
+            return;
         }
-        self.witness.release(now, cost, self.limit.rate);
-    }
-
-    /// Tokens by which the worst window of releases since the limit was set exceeded r·(t − s) + b;
-    /// negative where none reached it. Messages that wait are counted when they leave (`delay`).
-    #[must_use]
-    pub fn window_excess(&self) -> f64 {
-        self.witness.excess(&self.limit)
-    }
-
-    /// Judges a message at its arrival (`drop`); one that does not conform takes nothing.
-    pub fn try_take(&mut self, arrival: Instant, body_bytes: usize) -> bool {
-        self.bucket.try_take(arrival, self.cost(body_bytes))
-    }
-
-    /// Judges a whole command at its arrival (`reject`), all of its messages or none.
-    ///
-    /// # Errors
-    /// A text for the publisher: what refuses it, by how much, and when to come again.
-    pub fn try_take_batch<'a>(
-        &mut self,
-        arrival: Instant,
-        bodies: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<(), String> {
-        let total = bodies.map(|body| self.cost(body.len())).sum();
-        self.bucket
-            .try_take_batch(arrival, total)
-            .map_err(|refused| {
-                let (rate, burst, unit) = (self.limit.rate, self.limit.burst, self.limit.unit);
-                format!("rate limit exceeded ({rate} {unit}/s, burst {burst}): {refused}")
-            })
-    }
-
-    /// Tokens held at `now`.
-    #[must_use]
-    pub fn tokens_at(&self, now: Instant) -> f64 {
-        self.bucket.tokens_at(now)
+        match share {
+            None => self.withdrawn_at = at,
+            Some(share) if !self.has_begun => {
+                self.bucket = share.bucket(at);
+                self.has_begun = true;
+            }
+            Some(share) => {
+                if self.share.is_none() {
+                    self.bucket.pause(self.withdrawn_at, at);
+                }
+                self.bucket.resize(at, share.rate, share.burst);
+                // Its tokens are not there before the debt that it left is paid at the new rate.
+                let paid_at = self.bucket.departure(at, 0.0);
+                self.booked = self.booked.map(|booked| booked.max(paid_at));
+            }
+        }
+        self.share = share;
+        self.witness.change(share, at);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One run serves every topic that something happened to since the last. A message leaves the
 //! limiter at max(arrival, time of its tokens), the departure of the G/D/1 queue in equation (2) of the
-//! long version's appendix A; what is not due yet asks for a wake-up at that instant.
+//! long version's appendix A, and not before an emulated service is done with it; what is not due yet asks for a
+//! wake-up at that instant.
 
 use clock::Instant;
 use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
@@ -10,8 +11,10 @@ use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 use super::channel::{Channel, ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey};
 use super::in_flight::Flight;
-use super::latency::Stage;
-use super::store::Stored;
+use super::latency::{Probe, Stage};
+use super::limiter::TopicLimiter;
+use super::service::{self, Service};
+use super::store::{Store, Stored};
 use super::table::{Target, Topic, TopicKey, TopicTable};
 
 /// Where messages go out: the shell's connections.
@@ -26,15 +29,21 @@ pub trait Outlet {
 
     /// A number below `bound`, drawn at random, for sampling.
     fn draw(&mut self, bound: u8) -> u8;
+
+    /// Asked to follow the message that `connection` was just given until its subscriber has it.
+    fn follow(&mut self, connection: u64, probe: Probe) {
+        let _ = (connection, probe);
+    }
 }
 
 impl TopicTable {
     /// Serves all topics that something happened to.
     pub fn run(&mut self, now: Instant, outlet: &mut impl Outlet) {
+        self.ran_at = now;
         while let Some(key) = self.dirty.pop() {
             if let Some(topic) = self.topics.get_mut(key) {
                 topic.dirty = false;
-                topic.enqueue_fresh();
+                topic.enqueue_fresh(self.service.as_mut(), &mut self.store);
                 self.run_topic(key, now, outlet);
             }
         }
@@ -93,6 +102,7 @@ impl TopicTable {
             store,
             wakeups,
             bounds,
+            releases_max,
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {
@@ -111,30 +121,27 @@ impl TopicTable {
                 return;
             }
             let stored = store.get_mut(message);
+            let departure = departure(topic.limiter.as_mut(), stored, now);
+            if departure.max(stored.served) > now {
+                let head = (departure, stored.served);
+                let last = topic
+                    .queue
+                    .back()
+                    .map_or(Instant::ZERO, |&last| store.get(last).served);
+                if let Some(at) = topic.sleep(head, last, now) {
+                    wakeups.push(at, Target::Topic(key));
+                }
+                return;
+            }
             if let Some(limiter) = topic.limiter.as_mut().filter(|_| !stored.has_paid) {
-                let departure = limiter.departure(stored.arrival.at, stored.body.len());
-                if departure > now {
-                    if topic.release_at != Some(departure) {
-                        topic.release_at = Some(departure);
-                        wakeups.push(departure, Target::Topic(key));
-                    }
-                    return;
-                }
                 limiter.take(stored.arrival.at, stored.body.len(), now);
-                if departure > stored.arrival.at {
-                    topic.delayed_count += 1;
-                    if let Some(latency) = &mut topic.latency {
-                        latency.record(Stage::Release, now - departure.max(stored.arrival.read), 1);
-                    }
-                }
             }
             stored.released = now;
-            let waited = now - stored.arrival.read;
             let due = stored.due;
             topic.queue.pop_front();
-            topic.passed_count += 1;
-            if let Some(latency) = &mut topic.latency {
-                latency.record(Stage::Limiter, waited, 1);
+            topic.note_release(stored, departure, now);
+            if topic.releases.len() < *releases_max {
+                topic.releases.push(now.as_nanos());
             }
             for &channel_key in &topic.channels {
                 let Some(channel) = channels.get_mut(channel_key) else {
@@ -201,7 +208,10 @@ impl TopicTable {
             }
             if let Some(latency) = &mut latency {
                 latency.record(Stage::Queue, now - queued.since, 1);
-                latency.record(Stage::Total, now - stored.arrival.at, 1);
+                if let Some(weight) = latency.record_delivery(stored, queued.attempts, now) {
+                    let probe = Probe::new(channel.topic, &stored.arrival, now, weight);
+                    outlet.follow(consumer.subscription.connection, probe);
+                }
             }
             if channel.ready.len() > 1 {
                 channel.ready.rotate_left(1);
@@ -313,17 +323,75 @@ impl Consumer {
 }
 
 impl Topic {
-    /// Puts the limited messages read since the last run into the queue in their order of arrival.
+    /// Puts the limited messages read since the last run into the queue in their order of arrival, and has an emulated
+    /// service take them in that order.
     /// One reactor reads its connections one after another, so reading order is not arrival order,
     /// and the bucket judges by arrival. Messages of one publisher keep their order.
-    fn enqueue_fresh(&mut self) {
+    fn enqueue_fresh(&mut self, mut service: Option<&mut Service>, store: &mut Store) {
         if self.fresh.is_empty() {
             return;
         }
         // With the id in the key an unstable sort keeps reading order, and it allocates nothing.
         self.fresh
             .sort_unstable_by_key(|fresh| (fresh.at, fresh.id));
+        if let Some(service) = &mut service {
+            for fresh in &self.fresh {
+                store.get_mut(fresh.message).served = service.serve(fresh.at, fresh.is_first);
+            }
+        }
         self.queue
             .extend(self.fresh.drain(..).map(|fresh| fresh.message));
     }
+
+    /// Keeps the books on a message that leaves the queue at `now`, with its tokens since `departure`.
+    fn note_release(&mut self, stored: &Stored, departure: Instant, now: Instant) {
+        self.passed_count += 1;
+        self.waiting_bytes -= stored.body.len() as u64;
+        self.delayed_count += u64::from(stored.has_waited);
+        let Some(latency) = &mut self.latency else {
+            return;
+        };
+        let read = stored.arrival.read;
+        if stored.has_waited {
+            let due = departure.max(stored.served).max(read);
+            latency.record(Stage::Release, now - due, 1);
+        }
+        latency.record(Stage::Limiter, now - read, 1);
+    }
+
+    /// When to look again for a head that has its tokens and its service at the two instants of `head`, in a queue that is
+    /// served by `last`; `None` if that is asked for already, or if nothing but a new share can help.
+    fn sleep(
+        &mut self,
+        (departure, served): (Instant, Instant),
+        last: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        if departure == Instant::MAX {
+            self.release_at = None;
+            return None;
+        }
+        let (earliest, latest) = match departure > now {
+            true => (departure.max(served), departure.max(served)),
+            false => (served, service::wake_at(served, last, now)),
+        };
+        let is_asked = |&at: &Instant| (earliest..=latest).contains(&at);
+        if self.release_at.as_ref().is_some_and(is_asked) {
+            return None;
+        }
+        self.release_at = Some(latest);
+        self.release_at
+    }
+}
+
+/// When the message at the head has its tokens; its arrival where it needs none.
+#[inline]
+fn departure(limiter: Option<&mut TopicLimiter>, stored: &mut Stored, now: Instant) -> Instant {
+    let arrival = stored.arrival.at;
+    let Some(limiter) = limiter.filter(|_| !stored.has_paid) else {
+        return arrival;
+    };
+    let departure = limiter.departure(arrival, stored.body.len(), now);
+    stored.has_waited |= TopicLimiter::has_waited(arrival, departure, now);
+    departure
 }

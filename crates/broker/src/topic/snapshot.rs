@@ -105,6 +105,11 @@ impl TopicTable {
             held_publishers: topic.held.len() as u64,
             paused: topic.paused,
             limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
+            share: topic
+                .limiter
+                .as_ref()
+                .filter(|limiter| limiter.is_controlled())
+                .and_then(|limiter| limiter.share(now)),
             tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
             window_excess: topic.limiter.as_ref().map(TopicLimiter::window_excess),
             latency: topic

@@ -22,6 +22,9 @@ pub struct Arrival {
     pub wall_ns: i64,
     /// When the reactor read it; never before `at`.
     pub read: Instant,
+    /// What the message is taken to have been under way before `at`: half the round trip of its publisher's
+    /// connection. 0 where that is not known.
+    pub half_rtt_us: u32,
 }
 
 /// One message.
@@ -35,8 +38,12 @@ pub struct Stored {
     pub released: Instant,
     /// Earliest delivery of a DPUB; the read time for others.
     pub due: Instant,
+    /// When the emulated service is done with it; zero without one.
+    pub served: Instant,
     /// It took its tokens at its arrival (`drop`, `reject`), so the limiter lets it pass.
     pub has_paid: bool,
+    /// It was seen waiting for tokens.
+    pub has_waited: bool,
     /// The body as the publisher sent it.
     pub body: Vec<u8>,
     references: u32,
@@ -59,7 +66,8 @@ impl Store {
             let slot = &mut self.slots[index as usize];
             slot.body.extend_from_slice(body);
             (slot.id, slot.arrival, slot.released, slot.due) = (id, arrival, released, due);
-            (slot.has_paid, slot.references) = (false, 1);
+            (slot.served, slot.references) = (Instant::ZERO, 1);
+            (slot.has_paid, slot.has_waited) = (false, false);
             return MessageRef(index);
         }
         let index = u32::try_from(self.slots.len())
@@ -69,7 +77,9 @@ impl Store {
             arrival,
             released,
             due,
+            served: Instant::ZERO,
             has_paid: false,
+            has_waited: false,
             body: body.to_vec(),
             references: 1,
         });
@@ -138,6 +148,7 @@ mod tests {
             at: Instant::ZERO,
             wall_ns: 0,
             read: Instant::ZERO,
+            half_rtt_us: 0,
         }
     }
 

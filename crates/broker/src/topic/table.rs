@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 
 use clock::Instant;
-use limit::Limit;
+use limit::Holder;
+use placement::ServiceModel;
 use rustc_hash::FxHashMap;
 use wire::{ChannelName, TopicName};
 
@@ -17,7 +18,10 @@ use super::held::Held;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
+use super::service::Service;
 use super::store::{MessageRef, Store};
+use super::trace::Trace;
+use super::traffic::Traffic;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
 
@@ -56,6 +60,8 @@ pub struct Topic {
     pub rejected_count: u64,
     /// Messages that waited for a token.
     pub delayed_count: u64,
+    /// Accepted from connections that are not known as publishers of it: nobody can move those.
+    pub fixed_count: u64,
     pub(super) channels: Vec<ChannelKey>,
     pub(super) queue: VecDeque<MessageRef>,
     pub(super) fresh: Vec<Fresh>,
@@ -64,14 +70,23 @@ pub struct Topic {
     pub(super) release_at: Option<Instant>,
     pub(super) dirty: bool,
     pub(super) latency: Option<StageHistograms>,
+    pub(super) trace: Option<Box<Trace>>,
+    /// Body bytes of what waits in the topic itself.
+    pub(super) waiting_bytes: u64,
+    /// Instants of releases, nanoseconds, where they are logged.
+    pub(super) releases: Vec<u64>,
+    /// What a controller is told; none without one.
+    pub(super) traffic: Option<Box<Traffic>>,
 }
 
-/// A message of a limited topic, not yet put into its order of arrival.
+/// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) at: Instant,
     pub(super) id: u64,
     pub(super) message: MessageRef,
+    /// The first of its command.
+    pub(super) is_first: bool,
 }
 
 /// What the shell has to do after a call; it empties the lists.
@@ -85,6 +100,8 @@ pub struct Effects {
     pub roomy: Vec<TopicKey>,
     /// The catalog changed.
     pub catalog_changed: bool,
+    /// A topic waits for a share of its limit: its controller is to hear of it soon.
+    pub report_wanted: bool,
 }
 
 /// Why a topic or channel cannot be made.
@@ -122,6 +139,15 @@ pub struct TopicTable {
     /// What the shell has to do.
     pub effects: Effects,
     pub(super) bounds: Bounds,
+    /// Limits are shared by several brokers; what may pass here is for a controller to grant.
+    pub(super) is_controlled: bool,
+    pub(super) service: Option<Service>,
+    /// Reports sent lately, for limits that come between a report and its answer.
+    pub(super) reports: Holder,
+    /// Releases logged of each topic at most; 0: none.
+    pub(super) releases_max: usize,
+    /// The instant of the latest run.
+    pub(super) ran_at: Instant,
     pub(super) ids: MessageIds,
     pub(super) store: Store,
     pub(super) topics: Arena<Topic>,
@@ -139,6 +165,11 @@ impl TopicTable {
         TopicTable {
             effects: Effects::default(),
             bounds,
+            is_controlled: false,
+            service: None,
+            reports: Holder::new(),
+            releases_max: 0,
+            ran_at: Instant::ZERO,
             ids,
             store: Store::default(),
             topics: Arena::default(),
@@ -147,6 +178,34 @@ impl TopicTable {
             by_name: FxHashMap::default(),
             dirty: Vec::new(),
             wakeups: Wakeups::default(),
+        }
+    }
+
+    /// The same table on a broker that obeys a controller: a topic with a limit passes nothing without a share of it.
+    #[must_use]
+    pub fn controlled(self) -> TopicTable {
+        TopicTable {
+            is_controlled: true,
+            ..self
+        }
+    }
+
+    /// The same table with messages that take the time that `model` says.
+    #[must_use]
+    pub fn emulating(self, model: &ServiceModel) -> TopicTable {
+        TopicTable {
+            service: Some(Service::new(model)),
+            ..self
+        }
+    }
+
+    /// The same table with the instants of each topic's releases kept until they are taken, so many at most; what is
+    /// beyond goes unlogged.
+    #[must_use]
+    pub fn logging_releases(self, releases_max: usize) -> TopicTable {
+        TopicTable {
+            releases_max,
+            ..self
         }
     }
 
@@ -223,12 +282,17 @@ impl TopicTable {
     }
 
     /// Deletes a topic with its channels and messages.
+    ///
+    /// Under a controller a topic with a limit stays, empty: the next publish would make it anew, without the limit.
     pub fn delete(&mut self, key: TopicKey) {
         let Some(topic) = self.topics.get(key) else {
             return;
         };
         for channel in topic.channels.clone() {
             self.delete_channel(channel);
+        }
+        if self.has_granted_limit(key) {
+            return self.empty(key);
         }
         // The last channel of an ephemeral topic has taken the topic with it.
         let Some(mut topic) = self.topics.remove(key) else {
@@ -262,7 +326,8 @@ impl TopicTable {
             return;
         };
         topic.channels.retain(|&other| other != key);
-        if topic.channels.is_empty() && topic.name.is_ephemeral() {
+        let is_last = topic.channels.is_empty() && topic.name.is_ephemeral();
+        if is_last && !self.has_granted_limit(channel.topic) {
             self.delete(channel.topic);
         } else {
             self.mark_dirty(channel.topic);
@@ -281,6 +346,10 @@ impl TopicTable {
         {
             topic.dropped_count += 1;
             self.store.release(message);
+        }
+        topic.waiting_bytes = 0;
+        if let Some(limiter) = &mut topic.limiter {
+            limiter.forget_head();
         }
         self.mark_dirty(key);
     }
@@ -349,20 +418,6 @@ impl TopicTable {
         self.mark_dirty(topic);
     }
 
-    /// Puts a limit on a topic, changes the one in force, or takes it away.
-    pub fn set_limit(&mut self, key: TopicKey, limit: Option<Limit>, now: Instant) {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return;
-        };
-        match (&mut topic.limiter, limit) {
-            (Some(limiter), Some(limit)) => limiter.set(limit, now),
-            (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),
-        }
-        topic.release_at = None;
-        self.effects.catalog_changed = true;
-        self.mark_dirty(key);
-    }
-
     /// Takes the first publisher held at a topic.
     pub fn pop_held(&mut self, key: TopicKey) -> Option<Held> {
         self.topics.get_mut(key)?.held.pop_front()
@@ -389,6 +444,12 @@ impl TopicTable {
             .is_some_and(|topic| !topic.held.is_empty())
     }
 
+    /// Whether the topic's limit is one that a controller shares out.
+    fn has_granted_limit(&self, key: TopicKey) -> bool {
+        let topic = self.topics.get(key);
+        self.is_controlled && topic.is_some_and(|topic| topic.limiter.is_some())
+    }
+
     pub(super) fn mark_dirty(&mut self, key: TopicKey) {
         if let Some(topic) = self.topics.get_mut(key)
             && !topic.dirty
@@ -410,6 +471,7 @@ impl Topic {
             dropped_count: 0,
             rejected_count: 0,
             delayed_count: 0,
+            fixed_count: 0,
             channels: Vec::new(),
             queue: VecDeque::new(),
             fresh: Vec::new(),
@@ -418,6 +480,10 @@ impl Topic {
             release_at: None,
             dirty: false,
             latency: None,
+            trace: None,
+            waiting_bytes: 0,
+            releases: Vec::new(),
+            traffic: None,
         }
     }
 

@@ -457,3 +457,32 @@ fn costs_that_are_no_numbers_cost_nothing() {
     assert!(!bucket.try_take(ms(1), f64::INFINITY));
     assert!(bucket.try_take_batch(ms(1), f64::INFINITY).is_err());
 }
+
+#[test]
+fn unfinished_work_is_what_is_short_of_full() {
+    let mut bucket = full(1000.0, 4.0);
+    assert_eq!(bucket.unfinished_at(ms(7)), 0.0);
+    for _ in 0..6 {
+        bucket.take(ms(10), 1.0);
+    }
+    for (millis, unfinished) in [(10, 6.0), (11, 5.0), (15, 1.0), (16, 0.0), (99, 0.0)] {
+        let got = bucket.unfinished_at(ms(millis));
+        assert!((got - unfinished).abs() < 1e-9, "{got} at {millis} ms");
+        assert_tokens(&bucket, ms(millis), 4.0 - unfinished);
+    }
+}
+
+#[test]
+fn a_pause_empties_and_forgives_no_debt() {
+    // (tokens taken at 10 ms, tokens held at the end of a pause from 12 ms to 500 ms)
+    for (taken, held) in [(0u32, 0.0), (3, 0.0), (4, 0.0), (9, -3.0)] {
+        let mut bucket = full(1000.0, 4.0);
+        for _ in 0..taken {
+            bucket.take(ms(10), 1.0);
+        }
+        bucket.pause(ms(12), ms(500));
+        assert_tokens(&bucket, ms(500), held);
+        assert_tokens(&bucket, ms(501), held + 1.0);
+        assert!(!bucket.try_take(ms(300), 1.0), "the pause is over");
+    }
+}

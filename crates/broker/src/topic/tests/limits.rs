@@ -66,7 +66,7 @@ proptest! {
         let key = world.topic("t");
         for number in order {
             let at = first + Duration::from_millis(number);
-            let arrival = Arrival { at, wall_ns: 0, read: world.now() };
+            let arrival = Arrival { at, wall_ns: 0, read: world.now(), half_rtt_us: 0 };
             let body = number.to_string();
             world.table.publish(key, std::iter::once(body.as_bytes()), arrival, Duration::ZERO);
         }
@@ -167,6 +167,7 @@ fn a_limit_can_change_and_go_while_messages_wait() {
         "an empty bucket at first, then one a second"
     );
     world.limit("t", 10.0, 5.0);
+    world.run();
     world.advance_us(1_000_000);
     assert_eq!(
         world.bodies().len(),

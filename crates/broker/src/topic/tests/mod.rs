@@ -3,6 +3,13 @@
 mod flow;
 mod laws;
 mod limits;
+mod replay;
+mod service;
+mod shares;
+mod sources;
+mod stalls;
+mod traffic;
+mod windows;
 
 use std::time::Duration;
 
@@ -84,9 +91,14 @@ impl World {
     }
 
     fn with(bounds: Bounds) -> World {
+        World::of(bounds, |table| table)
+    }
+
+    /// A world whose table `change` has made special.
+    fn of(bounds: Bounds, change: impl FnOnce(TopicTable) -> TopicTable) -> World {
         let ids = MessageIds::new(0, 0, 1, WallTime::from_nanos(1));
         World {
-            table: TopicTable::new(bounds, ids),
+            table: change(TopicTable::new(bounds, ids)),
             out: Recorder::default(),
         }
     }
@@ -113,13 +125,10 @@ impl World {
             at,
             wall_ns: at.as_nanos().cast_signed(),
             read: self.now(),
+            half_rtt_us: 0,
         };
-        let outcome = self.table.publish(
-            key,
-            bodies.iter().map(|body| body.as_bytes()),
-            arrival,
-            delay,
-        );
+        let bodies = bodies.iter().map(|body| body.as_bytes());
+        let outcome = self.table.publish(key, bodies, arrival, delay);
         self.run();
         outcome
     }
@@ -173,6 +182,33 @@ impl World {
         }
         self.out.now = end;
         self.run();
+    }
+
+    /// Lets time pass in which the process does nothing at all.
+    fn stall_us(&mut self, us: u64) {
+        self.out.now += Duration::from_micros(us);
+    }
+
+    /// Publishes what arrived at `at` without serving anything: one of several reads of a turn.
+    fn read_arrived(&mut self, topic: &str, bodies: &[&str], at: Instant) -> Published {
+        let (key, read) = (self.topic(topic), self.now());
+        let arrival = Arrival {
+            at,
+            wall_ns: at.as_nanos().cast_signed(),
+            read,
+            half_rtt_us: 0,
+        };
+        let bodies = bodies.iter().map(|body| body.as_bytes());
+        self.table.publish(key, bodies, arrival, Duration::ZERO)
+    }
+
+    /// Instants of the first deliveries since the last call.
+    fn released(&mut self) -> Vec<Instant> {
+        let deliveries = self.deliveries();
+        let firsts = deliveries.iter().filter(|delivery| delivery.attempts == 1);
+        firsts
+            .map(|delivery| Instant::from_nanos(delivery.at_us * 1000))
+            .collect()
     }
 
     /// Bodies delivered since the last call, in order.

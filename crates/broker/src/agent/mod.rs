@@ -1,0 +1,107 @@
+//! The broker's side of the link to its controller.
+//!
+//! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`] as
+//! anybody else would. A lost link is dialled anew for ever, with growing pauses. The data path
+//! notices nothing of it: messages flow with the shares that are held, and leases end by themselves.
+//!
+//! Deliberately not here: what a share means (`topic`), who publishes (`reactor`), any decision.
+
+mod orders;
+mod session;
+
+use std::future::Future;
+use std::time::Duration;
+
+use link::Hello;
+use tokio::net::TcpStream;
+
+use crate::{ControllerLink, Handle, sys};
+use session::{Ended, Session};
+
+/// A dial takes at most so long.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A controller whose host takes nothing for so long is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Pauses between dials double from the first to the second.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Pause after the controller has refused: somebody has to change something first.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// Keeps the link of `handle`'s broker to its controller until `stop` completes. The addresses are those
+/// that the listeners are bound to; what `link` advertises goes before them.
+///
+/// One call is one life of the process in the eyes of the controller.
+pub async fn run(
+    handle: Handle,
+    link: ControllerLink,
+    tcp_address: String,
+    http_address: Option<String>,
+    stop: impl Future<Output = ()>,
+) {
+    let hello = Hello {
+        version: link::LINK_VERSION,
+        broker: link.broker_name.clone(),
+        incarnation: sys::wall_now().as_nanos(),
+        tcp_address: link.advertised_tcp_address.unwrap_or(tcp_address),
+        http_address: link.advertised_http_address.or(http_address),
+        mcap: link.mcap,
+        model: link.model.or(handle.config().service_time),
+    };
+    tokio::select! {
+        () = stop => {}
+        () = keep(&handle, &link.address, &hello) => {}
+    }
+}
+
+async fn keep(handle: &Handle, address: &str, hello: &Hello) {
+    let mut session = Session::new(handle, hello);
+    let mut pause = SHORTEST_PAUSE;
+    let mut is_silent = false;
+    loop {
+        let ended = match dial(address).await {
+            Ok(stream) => session.run(stream).await,
+            Err(error) => Ended::Unreachable(error),
+        };
+        match &ended {
+            Ended::Exiting => return,
+            Ended::Refused(reason) => {
+                tracing::error!("controller {address} refuses this broker: {reason}");
+                pause = REFUSED_PAUSE;
+            }
+            Ended::Lost(reason) => {
+                tracing::warn!("lost the controller at {address}: {reason}");
+                (pause, is_silent) = (SHORTEST_PAUSE, false);
+            }
+            Ended::Unreachable(reason) => {
+                // Once, not with every attempt of an outage.
+                if !std::mem::replace(&mut is_silent, true) {
+                    tracing::warn!("cannot reach the controller at {address}: {reason}");
+                }
+            }
+        }
+        tokio::time::sleep(jittered(pause)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn dial(address: &str) -> Result<TcpStream, String> {
+    let dialled = tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await;
+    let stream = dialled.map_err(|_| format!("no answer within {DIAL_TIMEOUT:?}"))?;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let set = stream
+        .set_nodelay(true)
+        .and_then(|()| sys::give_up_after(&stream, SILENCE_MAX));
+    set.map_err(|error| error.to_string())?;
+    Ok(stream)
+}
+
+/// Between half the pause and all of it, so that brokers that lost one controller do not come back as one. The
+/// clock's lowest digits are random enough.
+fn jittered(pause: Duration) -> Duration {
+    let fraction = (sys::wall_now().as_nanos() / 1000 % 1024) as f64 / 1024.0;
+    pause.mul_f64(0.5 + 0.5 * fraction)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Carries out a controller's orders.
+//!
+//! In the order in which they come, for a grant must find the contract that it belongs to, and the
+//! confirmation of a contract stands for those before it: a reactor that is too busy for one is asked
+//! again. Only profiling windows run beside the others, for they take their time; of one topic the
+//! newest takes the place of the one before.
+
+use std::future::Future;
+use std::time::Duration;
+
+use link::{Move, TRACE_PART_ARRIVALS, ToBroker, ToController, Traced, WindowReport};
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use wire::TopicName;
+
+use super::session::Ended;
+use crate::window::{WindowOrder, WindowResult};
+use crate::{BrokerError, Handle};
+
+/// Profiling windows that are open at the same time.
+const WINDOWS_MAX: usize = 64;
+/// A reactor whose inbox is full is asked again after so long.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// Lengths of a profiling window, in seconds.
+const WINDOW_SECONDS: std::ops::RangeInclusive<f64> = 0.0..=600.0;
+
+/// Names in one part of a trace; at their longest they fill half a message.
+const TRACE_PART_PUBLISHERS: usize = 8192;
+
+type Words = mpsc::Sender<ToController>;
+
+/// A profiling window as ordered.
+#[derive(Clone, Debug)]
+struct Measurement {
+    window: u64,
+    topic: TopicName,
+    seconds: f64,
+    order: WindowOrder,
+}
+
+/// Carries out `orders` until there are no more. Answers go to `words`, long ones to `bulk`.
+pub(super) async fn carry_out(
+    handle: &Handle,
+    mut orders: mpsc::Receiver<ToBroker>,
+    words: Words,
+    bulk: Words,
+) -> Ended {
+    // Dropped with the link, which ends the windows that nobody waits for any more.
+    let mut windows = JoinSet::new();
+    let mut by_topic: FxHashMap<TopicName, AbortHandle> = FxHashMap::default();
+    while let Some(order) = orders.recv().await {
+        while windows.try_join_next().is_some() {}
+        by_topic.retain(|_, window| !window.is_finished());
+        let done = match order {
+            ToBroker::Measure {
+                window,
+                topic,
+                seconds,
+                percentile,
+                with_trace,
+            } => {
+                let order = WindowOrder {
+                    percentile,
+                    with_trace,
+                };
+                let measurement = name(&topic).and_then(|topic| {
+                    let measurement = Measurement {
+                        window,
+                        topic,
+                        seconds,
+                        order,
+                    };
+                    check(&measurement, windows.len()).map(|()| measurement)
+                });
+                measurement.map(|measurement| {
+                    let topic = measurement.topic.clone();
+                    let (words, bulk) = (words.clone(), bulk.clone());
+                    let window = windows.spawn(measure(handle.clone(), measurement, words, bulk));
+                    if let Some(former) = by_topic.insert(topic, window) {
+                        former.abort();
+                    }
+                })
+            }
+            order => carry_out_one(handle, order, &words).await,
+        };
+        let Err(text) = done else { continue };
+        tracing::warn!("an order of the controller could not be carried out: {text}");
+        if words.send(ToController::Problem { text }).await.is_err() {
+            break;
+        }
+    }
+    Ended::Exiting
+}
+
+async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Result<(), String> {
+    match order {
+        ToBroker::Contract {
+            topic,
+            limit,
+            ticket,
+        } => {
+            let name = name(&topic)?;
+            let set = persist(|| handle.set_limit(name.clone(), limit)).await;
+            match set {
+                Ok(()) => {}
+                // A topic that is not there has no limit either.
+                Err(BrokerError::TopicNotFound(_)) if limit.is_none() => {}
+                Err(error) => return Err(format!("contract of {topic}: {error}")),
+            }
+            let in_force = ToController::ContractInForce { topic, ticket };
+            // The link is lost if this fails, and with it the session.
+            let _ = words.send(in_force).await;
+            Ok(())
+        }
+        ToBroker::Grant { topic, grant } => {
+            let name = name(&topic)?;
+            let granted = persist(|| handle.grant(name.clone(), grant)).await;
+            granted.map_err(|error| format!("share of {topic}: {error}"))
+        }
+        ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
+        ToBroker::Welcome { .. } | ToBroker::Refused { .. } | ToBroker::Measure { .. } => {
+            Err(String::from("this is no order"))
+        }
+    }
+}
+
+async fn migrate(handle: &Handle, topic: &str, moves: Vec<Move>) -> Result<(), String> {
+    let name = name(topic)?;
+    let moved = persist(|| handle.migrate(name.clone(), moves.clone())).await;
+    moved.map_err(|error| format!("moving publishers of {topic}: {error}"))
+}
+
+/// Asks again while the reactor is too busy; a stopping broker is never busy for long.
+async fn persist<T, F: Future<Output = Result<T, BrokerError>>>(
+    ask: impl Fn() -> F,
+) -> Result<T, BrokerError> {
+    loop {
+        match ask().await {
+            Err(BrokerError::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
+            answer => return answer,
+        }
+    }
+}
+
+fn check(measurement: &Measurement, open: usize) -> Result<(), String> {
+    let (window, seconds) = (measurement.window, measurement.seconds);
+    let percentile = measurement.order.percentile;
+    if open >= WINDOWS_MAX {
+        return Err(format!(
+            "window {window}: {WINDOWS_MAX} windows are open already"
+        ));
+    }
+    if !WINDOW_SECONDS.contains(&seconds) || !(0.0..=100.0).contains(&percentile) {
+        return Err(format!(
+            "window {window}: {seconds} s at percentile {percentile} is out of range"
+        ));
+    }
+    Ok(())
+}
+
+/// Runs one window and says what it showed.
+async fn measure(handle: Handle, measurement: Measurement, words: Words, bulk: Words) {
+    let Measurement {
+        window,
+        topic,
+        seconds,
+        order,
+    } = measurement;
+    let shown = async {
+        persist(|| handle.begin_window(topic.clone(), order)).await?;
+        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+        persist(|| handle.end_window(topic.clone())).await
+    };
+    let result = match shown.await {
+        Ok(result) => result,
+        // Nothing happens in a topic that is not there.
+        Err(BrokerError::TopicNotFound(_)) => WindowResult::default(),
+        Err(error) => {
+            let text = format!("window {window} of {topic}: {error}");
+            let _ = words.send(ToController::Problem { text }).await;
+            return;
+        }
+    };
+    let report = WindowReport {
+        window,
+        topic: topic.to_string(),
+        seconds,
+        messages: result.messages,
+        latency_us: result.latency_us,
+        p50_us: result.p50_us,
+        samples: result.samples,
+        is_trace_cut: result.is_trace_cut,
+    };
+    if order.with_trace && send_trace(window, &topic, result, &bulk).await.is_err() {
+        return;
+    }
+    let _ = bulk.send(ToController::Window(report)).await;
+}
+
+/// Names go first, so that whoever reads an arrival knows them all.
+async fn send_trace(
+    window: u64,
+    topic: &TopicName,
+    result: WindowResult,
+    bulk: &Words,
+) -> Result<(), mpsc::error::SendError<ToController>> {
+    for publishers in result.publishers.chunks(TRACE_PART_PUBLISHERS) {
+        let part = Traced {
+            window,
+            topic: topic.to_string(),
+            publishers: publishers.to_vec(),
+            arrivals: Vec::new(),
+        };
+        bulk.send(ToController::Trace(part)).await?;
+    }
+    for arrivals in result.arrivals.chunks(TRACE_PART_ARRIVALS) {
+        let part = Traced {
+            window,
+            topic: topic.to_string(),
+            publishers: Vec::new(),
+            arrivals: arrivals.to_vec(),
+        };
+        bulk.send(ToController::Trace(part)).await?;
+    }
+    Ok(())
+}
+
+fn name(topic: &str) -> Result<TopicName, String> {
+    topic
+        .parse()
+        .map_err(|_| format!("{topic:?} is no valid topic name"))
+}

@@ -1,0 +1,217 @@
+//! One link from hello to its end.
+//!
+//! Four loops run side by side and the first that ends takes the others with it: reading orders, carrying
+//! them out, reporting, writing. Queues between them are bounded; a full one makes the one before wait,
+//! down to the controller's socket.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use link::{BrokerReport, Hello, MAX_MESSAGE_BYTES, ToBroker, ToController};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use super::orders;
+use crate::{BrokerError, Handle};
+
+/// The controller has so long to answer a hello.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
+/// A controller that takes nothing for so long is left.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Orders that wait to be carried out; as many as a controller lets wait for one broker.
+const ORDERS_MAX: usize = 4096;
+/// Short messages that wait to be written.
+const WORDS_MAX: usize = 1024;
+/// Long ones (windows and traces); they give way to the short ones.
+const BULK_MAX: usize = 2;
+/// Reports that are wanted early are so far apart.
+const EARLY_REPORT_SPACING: Duration = Duration::from_millis(100);
+/// Bounds on the interval that a controller may ask for.
+const REPORT_INTERVALS_MS: std::ops::RangeInclusive<u64> = 10..=60_000;
+
+type Framing = Framed<TcpStream, LengthDelimitedCodec>;
+type Sink = SplitSink<Framing, Bytes>;
+type Source = SplitStream<Framing>;
+
+/// Why a link ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It never stood.
+    Unreachable(String),
+    /// The controller does not want this broker.
+    Refused(String),
+    /// It stood, and is gone.
+    Lost(String),
+    /// The broker stops.
+    Exiting,
+}
+
+/// What a session works with.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    handle: &'a Handle,
+    hello: &'a Hello,
+    /// When the reactors were asked last, on whichever link: their counts are of the time since then.
+    reported_at: Instant,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(handle: &'a Handle, hello: &'a Hello) -> Session<'a> {
+        Session {
+            handle,
+            hello,
+            reported_at: Instant::now(),
+        }
+    }
+
+    /// Says hello and goes on until the link is lost.
+    pub(super) async fn run(&mut self, stream: TcpStream) -> Ended {
+        let codec = LengthDelimitedCodec::builder()
+            .max_frame_length(MAX_MESSAGE_BYTES)
+            .new_codec();
+        let (mut sink, mut source) = Framed::new(stream, codec).split();
+        let report_interval = match self.greet(&mut sink, &mut source).await {
+            Ok(report_interval) => report_interval,
+            Err(ended) => return ended,
+        };
+        let (words, waiting_words) = mpsc::channel(WORDS_MAX);
+        let (bulk, waiting_bulk) = mpsc::channel(BULK_MAX);
+        let (orders, waiting_orders) = mpsc::channel(ORDERS_MAX);
+        tokio::select! {
+            ended = read(source, orders) => ended,
+            ended = write(sink, waiting_words, waiting_bulk) => ended,
+            ended = orders::carry_out(self.handle, waiting_orders, words.clone(), bulk) => ended,
+            ended = self.report(report_interval, words.clone()) => ended,
+        }
+    }
+
+    async fn greet(&self, sink: &mut Sink, source: &mut Source) -> Result<Duration, Ended> {
+        let hello = ToController::Hello(self.hello.clone());
+        send(sink, &hello).await.map_err(Ended::Unreachable)?;
+        let answer = tokio::time::timeout(WELCOME_TIMEOUT, source.next()).await;
+        let late = |_| Ended::Unreachable(format!("no welcome within {WELCOME_TIMEOUT:?}"));
+        match parse(answer.map_err(late)?).map_err(Ended::Unreachable)? {
+            ToBroker::Welcome {
+                epoch,
+                report_interval_ms,
+            } => {
+                let name = &self.hello.broker;
+                tracing::info!("linked to the controller (epoch {epoch}) as broker {name}");
+                let (least, most) = (*REPORT_INTERVALS_MS.start(), *REPORT_INTERVALS_MS.end());
+                Ok(Duration::from_millis(report_interval_ms.clamp(least, most)))
+            }
+            ToBroker::Refused { reason } => Err(Ended::Refused(reason)),
+            _ => Err(Ended::Unreachable(String::from(
+                "its first message is no welcome",
+            ))),
+        }
+    }
+
+    /// Reports at once, then every `interval`, and early when the reactors want it.
+    async fn report(&mut self, interval: Duration, words: mpsc::Sender<ToController>) -> Ended {
+        for number in 1.. {
+            let report = match self.handle.report(number, number == 1).await {
+                Ok(report) => report,
+                Err(BrokerError::Exiting) => return Ended::Exiting,
+                Err(error) => return Ended::Lost(format!("reporting: {error}")),
+            };
+            let now = Instant::now();
+            let report = BrokerReport {
+                number,
+                seconds: (now - self.reported_at).as_secs_f64(),
+                topics: report.topics,
+                attachments: report.attachments,
+            };
+            self.reported_at = now;
+            if words.send(ToController::Report(report)).await.is_err() {
+                break;
+            }
+            let next = now + interval;
+            let early = now + EARLY_REPORT_SPACING;
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => {}
+                () = self.handle.report_wanted() => {
+                    tokio::time::sleep_until(next.min(early)).await;
+                }
+            }
+        }
+        Ended::Lost(String::from("nobody writes"))
+    }
+}
+
+async fn read(mut source: Source, orders: mpsc::Sender<ToBroker>) -> Ended {
+    loop {
+        let order = match parse(source.next().await) {
+            Ok(order) => order,
+            Err(reason) => return Ended::Lost(reason),
+        };
+        if orders.send(order).await.is_err() {
+            return Ended::Exiting;
+        }
+    }
+}
+
+async fn write(
+    mut sink: Sink,
+    mut words: mpsc::Receiver<ToController>,
+    mut bulk: mpsc::Receiver<ToController>,
+) -> Ended {
+    loop {
+        let word = tokio::select! {
+            biased;
+            Some(word) = words.recv() => word,
+            Some(word) = bulk.recv() => word,
+            else => return Ended::Exiting,
+        };
+        if let Err(reason) = send(&mut sink, &word).await {
+            return Ended::Lost(reason);
+        }
+    }
+}
+
+async fn send(sink: &mut Sink, word: &ToController) -> Result<(), String> {
+    let bytes = encode(word)?;
+    let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(Bytes::from(bytes))).await;
+    sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
+        .map_err(|error| error.to_string())
+}
+
+/// A report that is too long is cut until it fits, topics without a limit first: they come last.
+fn encode(word: &ToController) -> Result<Vec<u8>, String> {
+    match link::encode(word) {
+        Ok(bytes) => Ok(bytes),
+        Err(link::LinkError::TooLong(_)) => cut(word),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn cut(word: &ToController) -> Result<Vec<u8>, String> {
+    let ToController::Report(report) = word else {
+        return Err(String::from("a message is too long for the link"));
+    };
+    let mut report = report.clone();
+    while !report.topics.is_empty() {
+        report.topics.truncate(report.topics.len() / 2);
+        match link::encode(&ToController::Report(report.clone())) {
+            Err(link::LinkError::TooLong(_)) => {}
+            encoded => {
+                let left = report.topics.len();
+                tracing::warn!("a report is too long for the link and names {left} topics only");
+                return encoded.map_err(|error| error.to_string());
+            }
+        }
+    }
+    Err(String::from("a report is too long for the link"))
+}
+
+fn parse(message: Option<std::io::Result<bytes::BytesMut>>) -> Result<ToBroker, String> {
+    match message {
+        None => Err(String::from("it closed the link")),
+        Some(Err(error)) => Err(error.to_string()),
+        Some(Ok(bytes)) => link::decode(&bytes).map_err(|error| error.to_string()),
+    }
+}

@@ -1,0 +1,335 @@
+//! A broker under a controller that is played by the test, over a real socket. Nothing sleeps: each step waits for
+//! a message.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use limit::{Grant, Limit, Share};
+use link::{BrokerReport, MAX_MESSAGE_BYTES, ToBroker, ToController, TopicReport, WindowReport};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use wire::TopicName;
+
+use super::*;
+use crate::{Broker, Config, Operation};
+
+/// Reports come so often here.
+const REPORT_INTERVAL_MS: u64 = 10;
+
+struct Fixture {
+    broker: Broker,
+    listener: TcpListener,
+    stop: oneshot::Sender<()>,
+    agent: JoinHandle<()>,
+}
+
+/// The controller's end of one link.
+struct Controller(Framed<TcpStream, LengthDelimitedCodec>);
+
+impl Fixture {
+    async fn start() -> Fixture {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound").to_string();
+        let link = ControllerLink {
+            address,
+            broker_name: String::from("b1"),
+            advertised_tcp_address: Some(String::from("b1.example:4150")),
+            mcap: Some(1000.0),
+            ..ControllerLink::default()
+        };
+        let config = Config {
+            tcp_address: ([127, 0, 0, 1], 0).into(),
+            http_address: None,
+            threads: 2,
+            controller: Some(link.clone()),
+            drain_timeout: Duration::ZERO,
+            ..Config::default()
+        };
+        let broker = Broker::start(config).expect("starts");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let agent = tokio::spawn(run(
+            broker.handle(),
+            link,
+            String::from("127.0.0.1:1"),
+            Some(String::from("127.0.0.1:2")),
+            async {
+                let _ = stopped.await;
+            },
+        ));
+        Fixture {
+            broker,
+            listener,
+            stop,
+            agent,
+        }
+    }
+
+    /// Takes a link up to its hello.
+    async fn hear_hello(&self) -> (Controller, Hello) {
+        let (stream, _) = self.listener.accept().await.expect("dialled");
+        let codec = LengthDelimitedCodec::builder()
+            .max_frame_length(MAX_MESSAGE_BYTES)
+            .new_codec();
+        let mut controller = Controller(Framed::new(stream, codec));
+        match controller.hear().await {
+            ToController::Hello(hello) => (controller, hello),
+            other => panic!("no hello: {other:?}"),
+        }
+    }
+
+    async fn link(&self) -> Controller {
+        let (mut controller, _) = self.hear_hello().await;
+        controller
+            .say(&ToBroker::Welcome {
+                epoch: 7,
+                report_interval_ms: REPORT_INTERVAL_MS,
+            })
+            .await;
+        controller
+    }
+
+    async fn end(self) {
+        self.stop.send(()).expect("the agent runs");
+        self.agent.await.expect("the agent ends when told to");
+        self.broker.stop();
+    }
+
+    async fn publish(&self, topic: &str, messages: usize) {
+        let bodies = vec![Bytes::from_static(b"m"); messages];
+        let handle = self.broker.handle();
+        let published = handle.publish(name(topic), bodies, Duration::ZERO).await;
+        published.expect("published");
+    }
+
+    async fn subscribed(&self, topic: &str) {
+        let handle = self.broker.handle();
+        let made = handle.topic(name(topic), Operation::Create).await;
+        made.expect("created");
+        let channel = "c".parse().expect("valid");
+        let made = handle.channel(name(topic), channel, Operation::Create);
+        made.await.expect("created");
+    }
+}
+
+impl Controller {
+    async fn say(&mut self, order: &ToBroker) {
+        let bytes = link::encode(order).expect("encodes");
+        self.0.send(Bytes::from(bytes)).await.expect("sent");
+    }
+
+    async fn hear(&mut self) -> ToController {
+        let bytes = self.0.next().await.expect("open").expect("read");
+        link::decode(&bytes).expect("a message of the link")
+    }
+
+    async fn report(&mut self) -> BrokerReport {
+        loop {
+            if let ToController::Report(report) = self.hear().await {
+                return report;
+            }
+        }
+    }
+
+    /// The next message that is no report.
+    async fn answer(&mut self) -> ToController {
+        loop {
+            match self.hear().await {
+                ToController::Report(_) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The number of the first report from now on that says `is_so` of the topic.
+    async fn until(&mut self, topic: &str, is_so: impl Fn(&TopicReport) -> bool) -> u64 {
+        loop {
+            let report = self.report().await;
+            let mut named = report.topics.iter().filter(|said| said.topic == topic);
+            if named.any(&is_so) {
+                return report.number;
+            }
+        }
+    }
+
+    async fn grant(&mut self, topic: &str, seq: u64, answers: u64, share: Option<Share>) {
+        let grant = Grant {
+            epoch: 7,
+            seq,
+            share,
+            floor: None,
+            ttl_ms: 60_000,
+            answers_report: answers,
+        };
+        let topic = topic.to_owned();
+        self.say(&ToBroker::Grant { topic, grant }).await;
+    }
+
+    async fn contract(&mut self, topic: &str, limit: Option<Limit>, ticket: u64) {
+        let topic = topic.to_owned();
+        let contract = ToBroker::Contract {
+            topic: topic.clone(),
+            limit,
+            ticket,
+        };
+        self.say(&contract).await;
+        let in_force = ToController::ContractInForce { topic, ticket };
+        assert_eq!(self.answer().await, in_force);
+    }
+}
+
+fn name(topic: &str) -> TopicName {
+    topic.parse().expect("valid")
+}
+
+fn limit() -> Limit {
+    Limit::messages(1e6, 1000.0).expect("valid")
+}
+
+#[tokio::test]
+async fn nothing_passes_a_limit_before_its_share_is_granted() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    controller.contract("t", Some(limit()), 3).await;
+    fixture.subscribed("t").await;
+    fixture.publish("t", 5).await;
+    let waits = |said: &TopicReport| said.depth == 5 && said.held.is_none();
+    let report = controller.until("t", waits).await;
+    let share = Some(Share::whole(&limit()));
+    controller.grant("t", 4, report, share).await;
+    let flows = |said: &TopicReport| said.depth == 0 && said.held == share;
+    controller.until("t", flows).await;
+    let confirmed = |said: &TopicReport| said.confirmed == (7, 4) && said.channels == ["c"];
+    let report = controller.until("t", confirmed).await;
+    // A share of nothing stops it again; an older grant does not bring it back.
+    controller.grant("t", 5, report, None).await;
+    controller.grant("t", 3, report, share).await;
+    controller.until("t", |said| said.confirmed == (7, 5)).await;
+    fixture.publish("t", 2).await;
+    let waits = |said: &TopicReport| said.depth == 2 && said.held.is_none();
+    controller.until("t", waits).await;
+    // Without a limit there is nothing to have a share of.
+    controller.contract("t", None, 6).await;
+    controller.until("t", |said| said.depth == 0).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_deleted_topic_keeps_its_limit() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    controller.contract("t", Some(limit()), 1).await;
+    let handle = fixture.broker.handle();
+    let deleted = handle.topic(name("t"), Operation::Delete).await;
+    deleted.expect("deleted");
+    fixture.subscribed("t").await;
+    fixture.publish("t", 3).await;
+    controller.until("t", |said| said.depth == 3).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_hello_tells_who_and_where_and_a_lost_link_is_dialled_anew() {
+    let fixture = Fixture::start().await;
+    let (controller, first) = fixture.hear_hello().await;
+    assert_eq!(first.version, link::LINK_VERSION);
+    assert_eq!(
+        (&first.broker[..], &first.tcp_address[..], first.mcap),
+        ("b1", "b1.example:4150", Some(1000.0))
+    );
+    assert_eq!(first.http_address.as_deref(), Some("127.0.0.1:2"));
+    drop(controller);
+    let mut controller = fixture.link().await;
+    controller.contract("t", Some(limit()), 1).await;
+    fixture.publish("t", 1).await;
+    controller.until("t", |said| said.messages == 1).await;
+    drop(controller);
+    let (mut controller, second) = fixture.hear_hello().await;
+    assert_eq!(second, first, "the same process, so the same incarnation");
+    let welcome = ToBroker::Welcome {
+        epoch: 8,
+        report_interval_ms: REPORT_INTERVAL_MS,
+    };
+    controller.say(&welcome).await;
+    let report = controller.report().await;
+    assert_eq!(report.number, 1);
+    assert!(
+        report.seconds > 0.04,
+        "since the last report, not the last link: {report:?}"
+    );
+    assert_eq!(controller.report().await.number, 2);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn windows_are_measured_and_what_cannot_be_done_is_told() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    fixture.subscribed("t").await;
+    let measure = |window, topic: &str, seconds| ToBroker::Measure {
+        window,
+        topic: topic.to_owned(),
+        seconds,
+        percentile: 99.0,
+        with_trace: true,
+    };
+    controller.say(&measure(1, "t", 0.05)).await;
+    // Orders are carried out in turn, so the window is not older than this answer.
+    controller.contract("other", None, 1).await;
+    fixture.publish("t", 1).await;
+    let (mut publishers, mut arrivals) = (Vec::new(), Vec::new());
+    let report = loop {
+        match controller.answer().await {
+            ToController::Trace(part) => {
+                assert_eq!((part.window, &part.topic[..]), (1, "t"));
+                publishers.extend(part.publishers);
+                arrivals.extend(part.arrivals);
+            }
+            ToController::Window(report) => break report,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((report.window, &report.topic[..]), (1, "t"));
+    assert!(report.latency_us.is_none() && !report.is_trace_cut);
+    // The window begins in a task of its own and may begin after the message.
+    assert_eq!(publishers.len(), arrivals.len());
+    controller.say(&measure(2, "nowhere", 0.01)).await;
+    let nothing = WindowReport {
+        window: 2,
+        topic: String::from("nowhere"),
+        seconds: 0.01,
+        ..WindowReport::default()
+    };
+    assert_eq!(controller.answer().await, ToController::Window(nothing));
+    // A second window of a topic takes the place of the first, which answers no more.
+    controller.say(&measure(5, "t", 600.0)).await;
+    controller.say(&measure(6, "t", 0.01)).await;
+    match controller.answer().await {
+        ToController::Window(report) => assert_eq!(report.window, 6),
+        other => panic!("{other:?}"),
+    }
+    for (order, expected) in [
+        (measure(3, "t", -1.0), "out of range"),
+        (measure(4, "no name", 1.0), "no valid topic name"),
+        (
+            ToBroker::Refused {
+                reason: String::new(),
+            },
+            "no order",
+        ),
+    ] {
+        controller.say(&order).await;
+        match controller.answer().await {
+            ToController::Problem { text } => assert!(text.contains(expected), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    controller.grant("t", 1, 1, None).await;
+    match controller.answer().await {
+        ToController::Problem { text } => assert!(text.contains("share of t"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    fixture.end().await;
+}

@@ -1,0 +1,225 @@
+//! Publishers that announced themselves: who is attached, where they are told to go, that they wait.
+//!
+//! A topic's home reactor knows all of its publishers ([`Attachments`]); their connections may live on
+//! other reactors, which hear of each other by post. A connection whose name a newer one takes goes on
+//! publishing as if it had never announced itself.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::{Announcement, Attachment, Move};
+use wire::TopicName;
+
+use super::attachments::Owner;
+use super::inbox::Mail;
+use super::{Reactor, home_of};
+use crate::connection::{Announced, Connection, ConnectionKey};
+use crate::topic::{Source, TopicKey};
+
+/// Waits shorter than this are not worth a frame.
+const THROTTLED_MIN: Duration = Duration::from_millis(10);
+
+/// Publishers named in one report at most, over all reactors. At their longest they fill half of what
+/// a message of the link may hold; those beyond follow with the next reports.
+const REPORTED_MAX: usize = 2048;
+
+/// What reactors tell each other of publishers.
+#[derive(Debug)]
+pub enum News {
+    /// To the topic's home: a connection announced itself.
+    Attached(TopicName, Arc<Announcement>, Owner),
+    /// To the topic's home: it is gone, or announced itself anew.
+    Detached(TopicName, Arc<Announcement>, Owner),
+    /// To the connection's reactor: another connection has taken this one's name.
+    Displaced(ConnectionKey, Arc<Announcement>),
+    /// To the connection's reactor: tell it to move to this address.
+    Move(ConnectionKey, TopicName, String),
+}
+
+impl Reactor {
+    /// Takes in what a connection says of itself in IDENTIFY, or (`None`) that it is nobody any more.
+    pub(super) fn announce(
+        &mut self,
+        key: ConnectionKey,
+        announcement: Option<wire::identify::Announcement>,
+    ) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if announcement.is_none() && connection.announced.is_none() {
+            return;
+        }
+        let announced = announcement.map(|told| Box::new(Announced::new(told)));
+        if let Some(former) = connection.announce(announced) {
+            let owner = self.owner(key);
+            let news = News::Detached(former.topic.clone(), former.announcement, owner);
+            self.tell_home(&former.topic, news);
+        }
+        self.attach(key);
+    }
+
+    /// Has a connection's name registered where its topic lives.
+    pub(super) fn attach(&mut self, key: ConnectionKey) {
+        let owner = self.owner(key);
+        let connection = self.connections.get(key);
+        if let Some(announced) = connection.and_then(|connection| connection.announced.as_ref()) {
+            let topic = announced.topic.clone();
+            let announcement = Arc::clone(&announced.announcement);
+            let news = News::Attached(topic.clone(), announcement, owner);
+            self.tell_home(&topic, news);
+        }
+    }
+
+    /// Acts on news of publishers.
+    pub(super) fn hear(&mut self, news: News) {
+        match news {
+            News::Attached(topic, announcement, owner) => {
+                let told = Arc::clone(&announcement);
+                if let Some(former) = self.attachments.attach(&topic, announcement, owner) {
+                    let key = ConnectionKey::from_bits(former.connection);
+                    self.tell(former.reactor, News::Displaced(key, told));
+                }
+            }
+            News::Detached(topic, announcement, owner) => {
+                self.attachments.detach(&topic, &announcement.id, owner);
+            }
+            News::Displaced(key, by) => self.displace(key, &by),
+            News::Move(key, topic, to) => self.send_migrate(key, &topic, &to),
+        }
+    }
+
+    /// Tells publishers of a topic of this reactor to move; those that are not attached are counted.
+    pub(super) fn move_publishers(&mut self, topic: &TopicName, moves: &[Move]) {
+        if home_of(topic.as_str(), self.outboxes.len()) != self.number {
+            return;
+        }
+        for Move { publisher, to } in moves {
+            let owner = self.attachments.find(topic, publisher);
+            match owner.filter(|_| wire::is_valid_address(to)) {
+                Some(owner) => {
+                    let key = ConnectionKey::from_bits(owner.connection);
+                    self.tell(owner.reactor, News::Move(key, topic.clone(), to.clone()));
+                }
+                None => {
+                    tracing::debug!("{topic}: {publisher} cannot be told to move to {to}");
+                    self.counters.moves_unknown += 1;
+                }
+            }
+        }
+    }
+
+    /// This reactor's publishers for a report.
+    pub(super) fn report_publishers(&mut self, is_first: bool) -> Vec<Attachment> {
+        let at_most = REPORTED_MAX / self.outboxes.len();
+        self.attachments.report(is_first, at_most)
+    }
+
+    /// Tells an announced publisher of a topic of this reactor how long it waits, if it is long.
+    pub(super) fn tell_wait(&mut self, key: ConnectionKey, topic: TopicKey, is_held: bool) {
+        if let Some(wait) = self.wait_to_tell(topic, is_held) {
+            self.send_throttled(key, wait);
+        }
+    }
+
+    /// How long a message published now waits, where that is worth a frame. A publisher that is held
+    /// waits in any case.
+    pub(super) fn wait_to_tell(&self, topic: TopicKey, is_held: bool) -> Option<Duration> {
+        let wait = self.table.expected_wait(topic, self.now);
+        match is_held {
+            true => Some(wait.max(THROTTLED_MIN)),
+            false => Some(wait).filter(|wait| *wait >= THROTTLED_MIN),
+        }
+    }
+
+    /// Queues a throttled frame, unless the publisher was told within the last second.
+    pub(super) fn send_throttled(&mut self, key: ConnectionKey, wait: Duration) {
+        let now = self.now;
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let is_full = connection.output.is_full();
+        let Some(announced) = connection.announced.as_mut().filter(|_| !is_full) else {
+            return;
+        };
+        if !announced.may_be_told(now) {
+            return;
+        }
+        let topic = announced.topic.clone();
+        self.owe_nothing(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            let retry_after_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+            wire::put_throttled(connection.output.bytes(), topic.as_str(), retry_after_us);
+            self.counters.throttled_sent += 1;
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Where a connection's publishes come from, for [`crate::topic::TopicTable::note_source`].
+    pub(super) fn source(&self, key: ConnectionKey, is_announced: bool) -> Source {
+        Source {
+            reactor: self.number,
+            connection: key.to_bits(),
+            is_announced,
+        }
+    }
+
+    fn send_migrate(&mut self, key: ConnectionKey, topic: &TopicName, to: &str) {
+        let announces = |connection: &Connection| connection.announces(topic.as_str());
+        let is_there = self
+            .connections
+            .get(key)
+            .is_some_and(|connection| announces(connection) && !connection.output.is_full());
+        if !is_there {
+            self.counters.moves_unknown += 1;
+            return;
+        }
+        self.owe_nothing(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            wire::put_migrate(connection.output.bytes(), topic.as_str(), to);
+            self.counters.moves_sent += 1;
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Makes a connection nobody, unless it has announced itself as somebody else meanwhile.
+    fn displace(&mut self, key: ConnectionKey, by: &Announcement) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let is_meant = connection.announced.as_ref().is_some_and(|announced| {
+            announced.announcement.id == by.id && announced.announcement.topic == by.topic
+        });
+        if is_meant {
+            tracing::debug!("{}: {} has connected anew", connection.peer, by.id);
+            connection.announce(None);
+        }
+    }
+
+    fn owner(&self, key: ConnectionKey) -> Owner {
+        Owner {
+            reactor: self.number,
+            connection: key.to_bits(),
+        }
+    }
+
+    fn tell_home(&mut self, topic: &TopicName, news: News) {
+        self.tell(home_of(topic.as_str(), self.outboxes.len()), news);
+    }
+
+    fn tell(&mut self, reactor: usize, news: News) {
+        if reactor == self.number {
+            self.hear(news);
+        } else {
+            self.outboxes[reactor].push(Mail::Publisher(news));
+        }
+    }
+}
+
+/// The name of a publisher in traces: its id, or where it connects from.
+pub(super) fn name_of(publisher: Option<&Announcement>, peer: SocketAddr) -> String {
+    match publisher {
+        Some(publisher) => publisher.id.clone(),
+        None => format!("~{peer}"),
+    }
+}

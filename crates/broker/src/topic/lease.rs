@@ -1,0 +1,127 @@
+//! A topic's share of a limit that a controller divides, and how it comes into force.
+//!
+//! Nothing passes before the first share, and its bucket begins empty. The end of a lease needs no
+//! timer: it is looked for before the bucket is used, and the bucket is changed *as of* that
+//! instant, so a process that was stopped meanwhile earns nothing at the former rate.
+//! A share only shrinks when its lease ends, hence a wake-up for a departure under the share is at worst
+//! too early.
+
+use clock::Instant;
+use limit::{Grant, Holder, Limit, Share};
+
+use super::limiter::TopicLimiter;
+use super::table::{TopicKey, TopicTable};
+
+/// What a limiter under a controller knows of its share.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    holder: Holder,
+    /// The end of the current lease has been put into force.
+    has_ended: bool,
+    /// No grant of the contract's present unit has come yet.
+    is_void: bool,
+}
+
+impl Lease {
+    /// Nothing granted; `holder` knows the reports that were sent lately.
+    #[must_use]
+    pub fn new(holder: Holder) -> Lease {
+        Lease {
+            holder,
+            has_ended: true,
+            is_void: true,
+        }
+    }
+
+    /// Notes a report; see [`Holder::report_sent`].
+    pub fn report_sent(&mut self, number: u64, now: Instant) {
+        self.holder.report_sent(number, now);
+    }
+
+    /// Takes a grant; says whether it counts.
+    pub fn receive(&mut self, grant: &Grant, now: Instant) -> bool {
+        let is_news = self.holder.receive(grant, now);
+        if is_news {
+            self.is_void = false;
+            self.has_ended = self.holder.expires_at().is_none_or(|at| at <= now);
+        }
+        is_news
+    }
+
+    /// What was granted is in another unit than the contract from now on.
+    pub fn void(&mut self) {
+        self.is_void = true;
+        self.has_ended = true;
+    }
+
+    /// What may be used at `now`.
+    #[must_use]
+    pub fn in_force(&self, now: Instant) -> Option<Share> {
+        self.holder.in_force(now).filter(|_| !self.is_void)
+    }
+
+    /// The instant at which the lease ended and what is in force since, if that is news.
+    pub fn end(&self, now: Instant) -> Option<(Instant, Option<Share>)> {
+        if self.has_ended {
+            return None;
+        }
+        let at = self.holder.expires_at().filter(|&at| at <= now)?;
+        Some((at, self.holder.floor()))
+    }
+
+    /// The end has been put into force.
+    pub fn ended(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// (epoch, seq) of the grant in force.
+    #[must_use]
+    pub fn confirmation(&self) -> (u64, u64) {
+        self.holder.confirmation()
+    }
+}
+
+impl TopicTable {
+    /// Puts a limit on a topic, changes the one in force, or takes it away.
+    pub fn set_limit(&mut self, key: TopicKey, limit: Option<Limit>, now: Instant) {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        let unit = topic.limiter.as_ref().map(|limiter| limiter.limit().unit);
+        if let (Some(traffic), Some(limit)) = (&mut topic.traffic, limit)
+            && unit.is_some_and(|unit| unit != limit.unit)
+        {
+            traffic.begin_anew(now);
+        }
+        match (&mut topic.limiter, limit) {
+            (Some(limiter), Some(limit)) => limiter.set(limit, now),
+            (limiter, Some(limit)) if self.is_controlled => {
+                *limiter = Some(TopicLimiter::controlled(limit, self.reports.clone(), now));
+            }
+            (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),
+        }
+        topic.release_at = None;
+        let limiter = topic.limiter.as_mut();
+        if limiter.is_some_and(|limiter| limiter.asks_for_share(now)) {
+            self.effects.report_wanted = true;
+        }
+        self.effects.catalog_changed = true;
+        self.mark_dirty(key);
+    }
+
+    /// Hands a topic the share that a controller granted; one that is out of date changes nothing. False where there
+    /// is no limit to have a share of.
+    pub fn grant(&mut self, key: TopicKey, grant: &Grant, now: Instant) -> bool {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return false;
+        };
+        let Some(limiter) = &mut topic.limiter else {
+            return false;
+        };
+        if limiter.grant(grant, now) {
+            topic.release_at = None;
+            self.mark_dirty(key);
+        }
+        true
+    }
+}

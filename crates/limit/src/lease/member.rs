@@ -1,0 +1,101 @@
+//! What the ledger knows of one broker.
+
+use clock::Instant;
+
+use super::outstanding::Outstanding;
+use super::{Exposure, Report};
+use crate::{Share, Traffic};
+
+/// One broker in the view of the ledger.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) outstanding: Outstanding,
+    /// Grants numbered above this were sent to this life of the broker.
+    pub(super) joined_after_seq: u64,
+    /// When it joined, connected or reported last.
+    pub(super) heard_at: Instant,
+    /// The latest report of this connection.
+    pub(super) report: Option<Heard>,
+    /// When the history of its traffic began; `None` before the first report.
+    pub(super) known_since: Option<Instant>,
+    pub(super) traffic: Traffic,
+    /// What it said to have in force.
+    pub(super) held: Option<Share>,
+    pub(super) weight: f64,
+    /// What it is to get as soon as it is free.
+    pub(super) target: Option<Share>,
+    /// The latest grant's share and floor.
+    pub(super) sent: Option<(Option<Share>, Option<Share>)>,
+    pub(super) is_leaving: bool,
+    /// A former controller knew it, and it has not reported to this one.
+    pub(super) is_awaited: bool,
+}
+
+/// A report that was received.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Heard {
+    pub(super) number: u64,
+    pub(super) received_at: Instant,
+    pub(super) is_answered: bool,
+}
+
+impl Member {
+    pub(super) fn new(joined_after_seq: u64, now: Instant) -> Self {
+        Member {
+            outstanding: Outstanding::default(),
+            joined_after_seq,
+            heard_at: now,
+            report: None,
+            known_since: None,
+            traffic: Traffic::default(),
+            held: None,
+            weight: 0.0,
+            target: None,
+            sent: None,
+            is_leaving: false,
+            is_awaited: false,
+        }
+    }
+
+    /// One that a former controller knew: it may hold `most`, and has long had its traffic.
+    pub(super) fn restored(most: Option<Share>, now: Instant) -> Self {
+        let mut member = Member::new(0, now);
+        member.outstanding.restored(Exposure::from(most));
+        member.is_awaited = true;
+        member.known_since = Some(Instant::ZERO);
+        member
+    }
+
+    /// Takes a report; `epoch` and `last_seq` are the ledger's.
+    ///
+    /// One that was overtaken by a later one does no harm: it is answered for as long as if it had
+    /// just been sent, which is how long the broker believes in the answer at most.
+    pub(super) fn hear(&mut self, report: &Report, epoch: u64, last_seq: u64, now: Instant) {
+        let is_again = self.report.is_some_and(|last| report.number == last.number);
+        if is_again {
+            return;
+        }
+        self.heard_at = now;
+        self.report = Some(Heard {
+            number: report.number,
+            received_at: now,
+            is_answered: false,
+        });
+        self.known_since.get_or_insert(now);
+        self.traffic = report.traffic;
+        self.held = report.held;
+        self.is_awaited = false;
+
+        let (its_epoch, seq) = report.confirmed;
+        let is_ours = its_epoch == epoch && seq > self.joined_after_seq && seq <= last_seq;
+        if is_ours {
+            self.outstanding.confirmed(seq);
+        } else {
+            // Whoever granted it, it is in use, and counts until a grant of ours is in force.
+            let held = Exposure::from(report.held);
+            if !self.outstanding.most().covers(held) {
+                self.outstanding.claim(self.joined_after_seq, held);
+            }
+        }
+    }
+}
