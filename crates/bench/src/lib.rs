@@ -9,6 +9,7 @@
 //! the sender's core, a broker's CPU per message is somewhat lower here than with remote clients, for all brokers
 //! alike.
 
+pub mod calibrate;
 pub mod clock_check;
 pub mod cluster;
 pub mod compare;
@@ -34,6 +35,11 @@ pub mod workload;
 use clap::Subcommand;
 
 pub use error::BenchError;
+
+/// The program that `bench calibrate` starts when it is told of no other.
+const BUILT_PROGRAM: &str = "target/release/srtm";
+/// Where its log lies meanwhile.
+const WORK_DIR: &str = "build/bench";
 
 /// The subcommands of `bench`.
 #[derive(Debug, Clone, Subcommand)]
@@ -66,6 +72,10 @@ pub enum Command {
     ///
     /// Example: bench cluster moves --srtm target/release/srtm --brokers 3
     Cluster(Box<cluster::ClusterOptions>),
+    /// Find what a broker carries under a promise, and what a message costs it; as `srtm calibrate`.
+    ///
+    /// Example: bench calibrate --quick --srtm target/release/srtm
+    Calibrate(Box<calibrate::CalibrateOptions>),
 }
 
 /// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
@@ -82,5 +92,8 @@ pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError>
         Command::Latency(options) => latency_check::check_latency(options).map(drop),
         Command::Clock(options) => clock_check::check_clocks(options).map(drop),
         Command::Cluster(options) => cluster::check(options),
+        Command::Calibrate(options) => {
+            calibrate::calibrate(options, BUILT_PROGRAM.as_ref(), WORK_DIR.as_ref()).map(drop)
+        }
     }
 }

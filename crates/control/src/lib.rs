@@ -9,6 +9,7 @@ pub mod error;
 pub mod handle;
 pub mod http;
 pub mod link_server;
+pub mod lookup;
 pub mod service;
 pub mod store;
 pub mod view;

@@ -24,7 +24,7 @@ const WORDS_MAX: usize = 4096;
 /// Events that a slow reader may lag behind.
 const EVENTS_MAX: usize = 4096;
 /// Time between two looks at what time brings.
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(50);
 /// A probe that nobody answers is given up after so long.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 

@@ -79,6 +79,9 @@ pub struct TopicReport {
     pub mean_rate: f64,
     /// Largest backlog over the history window, in tokens.
     pub max_backlog: f64,
+    /// Whether the broker has a contract for it.
+    #[serde(default)]
+    pub is_limited: bool,
     /// Share in force, if the topic has a contract and a share was granted.
     pub held: Option<Share>,
     /// Epoch and number of the latest grant that is in force.

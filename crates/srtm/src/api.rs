@@ -1,4 +1,4 @@
-//! The broker's HTTP port, as the commands use it.
+//! The HTTP port of a broker or a controller, as the commands use it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::Failure;
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A broker's HTTP port.
+/// An HTTP port of a broker or a controller.
 #[derive(Debug)]
 pub(crate) struct Api {
     base: String,
@@ -64,6 +64,13 @@ impl Api {
         read(url, answer)
     }
 
+    /// POST of a JSON body; the answer as JSON.
+    pub(crate) fn post_json(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let url = self.url(path);
+        let answer = self.agent.post(&url).send(body.to_string());
+        read(url, answer)
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -84,7 +91,7 @@ fn read(
     };
     let mut answer = answer.map_err(|error| {
         fail(format!(
-            "{error} (is a broker's HTTP port there? see --broker)"
+            "{error} (is an HTTP port of SRTM there? see --controller and --broker)"
         ))
     })?;
     let body = answer

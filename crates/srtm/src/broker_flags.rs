@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use broker::{ArrivalClock, Config, http};
+use broker::{ArrivalClock, Config, ControllerLink, http};
 use clap::{Args, ValueEnum};
+use placement::ServiceModel;
 
 use crate::address::ListenAddress;
 use crate::duration::GoDuration;
@@ -96,6 +97,18 @@ pub(crate) struct BrokerFlags {
     /// Topics with series of their own in /metrics; the others are summed up.
     #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
     pub(crate) metrics_max_topics: usize,
+    /// Address that a controller listens on for brokers; limits are then shares that it grants.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) controller: Option<String>,
+    /// Name of this broker in the cluster, kept over restarts [default: the host's name].
+    #[arg(long, value_name = "NAME", requires = "controller")]
+    pub(crate) broker_name: Option<String>,
+    /// Lets each message take so long by the clock, without using a core: a broker of a known capacity.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) emulate_service_time: Option<GoDuration>,
+    /// Releases of each topic whose instants are kept for /v1/topics/{t}/releases; 0 keeps none.
+    #[arg(long, value_name = "N", default_value_t = defaults().release_log_messages)]
+    pub(crate) release_log_messages: usize,
 }
 
 /// Where HTTP is served, if at all. Wrapped because clap reads an `Option` as a flag that may be absent.
@@ -115,11 +128,28 @@ impl BrokerFlags {
     /// The settings that these flags describe; ranges are checked when the broker starts.
     pub(crate) fn into_config(self) -> Config {
         let hostname = http::hostname();
+        let broadcast_address = self.broadcast_address.unwrap_or_else(|| hostname.clone());
+        let name = self.broker_name.unwrap_or_else(|| hostname.clone());
+        let controller = self.controller.map(|address| ControllerLink {
+            address,
+            broker_name: name,
+            ..ControllerLink::default()
+        });
+        let service_time = self.emulate_service_time.map(|time| ServiceModel {
+            per_message_ns: time.0.as_secs_f64() * 1e9,
+            per_batch_ns: 0.0,
+            per_active_connection_ns: 0.0,
+            servers: 1,
+            ..ServiceModel::default()
+        });
         Config {
+            controller,
+            service_time,
+            release_log_messages: self.release_log_messages,
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
-            broadcast_address: self.broadcast_address.unwrap_or(hostname),
+            broadcast_address,
             data_path: self.data_path,
             threads: self.threads,
             arrival_clock: match self.arrival_clock {

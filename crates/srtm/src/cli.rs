@@ -2,7 +2,10 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, broker, nsqd, publish, subscribe, topic, up};
+use crate::commands::{
+    bench, broker, calibrate, controller, nsqd, nsqlookupd, publish, publisher, subscribe, topic,
+    up, whereis,
+};
 use crate::error::Failure;
 
 /// Real-time pub/sub with rate limits in the broker. Speaks the NSQ protocol.
@@ -21,15 +24,27 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Starts all that is needed on one machine.
-    Up(up::UpFlags),
+    Up(Box<up::UpFlags>),
     /// Starts one broker.
     Broker(Box<broker::Flags>),
+    /// Starts the control plane alone.
+    Controller(Box<controller::Flags>),
     /// Starts one broker with nsqd's flags and log lines.
     #[command(disable_help_flag = true)]
     Nsqd(NsqdArguments),
-    /// Declares, lists, shows and removes limits of topics.
+    /// Starts nsqlookupd's protocol alone, with nsqlookupd's flags.
+    #[command(disable_help_flag = true)]
+    Nsqlookupd(NsqdArguments),
+    /// Declares, lists, shows and removes contracts of topics.
     #[command(subcommand)]
     Topic(topic::TopicCommand),
+    /// Declares, lists and removes publishers.
+    #[command(subcommand)]
+    Publisher(publisher::PublisherCommand),
+    /// Tells the brokers of a topic, also before it exists.
+    Where(whereis::Flags),
+    /// Finds what a broker carries under its promise, and what a message costs it.
+    Calibrate(Box<calibrate::Flags>),
     /// Publishes lines of standard input, or one message repeatedly.
     Pub(publish::Flags),
     /// Prints the messages of a channel, or what a channel receives per second.
@@ -54,10 +69,15 @@ impl Cli {
     /// Does what the command line says.
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
-            Command::Up(flags) => up::run(flags),
+            Command::Up(flags) => up::run(*flags),
             Command::Broker(flags) => broker::run(*flags),
             Command::Nsqd(arguments) => nsqd::run(arguments.arguments),
+            Command::Controller(flags) => controller::run(*flags),
+            Command::Nsqlookupd(arguments) => nsqlookupd::run(arguments.arguments),
             Command::Topic(command) => topic::run(command),
+            Command::Publisher(command) => publisher::run(command),
+            Command::Where(flags) => whereis::run(&flags),
+            Command::Calibrate(flags) => calibrate::run(&flags),
             Command::Pub(flags) => publish::run(&flags),
             Command::Sub(flags) => subscribe::run(&flags),
             Command::Bench(command) => bench::run(&command),
@@ -80,7 +100,7 @@ mod tests {
     fn every_subcommand_shows_examples() {
         for command in Cli::command()
             .get_subcommands()
-            .filter(|command| command.get_name() != "nsqd")
+            .filter(|command| !command.get_name().starts_with("nsq"))
         {
             let leaves: Vec<_> = match command.get_subcommands().count() {
                 0 => vec![command],

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 
+use broker::agent;
 use broker::catalog_file::CatalogFile;
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::{Broker, Config, Handle};
@@ -23,15 +24,43 @@ use crate::error::Failure;
 /// Exit code of a process that a second signal ended, as shells have it for SIGINT.
 const CUT_SHORT: i32 = 130;
 
-/// Runs a broker until a signal ends it.
-pub(crate) fn run(config: Config, log_level: &LogLevel) -> Result<(), Failure> {
-    runtime()?.block_on(async {
+/// What ends a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// A signal, or the end of standard input: the parent's word, and its death.
+    SignalOrEndOfInput,
+}
+
+/// Runs a broker until it is told to end.
+pub(crate) fn run(config: Config, log_level: &LogLevel, until: Until) -> Result<(), Failure> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
         let daemon = Daemon::start(config, log_level).await?;
-        signals.next().await;
+        match until {
+            Until::Signal => signals.next().await,
+            Until::SignalOrEndOfInput => tokio::select! {
+                () = signals.next() => {}
+                () = end_of_input() => {}
+            },
+        }
         daemon.stop(&mut signals).await;
         Ok(())
-    })
+    });
+    // A read of standard input that nobody ends must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Completes when standard input ends.
+async fn end_of_input() {
+    let reading = tokio::task::spawn_blocking(|| {
+        // An input that cannot be read has ended as well.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    });
+    let _ = reading.await;
 }
 
 /// The runtime of everything that is not the data path: two threads, so that a slow scrape does not
@@ -49,9 +78,9 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 /// A running broker with its HTTP port and its catalog file.
 pub(crate) struct Daemon {
     broker: Broker,
-    http_address: Option<SocketAddr>,
     http: Option<Part>,
     catalog: Option<Part>,
+    agent: Option<Part>,
 }
 
 impl Daemon {
@@ -69,9 +98,9 @@ impl Daemon {
         let (handle, tcp_address) = (broker.handle(), broker.tcp_address());
         let mut daemon = Daemon {
             broker,
-            http_address,
             http: None,
             catalog: None,
+            agent: None,
         };
         if let Some(file) = catalog_file {
             if let Err(error) = file.restore(&handle).await {
@@ -90,22 +119,20 @@ impl Daemon {
             }));
             tracing::info!("HTTP: listening on {address}");
         }
+        if let Some(link) = config.controller.clone() {
+            let at =
+                |address: SocketAddr| format!("{}:{}", config.broadcast_address, address.port());
+            let (handle, tcp, http) = (daemon.handle(), at(tcp_address), http_address.map(at));
+            daemon.agent = Some(Part::spawn(|stopped| {
+                agent::run(handle, link, tcp, http, stopped)
+            }));
+        }
         Ok(daemon)
     }
 
     /// The way in to the broker.
     pub(crate) fn handle(&self) -> Handle {
         self.broker.handle()
-    }
-
-    /// Where NSQ clients connect.
-    pub(crate) fn tcp_address(&self) -> SocketAddr {
-        self.broker.tcp_address()
-    }
-
-    /// Where HTTP is served.
-    pub(crate) fn http_address(&self) -> Option<SocketAddr> {
-        self.http_address
     }
 
     /// Drains and ends everything; a signal meanwhile ends the process.
@@ -115,6 +142,9 @@ impl Daemon {
             "stopping: up to {drain_timeout} for queued messages; a second signal stops at once"
         );
         let stopping = async {
+            if let Some(agent) = self.agent {
+                agent.stop().await;
+            }
             // The file asks the reactors once more, so it goes before them.
             if let Some(catalog) = self.catalog {
                 catalog.stop().await;
@@ -137,15 +167,17 @@ impl Daemon {
 }
 
 /// A task that ends when it is told to.
-struct Part {
+pub(crate) struct Part {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Completes when a part is to end.
+pub(crate) type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Part {
-    fn spawn<F>(part: impl FnOnce(Stopped) -> F) -> Part
+    /// Starts it; it is given what completes when it is to end.
+    pub(crate) fn spawn<F>(part: impl FnOnce(Stopped) -> F) -> Part
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -160,7 +192,8 @@ impl Part {
         }
     }
 
-    async fn stop(self) {
+    /// Tells it to end and waits until it has.
+    pub(crate) async fn stop(self) {
         // A part that has ended by itself needs no telling.
         let _ = self.stop.send(());
         report(self.task.await);

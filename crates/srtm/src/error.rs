@@ -15,6 +15,9 @@ pub(crate) enum Failure {
         #[from]
         source: broker::BrokerError,
     },
+    /// The controller could not start.
+    #[error(transparent)]
+    Control(#[from] control::ControlError),
     /// A broker was not reachable over the NSQ protocol, or refused.
     #[error("{address}: {source}")]
     Client {

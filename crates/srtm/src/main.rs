@@ -1,8 +1,8 @@
 //! The `srtm` command: flags in, daemons and tools out.
 //!
 //! The only crate that reads flags, the environment and signals. Every subcommand has one file in
-//! `commands`; what two of them share stands beside it. Called as `nsqd` (a link or a copy of the
-//! binary under that name) it behaves as `srtm nsqd`.
+//! `commands`; what two of them share stands beside it. Called as `nsqd` or `nsqlookupd` (a link or a
+//! copy of the binary under that name) it behaves as `srtm nsqd` or `srtm nsqlookupd`.
 //!
 //! Exit codes: 0 success, also after a drain by signal; 1 failure; 2 wrong usage; 130 when a second
 //! signal cuts the drain short.
@@ -10,8 +10,11 @@
 mod address;
 mod api;
 mod broker_flags;
+mod children;
 mod cli;
 mod commands;
+mod control_flags;
+mod controller_daemon;
 mod daemon;
 mod duration;
 mod error;
@@ -29,8 +32,10 @@ use cli::Cli;
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
-    let result = if is_nsqd(&program) {
+    let result = if is_called(&program, "nsqd") {
         commands::nsqd::run(arguments.collect())
+    } else if is_called(&program, "nsqlookupd") {
+        commands::nsqlookupd::run(arguments.collect())
     } else {
         // Wrong usage ends the process here, with code 2 and a text of what is right.
         Cli::parse().run()
@@ -44,6 +49,6 @@ fn main() -> ExitCode {
     }
 }
 
-fn is_nsqd(program: &OsString) -> bool {
-    Path::new(program).file_name() == Some(OsStr::new("nsqd"))
+fn is_called(program: &OsString, name: &str) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new(name))
 }

@@ -58,7 +58,7 @@ impl Fleet {
         let members: Result<Vec<Follower>, _> = members.collect();
         let members = members.map_err(|error| BenchError::Options(error.to_string()))?;
         let (questions, answers) = start_askers();
-        Ok(Fleet {
+        let mut fleet = Fleet {
             members,
             epoll: Epoll::new(1024).map_err(BenchError::io("make an epoll instance"))?,
             sockets: Vec::new(),
@@ -69,7 +69,11 @@ impl Fleet {
             options,
             ticked_ns: 0,
             scratch: vec![0; 64 << 10],
-        })
+        };
+        for member in 0..fleet.members.len() as u32 {
+            fleet.act(member);
+        }
+        Ok(fleet)
     }
 
     /// Publishes a batch of one publisher; false if it has too much unacknowledged, for the batch is lost then.

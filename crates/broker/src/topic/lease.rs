@@ -118,10 +118,18 @@ impl TopicTable {
         let Some(limiter) = &mut topic.limiter else {
             return false;
         };
+        let before = limiter.share(now);
         if limiter.grant(grant, now) {
+            // Others wait for what was given up: the sooner it is confirmed, the sooner they have it.
+            self.effects.report_wanted |= has_shrunk(before, limiter.share(now));
             topic.release_at = None;
             self.mark_dirty(key);
         }
         true
     }
+}
+
+/// Whether any part of a share was given up.
+fn has_shrunk(before: Option<Share>, after: Option<Share>) -> bool {
+    before.is_some_and(|before| !after.is_some_and(|after| after.covers(&before)))
 }

@@ -169,6 +169,7 @@ impl Topic {
 
 fn share_of(limiter: &TopicLimiter, now: Instant) -> TopicReport {
     TopicReport {
+        is_limited: true,
         held: limiter.share(now).filter(|_| limiter.is_controlled()),
         confirmed: limiter.confirmation(),
         ..TopicReport::default()

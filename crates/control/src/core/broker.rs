@@ -5,6 +5,7 @@
 //! still be doing is accounted for by the leases.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clock::Instant;
 use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
@@ -16,6 +17,9 @@ use crate::ControlError;
 
 /// A broker's place in the registry; it never changes while the controller lives.
 pub type BrokerNumber = u32;
+
+/// Time between probes of a broker that has just lost its link.
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether a broker can be counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,18 +272,25 @@ impl Core {
                     self.tell("broker-lost", None, Some(number), text);
                     self.give_up_placements(number, now);
                 }
-                Liveness::Silent(_) if broker.link.is_none() => {
-                    let is_due = broker
-                        .probed_at
-                        .is_none_or(|at| now - at >= self.settings.report_interval);
-                    if is_due {
-                        broker.probed_at = Some(now);
-                        let address = broker.tcp_address.clone();
-                        self.effects.push(Effect::Probe(number, address));
-                    }
-                }
-                _ => {}
+                _ => self.probe_unlinked(number, now),
             }
+        }
+    }
+
+    /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
+    /// again, and often while it is not silent yet.
+    fn probe_unlinked(&mut self, number: BrokerNumber, now: Instant) {
+        let broker = &mut self.brokers[number as usize];
+        let interval = match broker.liveness {
+            Liveness::Up => PROBE_INTERVAL,
+            Liveness::Silent(_) => self.settings.report_interval,
+            Liveness::Dead => return,
+        };
+        let is_due = broker.probed_at.is_none_or(|at| now - at >= interval);
+        if broker.link.is_none() && is_due {
+            broker.probed_at = Some(now);
+            let address = broker.tcp_address.clone();
+            self.effects.push(Effect::Probe(number, address));
         }
     }
 
@@ -341,13 +352,8 @@ impl Core {
     fn rejoin_ledgers(&mut self, number: BrokerNumber, now: Instant) {
         for topic in self.topics.values_mut() {
             topic.publishers.detach_all(number);
-            if let Some(shares) = &mut topic.shares
-                && topic
-                    .carriers
-                    .iter()
-                    .any(|carrier| carrier.broker == number)
-            {
-                shares.join(number, now);
+            if let Some(shares) = &mut topic.shares {
+                shares.reconnected(number, now);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Contracts on their way to the brokers: each broker says when one is in force.
 
 use clock::Instant;
-use link::ToBroker;
+use link::{ToBroker, TopicReport};
 use std::time::Duration;
 
 use super::{BrokerNumber, Core, Effect, Liveness};
@@ -67,6 +67,24 @@ impl Core {
             .collect();
         for contract in contracts {
             self.send(number, contract);
+        }
+    }
+
+    /// A broker that has a contract which is no more, for it was away when it was removed, is told so.
+    pub(super) fn refresh_contract(&mut self, number: BrokerNumber, report: &TopicReport) {
+        let topic = self.topics.get(&report.topic);
+        let has_limit = topic.is_some_and(|topic| topic.spec.limit.is_some());
+        if report.is_limited && !has_limit {
+            let ticket = topic.map_or(0, |topic| topic.ticket);
+            let topic = report.topic.clone();
+            self.send(
+                number,
+                ToBroker::Contract {
+                    topic,
+                    limit: None,
+                    ticket,
+                },
+            );
         }
     }
 

@@ -92,6 +92,7 @@ impl Core {
                 fixed_rate: before + FIXED_RATE_WEIGHT * (fixed - before),
                 report: topic,
             };
+            self.refresh_contract(number, &carried.report);
             self.share_reported(number, report, &carried, now);
             let name = carried.report.topic.clone();
             self.brokers[number as usize].topics.insert(name, carried);

@@ -103,11 +103,11 @@ impl Core {
             .filter_map(|(broker, share)| Some((*self.broker_by_name.get(broker)?, *share)))
             .filter(|(number, _)| self.brokers[*number as usize].liveness != Liveness::Dead)
             .collect();
-        let config = self.ledger_config();
+        let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
         topic.shares = topic
             .spec
             .limit
-            .map(|limit| Ledger::restore(limit, config, self.epoch, &known, now));
+            .map(|limit| Ledger::restore(limit, config, epoch, &known, now));
         topic.kept_shares = record.shares;
         if topic.spec.limit.is_some() {
             self.last_ticket += 1;

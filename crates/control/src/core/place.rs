@@ -80,6 +80,7 @@ impl Core {
             return;
         }
         topic.has_moves = true;
+        topic.placed_at = Some(now);
         self.keep_publishers(name, changed);
         self.drive_shares(name, now);
     }

@@ -7,10 +7,10 @@ use clock::Instant;
 use limit::InvalidReport;
 use limit::lease::Mode;
 use limit::{Grant, LedgerConfig, Report, Traffic};
-use link::ToBroker;
+use link::{ToBroker, TopicReport};
 
 use super::broker::Carried;
-use super::{BrokerNumber, Core, Liveness, Topic};
+use super::{Broker, BrokerNumber, Core, Liveness, Topic};
 
 /// A broker that carries a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +27,7 @@ impl Core {
             return;
         };
         let carriers = self.carriers(name, topic);
+        let config = self.ledger_config();
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
@@ -49,6 +50,21 @@ impl Core {
             for carrier in &carriers {
                 ledger.join(carrier.broker, now);
             }
+            let newcomers = carriers.iter().filter(|carrier| {
+                !topic
+                    .carriers
+                    .iter()
+                    .any(|former| former.broker == carrier.broker)
+            });
+            for newcomer in newcomers {
+                // What it said last says what it holds: it need not be waited for.
+                if let Some((report, at)) =
+                    last_report(&self.brokers[newcomer.broker as usize], name)
+                {
+                    // If it does not count, the next one does.
+                    let _ = ledger.report(newcomer.broker, &report, at);
+                }
+            }
             ledger.set_weights(&weights);
             ledger.set_batch(
                 topic
@@ -57,6 +73,8 @@ impl Core {
             );
             topic.carriers = carriers;
         }
+        let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
+        ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
         let grants: Vec<(BrokerNumber, Grant)> = ledger.plan(now);
         self.keep_shares(name, now);
         for (broker, grant) in grants {
@@ -108,20 +126,19 @@ impl Core {
         else {
             return;
         };
-        let heard = Traffic::new(said.mean_rate, said.max_backlog).and_then(|traffic| {
-            let report = Report {
-                number: report,
-                confirmed: said.confirmed,
-                held: said.held,
-                traffic,
-            };
-            ledger.report(number, &report, now)
-        });
+        let heard =
+            share_report(report, said).and_then(|report| ledger.report(number, &report, now));
         match heard {
             // It is not a member yet; its traffic makes it one.
             Ok(()) | Err(InvalidReport::NotAMember { .. }) => {}
             Err(error) => self.distrust(number, &error.to_string()),
         }
+    }
+
+    /// The epoch of a new ledger: greater than that of any ledger before, so that its grants count.
+    pub(super) fn ledger_epoch(&mut self) -> u64 {
+        self.last_ledger += 1;
+        (self.epoch << LEDGER_BITS) + self.last_ledger
     }
 
     pub(super) fn ledger_config(&self) -> LedgerConfig {
@@ -138,6 +155,9 @@ impl Core {
     }
 }
 
+/// Ledgers in one life of the controller: as many as fit.
+const LEDGER_BITS: u32 = 32;
+
 /// Rates that differ by less than this part are not worth another division of the limit.
 const RATE_CHANGE_MIN: f64 = 0.05;
 
@@ -147,4 +167,24 @@ fn are_alike(now: &[Carrier], before: &[Carrier]) -> bool {
         now.broker == before.broker && change <= RATE_CHANGE_MIN * now.rate.max(before.rate)
     };
     now.len() == before.len() && now.iter().zip(before).all(is_alike)
+}
+
+/// A broker's report in the ledger's words.
+fn share_report(number: u64, said: &TopicReport) -> Result<Report, InvalidReport> {
+    Ok(Report {
+        number,
+        confirmed: said.confirmed,
+        held: said.held,
+        traffic: Traffic::new(said.mean_rate, said.max_backlog)?,
+    })
+}
+
+/// A broker's last report on a topic on its present link, and when it came.
+fn last_report(broker: &Broker, topic: &str) -> Option<(Report, Instant)> {
+    let said = &broker.topics.get(topic)?.report;
+    let is_linked = broker.link.is_some() && broker.report_number > 0;
+    let report = share_report(broker.report_number, said)
+        .ok()
+        .filter(|_| is_linked)?;
+    Some((report, broker.reported_at))
 }

@@ -27,6 +27,8 @@ pub struct Topic {
     pub(super) kept_shares: std::collections::BTreeMap<String, Option<limit::Share>>,
     /// Where the fit to its promise stands.
     pub fit: Fit,
+    /// When publishers were placed last: traffic of before says nothing about what follows.
+    pub(super) placed_at: Option<Instant>,
     /// Some publisher is not where it is to be.
     pub(super) has_moves: bool,
 }
@@ -41,6 +43,7 @@ impl Topic {
             carriers: Vec::new(),
             kept_shares: std::collections::BTreeMap::new(),
             fit: Fit::default(),
+            placed_at: None,
             has_moves: false,
         }
     }
@@ -61,7 +64,7 @@ impl Core {
         check::spec(&spec)?;
         self.topic_or_new(name)?;
         let limit = spec.limit;
-        let (epoch, config) = (self.epoch, self.ledger_config());
+        let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
         let topic = self.topic_mut(name)?;
         let former = std::mem::replace(&mut topic.spec, spec);
         match (&mut topic.shares, limit) {

@@ -1,18 +1,25 @@
-//! What answers look like, and how bodies are read.
+//! What answers look like.
+
+use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::ControlError;
 
 /// A refusal under its status.
 #[derive(Debug)]
 pub(super) struct Failure(StatusCode, String);
+
+/// The body of every error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Refusal {
+    /// What is wrong, where, and what to do.
+    error: String,
+}
 
 impl Failure {
     /// 400.
@@ -23,6 +30,24 @@ impl Failure {
     /// 404.
     pub(super) fn not_found(text: impl Into<String>) -> Failure {
         Failure(StatusCode::NOT_FOUND, text.into())
+    }
+
+    /// 408.
+    pub(super) fn too_slow(patience: Duration) -> Failure {
+        let text = format!("the body did not come within {patience:?}");
+        Failure(StatusCode::REQUEST_TIMEOUT, text)
+    }
+
+    /// 413.
+    pub(super) fn too_long(max_bytes: usize) -> Failure {
+        let text = format!("the body is longer than {max_bytes} bytes; send it in parts");
+        Failure(StatusCode::PAYLOAD_TOO_LARGE, text)
+    }
+
+    /// 503.
+    pub(super) fn busy() -> Failure {
+        let text = "too many bodies are being read just now; try again";
+        Failure(StatusCode::SERVICE_UNAVAILABLE, String::from(text))
     }
 
     /// 405.
@@ -46,30 +71,6 @@ impl From<ControlError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.0, Json(json!({ "error": self.1 }))).into_response()
+        (self.0, Json(Refusal { error: self.1 })).into_response()
     }
-}
-
-/// A body as a value; `form` shows what is expected.
-pub(super) fn read<T: DeserializeOwned>(
-    body: Result<Bytes, BytesRejection>,
-    form: &str,
-) -> Result<T, Failure> {
-    let body = body.map_err(|rejection| Failure(rejection.status(), rejection.body_text()))?;
-    if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Failure::invalid(format!(
-            "the body is no JSON object; expected {form}"
-        )));
-    }
-    let mut json = serde_json::Deserializer::from_slice(&body);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let place = match error.path().to_string() {
-            path if path == "." => String::from("the body"),
-            path => path,
-        };
-        Failure::invalid(format!("{place}: {}; expected {form}", error.inner()))
-    })?;
-    json.end()
-        .map_err(|error| Failure::invalid(format!("behind the value: {error}; expected {form}")))?;
-    Ok(value)
 }

@@ -1,38 +1,93 @@
-//! `GET /v1/events`: what happens, as server-sent events.
+//! `GET /v1/events`: what happens, as server-sent events; and how often each kind has happened.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 
 use super::Shared;
+use crate::view::EventView;
 
-/// Each event is `event: KIND` and one `data:` line of JSON; `lagged` tells a slow reader how many it missed.
-#[utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = crate::view::EventView)))]
+/// Kinds that are counted; the control plane has about a dozen.
+const KINDS_MAX: usize = 64;
+
+/// Events by kind since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
+
+/// Each event has `id:`, its number, `event:`, its kind, and one `data:` line of JSON. `lagged` tells a slow reader how many
+/// it missed. A comment every 15 s keeps the connection open.
+#[utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView)))]
 pub(super) async fn events(
     State(service): Shared,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let begin = (service.handle.events(), service.is_stopping.clone());
     let stream = unfold(begin, |(mut events, mut is_stopping)| async move {
-        let next = tokio::select! {
-            event = events.recv() => event,
-            _ = is_stopping.wait_for(|is_stopping| *is_stopping) => return None,
-        };
-        let event = match next {
+        let event = match next(&mut events, &mut is_stopping).await? {
             // An event is plain text and numbers, which JSON holds.
             Ok(event) => Event::default()
+                .id(event.number.to_string())
                 .event(&event.kind)
                 .json_data(&event)
                 .unwrap_or_default(),
-            Err(RecvError::Lagged(missed)) => {
-                Event::default().event("lagged").data(missed.to_string())
-            }
-            Err(RecvError::Closed) => return None,
+            Err(missed) => Event::default()
+                .event("lagged")
+                .json_data(serde_json::json!({ "missed": missed }))
+                .unwrap_or_default(),
         };
         Some((Ok(event), (events, is_stopping)))
     });
     Sse::new(stream).keep_alive(KeepAlive::default())
+}
+
+impl EventCounts {
+    /// Counts until the controller stops.
+    pub(super) async fn count(
+        self,
+        mut events: Receiver<EventView>,
+        mut is_stopping: watch::Receiver<bool>,
+    ) {
+        while let Some(event) = next(&mut events, &mut is_stopping).await {
+            match event {
+                Ok(event) => self.add(&event.kind, 1),
+                Err(missed) => self.add("missed", missed),
+            }
+        }
+    }
+
+    /// Kinds in order, with their counts.
+    pub(super) fn read(&self) -> BTreeMap<String, u64> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.clone()
+    }
+
+    fn add(&self, kind: &str, more: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() < KINDS_MAX || counts.contains_key(kind) {
+            *counts.entry(kind.to_owned()).or_default() += more;
+        }
+    }
+}
+
+/// The next event, or how many were missed; `None` at the end.
+async fn next(
+    events: &mut Receiver<EventView>,
+    is_stopping: &mut watch::Receiver<bool>,
+) -> Option<Result<EventView, u64>> {
+    let received = tokio::select! {
+        received = events.recv() => received,
+        _ = is_stopping.wait_for(|is_stopping| *is_stopping) => return None,
+    };
+    match received {
+        Ok(event) => Some(Ok(event)),
+        Err(RecvError::Lagged(missed)) => Some(Err(missed)),
+        Err(RecvError::Closed) => None,
+    }
 }

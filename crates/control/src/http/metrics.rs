@@ -1,11 +1,14 @@
 //! `GET /metrics`: the control plane in numbers, for Prometheus.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
@@ -19,11 +22,18 @@ const TOPICS_MAX: usize = 200;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The page, in OpenMetrics.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse, Failure> {
     let topics = service.handle.ask(Command::Topics).await?;
     let brokers = service.handle.ask(Command::Brokers).await?;
     let mut registry = Registry::with_prefix("srtm_control");
-    registry.register_collector(Box::new(Snapshot { topics, brokers }));
+    let events = service.event_counts.read();
+    registry.register_collector(Box::new(Snapshot {
+        topics,
+        brokers,
+        events,
+    }));
     let mut page = String::new();
     // Writing into a String does not fail.
     let _ = text::encode(&mut page, &registry);
@@ -35,16 +45,18 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
 struct Snapshot {
     topics: Vec<TopicView>,
     brokers: Vec<BrokerView>,
+    /// By kind.
+    events: BTreeMap<String, u64>,
 }
 
 type Labels = Vec<(&'static str, String)>;
 type Series = (Labels, f64);
 
 type OfBroker = fn(&BrokerView) -> f64;
-type OfTopic = fn(&TopicView) -> f64;
+type OfTopic = fn(&TopicView) -> Option<f64>;
 type OfCarrier = fn(&TopicBrokerView) -> Option<f64>;
 
-const BROKER_SERIES: [(&str, &str, OfBroker); 4] = [
+const BROKER_SERIES: [(&str, &str, OfBroker); 5] = [
     (
         "broker_mcap",
         "Messages per second that a broker carries under its promise.",
@@ -63,19 +75,58 @@ const BROKER_SERIES: [(&str, &str, OfBroker); 4] = [
     ("broker_publishers", "Publishers placed on a broker.", |b| {
         b.publishers as f64
     }),
+    (
+        "broker_report_age_seconds",
+        "Time since a broker's last report.",
+        |b| b.seconds_since_report,
+    ),
 ];
-const TOPIC_SERIES: [(&str, &str, OfTopic); 3] = [
+const TOPIC_SERIES: [(&str, &str, OfTopic); 6] = [
     ("topic_publishers", "Publishers of a topic.", |t| {
-        t.publishers as f64
+        Some(t.publishers as f64)
     }),
     ("topic_unplaced", "Publishers without a broker.", |t| {
-        t.unplaced as f64
+        Some(t.unplaced as f64)
+    }),
+    (
+        "topic_rate",
+        "Declared messages per second of a topic.",
+        |t| Some(t.rate),
+    ),
+    ("topic_brokers", "Brokers that carry a topic.", |t| {
+        Some(t.brokers.len() as f64)
     }),
     ("topic_fitted", "1 while the promise is kept.", |t| {
-        f64::from(u8::from(t.state == "fitted"))
+        Some(f64::from(u8::from(t.state == "fitted")))
     }),
+    (
+        "topic_fit_windows",
+        "Profiling windows that the fit has taken so far.",
+        |t| t.fit_status.as_ref().map(|fit| f64::from(fit.windows)),
+    ),
 ];
-const CARRIER_SERIES: [(&str, &str, OfCarrier); 3] = [
+/// By topic and broker.
+const CARRIER_SERIES: [(&str, &str, OfCarrier); 7] = [
+    (
+        "placed_publishers",
+        "Publishers of a topic that belong on a broker.",
+        |c| Some(c.publishers as f64),
+    ),
+    (
+        "attached_publishers",
+        "Those of them that are connected there.",
+        |c| Some(c.attached as f64),
+    ),
+    (
+        "placed_rate",
+        "Declared messages per second of a topic that belong on a broker.",
+        |c| Some(c.rate),
+    ),
+    (
+        "measured_rate",
+        "Messages per second of a topic that arrive at a broker.",
+        |c| Some(c.measured_rate),
+    ),
     (
         "share_rate",
         "Tokens per second of a topic's limit that a broker holds.",
@@ -96,34 +147,33 @@ const CARRIER_SERIES: [(&str, &str, OfCarrier); 3] = [
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let by_state = ["up", "silent", "draining", "dead"].map(|state| {
-            let of_state = |broker: &&BrokerView| broker.state == state;
-            let count = self.brokers.iter().filter(of_state).count();
+            let brokers = self.brokers.iter();
+            let count = brokers.filter(|broker| broker.state == state).count();
             (vec![("state", state.to_owned())], count as f64)
         });
         put(&mut encoder, "brokers", "Brokers by state.", by_state)?;
+        for (name, help, value) in BROKER_SERIES {
+            let brokers = self.brokers.iter();
+            let series = brokers.map(|each| (vec![("broker", each.broker.clone())], value(each)));
+            put(&mut encoder, name, help, series)?;
+        }
         let known =
             encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
         ConstGauge::new(self.topics.len() as f64).encode(known)?;
-        for (name, help, value) in BROKER_SERIES {
-            let label = |broker: &BrokerView| vec![("broker", broker.broker.clone())];
-            let series = self
-                .brokers
-                .iter()
-                .map(|broker| (label(broker), value(broker)));
-            put(&mut encoder, name, help, series)?;
-        }
         for (name, help, value) in TOPIC_SERIES {
-            let label = |topic: &TopicView| vec![("topic", topic.topic.clone())];
             let topics = self.topics.iter().take(TOPICS_MAX);
-            put(
-                &mut encoder,
-                name,
-                help,
-                topics.map(|topic| (label(topic), value(topic))),
-            )?;
+            let series =
+                topics.filter_map(|each| Some((vec![("topic", each.topic.clone())], value(each)?)));
+            put(&mut encoder, name, help, series)?;
         }
         for (name, help, value) in CARRIER_SERIES {
             put(&mut encoder, name, help, self.carriers(value))?;
+        }
+        let help = "What happened, by kind; `publisher-moved` counts orders to move";
+        let mut family = encoder.encode_descriptor("events", help, None, MetricType::Counter)?;
+        for (kind, count) in &self.events {
+            let labels = vec![("kind", kind.clone())];
+            ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }
@@ -163,7 +213,17 @@ fn put(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn topic() -> TopicView {
+        let carrier = json!({"broker": "b1", "tcp_address": "h:1", "publishers": 3, "attached": 2, "rate": 10.0,
+            "measured_rate": 9.0, "fixed_rate": 0.0, "share": {"rate": 700, "burst": 30}, "latency_us": 750.0});
+        let view = json!({"topic": "t", "state": "fitted", "text": "", "publishers": 3, "unplaced": 0, "rate": 10.0,
+            "brokers": [carrier]});
+        serde_json::from_value(view).expect("a view")
+    }
 
     #[test]
     fn a_snapshot_reads_as_open_metrics() {
@@ -175,8 +235,9 @@ mod tests {
         }];
         let mut registry = Registry::with_prefix("srtm_control");
         registry.register_collector(Box::new(Snapshot {
-            topics: Vec::new(),
+            topics: vec![topic()],
             brokers,
+            events: BTreeMap::from([(String::from("publisher-moved"), 3)]),
         }));
         let mut page = String::new();
         text::encode(&mut page, &registry).expect("a String");
@@ -184,7 +245,13 @@ mod tests {
             "srtm_control_brokers{state=\"up\"} 1.0",
             "srtm_control_brokers{state=\"dead\"} 0.0",
             "srtm_control_broker_mcap{broker=\"b1\"} 5.0",
-            "srtm_control_topics 0.0",
+            "srtm_control_topics 1.0",
+            "srtm_control_topic_fitted{topic=\"t\"} 1.0",
+            "srtm_control_share_rate{topic=\"t\",broker=\"b1\"} 700.0",
+            "srtm_control_share_burst{topic=\"t\",broker=\"b1\"} 30.0",
+            "srtm_control_latency_seconds{topic=\"t\",broker=\"b1\"} 0.00075",
+            "srtm_control_attached_publishers{topic=\"t\",broker=\"b1\"} 2.0",
+            "srtm_control_events_total{kind=\"publisher-moved\"} 3",
         ] {
             assert!(
                 page.lines().any(|each| each == line),

@@ -3,7 +3,8 @@
 use axum::Json;
 use utoipa::OpenApi;
 
-use super::{brokers, events, publishers, topics};
+use super::answer::Refusal;
+use super::{brokers, events, metrics, publishers, topics};
 use crate::view::{
     BrokerView, EventView, PlacementView, PublisherList, PublisherView, TopicSpec, TopicView,
 };
@@ -30,6 +31,9 @@ use crate::view::{
         brokers::resume,
         brokers::remove,
         events::events,
+        metrics::metrics,
+        ping,
+        document,
     ),
     components(schemas(
         TopicSpec,
@@ -38,11 +42,20 @@ use crate::view::{
         PublisherView,
         PlacementView,
         BrokerView,
-        EventView
+        EventView,
+        Refusal
     ))
 )]
 struct Document;
 
+/// Whether the controller is up.
+#[utoipa::path(get, path = "/ping", responses((status = 200, body = String, description = "OK")))]
+pub(super) async fn ping() -> &'static str {
+    "OK"
+}
+
+/// This document.
+#[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, description = "OpenAPI 3.1")))]
 pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
     Json(Document::openapi())
 }

@@ -1,14 +1,13 @@
 //! `/v1/topics/{topic}/publishers`: who publishes, and where.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 
 use super::Shared;
-use super::answer::{Failure, read};
+use super::answer::Failure;
+use super::body::{Body, PUBLISHERS_MAX_BYTES};
 use crate::handle::Command;
 use crate::view::{PublisherList, PublisherView, PublisherViews};
 
@@ -41,9 +40,9 @@ pub(super) async fn list(
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body<PUBLISHERS_MAX_BYTES>,
 ) -> Result<Json<PublisherViews>, Failure> {
-    let list: PublisherList = read(body, FORM)?;
+    let list: PublisherList = body.read(FORM)?;
     let put = |reply| Command::PutPublishers(topic, list.publishers, reply);
     let publishers = service.handle.ask(put).await?;
     Ok(Json(PublisherViews { publishers }))

@@ -1,15 +1,25 @@
 //! The API over a state machine without brokers, request by request.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tower::ServiceExt;
 
+use super::events::EventCounts;
 use super::router;
-use crate::Settings;
 use crate::service::Service;
 use crate::store::MemoryStore;
+use crate::view::{
+    BrokerAddress, BrokerView, EventView, PlacementView, PublisherList, PublisherSpec,
+    PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec, TopicView,
+};
+use crate::{ControlHandle, Settings};
 
 struct Api {
     router: axum::Router,
@@ -272,6 +282,9 @@ async fn bad_input_is_refused_with_a_place_and_a_reason_and_changes_nothing() {
             "{method} {path} {body}: {error:?} lacks {text:?}"
         );
     }
+    let huge = "x".repeat((16 << 20) + 1);
+    let (status, answer) = api.ask("POST", "/v1/topics/t/publishers", &huge).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{answer}");
     let huge = "x".repeat(2 << 20);
     assert_eq!(
         api.ask("PUT", "/v1/topics/t", &huge).await.0,
@@ -281,35 +294,195 @@ async fn bad_input_is_refused_with_a_place_and_a_reason_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_document_names_every_path_and_every_field() {
+async fn the_document_names_every_path() {
     let api = Api::start();
     let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
-    for (path, methods) in [
-        ("/v1/topics", vec!["get"]),
-        ("/v1/topics/{topic}", vec!["get", "put", "delete"]),
-        ("/v1/topics/{topic}/placement", vec!["get"]),
-        ("/v1/topics/{topic}/publishers", vec!["get", "post"]),
-        ("/v1/topics/{topic}/publishers/{id}", vec!["get", "delete"]),
-        ("/v1/brokers", vec!["get"]),
-        ("/v1/brokers/{broker}", vec!["get", "delete"]),
-        ("/v1/brokers/{broker}/drain", vec!["post"]),
-        ("/v1/brokers/{broker}/resume", vec!["post"]),
-        ("/v1/events", vec!["get"]),
+    let documented = document["paths"].as_object().expect("an object");
+    let documented: BTreeSet<(&str, &str)> = documented
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().expect("an object").keys();
+            methods.map(move |method| (path.as_str(), method.as_str()))
+        })
+        .collect();
+    let mut served = BTreeSet::new();
+    for path in [
+        "/ping",
+        "/metrics",
+        "/v1/openapi.json",
+        "/v1/topics",
+        "/v1/topics/{topic}",
+        "/v1/topics/{topic}/placement",
+        "/v1/topics/{topic}/publishers",
+        "/v1/topics/{topic}/publishers/{id}",
+        "/v1/brokers",
+        "/v1/brokers/{broker}",
+        "/v1/brokers/{broker}/drain",
+        "/v1/brokers/{broker}/resume",
+        "/v1/events",
     ] {
-        for method in methods {
-            assert!(
-                document["paths"][path][method].is_object(),
-                "{method} {path}"
-            );
+        for method in ["get", "put", "post", "delete"] {
+            let example = path.replace(['{', '}'], "");
+            let request = Request::builder().method(method.to_uppercase().as_str());
+            let request = request.uri(example).body(Body::empty());
+            let response = api.router.clone().oneshot(request.expect("a request"));
+            let status = response.await.expect("infallible").status();
+            if status != StatusCode::METHOD_NOT_ALLOWED {
+                served.insert((path, method));
+            }
         }
     }
-    let broker = serde_json::to_value(crate::view::BrokerView::default()).expect("plain");
-    for field in broker.as_object().expect("an object").keys() {
+    assert_eq!(documented, served);
+}
+
+/// The fields that serde knows are the ones that it lists when it meets an unknown one, or those of an example.
+#[tokio::test]
+async fn the_document_names_every_field() {
+    let api = Api::start();
+    let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
+    let spec = json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}});
+    let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
+        "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
+    let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
+        "brokers": [carrier], "fit_status": placement::FitStatus::default()});
+    let fields = spec.as_object().expect("an object").clone();
+    topic.as_object_mut().expect("an object").extend(fields);
+    let publisher = json!({"id": "s", "rate": 1.0, "batch": 1, "group": "g", "attached_to": "b",
+        "broker": {"broker": "b", "tcp_address": "h:1"}});
+    let event = EventView {
+        topic: Some(String::new()),
+        broker: Some(String::new()),
+        ..EventView::default()
+    };
+    let broker = BrokerView {
+        http_address: Some(String::new()),
+        ..BrokerView::default()
+    };
+    let declared = json!({"id": "s", "group": "g"});
+    let full = |name: &str| match name {
+        "TopicSpec" => again::<TopicSpec>(&spec),
+        "Slo" => again::<Slo>(&spec["slo"]),
+        "TopicView" => again::<TopicView>(&topic),
+        "TopicBrokerView" => again::<TopicBrokerView>(&topic["brokers"][0]),
+        "PublisherList" => again::<PublisherList>(&json!({"publishers": []})),
+        "PublisherSpec" => again::<PublisherSpec>(&declared),
+        "PublisherView" => again::<PublisherView>(&publisher),
+        "PublisherViews" => again::<PublisherViews>(&json!({"publishers": [publisher]})),
+        "BrokerAddress" => again::<BrokerAddress>(&publisher["broker"]),
+        "PlacementView" => serde_json::to_value(PlacementView::default()).expect("plain"),
+        "BrokerView" => serde_json::to_value(&broker).expect("plain"),
+        "EventView" => serde_json::to_value(&event).expect("plain"),
+        "TopicViews" => json!({"topics": []}),
+        "BrokerViews" => json!({"brokers": []}),
+        "Refusal" => json!({"error": ""}),
+        other => panic!("{other} is documented and not checked here"),
+    };
+    let schemas = document["components"]["schemas"].as_object();
+    for (name, schema) in schemas.expect("an object") {
+        let full = full(name);
+        let fields: BTreeSet<&str> = full
+            .as_object()
+            .expect("one")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(properties(&document, schema), fields, "{name}");
+    }
+}
+
+/// A value through its type and back, with all defaults filled in.
+fn again<T: DeserializeOwned + Serialize>(value: &Value) -> Value {
+    let value: T = serde_json::from_value(value.clone()).expect("an example");
+    serde_json::to_value(value).expect("plain")
+}
+
+/// Names of a schema's fields, of those that it is made of too.
+fn properties<'a>(document: &'a Value, schema: &'a Value) -> BTreeSet<&'a str> {
+    let own = schema["properties"].as_object().into_iter().flatten();
+    let mut names: BTreeSet<&str> = own.map(|(name, _)| name.as_str()).collect();
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().expect("a name");
+        names.extend(properties(
+            document,
+            &document["components"]["schemas"][name],
+        ));
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        names.extend(properties(document, part));
+    }
+    names
+}
+
+#[tokio::test]
+async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
+    let (commands, _asked) = mpsc::channel(1);
+    let (events, _) = broadcast::channel(4);
+    let (_stop, is_stopping) = watch::channel(false);
+    let router = router(ControlHandle::new(commands, events.clone()), is_stopping);
+    let request = Request::builder().uri("/v1/events").body(Body::empty());
+    let response = router
+        .oneshot(request.expect("a request"))
+        .await
+        .expect("infallible");
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut stream = response.into_body().into_data_stream();
+    let mut next = async || {
+        let piece = stream.next().await.expect("open").expect("whole");
+        String::from_utf8(piece.to_vec()).expect("text")
+    };
+    let send = |number| {
+        let kind = String::from("problem");
+        events
+            .send(EventView {
+                number,
+                kind,
+                ..EventView::default()
+            })
+            .expect("a reader");
+    };
+    send(1);
+    let data = r#"{"number":1,"at_ms":0,"kind":"problem","text":""}"#;
+    let first = next().await;
+    for line in ["id: 1", "event: problem", &format!("data: {data}")] {
         assert!(
-            document["components"]["schemas"]["BrokerView"]["properties"][field].is_object(),
-            "{field}"
+            first.lines().any(|each| each == line),
+            "{line} is not in\n{first}"
         );
     }
+    // Four fit; the stream is not read meanwhile.
+    (2..=8).for_each(send);
+    let lagged = next().await;
+    assert!(
+        lagged.contains("event: lagged") && lagged.contains(r#"{"missed":3}"#),
+        "{lagged}"
+    );
+    assert!(next().await.contains("id: 5"));
+}
+
+#[tokio::test]
+async fn events_are_counted_by_kind_and_those_missed_too() {
+    let (events, receiver) = broadcast::channel(4);
+    let (_stop, is_stopping) = watch::channel(false);
+    for kind in ["share", "fit", "share", "fit", "problem", "share"] {
+        let kind = String::from(kind);
+        let event = EventView {
+            kind,
+            ..EventView::default()
+        };
+        events.send(event).expect("a reader");
+    }
+    drop(events);
+    let counts = EventCounts::default();
+    counts.clone().count(receiver, is_stopping).await;
+    let expected = [("fit", 1), ("missed", 2), ("problem", 1), ("share", 2)];
+    let counted = counts.read();
+    assert!(
+        counted
+            .iter()
+            .map(|(kind, count)| (kind.as_str(), *count))
+            .eq(expected),
+        "{counted:?}"
+    );
 }
 
 #[tokio::test]

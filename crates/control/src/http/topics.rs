@@ -1,15 +1,14 @@
 //! `/v1/topics`: contracts.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::answer::{Failure, read};
+use super::answer::Failure;
+use super::body::{BODY_MAX_BYTES, Body};
 use crate::handle::Command;
 use crate::view::{PlacementView, TopicSpec, TopicView};
 
@@ -49,9 +48,9 @@ pub(super) async fn show(
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body<BODY_MAX_BYTES>,
 ) -> Result<Json<TopicView>, Failure> {
-    let spec: TopicSpec = read(body, FORM)?;
+    let spec: TopicSpec = body.read(FORM)?;
     let put = |reply| Command::PutTopic(topic, spec, reply);
     Ok(Json(service.handle.ask(put).await?))
 }

@@ -136,8 +136,12 @@ fn identity(input: &[u8]) -> Result<Option<(Identity, usize)>, Refusal> {
     let Some(body) = rest.get(..body_bytes) else {
         return Ok(None);
     };
-    let body: Body =
-        serde_json::from_slice(body).map_err(|_| bad_body("failed to decode JSON body"))?;
+    let undecodable = || bad_body("failed to decode JSON body");
+    // A list of values in the right order would be taken too.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(undecodable());
+    }
+    let body: Body = serde_json::from_slice(body).map_err(|_| undecodable())?;
     let identity = Identity {
         broadcast_address: body.broadcast_address.unwrap_or_default(),
         hostname: body.hostname.unwrap_or_default(),
@@ -155,7 +159,10 @@ fn identity(input: &[u8]) -> Result<Option<(Identity, usize)>, Refusal> {
     Ok(Some((identity, 4 + body_bytes)))
 }
 
-fn subject<'a>(command: &str, mut words: impl Iterator<Item = &'a str>) -> Result<Subject, Refusal> {
+fn subject<'a>(
+    command: &str,
+    mut words: impl Iterator<Item = &'a str>,
+) -> Result<Subject, Refusal> {
     let topic = words
         .next()
         .ok_or_else(|| invalid(&format!("{command} insufficient number of params")))?;
@@ -170,7 +177,10 @@ fn subject<'a>(command: &str, mut words: impl Iterator<Item = &'a str>) -> Resul
             .parse()
             .map_err(|_| bad("E_BAD_TOPIC", "topic", topic))?,
         channel: channel
-            .map(|name| name.parse().map_err(|_| bad("E_BAD_CHANNEL", "channel", name)))
+            .map(|name| {
+                name.parse()
+                    .map_err(|_| bad("E_BAD_CHANNEL", "channel", name))
+            })
             .transpose()?,
     })
 }

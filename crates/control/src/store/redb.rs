@@ -22,7 +22,10 @@ impl RedbStore {
     /// [`ControlError::Unavailable`] where another process has it open, where it is no store, or where the folder cannot be
     /// written; a file that is there is left as it is.
     pub fn open(path: &Path) -> Result<RedbStore, ControlError> {
-        let opened = Database::create(path);
+        // Damage is found now, as a whole, and not by whoever reads later. It costs one reading of the file.
+        let opened = Database::builder()
+            .set_check_integrity_on_open(true)
+            .create(path);
         let database = opened.map_err(|error| ControlError::Unavailable(explain(path, &error)))?;
         Ok(RedbStore {
             database,
@@ -100,70 +103,4 @@ fn explain(path: &Path, error: &DatabaseError) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("srtm-store-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        folder
-    }
-
-    fn change(key: &str, value: Option<Value>) -> Change {
-        Change {
-            table: Table::Topics,
-            key: key.to_owned(),
-            value,
-        }
-    }
-
-    #[test]
-    fn what_was_committed_is_there_after_reopening() {
-        let folder = folder("reopen");
-        let path = folder.join("controller.redb");
-        let mut store = RedbStore::open(&path).expect("a new store");
-        assert_eq!(store.load(Table::Topics), Ok(Vec::new()));
-        let first = vec![
-            change("b", Some(json!({"x": 1}))),
-            change("a", Some(json!([2]))),
-            change("c", Some(json!(3))),
-        ];
-        store.commit(first).expect("room");
-        store.commit(vec![change("c", None)]).expect("room");
-        let busy = RedbStore::open(&path).expect_err("open already");
-        assert!(busy.to_string().contains("another process"), "{busy}");
-        drop(store);
-        let store = RedbStore::open(&path).expect("an old store");
-        let expected = vec![
-            (String::from("a"), json!([2])),
-            (String::from("b"), json!({"x": 1})),
-        ];
-        assert_eq!(store.load(Table::Topics), Ok(expected));
-        assert_eq!(store.load(Table::Brokers), Ok(Vec::new()));
-        std::fs::remove_dir_all(folder).expect("ours");
-    }
-
-    #[test]
-    fn a_foreign_file_is_refused_and_kept() {
-        let folder = folder("foreign");
-        let path = folder.join("controller.redb");
-        let foreign = b"these are not the records that you are looking for".repeat(100);
-        std::fs::write(&path, &foreign).expect("ours");
-        let error = RedbStore::open(&path).expect_err("no store");
-        assert!(
-            error
-                .to_string()
-                .contains("controller.redb cannot be opened"),
-            "{error}"
-        );
-        assert_eq!(std::fs::read(&path).expect("still there"), foreign);
-        let nowhere = RedbStore::open(&folder.join("no/such/folder")).expect_err("no folder");
-        assert!(
-            nowhere.to_string().contains("cannot be opened"),
-            "{nowhere}"
-        );
-        std::fs::remove_dir_all(folder).expect("ours");
-    }
-}
+mod tests;

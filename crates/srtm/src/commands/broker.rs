@@ -1,16 +1,22 @@
 //! `srtm broker`: one broker, until a signal.
 
+use std::path::{Path, PathBuf};
+
+use bench::calibrate::Calibration;
+use broker::Config;
 use broker::http::LogLevel;
 use clap::Args;
 
 use crate::broker_flags::BrokerFlags;
+use crate::daemon::{self, Until};
 use crate::error::Failure;
-use crate::{daemon, log};
+use crate::log;
 
 const EXAMPLES: &str = "\
 Examples:
   srtm broker
   srtm broker --tcp-address 127.0.0.1:4150 --http-address 127.0.0.1:4151 --data-path /var/lib/srtm
+  srtm broker --controller 10.0.0.7:4170 --broker-name b1 --broadcast-address 10.0.0.8
   srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s";
 
 /// Flags of `srtm broker`.
@@ -19,14 +25,45 @@ Examples:
 pub(crate) struct Flags {
     #[command(flatten)]
     broker: BrokerFlags,
+    /// Folder where `srtm calibrate` kept what this broker carries [default: --data-path].
+    #[arg(long, value_name = "FOLDER", requires = "controller")]
+    calibration: Option<PathBuf>,
     /// Least important lines that are logged: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
     log_level: LogLevel,
+    /// Ends when standard input does, as under `srtm up`.
+    #[arg(long, hide = true)]
+    stop_with_stdin: bool,
 }
 
 /// Runs the broker.
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
-    log::start(&flags.log_level, "[srtm] ");
+    let mut config = flags.broker.into_config();
+    read_calibration(&mut config, flags.calibration.as_deref())?;
+    let name = config
+        .controller
+        .as_ref()
+        .map_or("srtm", |link| &link.broker_name);
+    log::start(&flags.log_level, &format!("[{name}] "));
     tracing::info!("srtm {}", env!("CARGO_PKG_VERSION"));
-    daemon::run(flags.broker.into_config(), &flags.log_level)
+    let until = if flags.stop_with_stdin {
+        Until::SignalOrEndOfInput
+    } else {
+        Until::Signal
+    };
+    daemon::run(config, &flags.log_level, until)
+}
+
+/// What `srtm calibrate` found goes to the controller, unless the broker emulates another one.
+fn read_calibration(config: &mut Config, folder: Option<&Path>) -> Result<(), Failure> {
+    let folder = folder.or(config.data_path.as_deref());
+    let (Some(folder), Some(link), None) = (folder, &mut config.controller, config.service_time)
+    else {
+        return Ok(());
+    };
+    if let Some(calibration) = Calibration::read(folder)? {
+        link.mcap = Some(calibration.mcap);
+        link.model = Some(calibration.model);
+    }
+    Ok(())
 }

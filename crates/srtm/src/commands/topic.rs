@@ -1,42 +1,41 @@
-//! `srtm topic`: limits of topics, over a broker's HTTP port.
+//! `srtm topic`: contracts of topics, over a controller's HTTP port or that of a broker on its own.
+
+mod at_broker;
+mod at_controller;
 
 use clap::{Args, Subcommand};
 use limit::{Burst, OnExceed, Rate, Unit};
-use serde_json::{Value, json};
+use placement::{Mode, Policy};
 use wire::TopicName;
 
-use crate::api::{Api, escaped};
+use crate::duration::GoDuration;
 use crate::error::Failure;
 
 const SET_EXAMPLES: &str = "\
 Examples:
   srtm topic set temperature --rate 1000 --burst 50
-  srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop";
-const LS_EXAMPLES: &str =
-    "Examples:\n  srtm topic ls\n  srtm topic ls --broker http://10.0.0.7:4151";
+  srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms
+  srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
+  srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
+  srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151";
+const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
 const SHOW_EXAMPLES: &str =
     "Examples:\n  srtm topic show temperature\n  srtm topic show temperature --json";
-const RM_EXAMPLES: &str =
-    "Examples:\n  srtm topic rm temperature\n  srtm topic rm temperature --with-messages";
-
-/// A message's way, in the order in which it is told.
-const STAGES: [&str; 7] = [
-    "read", "limiter", "release", "queue", "write", "fin", "total",
-];
+const RM_EXAMPLES: &str = "Examples:\n  srtm topic rm temperature\n  srtm topic rm temperature --with-messages --broker http://127.0.0.1:4151";
 
 /// What to do with topics.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicCommand {
-    /// Declares a topic's limit; the topic is created unless it exists.
+    /// Declares a topic: its limit over the whole cluster, and what is promised.
     #[command(after_help = SET_EXAMPLES)]
     Set(SetFlags),
-    /// Lists topics and their limits.
+    /// Lists topics with their limits and how they stand.
     #[command(after_help = LS_EXAMPLES)]
-    Ls(BrokerFlag),
-    /// Shows a topic: its limit, its counters, where its time goes.
+    Ls(Whom),
+    /// Shows a topic: its contract, its brokers and shares, how the fit to its promise went.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowFlags),
-    /// Removes a topic's limit; the topic and its messages stay unless told otherwise.
+    /// Removes a topic's contract and its publishers; messages stay unless told otherwise.
     #[command(after_help = RM_EXAMPLES)]
     Rm(RemoveFlags),
 }
@@ -47,28 +46,37 @@ pub(crate) struct SetFlags {
     /// The topic.
     name: TopicName,
     /// Messages (or bytes) per second.
-    #[arg(long, value_name = "R")]
-    rate: Rate,
+    #[arg(long, value_name = "R", requires = "burst")]
+    rate: Option<Rate>,
     /// Messages (or bytes) that may leave at once after a pause.
-    #[arg(long, value_name = "B")]
-    burst: Burst,
+    #[arg(long, value_name = "B", requires = "rate")]
+    burst: Option<Burst>,
     /// What is counted: messages or bytes.
     #[arg(long, default_value = "messages")]
     unit: Unit,
     /// What happens to the excess: delay, drop or reject.
     #[arg(long, value_name = "ACTION", default_value = "delay")]
     on_exceed: OnExceed,
-    /// How brokers share the limit; a broker on its own knows static.
+    /// How brokers share the limit: static (shares by the TB Adaptor).
     #[arg(long, value_name = "POLICY", default_value = "static")]
     share_policy: String,
-    /// Latency objective; not supported by a broker on its own yet.
+    /// The promise: 99 % of the messages take no longer from end to end.
     #[arg(long, value_name = "DURATION")]
-    slo_p99: Option<String>,
+    slo_p99: Option<GoDuration>,
+    /// How publishers are distributed: srtm, max-min, conc or lb.
+    #[arg(long, default_value = "srtm")]
+    policy: Policy,
+    /// How the distribution is fitted to the promise: replay (of one measured window) or measure (search by windows).
+    #[arg(long, default_value = "replay")]
+    fit: Mode,
+    /// Find correlation groups from arrivals where publishers name none.
+    #[arg(long)]
+    infer_groups: bool,
     /// Share of a core; not supported yet.
     #[arg(long, value_name = "SHARE")]
     cpu_share: Option<String>,
     #[command(flatten)]
-    broker: BrokerFlag,
+    whom: Whom,
 }
 
 /// Flags of `srtm topic show`.
@@ -76,11 +84,11 @@ pub(crate) struct SetFlags {
 pub(crate) struct ShowFlags {
     /// The topic.
     name: TopicName,
-    /// Prints the broker's JSON.
+    /// Prints the JSON of the answer.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    broker: BrokerFlag,
+    whom: Whom,
 }
 
 /// Flags of `srtm topic rm`.
@@ -88,226 +96,63 @@ pub(crate) struct ShowFlags {
 pub(crate) struct RemoveFlags {
     /// The topic.
     name: TopicName,
-    /// Deletes the topic too, with its channels and messages.
-    #[arg(long)]
+    /// Deletes the topic with its channels and messages; only with --broker.
+    #[arg(long, requires = "broker")]
     with_messages: bool,
     #[command(flatten)]
-    broker: BrokerFlag,
+    whom: Whom,
 }
 
-/// Which broker is asked.
+/// Who is asked.
 #[derive(Args, Debug)]
-pub(crate) struct BrokerFlag {
-    /// HTTP port of the broker.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4151")]
-    broker: String,
+pub(crate) struct Whom {
+    /// HTTP port of the controller.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4180")]
+    controller: String,
+    /// HTTP port of a broker that has no controller.
+    #[arg(long, value_name = "URL", conflicts_with = "controller")]
+    broker: Option<String>,
 }
 
 /// Does what the command says.
 pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
     match command {
-        TopicCommand::Set(flags) => set(&flags),
-        TopicCommand::Ls(flags) => ls(&flags),
-        TopicCommand::Show(flags) => show(&flags),
-        TopicCommand::Rm(flags) => rm(&flags),
+        TopicCommand::Set(flags) => {
+            refuse_what_is_not_there(&flags)?;
+            match &flags.whom.broker {
+                Some(broker) => at_broker::set(broker, &flags),
+                None => at_controller::set(&flags.whom.controller, &flags),
+            }
+        }
+        TopicCommand::Ls(whom) => match &whom.broker {
+            Some(broker) => at_broker::ls(broker),
+            None => at_controller::ls(&whom.controller),
+        },
+        TopicCommand::Show(flags) => match &flags.whom.broker {
+            Some(broker) => at_broker::show(broker, &flags),
+            None => at_controller::show(&flags.whom.controller, &flags),
+        },
+        TopicCommand::Rm(flags) => match &flags.whom.broker {
+            Some(broker) => at_broker::rm(broker, &flags),
+            None => at_controller::rm(&flags.whom.controller, &flags),
+        },
     }
 }
 
-fn set(flags: &SetFlags) -> Result<(), Failure> {
-    let not_yet = |flag: &str, why: &str| {
-        Err(Failure::Usage(format!(
-            "{flag} is not supported yet: {why}"
-        )))
-    };
-    if flags.slo_p99.is_some() {
-        return not_yet(
-            "--slo-p99",
-            "a broker on its own cannot place publishers to keep a latency objective",
-        );
-    }
+fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
+    let not_there = |flag: &str, why: &str| Err(Failure::Usage(format!("{flag}: {why}")));
     if flags.cpu_share.is_some() {
-        return not_yet(
+        return not_there(
             "--cpu-share",
-            "topics are not scheduled by shares of a core",
+            "topics are not scheduled by shares of a core yet",
         );
     }
-    let limit = json!({
-        "rate": flags.rate,
-        "burst": flags.burst,
-        "unit": flags.unit,
-        "on_exceed": flags.on_exceed,
-        "sharing": flags.share_policy,
-    });
-    let api = Api::new(&flags.broker.broker);
-    let contract = api.put(
-        &format!("/v1/topics/{}", escaped(&flags.name)),
-        &json!({ "limit": limit }),
-    )?;
-    println!("{}: {}", flags.name, limit_line(&contract["limit"]));
-    Ok(())
-}
-
-fn ls(flags: &BrokerFlag) -> Result<(), Failure> {
-    let list = Api::new(&flags.broker).get("/v1/topics")?;
-    let topics = list["topics"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    if topics.is_empty() {
-        eprintln!("no topics");
-        return Ok(());
+    if flags.whom.broker.is_some() && flags.slo_p99.is_some() {
+        let why = "a broker on its own cannot place publishers to keep a promise; ask a controller";
+        return not_there("--slo-p99", why);
     }
-    println!("{:<32} LIMIT", "TOPIC");
-    for topic in topics {
-        println!(
-            "{:<32} {}",
-            topic["name"].as_str().unwrap_or_default(),
-            limit_line(&topic["limit"])
-        );
+    if flags.whom.broker.is_some() && flags.rate.is_none() {
+        return not_there("--rate and --burst", "a broker on its own needs both");
     }
     Ok(())
-}
-
-fn show(flags: &ShowFlags) -> Result<(), Failure> {
-    let api = Api::new(&flags.broker.broker);
-    let path = format!(
-        "/stats?format=json&include_mem=false&include_clients=false&topic={}",
-        escaped(&flags.name)
-    );
-    let stats = api.get(&path)?;
-    let Some(topic) = stats["topics"].as_array().and_then(|topics| topics.first()) else {
-        return Err(Failure::Api {
-            url: flags.broker.broker.clone(),
-            reason: format!("no topic {}", flags.name),
-        });
-    };
-    if flags.json {
-        println!("{topic:#}");
-        return Ok(());
-    }
-    print!("{}", page(topic));
-    Ok(())
-}
-
-fn rm(flags: &RemoveFlags) -> Result<(), Failure> {
-    let api = Api::new(&flags.broker.broker);
-    if flags.with_messages {
-        api.post(&format!("/topic/delete?topic={}", escaped(&flags.name)))?;
-        println!("{}: deleted", flags.name);
-    } else {
-        api.delete(&format!("/v1/topics/{}", escaped(&flags.name)))?;
-        println!(
-            "{}: no limit any more; the topic and its messages stay",
-            flags.name
-        );
-    }
-    Ok(())
-}
-
-/// A limit in one line.
-fn limit_line(limit: &Value) -> String {
-    if limit.is_null() {
-        return "none".to_owned();
-    }
-    let word = |field: &str| limit[field].as_str().unwrap_or_default().to_owned();
-    format!(
-        "{} {}/s, burst {}, {}",
-        limit["rate"],
-        word("unit"),
-        limit["burst"],
-        word("on_exceed")
-    )
-}
-
-/// A topic of `/stats` as text.
-fn page(topic: &Value) -> String {
-    let srtm = &topic["srtm"];
-    let mut page = format!(
-        "topic      {}\n",
-        topic["topic_name"].as_str().unwrap_or_default()
-    );
-    page += &format!("limit      {}\n", limit_line(&srtm["limit"]));
-    if let Some(tokens) = srtm["tokens"].as_f64() {
-        page += &format!("tokens     {tokens:.1}\n");
-    }
-    page += &format!("paused     {}\n", topic["paused"]);
-    page += &format!(
-        "messages   {} ({} bytes), {} queued\n",
-        topic["message_count"], topic["message_bytes"], topic["depth"]
-    );
-    page += &format!(
-        "excess     {} delayed, {} dropped, {} rejected, {} publishers held back\n",
-        srtm["delayed_count"],
-        srtm["dropped_count"],
-        srtm["rejected_count"],
-        srtm["held_publishers"]
-    );
-    for channel in topic["channels"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-    {
-        page += &format!(
-            "channel    {}: {} queued, {} in flight, {} deferred, {} messages, {} consumers\n",
-            channel["channel_name"].as_str().unwrap_or_default(),
-            channel["depth"],
-            channel["in_flight_count"],
-            channel["deferred_count"],
-            channel["message_count"],
-            channel["client_count"],
-        );
-    }
-    for stage in STAGES {
-        let times = &srtm["latency_us"][stage];
-        if times.is_null() {
-            continue;
-        }
-        let us = |field: &str| times[field].as_f64().unwrap_or_default();
-        page += &format!(
-            "latency    {stage:<8} p50 {:>9.1} us   p99 {:>9.1} us   p99.9 {:>9.1} us   max {:>9.1} us   of {}\n",
-            us("p50"),
-            us("p99"),
-            us("p999"),
-            us("max"),
-            times["count"],
-        );
-    }
-    page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn topics_read_as_text() {
-        let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "static"});
-        assert_eq!(limit_line(&limit), "1000 bytes/s, burst 2.5, drop");
-        assert_eq!(limit_line(&Value::Null), "none");
-        let topic = json!({
-            "topic_name": "t", "paused": false, "message_count": 9, "message_bytes": 90, "depth": 1,
-            "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
-                "message_count": 8, "client_count": 1}],
-            "srtm": {"limit": limit, "tokens": 1.26, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
-                "held_publishers": 7, "latency_us": {"total": {"count": 8, "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}}},
-        });
-        let page = page(&topic);
-        for line in [
-            "topic      t",
-            "limit      1000 bytes/s, burst 2.5, drop",
-            "tokens     1.3",
-            "messages   9 (90 bytes), 1 queued",
-            "excess     4 delayed, 5 dropped, 6 rejected, 7 publishers held back",
-            "channel    c: 3 queued, 2 in flight, 0 deferred, 8 messages, 1 consumers",
-        ] {
-            assert!(
-                page.lines().any(|each| each == line),
-                "{line:?} is not in\n{page}"
-            );
-        }
-        assert!(
-            page.contains("latency    total    p50       1.0 us"),
-            "{page}"
-        );
-    }
 }

@@ -1,106 +1,191 @@
-//! `srtm up`: everything on one machine. One broker for now.
+//! `srtm up`: a controller and brokers on one machine.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use broker::Config;
-use broker::http::LogLevel;
 use clap::Args;
+use control::ControlHandle;
+use control::handle::Command;
+use tokio::sync::mpsc;
 
 use crate::address::ListenAddress;
+use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
-use crate::daemon::{Daemon, Signals, runtime};
+use crate::control_flags::ControlFlags;
+use crate::controller_daemon::{ControllerDaemon, Ports};
+use crate::daemon::{Signals, runtime};
+use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::log;
 
 const EXAMPLES: &str = "\
 Examples:
   srtm up
-  srtm up --demo
-  srtm up --http 127.0.0.1:8180 --tcp-base-port 5150 --data-dir /var/lib/srtm";
+  srtm up --brokers 3 --data-dir /var/lib/srtm
+  srtm up --brokers 2 --max-brokers 6 --emulate-service-time 40us --profile-window 10s
+  srtm up --brokers 3 --demo";
+
+/// Brokers that `srtm up` starts at most, unless told otherwise.
+const BROKERS_MAX: u32 = 64;
 
 /// Flags of `srtm up`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpFlags {
-    /// Brokers to start; one for now.
+    /// Brokers to start.
     #[arg(long, value_name = "N", default_value_t = 1)]
     brokers: u32,
+    /// Brokers that may run when a promise needs more than were started [default: as many as --brokers].
+    #[arg(long, value_name = "N")]
+    max_brokers: Option<u32>,
     /// Address for HTTP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
     http: ListenAddress,
-    /// Port for NSQ clients, on the address of --http; 0 lets the system choose.
+    /// Port of the first broker for NSQ clients, on the address of --http; each broker takes two ports, and 0
+    /// lets the system choose all.
     #[arg(long, value_name = "PORT", default_value_t = 4150)]
     tcp_base_port: u16,
-    /// Folder that keeps topics, channels and limits over restarts [default: nothing is kept].
+    /// Address that brokers dial.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
+    link_address: ListenAddress,
+    /// Address for nsqlookupd's TCP protocol.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4160")]
+    lookup_tcp_address: ListenAddress,
+    /// Address for nsqlookupd's HTTP API.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
+    lookup_http_address: ListenAddress,
+    /// Folder that keeps contracts, publishers, topics and channels over restarts [default: nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Runs a thousand sensors against a limited topic and prints what becomes of their messages.
+    /// Lets each message take so long by the clock, without using a core: brokers of a known capacity.
+    #[arg(long, value_name = "DURATION")]
+    emulate_service_time: Option<GoDuration>,
+    /// Runs sensors whose bursts grow and prints how the service keeps its promise.
     #[arg(long)]
     demo: bool,
+    #[command(flatten)]
+    control: ControlFlags,
     /// Least important lines that are logged: debug, info, warn, error or fatal.
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
-    log_level: LogLevel,
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
 }
 
 /// Starts, shows where to look, and waits for a signal.
 pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
-    if flags.brokers != 1 {
+    let most = flags.max_brokers.unwrap_or(flags.brokers);
+    if flags.brokers == 0 || flags.brokers > most || most > BROKERS_MAX {
         return Err(Failure::Usage(format!(
-            "--brokers {}: only one broker for now; several need a controller, which is not there yet",
+            "--brokers {} --max-brokers {most}: start 1 to {BROKERS_MAX}, and no more than may run",
             flags.brokers
         )));
     }
-    log::start(&flags.log_level, "[srtm] ");
-    let http_address = flags.http.0;
-    let config = Config {
-        tcp_address: SocketAddr::new(http_address.ip(), flags.tcp_base_port),
-        http_address: Some(http_address),
-        broadcast_address: http_address.ip().to_string(),
-        data_path: flags.data_dir,
-        ..Config::default()
+    let level = log::parse_level(&flags.log_level)
+        .map_err(|reason| Failure::Usage(format!("--log-level: {reason}")))?;
+    log::start(&level, "[srtm] ");
+    let settings = flags.control.settings()?;
+    let ports = Ports {
+        http: flags.http.0,
+        link: flags.link_address.0,
+        lookup_tcp: flags.lookup_tcp_address.0,
+        lookup_http: flags.lookup_http_address.0,
     };
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
-        let daemon = Daemon::start(config, &flags.log_level).await?;
-        println!("{}", places(&daemon, flags.demo));
-        let demo = if flags.demo {
-            Some(Demo::start(&daemon).await?)
-        } else {
-            None
-        };
-        match &demo {
-            Some(demo) => tokio::select! {
-                () = signals.next() => {}
-                () = demo.print() => {}
-            },
-            None => signals.next().await,
+        let (wish, wanted) = mpsc::channel(16);
+        // A wish that finds the queue full repeats itself.
+        let spawner = Box::new(move |topic: &str, _| drop(wish.try_send(topic.to_owned())));
+        let data_dir = flags.data_dir.clone();
+        let controller = ControllerDaemon::start(settings, ports, data_dir, Some(spawner)).await?;
+        let mut children = Children::new(flags.template(&controller), most);
+        for _ in 0..flags.brokers {
+            children.start_one()?;
         }
-        // The sensors fall silent first, so that the broker can drain to the demo's subscriber.
-        let demo = demo.map(Demo::silence);
-        daemon.stop(&mut signals).await;
-        demo.map_or(Ok(()), |demo| demo.end())
+        tokio::select! {
+            () = signals.next() => {}
+            () = all_up(&controller.handle, flags.brokers) => {
+                println!("{}", places(&controller, flags.demo));
+                serve(&flags, &controller, &mut children, wanted, &mut signals).await?;
+            }
+        }
+        tracing::info!("stopping: brokers drain; a second signal stops at once");
+        let stopping = async {
+            children.stop().await;
+            controller.stop().await;
+        };
+        tokio::select! {
+            () = stopping => tracing::info!("bye"),
+            () = signals.next() => tracing::warn!("stopped by a second signal: queued messages are lost"),
+        }
+        Ok(())
     })
 }
 
+/// Until a signal, or the demo's end.
+async fn serve(
+    flags: &UpFlags,
+    controller: &ControllerDaemon,
+    children: &mut Children,
+    wanted: mpsc::Receiver<String>,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    if !flags.demo {
+        tokio::select! {
+            () = signals.next() => {}
+            () = children.serve(wanted) => {}
+        }
+        return Ok(());
+    }
+    let demo = Demo::start(controller.ports.http, controller.handle.clone()).await?;
+    tokio::select! {
+        () = signals.next() => {}
+        () = children.serve(wanted) => {}
+        () = demo.print() => {}
+    }
+    tokio::task::block_in_place(|| demo.end())
+}
+
+/// Completes when so many brokers have said hello.
+async fn all_up(handle: &ControlHandle, brokers: u32) {
+    let mut interval = tokio::time::interval(Duration::from_millis(50));
+    loop {
+        interval.tick().await;
+        if let Ok(views) = handle.ask(Command::Brokers).await
+            && views.iter().filter(|view| view.state == "up").count() >= brokers as usize
+        {
+            return;
+        }
+    }
+}
+
+impl UpFlags {
+    fn template(&self, controller: &ControllerDaemon) -> Template {
+        Template {
+            ip: self.http.0.ip(),
+            tcp_base_port: self.tcp_base_port,
+            link: controller.ports.link,
+            data_dir: self.data_dir.clone(),
+            service_time: self.emulate_service_time,
+            log_level: self.log_level.clone(),
+        }
+    }
+}
+
 /// Where to look and what to try.
-fn places(daemon: &Daemon, is_demo: bool) -> String {
-    let tcp = daemon.tcp_address();
-    let http = daemon
-        .http_address()
-        .map_or_else(String::new, |address| format!("http://{address}"));
+fn places(controller: &ControllerDaemon, is_demo: bool) -> String {
+    let Ports {
+        http, lookup_http, ..
+    } = &controller.ports;
     let topic = if is_demo { "sensors" } else { "temperature" };
     format!(
         "
-NSQ clients     {tcp}
-statistics      {http}/stats
-contracts       {http}/v1/topics
-metrics         {http}/metrics
+control API     http://{http}/v1/topics   brokers: /v1/brokers   events: /v1/events
+metrics         http://{http}/metrics
+NSQ consumers   --lookupd-http-address={lookup_http}
 
-try             srtm topic set {topic} --rate 1500 --burst 50 --broker {http}
-                srtm topic show {topic} --broker {http}
-                srtm sub {topic} mine#ephemeral --no-print --tcp {tcp}
-                echo hello | srtm pub {topic} --tcp {tcp}
+try             srtm topic show {topic}
+                srtm where {topic}
+                srtm topic set {topic} --rate 1500 --burst 50 --slo-p99 2ms
+                srtm publisher ls {topic}
 
 Ctrl-C drains and stops.
 "

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Run, Tally};
 use crate::error::BenchError;
 use crate::sys::pause_for;
 
-/// How long it stays away: longer than a lease.
+/// How long it stays away: shorter than a lease.
 const AWAY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize)]

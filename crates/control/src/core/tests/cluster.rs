@@ -85,6 +85,7 @@ pub(super) fn settings() -> Settings {
     Settings {
         profile_window: Duration::from_secs(10),
         moves_per_s: 500.0,
+        lease: Duration::from_secs(5),
         mcap: 20_000.0,
         ..Settings::default()
     }
@@ -328,6 +329,7 @@ impl Cluster {
                 messages: (rate * seconds) as u64,
                 mean_rate: rate,
                 max_backlog: rate.sqrt(),
+                is_limited: broker.limit.is_some(),
                 held: broker.holder.in_force(self.now),
                 confirmed: broker.holder.confirmation(),
                 ..TopicReport::default()

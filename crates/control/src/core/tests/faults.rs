@@ -129,3 +129,40 @@ fn without_a_controller_leases_fall_to_floors_and_a_restart_resumes() {
         "{before:?} {after:?}"
     );
 }
+
+#[test]
+fn a_contract_removed_while_a_broker_was_away_is_removed_there_too() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(20, 10, promise(3000.0, 300.0, 1e6));
+    cluster.run(Duration::from_secs(2));
+    cluster.brokers[1].link = 0;
+    cluster
+        .core
+        .delete_topic(TOPIC, cluster.now)
+        .expect("declared");
+    cluster.limit = None;
+    cluster.carry_out();
+    assert!(cluster.brokers[0].limit.is_none() && cluster.brokers[1].limit.is_some());
+    cluster.dial(1);
+    cluster.run(Duration::from_secs(2));
+    assert!(cluster.brokers[1].limit.is_none());
+}
+
+#[test]
+fn a_share_is_there_before_the_publishers_are() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+    cluster.connect_sensors();
+    cluster.run(Duration::from_secs(5));
+    let victim = cluster
+        .brokers
+        .iter()
+        .position(|broker| !broker.attached.is_empty())
+        .expect("one");
+    cluster.kill(victim);
+    let share = cluster.brokers[1 - victim].holder.in_force(cluster.now);
+    assert!(
+        share.is_some_and(|share| share.rate.get() > 2900.0),
+        "{share:?}"
+    );
+}

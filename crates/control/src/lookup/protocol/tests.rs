@@ -30,11 +30,31 @@ fn commands_are_read_whole_and_only_whole() {
         (b"PING\n".to_vec(), false, Command::Ping),
         (b"  PING\r\n".to_vec(), true, Command::Ping),
         (identify(BODY), false, Command::Identify(identity)),
-        (b"REGISTER t\n".to_vec(), true, Command::Register(subject_of("t", None))),
-        (b"REGISTER t c\n".to_vec(), true, Command::Register(subject_of("t", Some("c")))),
-        (b"REGISTER t  c\n".to_vec(), true, Command::Register(subject_of("t", None))),
-        (b"UNREGISTER t#ephemeral\n".to_vec(), true, Command::Unregister(subject_of("t#ephemeral", None))),
-        (b"UNREGISTER t c x\n".to_vec(), true, Command::Unregister(subject_of("t", Some("c")))),
+        (
+            b"REGISTER t\n".to_vec(),
+            true,
+            Command::Register(subject_of("t", None)),
+        ),
+        (
+            b"REGISTER t c\n".to_vec(),
+            true,
+            Command::Register(subject_of("t", Some("c"))),
+        ),
+        (
+            b"REGISTER t  c\n".to_vec(),
+            true,
+            Command::Register(subject_of("t", None)),
+        ),
+        (
+            b"UNREGISTER t#ephemeral\n".to_vec(),
+            true,
+            Command::Unregister(subject_of("t#ephemeral", None)),
+        ),
+        (
+            b"UNREGISTER t c x\n".to_vec(),
+            true,
+            Command::Unregister(subject_of("t", Some("c"))),
+        ),
     ];
     for (bytes, is_identified, command) in cases {
         let shown = String::from_utf8_lossy(&bytes).into_owned();
@@ -45,39 +65,101 @@ fn commands_are_read_whole_and_only_whole() {
             "{shown}"
         );
         for cut in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..cut], is_identified), Ok(None), "{shown} cut at {cut}");
+            assert_eq!(
+                decode(&bytes[..cut], is_identified),
+                Ok(None),
+                "{shown} cut at {cut}"
+            );
         }
     }
 }
 
+/// Input, whether IDENTIFY went before, and the answer.
+const REFUSED_LINES: &[(&[u8], bool, &str)] = &[
+    (b"\n", true, "E_INVALID invalid command "),
+    (b"ping\n", true, "E_INVALID invalid command ping"),
+    (
+        b"GET / HTTP/1.1\r\n",
+        false,
+        "E_INVALID invalid command GET",
+    ),
+    (
+        &[b'x'; LINE_MAX_BYTES],
+        true,
+        "E_INVALID the line is too long",
+    ),
+    (b"REGISTER t\n", false, "E_INVALID client must IDENTIFY"),
+    (b"UNREGISTER\n", false, "E_INVALID client must IDENTIFY"),
+    (b"IDENTIFY\n", true, "E_INVALID cannot IDENTIFY again"),
+    (
+        b"REGISTER\n",
+        true,
+        "E_INVALID REGISTER insufficient number of params",
+    ),
+    (
+        b"UNREGISTER \n",
+        true,
+        "E_INVALID UNREGISTER insufficient number of params",
+    ),
+    (
+        b"REGISTER a/b\n",
+        true,
+        "E_BAD_TOPIC REGISTER topic name 'a/b' is not valid",
+    ),
+    (
+        b"REGISTER t a/b\n",
+        true,
+        "E_BAD_CHANNEL REGISTER channel name 'a/b' is not valid",
+    ),
+    (
+        b"UNREGISTER  c\n",
+        true,
+        "E_BAD_TOPIC UNREGISTER topic name '' is not valid",
+    ),
+    (
+        b"IDENTIFY\n\xff\xff\xff\xff",
+        false,
+        "E_BAD_BODY IDENTIFY body size -1 is not within 0 to 16384",
+    ),
+    (
+        b"IDENTIFY\n\x00\x00\x40\x01",
+        false,
+        "E_BAD_BODY IDENTIFY body size 16385 is not within 0 to 16384",
+    ),
+];
+
 #[test]
 fn refusals_are_nsqlookupds() {
-    let long = [&[b'x'; LINE_MAX_BYTES][..], b"\n"].concat();
-    let cases: [(Vec<u8>, bool, &str); 19] = [
-        (b"\n".to_vec(), true, "E_INVALID invalid command "),
-        (b"ping\n".to_vec(), true, "E_INVALID invalid command ping"),
-        (b"GET / HTTP/1.1\r\n".to_vec(), false, "E_INVALID invalid command GET"),
-        (long, true, "E_INVALID the line is too long"),
-        (b"REGISTER t\n".to_vec(), false, "E_INVALID client must IDENTIFY"),
-        (b"UNREGISTER\n".to_vec(), false, "E_INVALID client must IDENTIFY"),
-        (b"REGISTER\n".to_vec(), true, "E_INVALID REGISTER insufficient number of params"),
-        (b"UNREGISTER \n".to_vec(), true, "E_INVALID UNREGISTER insufficient number of params"),
-        (b"REGISTER a/b\n".to_vec(), true, "E_BAD_TOPIC REGISTER topic name 'a/b' is not valid"),
-        (b"REGISTER t a/b\n".to_vec(), true, "E_BAD_CHANNEL REGISTER channel name 'a/b' is not valid"),
-        (b"UNREGISTER  c\n".to_vec(), true, "E_BAD_TOPIC UNREGISTER topic name '' is not valid"),
-        (b"IDENTIFY\n".to_vec(), true, "E_INVALID cannot IDENTIFY again"),
-        (b"IDENTIFY\n\xff\xff\xff\xff".to_vec(), false, "E_BAD_BODY IDENTIFY body size -1 is not within 0 to 16384"),
-        (b"IDENTIFY\n\x00\x00\x40\x01".to_vec(), false, "E_BAD_BODY IDENTIFY body size 16385 is not within 0 to 16384"),
-        (identify(""), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
-        (identify("[]"), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
-        (identify(&BODY.replace("4150", "70000")), false, "E_BAD_BODY IDENTIFY failed to decode JSON body"),
-        (identify(&BODY.replace("4150", "0")), false, "E_BAD_BODY IDENTIFY missing fields"),
-        (identify(&BODY.replace("version", "versions")), false, "E_BAD_BODY IDENTIFY missing fields"),
-    ];
-    for (bytes, is_identified, text) in cases {
-        let refused = decode(&bytes, is_identified).expect_err(text);
-        assert_eq!(refused.to_string(), text);
+    for (bytes, is_identified, text) in REFUSED_LINES {
+        let refused = decode(bytes, *is_identified).expect_err(text);
+        assert_eq!(refused.to_string(), *text);
     }
+}
+
+#[test]
+fn bodies_are_whole_or_refused() {
+    let undecodable = "E_BAD_BODY IDENTIFY failed to decode JSON body";
+    let incomplete = "E_BAD_BODY IDENTIFY missing fields";
+    let cases = [
+        ("", undecodable),
+        (r#"["h1","m1",4150,4151,"1.3.0"]"#, undecodable),
+        (&BODY.replace("4150", "70000"), undecodable),
+        (&BODY.replace("4150", "\"4150\""), undecodable),
+        ("{}", incomplete),
+        (&BODY.replace("4150", "0"), incomplete),
+        (&BODY.replace("4151", "null"), incomplete),
+        (&BODY.replace("h1", ""), incomplete),
+        (&BODY.replace("version", "versions"), incomplete),
+    ];
+    for (body, text) in cases {
+        let refused = decode(&identify(body), false).expect_err(body);
+        assert_eq!(refused.to_string(), text, "{body}");
+    }
+    let more = BODY.replace("\"hostname\":\"m1\",", "\"topology_zone\":\"z\",");
+    assert!(
+        matches!(decode(&identify(&more), false), Ok(Some(_))),
+        "fields of later versions"
+    );
 }
 
 #[test]

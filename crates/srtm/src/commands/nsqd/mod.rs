@@ -13,8 +13,9 @@ use broker::http::{LogLevel, nsqd_version_line};
 use clap::Parser;
 
 use crate::broker_flags::BrokerFlags;
+use crate::daemon::{self, Until};
 use crate::error::Failure;
-use crate::{daemon, log};
+use crate::log;
 use flags::{Request, Settings};
 
 /// Starts a broker as nsqd would start with these arguments.
@@ -55,7 +56,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
     for warning in settings.warnings {
         tracing::warn!("{warning}");
     }
-    daemon::run(config, &level)
+    daemon::run(config, &level, Until::Signal)
 }
 
 /// nsqd's flags in the broker's own spelling.

@@ -1,0 +1,168 @@
+//! The file of a calibration: there and back, broken, foreign.
+
+use std::env;
+
+use super::*;
+
+/// A folder of this test alone, gone with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("srtm-calibration-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("the system's folder for temporary files can be written");
+        Self(path)
+    }
+
+    fn holding(name: &str, text: &str) -> Self {
+        let folder = Self::new(name);
+        fs::write(Calibration::path(&folder.0), text).expect("the folder is there");
+        folder
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _left_behind = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn calibration() -> Calibration {
+    Calibration {
+        version: VERSION,
+        at_s: 1_700_000_000,
+        machine: MeasuredOn {
+            cpu: "Fast One".to_owned(),
+            cores: 2,
+            kernel: "6.1".to_owned(),
+        },
+        slo_p99_us: 1000.0,
+        mcap: 54_321.5,
+        missed: Some(56_000.0),
+        model: ServiceModel::default(),
+        fit: Fit {
+            per_turn_ns: 9_000.0,
+            residual: 0.03,
+            residual_max: 0.07,
+            replayed_p99_us: Some(700.0),
+        },
+        runs: vec![Run {
+            purpose: Purpose::Mcap,
+            publishers: 5432,
+            batch_messages: 1,
+            group_publishers: 1,
+            offered_per_second: 54_321.5,
+            achieved_per_second: 54_300.0,
+            broker_ns_per_message: 9_876.5,
+            p50_us: 150.0,
+            p99_us: 912.0,
+            generator_late_p99_us: 80.0,
+            core_used_by_others: 0.01,
+            lost: 0,
+        }],
+    }
+}
+
+/// The file's JSON with one member replaced.
+fn with(member: &str, value: serde_json::Value) -> String {
+    let mut json = serde_json::to_value(calibration()).expect("plain data");
+    *json.pointer_mut(member).expect("there is such a member") = value;
+    json.to_string()
+}
+
+#[test]
+fn what_was_written_is_read_and_written_over() {
+    let folder = Folder::new("round-trip");
+    let inner = folder.0.join("made/on/the/way");
+    assert_eq!(Calibration::read(&inner).expect("no file is fine"), None);
+    let first = calibration();
+    let path = first.write(&inner).expect("the folder can be written");
+    assert_eq!(path, inner.join(FILE_NAME));
+    assert_eq!(Calibration::read(&inner).expect("it is whole"), Some(first));
+    let second = Calibration {
+        mcap: 1.0,
+        missed: None,
+        ..calibration()
+    };
+    second.write(&inner).expect("the folder can be written");
+    assert_eq!(
+        Calibration::read(&inner).expect("it is whole"),
+        Some(second)
+    );
+    let files = fs::read_dir(&inner).expect("the folder is there").count();
+    assert_eq!(files, 1, "the temporary file is gone");
+}
+
+#[test]
+fn a_broken_file_is_an_error_that_names_it_and_says_what_to_do() {
+    let whole = serde_json::to_string(&calibration()).expect("plain data");
+    let cases = [
+        ("empty", String::new(), "no calibration"),
+        ("cut", whole[..whole.len() / 2].to_owned(), "no calibration"),
+        ("other", "{\"topics\": []}".to_owned(), "no calibration"),
+        ("text", "mcap = 5".to_owned(), "no calibration"),
+        (
+            "version",
+            with("/version", 2.into()),
+            "version 2 instead of 1",
+        ),
+        ("zero", with("/mcap", 0.into()), "mcap"),
+        ("negative", with("/mcap", (-5.0).into()), "mcap"),
+        (
+            "null",
+            with("/mcap", serde_json::Value::Null),
+            "no calibration",
+        ),
+        ("slo", with("/slo_p99_us", 0.into()), "slo_p99_us"),
+        (
+            "cost",
+            with("/model/per_message_ns", (-1.0).into()),
+            "out of range",
+        ),
+        ("servers", with("/model/servers", 0.into()), "out of range"),
+    ];
+    for (name, text, expected) in cases {
+        let folder = Folder::holding(name, &text);
+        let error = Calibration::read(&folder.0).expect_err(name).to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+        assert!(error.contains(FILE_NAME), "{name}: {error}");
+        assert!(error.contains("srtm calibrate"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_file_of_any_size_is_not_read() {
+    let folder = Folder::holding("large", &" ".repeat(MAX_FILE_BYTES as usize + 1));
+    let error = Calibration::read(&folder.0)
+        .expect_err("too large")
+        .to_string();
+    assert!(error.contains("too large"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = Folder::holding("file", "");
+    let under_a_file = Calibration::path(&folder.0).join("x");
+    let error = calibration()
+        .write(&under_a_file)
+        .expect_err("no folder")
+        .to_string();
+    assert!(error.contains("make the folder"), "{error}");
+}
+
+#[test]
+fn figures_of_another_machine_are_told_apart() {
+    let here = |cpu: &str, cores, kernel: &str| Machine {
+        cpu: cpu.to_owned(),
+        cores,
+        kernel: kernel.to_owned(),
+    };
+    let calibration = calibration();
+    for same in [here("Fast One", 2, "6.1"), here("Fast One", 2, "6.2")] {
+        assert_eq!(calibration.stranger_on(&same), None);
+    }
+    for other in [here("Slow One", 2, "6.1"), here("Fast One", 4, "6.1")] {
+        let text = calibration.stranger_on(&other).expect("another machine");
+        assert!(text.contains("Fast One with 2 cores"), "{text}");
+    }
+}

@@ -1,0 +1,220 @@
+//! nsqlookupd's HTTP API: where a topic is, who is there, and the few things that can be done by hand.
+//!
+//! Statuses, error codes and headers are nsqlookupd 1.3.0's. Not served: Go's profiler under `/debug/pprof`.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use serde_json::json;
+use wire::{ChannelName, TopicName};
+
+use super::document::{Channels, Found, Nodes, Topics, debug};
+use super::protocol::Subject;
+use super::query::Query;
+use super::registry::Full;
+use super::{Lookup, NSQLOOKUPD_VERSION, wall_now};
+use crate::ControlError;
+
+/// A status and nsqlookupd's word for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure(pub(super) u16, pub(super) &'static str);
+
+type Shared = State<Arc<Lookup>>;
+
+/// All routes.
+pub(super) fn router(lookup: Arc<Lookup>) -> Router {
+    Router::new()
+        .route("/ping", get(async || "OK"))
+        .route("/info", get(info))
+        .route("/debug", get(show_debug))
+        .route("/lookup", get(lookup_topic))
+        .route("/topics", get(topics))
+        .route("/channels", get(channels))
+        .route("/nodes", get(nodes))
+        .route("/topic/create", post(create_topic))
+        .route("/topic/delete", post(delete_topic))
+        .route("/topic/tombstone", post(tombstone_topic))
+        .route("/channel/create", post(create_channel))
+        .route("/channel/delete", post(delete_channel))
+        .fallback(async || Failure(404, "NOT_FOUND"))
+        .method_not_allowed_fallback(async || Failure(405, "METHOD_NOT_ALLOWED"))
+        .with_state(lookup)
+}
+
+async fn info() -> Response {
+    answer(&json!({ "version": NSQLOOKUPD_VERSION }))
+}
+
+async fn show_debug(State(lookup): Shared) -> Response {
+    answer(&debug(&lookup.registry(), lookup.now(), wall_now()))
+}
+
+async fn lookup_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let query = Query::of(&uri)?;
+    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let now = lookup.now();
+    let cluster = lookup.cluster.snapshot(now).await?;
+    let tombstones = lookup.cluster.tombstones();
+    let found = Found::new(topic, &lookup.registry(), &cluster, &tombstones, now);
+    let found = found.ok_or(Failure(404, "TOPIC_NOT_FOUND"))?;
+    Ok(answer(&found))
+}
+
+async fn topics(State(lookup): Shared) -> Result<Response, Failure> {
+    let cluster = lookup.cluster.snapshot(lookup.now()).await?;
+    let topics = Topics::new(&lookup.registry(), &cluster);
+    Ok(answer(&topics))
+}
+
+async fn channels(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let query = Query::of(&uri)?;
+    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let cluster = lookup.cluster.snapshot(lookup.now()).await?;
+    let channels = Channels::new(topic, &lookup.registry(), &cluster);
+    Ok(answer(&channels))
+}
+
+async fn nodes(State(lookup): Shared) -> Result<Response, Failure> {
+    let now = lookup.now();
+    let cluster = lookup.cluster.snapshot(now).await?;
+    let tombstones = lookup.cluster.tombstones();
+    let nodes = Nodes::new(&lookup.registry(), &cluster, &tombstones, now);
+    Ok(answer(&nodes))
+}
+
+async fn create_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let subject = Subject {
+        topic: topic_of(&Query::of(&uri)?)?,
+        channel: None,
+    };
+    lookup.registry().create(&subject)?;
+    Ok(done())
+}
+
+async fn delete_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let query = Query::of(&uri)?;
+    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    lookup.registry().delete_topic(topic);
+    Ok(done())
+}
+
+async fn tombstone_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let query = Query::of(&uri)?;
+    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let node = query.get("node").ok_or(Failure(400, "MISSING_ARG_NODE"))?;
+    let now = lookup.now();
+    lookup.registry().tombstone(topic, node, now);
+    let cluster = lookup.cluster.snapshot(now).await?;
+    let mut brokers = cluster.brokers.iter();
+    let is_broker = brokers
+        .any(|broker| broker.topics.contains_key(topic) && broker.identity.http_node() == node);
+    if is_broker {
+        lookup.cluster.tombstones().place(topic, node, now);
+    }
+    Ok(done())
+}
+
+async fn create_channel(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let subject = channel_of(&Query::of(&uri)?)?;
+    lookup.registry().create(&subject)?;
+    Ok(done())
+}
+
+async fn delete_channel(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
+    let Subject { topic, channel } = channel_of(&Query::of(&uri)?)?;
+    let channel = channel.as_ref().map_or("", ChannelName::as_str);
+    if lookup.registry().delete_channel(topic.as_str(), channel) {
+        return Ok(done());
+    }
+    // A broker of the controller that has the channel is told by whoever deletes it there.
+    let cluster = lookup.cluster.snapshot(lookup.now()).await?;
+    let mut held = cluster
+        .brokers
+        .iter()
+        .filter_map(|broker| broker.topics.get(topic.as_str()));
+    if held.any(|channels| channels.iter().any(|each| each == channel)) {
+        return Ok(done());
+    }
+    Err(Failure(404, "CHANNEL_NOT_FOUND"))
+}
+
+const MISSING_TOPIC: Failure = Failure(400, "MISSING_ARG_TOPIC");
+
+fn topic_of(query: &Query) -> Result<TopicName, Failure> {
+    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    topic.parse().map_err(|_| Failure(400, "INVALID_ARG_TOPIC"))
+}
+
+fn channel_of(query: &Query) -> Result<Subject, Failure> {
+    let topic = topic_of(query)?;
+    let channel = query
+        .get("channel")
+        .ok_or(Failure(400, "MISSING_ARG_CHANNEL"))?;
+    let channel = channel
+        .parse()
+        .map_err(|_| Failure(400, "INVALID_ARG_CHANNEL"))?;
+    Ok(Subject {
+        topic,
+        channel: Some(channel),
+    })
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const NSQ_VERSION_1: HeaderValue = HeaderValue::from_static("nsq; version=1.0");
+
+/// 200 with JSON.
+fn answer(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => (
+            [(header::CONTENT_TYPE, JSON), (NSQ_HEADER, NSQ_VERSION_1)],
+            bytes,
+        )
+            .into_response(),
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be rendered");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// 200 without a body.
+fn done() -> Response {
+    ([(NSQ_HEADER, NSQ_VERSION_1)], ()).into_response()
+}
+
+const NSQ_HEADER: header::HeaderName = header::HeaderName::from_static("x-nsq-content-type");
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = answer(&json!({ "message": self.1 }));
+        *response.status_mut() =
+            StatusCode::from_u16(self.0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(full: Full) -> Failure {
+        // nsqlookupd has no bounds and so no words for them.
+        Failure(
+            503,
+            match full {
+                Full::Topics => "TOO_MANY_TOPICS",
+                Full::Channels => "TOO_MANY_CHANNELS",
+                Full::Registrations => "TOO_MANY_REGISTRATIONS",
+            },
+        )
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(_: ControlError) -> Failure {
+        // Half an answer looks like a whole one; a failure makes clients ask again.
+        Failure(503, "CONTROLLER_UNAVAILABLE")
+    }
+}

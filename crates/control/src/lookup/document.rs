@@ -1,0 +1,235 @@
+//! nsqlookupd's JSON, field by field in its order. Lists are in order of name, where nsqlookupd's have none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clock::{Instant, WallTime};
+use serde::Serialize;
+
+use super::cluster::{Snapshot, Tombstones};
+use super::protocol::Identity;
+use super::registry::{Peer, Registry};
+
+/// Answer to `/lookup`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Found {
+    channels: BTreeSet<String>,
+    producers: Vec<Producer>,
+}
+
+/// Answer to `/topics`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Topics {
+    topics: BTreeSet<String>,
+}
+
+/// Answer to `/channels`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Channels {
+    channels: BTreeSet<String>,
+}
+
+/// Answer to `/nodes`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Nodes {
+    producers: Vec<Node>,
+}
+
+/// Answer to `/debug`: registrations by `category:topic:channel`.
+pub(super) type Debug = BTreeMap<String, Vec<DebugPeer>>;
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Producer {
+    remote_address: String,
+    hostname: String,
+    broadcast_address: String,
+    tcp_port: u16,
+    http_port: u16,
+    version: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Node {
+    #[serde(flatten)]
+    producer: Producer,
+    /// One per topic, in the same order.
+    tombstones: Vec<bool>,
+    topics: Vec<String>,
+}
+
+/// A registration of `/debug`; times are nanoseconds since 1970.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct DebugPeer {
+    broadcast_address: String,
+    hostname: String,
+    http_port: u16,
+    id: String,
+    last_update: i64,
+    tcp_port: u16,
+    tombstoned: bool,
+    tombstoned_at: i64,
+    version: String,
+}
+
+/// Go's zero time in nanoseconds since 1970, wrapped as Go wraps it: what stands for "never".
+const NEVER_NS: i64 = -6_795_364_578_871_345_152;
+
+impl Found {
+    /// Where a topic is; `None` where nobody knows it.
+    pub(super) fn new(
+        topic: &str,
+        registry: &Registry,
+        cluster: &Snapshot,
+        tombstones: &Tombstones,
+        now: Instant,
+    ) -> Option<Found> {
+        if !registry.has_topic(topic) && !cluster.has_topic(topic) {
+            return None;
+        }
+        let brokers = cluster
+            .brokers
+            .iter()
+            .filter(|broker| broker.topics.contains_key(topic))
+            .filter(|broker| !tombstones.hide(topic, &broker.identity, now))
+            .map(|broker| Producer::new(&broker.identity, &broker.remote_address));
+        let peers = registry
+            .producers(topic, now)
+            .filter(|peer| !cluster.has_broker(&peer.identity))
+            .map(Producer::of);
+        Some(Found {
+            channels: Channels::new(topic, registry, cluster).channels,
+            producers: brokers.chain(peers).collect(),
+        })
+    }
+}
+
+impl Topics {
+    /// Every topic that anybody knows.
+    pub(super) fn new(registry: &Registry, cluster: &Snapshot) -> Topics {
+        let carried = cluster
+            .brokers
+            .iter()
+            .flat_map(|broker| broker.topics.keys());
+        let known = carried.chain(&cluster.declared).map(String::as_str);
+        Topics {
+            topics: known.chain(registry.topics()).map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Channels {
+    /// Every channel of a topic; none where nobody knows it.
+    pub(super) fn new(topic: &str, registry: &Registry, cluster: &Snapshot) -> Channels {
+        let carried = cluster
+            .brokers
+            .iter()
+            .filter_map(|broker| broker.topics.get(topic))
+            .flatten()
+            .map(String::as_str);
+        let channels = carried.chain(registry.channels(topic));
+        Channels {
+            channels: channels.map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Nodes {
+    /// Everybody who is alive, those that bear tombstones too.
+    pub(super) fn new(
+        registry: &Registry,
+        cluster: &Snapshot,
+        tombstones: &Tombstones,
+        now: Instant,
+    ) -> Nodes {
+        let brokers = cluster.brokers.iter().map(|broker| Node {
+            producer: Producer::new(&broker.identity, &broker.remote_address),
+            tombstones: broker
+                .topics
+                .keys()
+                .map(|topic| tombstones.hide(topic, &broker.identity, now))
+                .collect(),
+            topics: broker.topics.keys().cloned().collect(),
+        });
+        let peers = registry
+            .nodes(now)
+            .filter(|(peer, _)| !cluster.has_broker(&peer.identity))
+            .map(|(peer, topics)| Node {
+                producer: Producer::of(peer),
+                tombstones: topics.iter().map(|(_, is_hidden)| *is_hidden).collect(),
+                topics: topics
+                    .iter()
+                    .map(|(topic, _)| (*topic).to_owned())
+                    .collect(),
+            });
+        Nodes {
+            producers: brokers.chain(peers).collect(),
+        }
+    }
+}
+
+/// Everything that was registered; brokers of the controller do not register.
+pub(super) fn debug(registry: &Registry, now: Instant, wall: WallTime) -> Debug {
+    let mut rows = Debug::new();
+    let mut row = |key: String, peer: &Peer, tombstoned_at: Option<Instant>| {
+        let wall_ns = |at: Instant| wall_ns_of(now - at, wall);
+        let Identity {
+            broadcast_address,
+            hostname,
+            tcp_port,
+            http_port,
+            version,
+        } = peer.identity.clone();
+        rows.entry(key).or_default().push(DebugPeer {
+            broadcast_address,
+            hostname,
+            http_port,
+            id: peer.remote_address.clone(),
+            last_update: wall_ns(peer.heard_at),
+            tcp_port,
+            tombstoned: tombstoned_at.is_some(),
+            tombstoned_at: tombstoned_at.map_or(NEVER_NS, wall_ns),
+            version,
+        });
+    };
+    for peer in registry.peers() {
+        row(String::from("client::"), peer, None);
+    }
+    for registration in registry.registrations() {
+        let topic = registration.topic.as_str();
+        let key = match registration.channel {
+            Some(channel) => format!("channel:{topic}:{}", channel.as_str()),
+            None => format!("topic:{topic}:"),
+        };
+        row(key, registration.peer, registration.tombstoned_at);
+    }
+    rows
+}
+
+impl Producer {
+    fn new(identity: &Identity, remote_address: &str) -> Producer {
+        let Identity {
+            broadcast_address,
+            hostname,
+            tcp_port,
+            http_port,
+            version,
+        } = identity.clone();
+        Producer {
+            remote_address: remote_address.to_owned(),
+            hostname,
+            broadcast_address,
+            tcp_port,
+            http_port,
+            version,
+        }
+    }
+
+    fn of(peer: &Peer) -> Producer {
+        Producer::new(&peer.identity, &peer.remote_address)
+    }
+}
+
+fn wall_ns_of(ago: Duration, wall: WallTime) -> i64 {
+    let ago_ns = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+    i64::try_from(wall.as_nanos().saturating_sub(ago_ns)).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,150 @@
+//! nsqlookupd, as nsqlookupd 1.3.0 is: stock nsqd's register over TCP, consumers and tools ask over HTTP.
+//!
+//! With a control plane its brokers are told as well, without registering; without one this is an nsqlookupd on its own
+//! (`srtm nsqlookupd`). [`protocol`], [`registry`] and [`session`] are pure; around them are the two listeners. Nothing
+//! outlives a restart, as at nsqlookupd: every nsqd registers anew within its ping interval.
+
+mod api;
+mod cluster;
+mod document;
+mod peers;
+pub mod protocol;
+mod query;
+pub mod registry;
+pub mod session;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clock::{Instant, WallTime};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::ControlHandle;
+use crate::http::port;
+use cluster::Cluster;
+use registry::{Registry, Rules};
+
+/// The version that is told: the one whose behaviour this is.
+pub const NSQLOOKUPD_VERSION: &str = "1.3.0";
+
+/// How a lookup introduces itself and what it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// What peers are told as its address; `None` is the name of this machine.
+    pub broadcast_address: Option<String>,
+    /// Time-outs and bounds.
+    pub rules: Rules,
+}
+
+/// What listeners and connections share.
+#[derive(Debug)]
+struct Lookup {
+    registry: Mutex<Registry>,
+    cluster: Cluster,
+    inactive_after: Duration,
+    /// The answer to IDENTIFY.
+    introduction: Vec<u8>,
+    zero: tokio::time::Instant,
+}
+
+/// Serves both listeners until told to stop. With `handle` the brokers of that control plane are found here too.
+pub async fn serve(
+    handle: Option<ControlHandle>,
+    tcp: TcpListener,
+    http: TcpListener,
+    config: Config,
+    stopped: impl Future<Output = ()>,
+) {
+    let ports = [&tcp, &http].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
+    let lookup = Arc::new(Lookup::new(handle, config, ports));
+    let (stop, is_stopping) = watch::channel(false);
+    let stopping = || {
+        let mut is_stopping = is_stopping.clone();
+        async move {
+            // The sender lives in this function; its end means the same.
+            let _ = is_stopping.wait_for(|is_stopping| *is_stopping).await;
+        }
+    };
+    let router = api::router(Arc::clone(&lookup));
+    let served = async {
+        tokio::join!(
+            peers::serve(&lookup, tcp, stopping()),
+            port::serve(http, router, stopping()),
+        )
+    };
+    let told = async {
+        stopped.await;
+        stop.send_replace(true);
+    };
+    tokio::join!(served, told);
+}
+
+impl Lookup {
+    fn new(
+        handle: Option<ControlHandle>,
+        config: Config,
+        [tcp_port, http_port]: [u16; 2],
+    ) -> Lookup {
+        let hostname = hostname();
+        let introduction = Introduction {
+            broadcast_address: config.broadcast_address.as_deref().unwrap_or(&hostname),
+            hostname: &hostname,
+            http_port,
+            tcp_port,
+            version: NSQLOOKUPD_VERSION,
+        };
+        Lookup {
+            cluster: Cluster::new(handle, config.rules.tombstone_lifetime),
+            inactive_after: config.rules.inactive_after,
+            registry: Mutex::new(Registry::new(config.rules)),
+            // Text and numbers, which JSON holds.
+            introduction: serde_json::to_vec(&introduction).unwrap_or_default(),
+            zero: tokio::time::Instant::now(),
+        }
+    }
+
+    /// The registry; never held while waiting.
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        // Whole after every call, so a panic elsewhere does not spoil it.
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.zero.elapsed()
+    }
+}
+
+/// The answer to IDENTIFY, in nsqlookupd's order.
+#[derive(Serialize)]
+struct Introduction<'a> {
+    broadcast_address: &'a str,
+    hostname: &'a str,
+    http_port: u16,
+    tcp_port: u16,
+    version: &'a str,
+}
+
+/// Name of this machine, `localhost` if the system does not tell.
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => String::from("localhost"),
+        name => name.to_owned(),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nsqlookupd's /debug tells times of the wall clock"
+)]
+fn wall_now() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| since.as_nanos());
+    WallTime::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! A store over restarts, crashes, other processes and damage.
+
+use serde_json::json;
+
+use super::*;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("srtm-store-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    folder
+}
+
+fn change(key: &str, value: Option<Value>) -> Change {
+    Change {
+        table: Table::Topics,
+        key: key.to_owned(),
+        value,
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_after_reopening() {
+    let folder = folder("reopen");
+    let path = folder.join("controller.redb");
+    let mut store = RedbStore::open(&path).expect("a new store");
+    assert_eq!(store.load(Table::Topics), Ok(Vec::new()));
+    let first = vec![
+        change("b", Some(json!({"x": 1}))),
+        change("a", Some(json!([2]))),
+        change("c", Some(json!(3))),
+    ];
+    store.commit(first).expect("room");
+    store.commit(vec![change("c", None)]).expect("room");
+    let busy = RedbStore::open(&path).expect_err("open already");
+    assert!(busy.to_string().contains("another process"), "{busy}");
+    drop(store);
+    let store = RedbStore::open(&path).expect("an old store");
+    let expected = vec![
+        (String::from("a"), json!([2])),
+        (String::from("b"), json!({"x": 1})),
+    ];
+    assert_eq!(store.load(Table::Topics), Ok(expected));
+    assert_eq!(store.load(Table::Brokers), Ok(Vec::new()));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_kept() {
+    let folder = folder("foreign");
+    let path = folder.join("controller.redb");
+    let foreign = b"these are not the records that you are looking for".repeat(100);
+    std::fs::write(&path, &foreign).expect("ours");
+    let error = RedbStore::open(&path).expect_err("no store");
+    assert!(
+        error
+            .to_string()
+            .contains("controller.redb cannot be opened"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).expect("still there"), foreign);
+    let nowhere = RedbStore::open(&folder.join("no/such/folder")).expect_err("no folder");
+    assert!(
+        nowhere.to_string().contains("cannot be opened"),
+        "{nowhere}"
+    );
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// What a crash leaves is what is in the file at that moment: commits are in it before they return.
+#[test]
+fn a_crash_loses_no_commit() {
+    let folder = folder("crash");
+    let path = folder.join("controller.redb");
+    let mut store = RedbStore::open(&path).expect("a new store");
+    for number in 0..20 {
+        let key = format!("t{number}");
+        store
+            .commit(vec![change(&key, Some(json!(number)))])
+            .expect("room");
+        let image = folder.join(format!("image{number}.redb"));
+        std::fs::copy(&path, &image).expect("room");
+        let found = RedbStore::open(&image)
+            .expect("a store")
+            .load(Table::Topics);
+        assert_eq!(found, store.load(Table::Topics), "after commit {number}");
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_commit_that_fails_half_way_changes_nothing() {
+    let folder = folder("whole");
+    let path = folder.join("controller.redb");
+    let spoilt: TableDefinition<u64, u64> = TableDefinition::new("brokers");
+    let database = Database::create(&path).expect("a new file");
+    let write = database.begin_write().expect("ours");
+    write
+        .open_table(spoilt)
+        .expect("a table")
+        .insert(1, 1)
+        .expect("room");
+    write.commit().expect("room");
+    drop(database);
+
+    let mut store = RedbStore::open(&path).expect("a store");
+    store
+        .commit(vec![change("a", Some(json!(1)))])
+        .expect("room");
+    let broker = Change {
+        table: Table::Brokers,
+        key: String::from("b1"),
+        value: Some(json!({})),
+    };
+    let changes = vec![change("a", None), change("b", Some(json!(2))), broker];
+    let error = store.commit(changes).expect_err("not that table's type");
+    assert!(
+        error.to_string().contains("writing") && error.to_string().contains("controller.redb"),
+        "{error}"
+    );
+    assert_eq!(
+        store.load(Table::Topics),
+        Ok(vec![(String::from("a"), json!(1))])
+    );
+    store
+        .commit(vec![change("a", Some(json!(3)))])
+        .expect("goes on");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// Damaged anywhere, a file is opened and right, or refused by name and left as it is.
+#[test]
+fn damage_is_told_and_not_made_worse() {
+    let folder = folder("damage");
+    let path = folder.join("controller.redb");
+    let mut store = RedbStore::open(&path).expect("a new store");
+    for number in 0..50 {
+        let key = format!("t{number:02}");
+        store
+            .commit(vec![change(&key, Some(json!({"rate": number})))])
+            .expect("room");
+    }
+    let records = store.load(Table::Topics).expect("readable");
+    drop(store);
+    let whole = std::fs::read(&path).expect("ours");
+    let (mut told, mut right) = (0, 0);
+    let mut check = |what: &str, damaged: &[u8]| {
+        std::fs::write(&path, damaged).expect("ours");
+        let outcome = RedbStore::open(&path).and_then(|store| store.load(Table::Topics));
+        match outcome {
+            Ok(found) => {
+                right += 1;
+                assert_eq!(found, records, "{what}");
+            }
+            Err(error) => {
+                told += 1;
+                assert!(
+                    error.to_string().contains("controller.redb"),
+                    "{what}: {error}"
+                );
+                let left = std::fs::read(&path).expect("still there");
+                assert!(left == damaged, "{what}: {error}, and the file was changed");
+            }
+        }
+    };
+    for cut in [1, 9, 100, 4096, whole.len() / 2, whole.len() - 1] {
+        check(&format!("cut at {cut}"), &whole[..cut]);
+    }
+    for at in (0..whole.len()).step_by(whole.len() / 200) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        check(&format!("flipped at {at}"), &damaged);
+    }
+    assert!(told > 0 && right > 0, "{told} told, {right} right");
+    std::fs::remove_dir_all(folder).expect("ours");
+}

@@ -1,0 +1,226 @@
+//! The brokers of `srtm up`: child processes, restarted when they die, drained together.
+//!
+//! A child stops when its standard input ends, so that one Ctrl-C drains all in order and none outlives its
+//! parent, even one that was killed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::duration::GoDuration;
+use crate::error::Failure;
+
+/// A broker that died is started again after this long, and after twice as long each time that it dies young.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// The longest such delay.
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(30);
+/// A broker that lived so long is not young.
+const YOUNG: Duration = Duration::from_secs(30);
+/// A child that has not ended so long after its drain should have is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What all brokers of a machine have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    /// Address that they listen on.
+    pub(crate) ip: IpAddr,
+    /// Port of the first for NSQ clients; 0 lets the system choose all.
+    pub(crate) tcp_base_port: u16,
+    /// Where they dial.
+    pub(crate) link: SocketAddr,
+    /// Folder for theirs.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Time that each message takes, if emulated.
+    pub(crate) service_time: Option<GoDuration>,
+    /// Log level.
+    pub(crate) log_level: String,
+}
+
+/// The brokers.
+pub(crate) struct Children {
+    template: Template,
+    most: u32,
+    stopping: Vec<tokio::sync::oneshot::Sender<()>>,
+    keepers: JoinSet<()>,
+}
+
+impl Children {
+    /// None yet, `most` at most.
+    pub(crate) fn new(template: Template, most: u32) -> Children {
+        Children {
+            template,
+            most,
+            stopping: Vec::new(),
+            keepers: JoinSet::new(),
+        }
+    }
+
+    /// Starts one more.
+    pub(crate) fn start_one(&mut self) -> Result<(), Failure> {
+        let number = self.stopping.len() as u32;
+        if number >= self.most {
+            return Err(Failure::Usage(format!(
+                "{number} brokers run and --max-brokers {} allows no more",
+                self.most
+            )));
+        }
+        let first = self.template.spawn(number)?;
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        self.stopping.push(stop);
+        self.keepers
+            .spawn(keep(self.template.clone(), number, first, stopped));
+        Ok(())
+    }
+
+    /// Starts another each time that somebody asks, while that is allowed.
+    pub(crate) async fn serve(&mut self, mut wanted: mpsc::Receiver<String>) {
+        while let Some(topic) = wanted.recv().await {
+            match self.start_one() {
+                Ok(()) => tracing::info!("topic {topic} needs more room: starting another broker"),
+                Err(error) => tracing::warn!("topic {topic} needs more room: {error}"),
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Drains and ends all at once.
+    pub(crate) async fn stop(mut self) {
+        for stop in self.stopping.drain(..) {
+            // A keeper that has ended needs no telling.
+            let _ = stop.send(());
+        }
+        while let Some(ended) = self.keepers.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "keeping a broker ended badly");
+            }
+        }
+    }
+}
+
+impl Template {
+    /// Name of a broker.
+    pub(crate) fn name(number: u32) -> String {
+        format!("b{}", number + 1)
+    }
+
+    /// Port for NSQ clients; the one above it is for HTTP. Brokers beyond the fifth leave out the ports of
+    /// lookup and controller.
+    pub(crate) fn port(&self, number: u32) -> Option<u16> {
+        let beyond = if number >= 5 { 40 } else { 0 };
+        u16::try_from(u32::from(self.tcp_base_port) + 2 * number + beyond).ok()
+    }
+
+    fn spawn(&self, number: u32) -> Result<Child, Failure> {
+        let name = Template::name(number);
+        let starting = format!("starting broker {name}");
+        let program = std::env::current_exe().map_err(Failure::io(starting.clone()))?;
+        let (tcp, http) = match (self.tcp_base_port, self.port(number)) {
+            (0, _) => (0, 0),
+            (_, Some(port)) if port < u16::MAX => (port, port + 1),
+            _ => {
+                let base = self.tcp_base_port;
+                return Err(Failure::Usage(format!(
+                    "--tcp-base-port {base}: no port left for {name}"
+                )));
+            }
+        };
+        let mut command = Command::new(program);
+        command
+            .arg("broker")
+            .args([
+                "--broker-name",
+                &name,
+                "--node-id",
+                &number.to_string(),
+                "--threads",
+                "1",
+            ])
+            .arg("--stop-with-stdin")
+            .args(["--controller", &self.link.to_string()])
+            .args(["--tcp-address", &SocketAddr::new(self.ip, tcp).to_string()])
+            .args([
+                "--http-address",
+                &SocketAddr::new(self.ip, http).to_string(),
+            ])
+            .args(["--broadcast-address", &self.ip.to_string()])
+            .args(["--log-level", &self.log_level]);
+        if let Some(folder) = &self.data_dir {
+            let own = folder.join(&name);
+            std::fs::create_dir_all(&own)
+                .map_err(Failure::io(format!("making {}", own.display())))?;
+            command.arg("--calibration").arg(folder);
+            command.arg("--data-path").arg(own);
+        }
+        if let Some(time) = self.service_time {
+            command.args(["--emulate-service-time", &time.to_string()]);
+        }
+        // A group of its own, so that Ctrl-C reaches the parent alone.
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0);
+        command.spawn().map_err(Failure::io(starting))
+    }
+}
+
+/// Keeps one broker running until told to stop, then drains it.
+async fn keep(
+    template: Template,
+    number: u32,
+    mut child: Child,
+    mut stopped: tokio::sync::oneshot::Receiver<()>,
+) {
+    let name = Template::name(number);
+    let mut delay = RESTART_DELAY;
+    // Waiting for a child would close its input, which tells it to end.
+    let mut input = child.stdin.take();
+    loop {
+        let started = tokio::time::Instant::now();
+        tokio::select! {
+            _ = &mut stopped => return drain(&name, child, input).await,
+            ended = child.wait() => match ended {
+                Ok(status) => tracing::error!("broker {name} ended: {status}"),
+                Err(error) => tracing::error!("broker {name}: {error}"),
+            },
+        }
+        delay = if started.elapsed() < YOUNG {
+            (delay * 2).min(RESTART_DELAY_MAX)
+        } else {
+            RESTART_DELAY
+        };
+        loop {
+            tracing::info!("broker {name} is started again in {delay:?}");
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = tokio::time::sleep(delay) => {}
+            }
+            match template.spawn(number) {
+                Ok(again) => {
+                    child = again;
+                    input = child.stdin.take();
+                    break;
+                }
+                Err(error) => tracing::error!("broker {name}: {error}"),
+            }
+        }
+    }
+}
+
+async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>) {
+    drop(input);
+    match tokio::time::timeout(END_TIMEOUT, child.wait()).await {
+        Ok(Ok(status)) if status.success() => {}
+        Ok(Ok(status)) => tracing::warn!("broker {name} ended: {status}"),
+        Ok(Err(error)) => tracing::warn!("broker {name}: {error}"),
+        Err(_) => {
+            tracing::warn!("broker {name} does not end: killed");
+            // It may have ended just now.
+            let _ = child.kill().await;
+        }
+    }
+}

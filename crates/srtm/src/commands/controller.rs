@@ -1,0 +1,64 @@
+//! `srtm controller`: the control plane alone, until a signal.
+
+use std::path::PathBuf;
+
+use broker::http::LogLevel;
+use clap::Args;
+
+use crate::address::ListenAddress;
+use crate::control_flags::ControlFlags;
+use crate::controller_daemon::{ControllerDaemon, Ports};
+use crate::daemon::{Signals, runtime};
+use crate::error::Failure;
+use crate::log;
+
+const EXAMPLES: &str = "\
+Examples:
+  srtm controller
+  srtm controller --data-dir /var/lib/srtm --http 10.0.0.7:4180 --link-address 10.0.0.7:4170
+  srtm broker --controller 10.0.0.7:4170 --broker-name b1      a broker that reports to it";
+
+/// Flags of `srtm controller`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// Address for HTTP.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
+    http: ListenAddress,
+    /// Address that brokers dial.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
+    link_address: ListenAddress,
+    /// Address for nsqlookupd's TCP protocol.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4160")]
+    lookup_tcp_address: ListenAddress,
+    /// Address for nsqlookupd's HTTP API.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
+    lookup_http_address: ListenAddress,
+    /// Folder that keeps contracts, publishers and their places over restarts [default: nothing is kept].
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlFlags,
+    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
+    log_level: LogLevel,
+}
+
+/// Runs the controller.
+pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
+    log::start(&flags.log_level, "[controller] ");
+    let settings = flags.control.settings()?;
+    let ports = Ports {
+        http: flags.http.0,
+        link: flags.link_address.0,
+        lookup_tcp: flags.lookup_tcp_address.0,
+        lookup_http: flags.lookup_http_address.0,
+    };
+    runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let daemon = ControllerDaemon::start(settings, ports, flags.data_dir, None).await?;
+        signals.next().await;
+        daemon.stop().await;
+        Ok(())
+    })
+}

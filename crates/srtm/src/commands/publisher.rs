@@ -1,0 +1,164 @@
+//! `srtm publisher`: declares publishers, lists where they are, removes them.
+
+use clap::{Args, Subcommand};
+use control::view::{PublisherList, PublisherSpec, PublisherViews};
+use serde_json::Value;
+use wire::TopicName;
+
+use crate::api::{Api, escaped};
+use crate::error::Failure;
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  srtm publisher add temperature s1 --rate 10 --batch 1 --group hall-3
+  srtm publisher add temperature s1 s2 s3 --rate 10
+  srtm publisher add temperature --file publishers.json      a list as POST /v1/topics/{t}/publishers takes it";
+const LS_EXAMPLES: &str = "Examples:\n  srtm publisher ls temperature";
+const RM_EXAMPLES: &str = "Examples:\n  srtm publisher rm temperature s1 s2";
+
+/// What to do with publishers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PublisherCommand {
+    /// Declares publishers, or declares them anew; they are placed at once.
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(AddFlags),
+    /// Lists publishers with their brokers.
+    #[command(after_help = LS_EXAMPLES)]
+    Ls(ListFlags),
+    /// Removes publishers.
+    #[command(after_help = RM_EXAMPLES)]
+    Rm(RemoveFlags),
+}
+
+/// Flags of `srtm publisher add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddFlags {
+    /// The topic.
+    topic: TopicName,
+    /// Their ids.
+    #[arg(required_unless_present = "file")]
+    ids: Vec<String>,
+    /// Messages per second, each.
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    rate: f64,
+    /// Messages sent at once.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: u32,
+    /// Correlation group: publishers of one group send at about the same time.
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
+    /// A JSON file with the list; - reads standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
+    file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Flags of `srtm publisher ls`.
+#[derive(Args, Debug)]
+pub(crate) struct ListFlags {
+    /// The topic.
+    topic: TopicName,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Flags of `srtm publisher rm`.
+#[derive(Args, Debug)]
+pub(crate) struct RemoveFlags {
+    /// The topic.
+    topic: TopicName,
+    /// Their ids.
+    #[arg(required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Who is asked.
+#[derive(Args, Debug)]
+pub(crate) struct Whom {
+    /// HTTP port of the controller.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4180")]
+    controller: String,
+}
+
+/// Does what the command says.
+pub(crate) fn run(command: PublisherCommand) -> Result<(), Failure> {
+    match command {
+        PublisherCommand::Add(flags) => add(&flags),
+        PublisherCommand::Ls(flags) => ls(&flags),
+        PublisherCommand::Rm(flags) => rm(&flags),
+    }
+}
+
+fn add(flags: &AddFlags) -> Result<(), Failure> {
+    let body = match &flags.file {
+        Some(file) => read(file)?,
+        None => {
+            let spec = |id: &String| PublisherSpec {
+                id: id.clone(),
+                rate: flags.rate,
+                batch: flags.batch,
+                group: flags.group.clone(),
+            };
+            let publishers = flags.ids.iter().map(spec).collect();
+            serde_json::to_value(PublisherList { publishers })
+                .map_err(|error| Failure::Usage(error.to_string()))?
+        }
+    };
+    let answer = Api::new(&flags.whom.controller).post_json(&path(&flags.topic), &body)?;
+    print(&flags.whom.controller, answer)
+}
+
+fn ls(flags: &ListFlags) -> Result<(), Failure> {
+    let answer = Api::new(&flags.whom.controller).get(&path(&flags.topic))?;
+    print(&flags.whom.controller, answer)
+}
+
+fn rm(flags: &RemoveFlags) -> Result<(), Failure> {
+    let api = Api::new(&flags.whom.controller);
+    for id in &flags.ids {
+        api.delete(&format!("{}/{id}", path(&flags.topic)))?;
+        println!("{id}: removed");
+    }
+    Ok(())
+}
+
+fn path(topic: &TopicName) -> String {
+    format!("/v1/topics/{}/publishers", escaped(topic))
+}
+
+fn read(file: &std::path::Path) -> Result<Value, Failure> {
+    let shown = file.display().to_string();
+    let text = if shown == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(Failure::io(format!("reading {shown}")))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("{shown}: {error}")))
+}
+
+fn print(controller: &str, answer: Value) -> Result<(), Failure> {
+    let views: PublisherViews = serde_json::from_value(answer).map_err(|error| Failure::Api {
+        url: controller.to_owned(),
+        reason: format!("the answer is no list of publishers: {error}"),
+    })?;
+    println!(
+        "{:<24} {:>10} {:>6} {:<16} {:<12} CONNECTED TO",
+        "PUBLISHER", "MSG/S", "BATCH", "GROUP", "BROKER"
+    );
+    for view in &views.publishers {
+        println!(
+            "{:<24} {:>10} {:>6} {:<16} {:<12} {}",
+            view.id,
+            view.rate,
+            view.batch,
+            view.group.as_deref().unwrap_or("-"),
+            view.broker.as_ref().map_or("-", |broker| &broker.broker),
+            view.attached_to.as_deref().unwrap_or("-"),
+        );
+    }
+    Ok(())
+}

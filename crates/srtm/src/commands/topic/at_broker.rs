@@ -1,0 +1,201 @@
+//! `srtm topic --broker URL`: limits at one broker on its own.
+
+use serde_json::{Value, json};
+
+use super::{RemoveFlags, SetFlags, ShowFlags};
+use crate::api::{Api, escaped};
+use crate::error::Failure;
+
+/// A message's way, in the order in which it is told.
+const STAGES: [&str; 8] = [
+    "read",
+    "limiter",
+    "release",
+    "queue",
+    "write",
+    "fin",
+    "total",
+    "end_to_end",
+];
+
+pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
+    let limit = json!({
+        "rate": flags.rate,
+        "burst": flags.burst,
+        "unit": flags.unit,
+        "on_exceed": flags.on_exceed,
+        "sharing": flags.share_policy,
+    });
+    let api = Api::new(broker);
+    let contract = api.put(
+        &format!("/v1/topics/{}", escaped(&flags.name)),
+        &json!({ "limit": limit }),
+    )?;
+    println!("{}: {}", flags.name, limit_line(&contract["limit"]));
+    Ok(())
+}
+
+pub(super) fn ls(broker: &str) -> Result<(), Failure> {
+    let list = Api::new(broker).get("/v1/topics")?;
+    let topics = list["topics"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    if topics.is_empty() {
+        eprintln!("no topics");
+        return Ok(());
+    }
+    println!("{:<32} LIMIT", "TOPIC");
+    for topic in topics {
+        println!(
+            "{:<32} {}",
+            topic["name"].as_str().unwrap_or_default(),
+            limit_line(&topic["limit"])
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
+    let api = Api::new(broker);
+    let path = format!(
+        "/stats?format=json&include_mem=false&include_clients=false&topic={}",
+        escaped(&flags.name)
+    );
+    let stats = api.get(&path)?;
+    let Some(topic) = stats["topics"].as_array().and_then(|topics| topics.first()) else {
+        return Err(Failure::Api {
+            url: broker.to_owned(),
+            reason: format!("no topic {}", flags.name),
+        });
+    };
+    if flags.json {
+        println!("{topic:#}");
+        return Ok(());
+    }
+    print!("{}", page(topic));
+    Ok(())
+}
+
+pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
+    let api = Api::new(broker);
+    if flags.with_messages {
+        api.post(&format!("/topic/delete?topic={}", escaped(&flags.name)))?;
+        println!("{}: deleted", flags.name);
+    } else {
+        api.delete(&format!("/v1/topics/{}", escaped(&flags.name)))?;
+        println!(
+            "{}: no limit any more; the topic and its messages stay",
+            flags.name
+        );
+    }
+    Ok(())
+}
+
+/// A limit in one line.
+pub(super) fn limit_line(limit: &Value) -> String {
+    if limit.is_null() {
+        return "none".to_owned();
+    }
+    let word = |field: &str| limit[field].as_str().unwrap_or_default().to_owned();
+    format!(
+        "{} {}/s, burst {}, {}",
+        limit["rate"],
+        word("unit"),
+        limit["burst"],
+        word("on_exceed")
+    )
+}
+
+/// A topic of `/stats` as text.
+fn page(topic: &Value) -> String {
+    let srtm = &topic["srtm"];
+    let mut page = format!(
+        "topic      {}\n",
+        topic["topic_name"].as_str().unwrap_or_default()
+    );
+    page += &format!("limit      {}\n", limit_line(&srtm["limit"]));
+    if let Some(tokens) = srtm["tokens"].as_f64() {
+        page += &format!("tokens     {tokens:.1}\n");
+    }
+    page += &format!("paused     {}\n", topic["paused"]);
+    page += &format!(
+        "messages   {} ({} bytes), {} queued\n",
+        topic["message_count"], topic["message_bytes"], topic["depth"]
+    );
+    page += &format!(
+        "excess     {} delayed, {} dropped, {} rejected, {} publishers held back\n",
+        srtm["delayed_count"],
+        srtm["dropped_count"],
+        srtm["rejected_count"],
+        srtm["held_publishers"]
+    );
+    for channel in topic["channels"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+    {
+        page += &format!(
+            "channel    {}: {} queued, {} in flight, {} deferred, {} messages, {} consumers\n",
+            channel["channel_name"].as_str().unwrap_or_default(),
+            channel["depth"],
+            channel["in_flight_count"],
+            channel["deferred_count"],
+            channel["message_count"],
+            channel["client_count"],
+        );
+    }
+    for stage in STAGES {
+        let times = &srtm["latency_us"][stage];
+        if times.is_null() {
+            continue;
+        }
+        let us = |field: &str| times[field].as_f64().unwrap_or_default();
+        page += &format!(
+            "latency    {stage:<8} p50 {:>9.1} us   p99 {:>9.1} us   p99.9 {:>9.1} us   max {:>9.1} us   of {}\n",
+            us("p50"),
+            us("p99"),
+            us("p999"),
+            us("max"),
+            times["count"],
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_read_as_text() {
+        let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "static"});
+        assert_eq!(limit_line(&limit), "1000 bytes/s, burst 2.5, drop");
+        assert_eq!(limit_line(&Value::Null), "none");
+        let topic = json!({
+            "topic_name": "t", "paused": false, "message_count": 9, "message_bytes": 90, "depth": 1,
+            "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
+                "message_count": 8, "client_count": 1}],
+            "srtm": {"limit": limit, "tokens": 1.26, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
+                "held_publishers": 7, "latency_us": {"total": {"count": 8, "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}}},
+        });
+        let page = page(&topic);
+        for line in [
+            "topic      t",
+            "limit      1000 bytes/s, burst 2.5, drop",
+            "tokens     1.3",
+            "messages   9 (90 bytes), 1 queued",
+            "excess     4 delayed, 5 dropped, 6 rejected, 7 publishers held back",
+            "channel    c: 3 queued, 2 in flight, 0 deferred, 8 messages, 1 consumers",
+        ] {
+            assert!(
+                page.lines().any(|each| each == line),
+                "{line:?} is not in\n{page}"
+            );
+        }
+        assert!(
+            page.contains("latency    total    p50       1.0 us"),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! `srtm topic` at a controller: contracts over the whole cluster, and how the fit to a promise went.
+
+use std::fmt::Write as _;
+
+use control::view::{Slo, TopicSpec, TopicView};
+use limit::Limit;
+use placement::FitStatus;
+use serde_json::Value;
+
+use super::{RemoveFlags, SetFlags, ShowFlags};
+use crate::api::{Api, escaped};
+use crate::error::Failure;
+
+pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
+    let limit = flags.rate.zip(flags.burst).map(|(rate, burst)| Limit {
+        rate,
+        burst,
+        unit: flags.unit,
+        on_exceed: flags.on_exceed,
+    });
+    if flags.share_policy != "static" {
+        let policy = &flags.share_policy;
+        return Err(Failure::Usage(format!(
+            "--share-policy {policy}: only static is there yet"
+        )));
+    }
+    let slo = flags.slo_p99.map(|latency| Slo {
+        percentile: 99.0,
+        latency_us: latency.0.as_secs_f64() * 1e6,
+    });
+    let spec = TopicSpec {
+        limit,
+        slo,
+        policy: flags.policy,
+        fit: flags.fit,
+        infer_groups: flags.infer_groups,
+    };
+    let body = serde_json::to_value(&spec).map_err(|error| Failure::Usage(error.to_string()))?;
+    let path = format!("/v1/topics/{}", escaped(&flags.name));
+    let view = topic(controller, Api::new(controller).put(&path, &body)?)?;
+    println!("{}", line(&view));
+    Ok(())
+}
+
+pub(super) fn ls(controller: &str) -> Result<(), Failure> {
+    let mut list = Api::new(controller).get("/v1/topics")?;
+    let topics = match list["topics"].take() {
+        Value::Array(topics) => topics,
+        _ => Vec::new(),
+    };
+    if topics.is_empty() {
+        eprintln!("no topics");
+        return Ok(());
+    }
+    println!(
+        "{:<24} {:<14} {:>10} {:>7}  CONTRACT",
+        "TOPIC", "STATE", "PUBLISHERS", "BROKERS"
+    );
+    for each in topics {
+        let view = topic(controller, each)?;
+        let brokers = view
+            .brokers
+            .iter()
+            .filter(|broker| broker.publishers > 0)
+            .count();
+        println!(
+            "{:<24} {:<14} {:>10} {:>7}  {}",
+            view.topic,
+            view.state,
+            view.publishers,
+            brokers,
+            contract(&view.spec)
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn show(controller: &str, flags: &ShowFlags) -> Result<(), Failure> {
+    let path = format!("/v1/topics/{}", escaped(&flags.name));
+    let answer = Api::new(controller).get(&path)?;
+    if flags.json {
+        println!("{answer:#}");
+        return Ok(());
+    }
+    print!("{}", page(&topic(controller, answer)?));
+    Ok(())
+}
+
+pub(super) fn rm(controller: &str, flags: &RemoveFlags) -> Result<(), Failure> {
+    let path = format!("/v1/topics/{}", escaped(&flags.name));
+    Api::new(controller).delete(&path)?;
+    println!(
+        "{}: no contract and no publishers any more; messages at the brokers stay",
+        flags.name
+    );
+    Ok(())
+}
+
+fn topic(controller: &str, answer: Value) -> Result<TopicView, Failure> {
+    serde_json::from_value(answer).map_err(|error| Failure::Api {
+        url: controller.to_owned(),
+        reason: format!("the answer is no topic of a controller: {error}"),
+    })
+}
+
+fn line(view: &TopicView) -> String {
+    format!("{}: {}; {}", view.topic, contract(&view.spec), view.state)
+}
+
+fn contract(spec: &TopicSpec) -> String {
+    let limit = spec
+        .limit
+        .map_or_else(|| String::from("no limit"), |limit| limit.to_string());
+    match spec.slo {
+        Some(slo) => format!(
+            "{limit}; p{} within {}",
+            slo.percentile,
+            milliseconds(slo.latency_us)
+        ),
+        None => limit,
+    }
+}
+
+fn milliseconds(us: f64) -> String {
+    format!("{:.3} ms", us / 1000.0)
+}
+
+/// A topic as text: contract, state, brokers, and the fit as the paper's table I has it.
+fn page(view: &TopicView) -> String {
+    let mut page = format!(
+        "topic      {}\ncontract   {}\n",
+        view.topic,
+        contract(&view.spec)
+    );
+    let _ = writeln!(
+        page,
+        "placement  policy {}, fit by {}",
+        view.spec.policy, view.spec.fit
+    );
+    let _ = writeln!(page, "state      {}: {}", view.state, view.text);
+    let _ = writeln!(
+        page,
+        "publishers {} sending {:.1} msg/s, {} without a place\n",
+        view.publishers, view.rate, view.unplaced
+    );
+    let _ = writeln!(
+        page,
+        "{:<12} {:<21} {:>10} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9}",
+        "BROKER",
+        "ADDRESS",
+        "PUBLISHERS",
+        "CONNECTED",
+        "MSG/S",
+        "MEASURED",
+        "SHARE R",
+        "SHARE B",
+        "LATENCY"
+    );
+    for broker in &view.brokers {
+        let share = |pick: fn(&limit::Share) -> f64| {
+            broker
+                .share
+                .as_ref()
+                .map_or_else(|| String::from("-"), |share| format!("{:.1}", pick(share)))
+        };
+        let _ = writeln!(
+            page,
+            "{:<12} {:<21} {:>10} {:>9} {:>10.1} {:>10.1} {:>10} {:>9} {:>9}",
+            broker.broker,
+            broker.tcp_address,
+            broker.publishers,
+            broker.attached,
+            broker.rate,
+            broker.measured_rate,
+            share(|share| share.rate.get()),
+            share(|share| share.burst.get()),
+            broker
+                .latency_us
+                .map_or_else(|| String::from("-"), milliseconds),
+        );
+    }
+    if let Some(status) = &view.fit_status {
+        page += "\n";
+        page += &table(status);
+    }
+    page
+}
+
+/// The fit, iteration by iteration.
+fn table(status: &FitStatus) -> String {
+    let mut text = format!(
+        "fit by {}: {} windows, {:.0} s\n{:>9} {:>3} {:>7} {:>9}  PUBLISHERS AND LATENCY BY BROKER\n",
+        status.mode, status.windows, status.seconds, "ITERATION", "K", "ROUNDS", "SECONDS"
+    );
+    for (number, iteration) in status.iterations.iter().enumerate() {
+        let brokers: Vec<String> = iteration
+            .brokers
+            .iter()
+            .map(|broker| {
+                let latency = broker
+                    .p99_us
+                    .map_or_else(|| String::from("-"), milliseconds);
+                let full = if broker.full { " full" } else { "" };
+                format!("#{} {} {latency}{full}", broker.broker.0, broker.publishers)
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "{:>9} {:>3} {:>7} {:>9.0}  {}",
+            number + 1,
+            iteration.k,
+            iteration.rounds,
+            iteration.seconds,
+            brokers.join(", ")
+        );
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! A controller as a part of a process: its ports bound, its parts started, and stopped in order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use control::service::{Service, Spawner};
+use control::store::{MemoryStore, RedbStore, Store};
+use control::{ControlHandle, Settings, http, link_server, lookup};
+use tokio::net::TcpListener;
+
+use crate::daemon::Part;
+use crate::error::Failure;
+
+/// Where a controller listens and what it keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Ports {
+    /// HTTP API.
+    pub(crate) http: SocketAddr,
+    /// Where brokers dial in.
+    pub(crate) link: SocketAddr,
+    /// nsqlookupd's TCP protocol.
+    pub(crate) lookup_tcp: SocketAddr,
+    /// nsqlookupd's HTTP API.
+    pub(crate) lookup_http: SocketAddr,
+}
+
+/// A running controller.
+pub(crate) struct ControllerDaemon {
+    /// The way in.
+    pub(crate) handle: ControlHandle,
+    /// Ports as they are bound.
+    pub(crate) ports: Ports,
+    service: Part,
+    fronts: Vec<Part>,
+}
+
+impl ControllerDaemon {
+    /// Binds all ports, reads back what was kept, and serves.
+    pub(crate) async fn start(
+        settings: Settings,
+        ports: Ports,
+        data_dir: Option<PathBuf>,
+        spawner: Option<Spawner>,
+    ) -> Result<ControllerDaemon, Failure> {
+        let (api, http_address) = bind("HTTP", ports.http).await?;
+        let (links, link_address) = bind("brokers", ports.link).await?;
+        let (lookup_tcp, lookup_tcp_address) = bind("lookup (TCP)", ports.lookup_tcp).await?;
+        let (lookup_http, lookup_http_address) = bind("lookup (HTTP)", ports.lookup_http).await?;
+        let store: Box<dyn Store> = match data_dir {
+            Some(folder) => Box::new(RedbStore::open(&folder.join(STORE_FILE))?),
+            None => Box::new(MemoryStore::default()),
+        };
+        let (service, handle, words) = Service::open(settings, store, spawner)?;
+        let service = Part::spawn(|stopped| service.run(stopped));
+        let (for_api, for_lookup) = (handle.clone(), handle.clone());
+        let config = lookup::Config::default();
+        let fronts = vec![
+            Part::spawn(|stopped| link_server::serve(links, words, stopped)),
+            Part::spawn(|stopped| http::serve(for_api, api, stopped)),
+            Part::spawn(|stopped| {
+                lookup::serve(Some(for_lookup), lookup_tcp, lookup_http, config, stopped)
+            }),
+        ];
+        let ports = Ports {
+            http: http_address,
+            link: link_address,
+            lookup_tcp: lookup_tcp_address,
+            lookup_http: lookup_http_address,
+        };
+        tracing::info!("controller: HTTP on {http_address}, brokers dial {link_address}");
+        tracing::info!(
+            "controller: lookup on {lookup_tcp_address} (TCP) and {lookup_http_address} (HTTP)"
+        );
+        Ok(ControllerDaemon {
+            handle,
+            ports,
+            service,
+            fronts,
+        })
+    }
+
+    /// Ends all parts.
+    pub(crate) async fn stop(self) {
+        for front in self.fronts {
+            front.stop().await;
+        }
+        self.service.stop().await;
+    }
+}
+
+/// The controller's state, in its data folder.
+const STORE_FILE: &str = "controller.redb";
+
+async fn bind(what: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let fail = || format!("listening for {what} on {address}");
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(Failure::io(fail()))?;
+    let bound = listener.local_addr().map_err(Failure::io(fail()))?;
+    Ok((listener, bound))
+}
