@@ -7,7 +7,7 @@ SHELL := bash
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := build/venv
-GO_TOOLS := nsqd nsqadmin nsq_tail nsq_to_file to_nsq
+GO_TOOLS := nsqd nsqlookupd nsqadmin nsq_tail nsq_to_file to_nsq
 CARGO_DENY_VERSION := 0.20.2
 # Seconds per fuzz target.
 FUZZ_TIME ?= 60
@@ -21,9 +21,9 @@ timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-run: ## Start a broker with the demo workload; Ctrl-C ends it.
+run: ## Start a controller, three brokers and the demo workload; Ctrl-C ends it.
 	cargo build --release --locked -p srtm
-	./$(TARGET)/release/srtm up --demo
+	./$(TARGET)/release/srtm up --brokers 3 --emulate-service-time 80us --profile-window 5s --log-level warn --demo
 
 test: lint cargo-test clients ## All checks and tests, as CI runs them.
 
@@ -64,10 +64,10 @@ advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec d
 	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
-	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients && $(VENV)/bin/ruff format -q --check tests/clients)
+	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients clients/python && $(VENV)/bin/ruff format -q --check tests/clients clients/python)
 
 go-check: ## Lints, formatting and tests of the Go programs.
-	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./...)
+	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./... && go -C clients/go vet ./... && go -C clients/go test ./...)
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
@@ -75,10 +75,10 @@ cargo-test: ## Unit, property and integration tests of Rust.
 	$(call timed,$@,cargo test --workspace --locked)
 
 clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" $(VENV)/bin/python -m pytest tests/clients)
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" PYTHONPATH=clients/python $(VENV)/bin/python -m pytest tests/clients clients/python)
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
-	$(call timed,$@,SRTM_NSQD=build/bin/nsqd $(VENV)/bin/python -m pytest tests/clients)
+	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd $(VENV)/bin/python -m pytest tests/clients)
 
 quick-binary:
 	$(call timed,$@,cargo build --profile quick --locked -p srtm)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use limit::adaptor::Window;
 use limit::{Grant, Limit};
 use link::Move;
 use tokio::sync::{Notify, oneshot};
@@ -64,6 +65,8 @@ pub enum Request {
         /// Name all publishers that are attached, not only what changed.
         is_first: bool,
     },
+    /// Length of the history of traffic that reports tell of.
+    RememberTraffic(Window),
     /// Begin a profiling window for a topic.
     BeginWindow(TopicName, WindowOrder),
     /// End it.
@@ -226,6 +229,17 @@ impl Handle {
             }
         }
         Ok(merged)
+    }
+
+    /// Lets reports tell of the traffic over a history of this length; histories of another begin anew.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn remember_traffic(&self, window: Window) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::RememberTraffic(window)).await?;
+        }
+        Ok(())
     }
 
     /// Begins a profiling window for a topic; one that is open is thrown away.

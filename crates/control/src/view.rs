@@ -69,6 +69,9 @@ pub struct TopicView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     pub fit_status: Option<FitStatus>,
+    /// Names of the brokers that `fit_status` numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fit_brokers: Vec<String>,
 }
 
 /// A topic at one broker.

@@ -13,6 +13,8 @@ pub enum ToBroker {
         epoch: u64,
         /// Time between reports.
         report_interval_ms: u64,
+        /// Length of the history of traffic that reports tell of.
+        history_window_ms: u64,
     },
     /// Answer to a Hello that cannot be accepted; the controller closes the link.
     Refused {

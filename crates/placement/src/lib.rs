@@ -14,12 +14,13 @@ mod replay;
 
 pub use distribute::{Distribution, OutOfBrokers, Question, distribute};
 pub use fitting::{
-    BrokerFit, BrokerWindow, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode, Step,
-    UnknownMode, Window,
+    BrokerFit, BrokerWindow, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode,
+    Step, UnknownMode, Window,
 };
 pub use groups::{InferConfig, infer_groups};
 pub use policy::{Policy, UnknownPolicy};
 pub use publisher::{BrokerIndex, BrokerState, GroupIndex, Publisher, PublisherIndex};
 pub use replay::{
-    Arrival, Latencies, ReplayFit, ReplayProblem, Replayer, ServiceModel, Trace, fit_by_replay, replay,
+    Arrival, Latencies, ReplayFit, ReplayProblem, Replayer, ServiceModel, Trace, fit_by_replay,
+    replay,
 };

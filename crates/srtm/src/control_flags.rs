@@ -21,6 +21,9 @@ pub(crate) struct ControlFlags {
     /// Time between two changes of shares by the TB Adaptor.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().adapt_period))]
     pub(crate) adapt_period: GoDuration,
+    /// Length of the history of traffic that shares follow.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().adapt_window))]
+    pub(crate) adapt_window: GoDuration,
     /// Whether shares follow traffic or stay as placed.
     #[arg(long, value_enum, default_value_t = Adaptor::On)]
     pub(crate) adaptor: Adaptor,
@@ -58,6 +61,7 @@ impl ControlFlags {
             band: self.fit_band,
             lease: self.lease.0,
             adapt_period: self.adapt_period.0,
+            adapt_window: self.adapt_window.0,
             adapts: self.adaptor == Adaptor::On,
             report_interval: self.report_interval.0,
             silent_after: self.report_interval.0 * 3,

@@ -205,18 +205,17 @@ impl Drop for Cluster {
     }
 }
 
-/// A folder of its own for a cluster, empty.
+/// A folder of its own for a cluster within `parent`, empty.
 ///
 /// # Errors
 /// Where it cannot be made.
-pub fn empty_folder(name: &str) -> Result<PathBuf, BenchError> {
-    let folder: &Path =
-        &std::env::temp_dir().join(format!("srtm-cluster-{}-{name}", std::process::id()));
+pub fn empty_folder(parent: &Path, name: &str) -> Result<PathBuf, BenchError> {
+    let folder = parent.join(format!("srtm-cluster-{}-{name}", std::process::id()));
     if folder.exists() {
-        std::fs::remove_dir_all(folder).map_err(BenchError::io("empty the cluster's folder"))?;
+        std::fs::remove_dir_all(&folder).map_err(BenchError::io("empty the cluster's folder"))?;
     }
-    std::fs::create_dir_all(folder).map_err(BenchError::io("make the cluster's folder"))?;
-    Ok(folder.to_owned())
+    std::fs::create_dir_all(&folder).map_err(BenchError::io("make the cluster's folder"))?;
+    Ok(folder)
 }
 
 fn local(port: u16) -> SocketAddr {

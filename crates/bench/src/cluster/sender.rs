@@ -15,7 +15,7 @@ use super::fleet::Fleet;
 use crate::error::BenchError;
 use crate::schedule::Schedule;
 use crate::stamp::Stamp;
-use crate::sys::monotonic_ns;
+use crate::sys::{monotonic_ns, pause_for};
 use crate::workload::Workload;
 
 /// Publishers must be connected within this time.
@@ -86,7 +86,9 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
     let workload = &plan.workload;
     let mut schedule = Schedule::new(workload);
     let mut factor = 1;
-    let mut credit = vec![0.0; workload.publishers as usize];
+    // Spread, so that those who leave batches out do not all send the same ones.
+    let spread = |number: u32| (f64::from(number) * 0.618_034).fract();
+    let mut credit: Vec<f64> = (0..workload.publishers).map(spread).collect();
     let (mut start_ns, mut told_ns) = (monotonic_ns(), 0);
     shared.has_begun.store(true, Ordering::Relaxed);
     'run: loop {
@@ -114,9 +116,12 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
             if now_ns >= scheduled_ns {
                 break;
             }
-            let wait_ns = (scheduled_ns - now_ns).min(TELL_NS);
-            // epoll counts in milliseconds; what is nearer is waited for by looking again.
-            fleet.serve(Duration::from_millis(wait_ns / 1_000_000))?;
+            let wait = Duration::from_nanos((scheduled_ns - now_ns).min(TELL_NS));
+            // epoll counts in milliseconds; what is nearer is slept for, since brokers need the cores.
+            fleet.serve(Duration::from_millis(wait.as_millis() as u64))?;
+            if wait < Duration::from_millis(1) {
+                pause_for(wait);
+            }
         }
         if is_thinned(shared, &fleet, due.publisher, &mut credit) {
             continue;

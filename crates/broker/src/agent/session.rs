@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
+use limit::adaptor::Window;
 use link::{BrokerReport, Hello, MAX_MESSAGE_BYTES, ToBroker, ToController};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -28,6 +29,8 @@ const ORDERS_MAX: usize = 4096;
 const WORDS_MAX: usize = 1024;
 /// Long ones (windows and traces); they give way to the short ones.
 const BULK_MAX: usize = 2;
+/// Histories of traffic are kept in steps of so long (SRTM-long, section 5.4).
+const HISTORY_STEP_MS: u64 = 1000;
 /// Reports that are wanted early are so far apart.
 const EARLY_REPORT_SPACING: Duration = Duration::from_millis(100);
 /// Bounds on the interval that a controller may ask for.
@@ -98,7 +101,14 @@ impl<'a> Session<'a> {
             ToBroker::Welcome {
                 epoch,
                 report_interval_ms,
+                history_window_ms,
             } => {
+                let steps =
+                    usize::try_from(history_window_ms / HISTORY_STEP_MS).unwrap_or(usize::MAX);
+                match Window::new(steps, HISTORY_STEP_MS) {
+                    Ok(window) => drop(self.handle.remember_traffic(window).await),
+                    Err(error) => tracing::warn!("the history stays as it is: {error}"),
+                }
                 let name = &self.hello.broker;
                 tracing::info!("linked to the controller (epoch {epoch}) as broker {name}");
                 let (least, most) = (*REPORT_INTERVALS_MS.start(), *REPORT_INTERVALS_MS.end());

@@ -86,6 +86,7 @@ impl Fixture {
             .say(&ToBroker::Welcome {
                 epoch: 7,
                 report_interval_ms: REPORT_INTERVAL_MS,
+                history_window_ms: 10_000,
             })
             .await;
         controller
@@ -251,6 +252,7 @@ async fn a_hello_tells_who_and_where_and_a_lost_link_is_dialled_anew() {
     let welcome = ToBroker::Welcome {
         epoch: 8,
         report_interval_ms: REPORT_INTERVAL_MS,
+        history_window_ms: 10_000,
     };
     controller.say(&welcome).await;
     let report = controller.report().await;

@@ -35,6 +35,10 @@ impl Reactor {
             Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
+            Request::RememberTraffic(window) => {
+                self.table.history_window = window;
+                Ok(Answer::Done)
+            }
             Request::Report { number, is_first } => Ok(self.report(number, is_first)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),

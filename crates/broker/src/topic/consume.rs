@@ -9,7 +9,8 @@ use super::channel::{ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey, Subscription};
 use super::in_flight::{Flight, NotInFlight};
 use super::latency::Stage;
-use super::table::{Refusal, Target, TopicTable};
+use super::refusal::Refusal;
+use super::table::{Target, TopicTable};
 
 impl TopicTable {
     /// Adds a consumer to a channel, making topic and channel if need be.

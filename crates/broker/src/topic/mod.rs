@@ -14,6 +14,7 @@ mod limiter;
 mod message_id;
 mod publish;
 mod pump;
+mod refusal;
 mod sampler;
 mod service;
 mod snapshot;

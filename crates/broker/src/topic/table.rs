@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use clock::Instant;
 use limit::Holder;
+use limit::adaptor::Window;
 use placement::ServiceModel;
 use rustc_hash::FxHashMap;
 use wire::{ChannelName, TopicName};
@@ -18,6 +19,7 @@ use super::held::Held;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
+use super::refusal::Refusal;
 use super::service::Service;
 use super::store::{MessageRef, Store};
 use super::trace::Trace;
@@ -104,27 +106,6 @@ pub struct Effects {
     pub report_wanted: bool,
 }
 
-/// Why a topic or channel cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The table holds as many topics as it may.
-    #[error("too many topics (limit {0})")]
-    Topics(usize),
-    /// The topic has as many channels as it may.
-    #[error("too many channels (limit {0})")]
-    Channels(usize),
-    /// The channel has as many consumers as it may; nsqd's text.
-    #[error("consumers for {topic}:{channel} exceeds limit of {limit}")]
-    Consumers {
-        /// Topic name.
-        topic: String,
-        /// Channel name.
-        channel: String,
-        /// The bound.
-        limit: usize,
-    },
-}
-
 /// Due at some instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
@@ -156,6 +137,8 @@ pub struct TopicTable {
     pub(super) by_name: FxHashMap<TopicName, TopicKey>,
     pub(super) dirty: Vec<TopicKey>,
     pub(super) wakeups: Wakeups<Target>,
+    /// Length of the history of traffic that reports tell of.
+    pub history_window: Window,
 }
 
 impl TopicTable {
@@ -178,6 +161,7 @@ impl TopicTable {
             by_name: FxHashMap::default(),
             dirty: Vec::new(),
             wakeups: Wakeups::default(),
+            history_window: Window::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a controller is told of topics: traffic, backlog, and the share that is in force.
 //!
 //! Kept only under a controller. Rates and backlogs are those of the TB Adaptor (SRTM-long, section
-//! 5.4): means and maxima over ten steps of a second, in tokens *asked for*, refused ones included.
+//! 5.4): means and maxima over ten steps of a second or as long as the controller says, in tokens *asked for*, refused ones included.
 
 use clock::Instant;
 use limit::adaptor::{History, Window};
@@ -32,6 +32,7 @@ pub struct Asked {
 /// One topic's traffic.
 #[derive(Clone, Debug)]
 pub struct Traffic {
+    window: Window,
     history: History,
     told_messages: u64,
     told_fixed: u64,
@@ -42,6 +43,7 @@ impl Traffic {
     #[must_use]
     pub fn new(now: Instant) -> Traffic {
         Traffic {
+            window: Window::default(),
             history: History::new(Window::default(), now),
             told_messages: 0,
             told_fixed: 0,
@@ -50,7 +52,15 @@ impl Traffic {
 
     /// Forgets what was asked for, which was in another unit.
     pub fn begin_anew(&mut self, now: Instant) {
-        self.history = History::new(Window::default(), now);
+        self.history = History::new(self.window, now);
+    }
+
+    /// Begins anew if the history is to be of another length.
+    fn remember(&mut self, window: Window, now: Instant) {
+        if self.window != window {
+            self.window = window;
+            self.begin_anew(now);
+        }
     }
 }
 
@@ -100,9 +110,15 @@ impl TopicTable {
         self.reports.report_sent(number, now);
         let (mut limited, mut free) = (Vec::new(), Vec::new());
         let TopicTable {
-            topics, channels, ..
+            topics,
+            channels,
+            history_window,
+            ..
         } = self;
         for topic in topics.values_mut() {
+            if let Some(traffic) = &mut topic.traffic {
+                traffic.remember(*history_window, now);
+            }
             if let Some(limiter) = &mut topic.limiter {
                 limiter.report_sent(number, now);
             }
@@ -147,15 +163,20 @@ impl Topic {
         let seen = traffic.history.traffic(now);
         let told = std::mem::replace(&mut traffic.told_messages, self.message_count);
         let told_fixed = std::mem::replace(&mut traffic.told_fixed, self.fixed_count);
-        let share = match &self.limiter {
-            Some(limiter) => share_of(limiter, now),
-            None => TopicReport::default(),
+        let length_s = traffic.window.length().as_secs_f64();
+        let (share, waiting) = match &self.limiter {
+            Some(limiter) => (
+                share_of(limiter, now),
+                limiter.tokens_of(self.queue.len() as u64, self.waiting_bytes),
+            ),
+            None => (TopicReport::default(), 0.0),
         };
         let report = TopicReport {
             messages: self.message_count - told,
             fixed_messages: self.fixed_count - told_fixed,
             depth: self.depth() as u64,
-            mean_rate: seen.mean_rate(),
+            // A full queue keeps publishers from asking; what waits in it asks for them.
+            mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),
             ..share
         };

@@ -328,6 +328,7 @@ impl Core {
         let message = ToBroker::Welcome {
             epoch: self.epoch,
             report_interval_ms: self.settings.report_interval.as_millis() as u64,
+            history_window_ms: self.settings.adapt_window.as_millis() as u64,
         };
         self.send(number, message);
         self.send_contracts(number);

@@ -15,8 +15,11 @@ use super::window::OpenWindow;
 use super::{BrokerNumber, Core, Effect};
 use std::time::Duration;
 
-/// Publishers that are not where they are to be after so long are not waited for.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Publishers that are not where they are to be, and queues that are not worked off, are not waited for longer.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A queue that holds what arrives in so long is worked off.
+const BACKLOG_MAX: Duration = Duration::from_millis(30);
 
 /// So many windows in a row must violate the promise before a fit begins anew.
 const VIOLATIONS_MAX: u32 = 2;
@@ -37,7 +40,7 @@ pub struct Fit {
     pub(super) last: Vec<(BrokerNumber, Option<f64>)>,
     /// What is in the way, in words.
     pub(super) text: String,
-    /// Length of the last computation.
+    /// Counts searches: the answer of a job of a former one is void.
     generation: u64,
 }
 
@@ -141,6 +144,7 @@ impl Core {
 
     /// Does what is due for a topic's fit.
     pub(super) fn drive_fit(&mut self, name: &str, now: Instant) {
+        let is_backlogged = self.is_backlogged(name);
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
@@ -158,7 +162,8 @@ impl Core {
                 }
             }
             Phase::Settling { since, quiet_since } => {
-                let is_quiet = !topic.has_moves || now - *since >= SETTLE_TIMEOUT;
+                let is_waiting = topic.has_moves || is_backlogged;
+                let is_quiet = !is_waiting || now - *since >= SETTLE_TIMEOUT;
                 let quiet = *quiet_since.get_or_insert(now);
                 if !is_quiet {
                     *quiet_since = None;
@@ -172,6 +177,17 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether some broker still works off what gathered while publishers moved: a window would measure that.
+    fn is_backlogged(&self, name: &str) -> bool {
+        let carried = self
+            .brokers
+            .iter()
+            .filter_map(|broker| broker.topics.get(name));
+        carried
+            .into_iter()
+            .any(|carried| carried.report.depth as f64 > carried.rate * BACKLOG_MAX.as_secs_f64())
     }
 
     fn begin_fit(&mut self, name: &str, now: Instant) {

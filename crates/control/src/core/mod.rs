@@ -37,7 +37,8 @@ use crate::store::Change;
 pub struct Settings {
     /// Length of a profiling window (SRTM-long, section 6.5: 60 s).
     pub profile_window: Duration,
-    /// Quiet time between the last move and the window that follows it.
+    /// Quiet time between the last move and the window that follows it: longer than reports are apart, so that what they say
+    /// of queues is of after the move, and long enough for buckets to fill.
     pub settle: Duration,
     /// How long the set of publishers must stay as it is before a fit begins.
     pub debounce: Duration,
@@ -49,6 +50,8 @@ pub struct Settings {
     pub lease: Duration,
     /// Time between two changes of shares by the TB Adaptor.
     pub adapt_period: Duration,
+    /// Length of the history that brokers report and shares follow (SRTM-long, section 5.4: 10 s).
+    pub adapt_window: Duration,
     /// Whether shares follow traffic; otherwise they stay in proportion to what was placed.
     pub adapts: bool,
     /// A broker that has not reported for so long is silent: it gets no more publishers.
@@ -65,12 +68,13 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             profile_window: Duration::from_secs(60),
-            settle: Duration::from_secs(1),
+            settle: Duration::from_secs(3),
             debounce: Duration::from_secs(2),
             band: 0.2,
             report_interval: Duration::from_secs(1),
             lease: Duration::from_secs(15),
-            adapt_period: Duration::from_secs(5),
+            adapt_period: Duration::from_secs(1),
+            adapt_window: Duration::from_secs(10),
             adapts: true,
             silent_after: Duration::from_secs(3),
             lost_after: Duration::from_secs(15),

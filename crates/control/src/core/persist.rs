@@ -248,6 +248,7 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
         ("lease", settings.lease, 0.5, 3600.0),
         ("report interval", settings.report_interval, 0.05, 60.0),
         ("adapt period", settings.adapt_period, 0.1, 3600.0),
+        ("adapt window", settings.adapt_window, 1.0, 600.0),
     ];
     for (what, span, least, most) in spans {
         if !(least..=most).contains(&span.as_secs_f64()) {

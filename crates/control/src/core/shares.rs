@@ -145,6 +145,7 @@ impl Core {
         LedgerConfig {
             ttl: self.settings.lease,
             period: self.settings.adapt_period,
+            window: self.settings.adapt_window,
             mode: if self.settings.adapts {
                 Mode::Adapting
             } else {

@@ -175,6 +175,14 @@ impl Core {
             rate: topic.publishers.rate(),
             brokers: self.view_carriers(name, topic),
             fit_status: topic.fit.status.clone(),
+            fit_brokers: match topic.fit.status {
+                Some(_) => self
+                    .brokers
+                    .iter()
+                    .map(|broker| broker.name.clone())
+                    .collect(),
+                None => Vec::new(),
+            },
         }
     }
 

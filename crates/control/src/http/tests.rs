@@ -344,7 +344,7 @@ async fn the_document_names_every_field() {
     let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
         "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
     let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
-        "brokers": [carrier], "fit_status": placement::FitStatus::default()});
+        "brokers": [carrier], "fit_status": placement::FitStatus::default(), "fit_brokers": ["b1"]});
     let fields = spec.as_object().expect("an object").clone();
     topic.as_object_mut().expect("an object").extend(fields);
     let publisher = json!({"id": "s", "rate": 1.0, "batch": 1, "group": "g", "attached_to": "b",

@@ -76,6 +76,9 @@ pub struct ClusterOptions {
     /// Seed of the schedule.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Folder for stores and logs of the clusters.
+    #[arg(long, default_value = "/tmp", value_name = "FOLDER")]
+    pub work_dir: PathBuf,
     /// File that results are appended to.
     #[arg(
         long,
@@ -155,7 +158,7 @@ impl ClusterOptions {
             service_time: self.service_time.clone(),
             controller_flags: vec![String::from("--profile-window"), window],
             broker_flags: Vec::new(),
-            folder: empty_folder(name)?,
+            folder: empty_folder(&self.work_dir, name)?,
         })
     }
 

@@ -337,7 +337,7 @@ fn bounds_on_topics_channels_and_consumers_refuse_with_the_bound() {
     for name in ["a", "b", "c", "d"] {
         world.topic(name);
     }
-    let refused = |result: Result<ConsumerKey, super::super::table::Refusal>| {
+    let refused = |result: Result<ConsumerKey, super::super::refusal::Refusal>| {
         result
             .map_err(|refusal| refusal.to_string())
             .expect_err("at the bound")

@@ -181,13 +181,13 @@ fn page(view: &TopicView) -> String {
     }
     if let Some(status) = &view.fit_status {
         page += "\n";
-        page += &table(status);
+        page += &table(status, &view.fit_brokers);
     }
     page
 }
 
 /// The fit, iteration by iteration.
-fn table(status: &FitStatus) -> String {
+fn table(status: &FitStatus, names: &[String]) -> String {
     let mut text = format!(
         "fit by {}: {} windows, {:.0} s\n{:>9} {:>3} {:>7} {:>9}  PUBLISHERS AND LATENCY BY BROKER\n",
         status.mode, status.windows, status.seconds, "ITERATION", "K", "ROUNDS", "SECONDS"
@@ -201,7 +201,10 @@ fn table(status: &FitStatus) -> String {
                     .p99_us
                     .map_or_else(|| String::from("-"), milliseconds);
                 let full = if broker.full { " full" } else { "" };
-                format!("#{} {} {latency}{full}", broker.broker.0, broker.publishers)
+                let name = names
+                    .get(broker.broker.0 as usize)
+                    .map_or("?", String::as_str);
+                format!("{name} {} {latency}{full}", broker.publishers)
             })
             .collect();
         let _ = writeln!(

@@ -1,0 +1,22 @@
+//! Why a topic or channel cannot be made.
+
+/// Why a topic or channel cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The table holds as many topics as it may.
+    #[error("too many topics (limit {0})")]
+    Topics(usize),
+    /// The topic has as many channels as it may.
+    #[error("too many channels (limit {0})")]
+    Channels(usize),
+    /// The channel has as many consumers as it may; nsqd's text.
+    #[error("consumers for {topic}:{channel} exceeds limit of {limit}")]
+    Consumers {
+        /// Topic name.
+        topic: String,
+        /// Channel name.
+        channel: String,
+        /// The bound.
+        limit: usize,
+    },
+}
