@@ -23,7 +23,7 @@ help: ## Say what can be made.
 
 run: ## Start a controller, three brokers and the demo workload; Ctrl-C ends it.
 	cargo build --release --locked -p srtm
-	./$(TARGET)/release/srtm up --brokers 3 --emulate-service-time 80us --profile-window 5s --log-level warn --demo
+	./$(TARGET)/release/srtm up --brokers 3 --emulate-service-time 150us --profile-window 5s --log-level warn --demo
 
 test: lint cargo-test clients ## All checks and tests, as CI runs them.
 

@@ -246,7 +246,8 @@ const MISTAKES: &str = "
     2 | is no duration                    | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150
     2 | is no level                       | broker --log-level loud
-    2 | only one broker for now           | up --brokers 3
+    2 | start 1 to 64                     | up --brokers 0
+    2 | no more than may run              | up --brokers 3 --max-brokers 2
     2 | does not speak TLS                | nsqd -tls-required
     2 | flag provided but not defined     | nsqd -no-such-flag
     2 | is no level                       | nsqd -log-level=loud
@@ -254,12 +255,15 @@ const MISTAKES: &str = "
     2 | rate 0 is out of range            | topic set t --rate 0 --burst 1
     2 | burst 0.5 is out of range         | topic set t --rate 1 --burst 0.5
     2 | a/b                               | topic set a/b --rate 1 --burst 1
-    2 | not supported yet                 | topic set t --rate 1 --burst 1 --slo-p99 1ms
-    2 | not supported yet                 | topic set t --rate 1 --burst 1 --cpu-share 0.2
+    2 | cannot place publishers           | topic set t --rate 1 --burst 1 --slo-p99 1ms --broker HTTP
+    2 | shares of a core                  | topic set t --rate 1 --burst 1 --cpu-share 0.2
+    2 | only static is there yet          | topic set t --rate 1 --burst 1 --share-policy gtb
+    1 | is an HTTP port of SRTM there?    | where t --controller 127.0.0.1:1
+    1 | is an HTTP port of SRTM there?    | publisher ls t --controller 127.0.0.1:1
     1 | sharing is one of static          | topic set t --rate 1 --burst 1 --share-policy gtb --broker HTTP
     1 | no topic none                     | topic show none --broker HTTP
     1 | topic none does not exist         | topic rm none --broker HTTP
-    1 | is a broker's HTTP port there?    | topic ls --broker 127.0.0.1:1
+    1 | is an HTTP port of SRTM there?    | topic ls --broker 127.0.0.1:1
     1 | 127.0.0.1:1                       | pub t --message x --tcp 127.0.0.1:1
     1 | 127.0.0.1:1                       | sub t c --tcp 127.0.0.1:1
     2 | is no rate                        | pub t --message x --rate 0

@@ -28,7 +28,7 @@ const GROWTH: u64 = 8;
 const LIMIT_RATE: f64 = 3300.0;
 const LIMIT_BURST: f64 = 400.0;
 /// The promise for the 99th percentile.
-const PROMISE_US: f64 = 2500.0;
+const PROMISE_US: f64 = 8000.0;
 
 /// Quiet seconds after the topic was fitted, before its bursts grow.
 const CALM_S: u64 = 8;
