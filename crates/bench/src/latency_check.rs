@@ -22,7 +22,7 @@ use client::{
 use serde::Serialize;
 
 use crate::error::BenchError;
-use crate::limit_check::set_limit;
+use crate::limit_check::{set_limit, stats_failed, topic_stats};
 use crate::measurement::Percentiles;
 use crate::peers::{Peer, PeerOptions, RunningPeer, TOPIC};
 use crate::report::{Results, table};
@@ -247,19 +247,8 @@ fn join(subscriber: JoinHandle<Result<Vec<u64>, ClientError>>) -> Result<Vec<u64
 
 /// A stage of the topic as `/stats` tells it.
 fn broker_view(running: &RunningPeer, stage: &str) -> Result<View, BenchError> {
-    let path = format!("/stats?format=json&topic={TOPIC}");
-    let failed = |text: String| BenchError::Http {
-        method: "GET",
-        path: path.clone(),
-        text,
-    };
-    let mut answer = ureq::get(format!("http://{}{path}", running.http_address))
-        .call()
-        .map_err(|error| failed(error.to_string()))?;
-    let stats: serde_json::Value = answer
-        .body_mut()
-        .read_json()
-        .map_err(|error| failed(error.to_string()))?;
+    let stats = topic_stats(running.http_address, TOPIC)?;
+    let failed = |text: String| stats_failed(TOPIC, text);
     let told = &stats["topics"][0]["srtm"]["latency_us"][stage];
     let number = |name: &str| {
         let value = told[name].as_f64();

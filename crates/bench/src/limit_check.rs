@@ -126,6 +126,30 @@ pub fn set_limit(http: SocketAddr, topic: &str, rate: f64, burst: f64) -> Result
         .map_err(|error| failed(error.to_string()))
 }
 
+/// `/stats` of an SRTM broker for one topic.
+///
+/// # Errors
+/// When the broker does not answer with JSON.
+pub(crate) fn topic_stats(http: SocketAddr, topic: &str) -> Result<serde_json::Value, BenchError> {
+    ureq::get(format!("http://{http}{}", stats_path(topic)))
+        .call()
+        .and_then(|mut answer| answer.body_mut().read_json())
+        .map_err(|error| stats_failed(topic, error.to_string()))
+}
+
+/// What was wrong with the answer to [`topic_stats`].
+pub(crate) fn stats_failed(topic: &str, text: String) -> BenchError {
+    BenchError::Http {
+        method: "GET",
+        path: stats_path(topic),
+        text,
+    }
+}
+
+fn stats_path(topic: &str) -> String {
+    format!("/stats?format=json&topic={topic}")
+}
+
 /// What the broker itself says about a topic's limit.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct LimitStats {
@@ -144,19 +168,8 @@ pub struct LimitStats {
 /// # Errors
 /// When the broker does not answer with the figures of a limit.
 pub fn limit_stats(http: SocketAddr, topic: &str) -> Result<LimitStats, BenchError> {
-    let path = format!("/stats?format=json&topic={topic}");
-    let failed = |text: String| BenchError::Http {
-        method: "GET",
-        path: path.clone(),
-        text,
-    };
-    let mut answer = ureq::get(format!("http://{http}{path}"))
-        .call()
-        .map_err(|error| failed(error.to_string()))?;
-    let stats: serde_json::Value = answer
-        .body_mut()
-        .read_json()
-        .map_err(|error| failed(error.to_string()))?;
+    let stats = topic_stats(http, topic)?;
+    let failed = |text: String| stats_failed(topic, text);
     let srtm = &stats["topics"][0]["srtm"];
     let release = &srtm["latency_us"]["release"];
     let number = |value: &serde_json::Value, name: &str| {

@@ -32,6 +32,22 @@ pub enum Acknowledgement {
     },
 }
 
+impl Acknowledgement {
+    /// The wish for it in IDENTIFY.
+    pub(crate) fn request(self) -> Option<AckRequest> {
+        match self {
+            Acknowledgement::Each => None,
+            Acknowledgement::Cumulative {
+                every_messages,
+                interval_ms,
+            } => Some(AckRequest {
+                ack_every_messages: i64::from(every_messages),
+                ack_interval_ms: i64::from(interval_ms),
+            }),
+        }
+    }
+}
+
 /// What a publish call does when the window has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtWindow {
@@ -108,29 +124,19 @@ impl Publisher {
         address: impl ToSocketAddrs,
         options: PublisherOptions,
     ) -> Result<Self, ClientError> {
-        let srtm = match options.acknowledgement {
-            Acknowledgement::Each => None,
-            Acknowledgement::Cumulative {
-                every_messages,
-                interval_ms,
-            } => Some(AckRequest {
-                ack_every_messages: i64::from(every_messages),
-                ack_interval_ms: i64::from(interval_ms),
-            }),
-        };
         let identify = Identify {
             client_id: options.client_id.clone(),
             user_agent: concat!("srtm-client/", env!("CARGO_PKG_VERSION")).to_owned(),
             feature_negotiation: true,
             heartbeat_interval: -1,
-            srtm,
+            srtm: options.acknowledgement.request(),
             ..Identify::default()
         };
         let (connection, answer) = Connection::open(address, &identify, options.timeout)?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(Self {
             connection,
-            cumulative: srtm.is_some() && answer["srtm"].is_object(),
+            cumulative: identify.srtm.is_some() && answer["srtm"].is_object(),
             options,
             sent: 0,
             acknowledged: 0,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum ToBroker {
     /// Answer to a Hello: the link stands.
     Welcome {
-        /// Number of the controller's life; grants of lower epochs are void.
+        /// Number of the controller's life.
         epoch: u64,
         /// Time between reports.
         report_interval_ms: u64,

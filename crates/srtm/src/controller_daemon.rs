@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::Args;
 use control::service::{Service, Spawner};
 use control::store::{MemoryStore, RedbStore, Store};
 use control::{ControlHandle, Settings, http, link_server, lookup};
 use tokio::net::TcpListener;
 
+use crate::address::ListenAddress;
 use crate::daemon::Part;
 use crate::error::Failure;
 
@@ -22,6 +24,35 @@ pub(crate) struct Ports {
     pub(crate) lookup_tcp: SocketAddr,
     /// nsqlookupd's HTTP API.
     pub(crate) lookup_http: SocketAddr,
+}
+
+/// The flags for [`Ports`].
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PortFlags {
+    /// Address for HTTP.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
+    http: ListenAddress,
+    /// Address that brokers dial.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
+    link_address: ListenAddress,
+    /// Address for nsqlookupd's TCP protocol.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4160")]
+    lookup_tcp_address: ListenAddress,
+    /// Address for nsqlookupd's HTTP API.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
+    lookup_http_address: ListenAddress,
+}
+
+impl PortFlags {
+    /// Where to listen.
+    pub(crate) fn ports(&self) -> Ports {
+        Ports {
+            http: self.http.0,
+            link: self.link_address.0,
+            lookup_tcp: self.lookup_tcp_address.0,
+            lookup_http: self.lookup_http_address.0,
+        }
+    }
 }
 
 /// A running controller.

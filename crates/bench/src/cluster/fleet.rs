@@ -15,6 +15,7 @@ use client::placed::{Action, Answer, Controller, Enquiry, Follower, LinkId, Traf
 use clock::Instant;
 
 use crate::error::BenchError;
+use crate::publishers::is_transient;
 use crate::sys::{Epoll, monotonic_ns};
 
 /// Threads that ask the controller.
@@ -285,10 +286,6 @@ fn open(address: &str) -> std::io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
-}
-
-fn is_transient(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 fn now() -> Instant {

@@ -161,16 +161,12 @@ impl Core {
 
     /// The connection is gone. Whether its broker is, a probe finds out.
     pub fn link_lost(&mut self, link: u64, now: Instant) {
-        let found = (0u32..)
-            .zip(&mut self.brokers)
-            .find(|(_, broker)| broker.link == Some(link));
-        let Some((number, broker)) = found else {
-            return;
-        };
-        broker.link = None;
-        broker.probed_at = Some(now);
-        let address = broker.tcp_address.clone();
-        self.effects.push(Effect::Probe(number, address));
+        let mut all = self.brokers.iter_mut();
+        let found = all.position(|broker| broker.link == Some(link));
+        if let Some(index) = found {
+            self.brokers[index].link = None;
+            self.probe(index as BrokerNumber, now);
+        }
     }
 
     /// What a probe of the broker's address found.
@@ -217,7 +213,7 @@ impl Core {
             Some(number),
             format!("{name} takes publishers again"),
         );
-        self.broker_joined_fits(number, now);
+        self.broker_joined_fits(now);
         Ok(number)
     }
 
@@ -280,7 +276,7 @@ impl Core {
     /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
     /// again, and often while it is not silent yet.
     fn probe_unlinked(&mut self, number: BrokerNumber, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
+        let broker = &self.brokers[number as usize];
         let interval = match broker.liveness {
             Liveness::Up => PROBE_INTERVAL,
             Liveness::Silent(_) => self.settings.report_interval,
@@ -288,10 +284,15 @@ impl Core {
         };
         let is_due = broker.probed_at.is_none_or(|at| now - at >= interval);
         if broker.link.is_none() && is_due {
-            broker.probed_at = Some(now);
-            let address = broker.tcp_address.clone();
-            self.effects.push(Effect::Probe(number, address));
+            self.probe(number, now);
         }
+    }
+
+    fn probe(&mut self, number: BrokerNumber, now: Instant) {
+        let broker = &mut self.brokers[number as usize];
+        broker.probed_at = Some(now);
+        let address = broker.tcp_address.clone();
+        self.effects.push(Effect::Probe(number, address));
     }
 
     pub(super) fn broker_number(&self, name: &str) -> Result<BrokerNumber, ControlError> {
@@ -335,7 +336,7 @@ impl Core {
         self.keep_broker(number);
         let text = format!("{} is up", self.broker(number).name);
         self.tell("broker-up", None, Some(number), text);
-        self.broker_joined_fits(number, now);
+        self.broker_joined_fits(now);
     }
 
     /// The process that had this number is gone, and with it its shares and its connections.
@@ -378,18 +379,10 @@ fn check_hello(hello: &Hello) -> Result<(), String> {
     if let Some(mcap) = hello.mcap {
         check::rate("mcap", mcap)?;
     }
-    if let Some(model) = &hello.model {
-        let times = [
-            model.per_message_ns,
-            model.per_batch_ns,
-            model.per_active_connection_ns,
-            model.base_ns,
-        ];
-        if times.iter().any(|ns| !(0.0..=1e12).contains(ns)) || model.servers == 0 {
-            return Err(format!(
-                "a service model with {model:?} describes no broker"
-            ));
-        }
+    if let Some(model) = hello.model.filter(|model| !model.is_sane()) {
+        return Err(format!(
+            "a service model with {model:?} describes no broker"
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Whether values from outside can be believed. Texts say which, what it is, and what is allowed.
 
-use wire::is_valid_name;
+use wire::{is_valid_address, is_valid_name};
 
 use crate::ControlError;
 use crate::view::{PublisherSpec, Slo, TopicSpec};
@@ -42,13 +42,9 @@ pub fn name(kind: NameKind, text: &str) -> Result<(), String> {
     ))
 }
 
-/// A `host:port`.
+/// A `host:port` that a migrate frame can carry.
 pub fn address(field: &str, text: &str) -> Result<(), String> {
-    let is_valid = text.len() <= 260
-        && text.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-    if is_valid {
+    if is_valid_address(text) {
         return Ok(());
     }
     Err(format!("{field} {text:?} is not host:port"))

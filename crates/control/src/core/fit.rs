@@ -6,9 +6,7 @@
 //! after window; two violations in a row begin a new fit.
 
 use clock::Instant;
-use placement::{
-    BrokerIndex, BrokerWindow, FitConfig, FitStatus, Fitting, ServiceModel, Step, Trace, Window,
-};
+use placement::{BrokerWindow, FitConfig, FitStatus, Fitting, ServiceModel, Step, Trace, Window};
 
 use super::trace::TraceParts;
 use super::window::OpenWindow;
@@ -200,12 +198,7 @@ impl Core {
         };
         // What was fitted once is measured as it stands before anybody moves.
         let begun = if topic.fit.status.is_some() {
-            let placed: Vec<_> = topic
-                .publishers
-                .rows()
-                .iter()
-                .map(|row| row.broker.map(BrokerIndex))
-                .collect();
+            let placed = topic.placed();
             Fitting::resume(config, publishers, states, models, &placed)
                 .map(|fitting| (fitting, Step::Measure(placed)))
         } else {
@@ -310,7 +303,7 @@ impl Core {
     }
 
     /// A broker came: topics that ran out of brokers go on.
-    pub(super) fn broker_joined_fits(&mut self, _number: BrokerNumber, now: Instant) {
+    pub(super) fn broker_joined_fits(&mut self, now: Instant) {
         let names: Vec<String> = self.topics.keys().cloned().collect();
         for name in names {
             self.place_unplaced(&name, now);
@@ -422,12 +415,7 @@ impl Core {
         }
         topic.fit.violations = 0;
         topic.fit.outcome = Outcome::None;
-        let current: Vec<_> = topic
-            .publishers
-            .rows()
-            .iter()
-            .map(|row| row.broker.map(BrokerIndex))
-            .collect();
+        let current = topic.placed();
         let (config, publishers) = self.fit_question(name)?;
         let (states, models) = (self.broker_states(name), self.models());
         let text = format!(

@@ -29,12 +29,7 @@ impl Core {
             return;
         }
         let publishers = topic.as_publishers();
-        let placed: Vec<_> = topic
-            .publishers
-            .rows()
-            .iter()
-            .map(|row| row.broker.map(BrokerIndex))
-            .collect();
+        let placed = topic.placed();
         let question = Question {
             policy: topic.spec.policy,
             publishers: &publishers,

@@ -2,6 +2,7 @@
 
 use clock::Instant;
 use limit::Ledger;
+use placement::BrokerIndex;
 
 use super::fit::Fit;
 use super::publisher::{Publishers, Put};
@@ -263,6 +264,12 @@ impl Topic {
             Some(slo) => format!("{limit}; p{} within {} us", slo.percentile, slo.latency_us),
             None => format!("{limit}; nothing promised"),
         }
+    }
+
+    /// Where each publisher is to publish, as the distributor sees it.
+    pub(super) fn placed(&self) -> Vec<Option<BrokerIndex>> {
+        let rows = self.publishers.rows().iter();
+        rows.map(|row| row.broker.map(BrokerIndex)).collect()
     }
 
     /// Brokers that publishers are placed on, with the rate placed there.

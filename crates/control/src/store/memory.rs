@@ -8,7 +8,7 @@ use super::{Change, Store, Table};
 use crate::ControlError;
 
 /// Records in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MemoryStore(BTreeMap<(Table, String), Value>);
 
 impl Store for MemoryStore {

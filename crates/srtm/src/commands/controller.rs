@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use broker::http::LogLevel;
 use clap::Args;
 
-use crate::address::ListenAddress;
 use crate::control_flags::ControlFlags;
-use crate::controller_daemon::{ControllerDaemon, Ports};
+use crate::controller_daemon::{ControllerDaemon, PortFlags};
 use crate::daemon::{Signals, runtime};
 use crate::error::Failure;
 use crate::log;
@@ -22,18 +21,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Address for HTTP.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
-    http: ListenAddress,
-    /// Address that brokers dial.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
-    link_address: ListenAddress,
-    /// Address for nsqlookupd's TCP protocol.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4160")]
-    lookup_tcp_address: ListenAddress,
-    /// Address for nsqlookupd's HTTP API.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
-    lookup_http_address: ListenAddress,
+    #[command(flatten)]
+    ports: PortFlags,
     /// Folder that keeps contracts, publishers and their places over restarts [default: nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -48,12 +37,7 @@ pub(crate) struct Flags {
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     log::start(&flags.log_level, "[controller] ");
     let settings = flags.control.settings()?;
-    let ports = Ports {
-        http: flags.http.0,
-        link: flags.link_address.0,
-        lookup_tcp: flags.lookup_tcp_address.0,
-        lookup_http: flags.lookup_http_address.0,
-    };
+    let ports = flags.ports.ports();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let daemon = ControllerDaemon::start(settings, ports, flags.data_dir, None).await?;

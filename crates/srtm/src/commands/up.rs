@@ -8,11 +8,10 @@ use control::ControlHandle;
 use control::handle::Command;
 use tokio::sync::mpsc;
 
-use crate::address::ListenAddress;
 use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
-use crate::controller_daemon::{ControllerDaemon, Ports};
+use crate::controller_daemon::{ControllerDaemon, PortFlags, Ports};
 use crate::daemon::{Signals, runtime};
 use crate::duration::GoDuration;
 use crate::error::Failure;
@@ -38,22 +37,12 @@ pub(crate) struct UpFlags {
     /// Brokers that may run when a promise needs more than were started [default: as many as --brokers].
     #[arg(long, value_name = "N")]
     max_brokers: Option<u32>,
-    /// Address for HTTP.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
-    http: ListenAddress,
+    #[command(flatten)]
+    ports: PortFlags,
     /// Port of the first broker for NSQ clients, on the address of --http; each broker takes two ports, and 0
     /// lets the system choose all.
     #[arg(long, value_name = "PORT", default_value_t = 4150)]
     tcp_base_port: u16,
-    /// Address that brokers dial.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
-    link_address: ListenAddress,
-    /// Address for nsqlookupd's TCP protocol.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4160")]
-    lookup_tcp_address: ListenAddress,
-    /// Address for nsqlookupd's HTTP API.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
-    lookup_http_address: ListenAddress,
     /// Folder that keeps contracts, publishers, topics and channels over restarts [default: nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -83,12 +72,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         .map_err(|reason| Failure::Usage(format!("--log-level: {reason}")))?;
     log::start(&level, "[srtm] ");
     let settings = flags.control.settings()?;
-    let ports = Ports {
-        http: flags.http.0,
-        link: flags.link_address.0,
-        lookup_tcp: flags.lookup_tcp_address.0,
-        lookup_http: flags.lookup_http_address.0,
-    };
+    let ports = flags.ports.ports();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let (wish, wanted) = mpsc::channel(16);
@@ -160,7 +144,7 @@ async fn all_up(handle: &ControlHandle, brokers: u32) {
 impl UpFlags {
     fn template(&self, controller: &ControllerDaemon) -> Template {
         Template {
-            ip: self.http.0.ip(),
+            ip: self.ports.ports().http.ip(),
             tcp_base_port: self.tcp_base_port,
             link: controller.ports.link,
             data_dir: self.data_dir.clone(),

@@ -1,13 +1,12 @@
 //! The controller is killed, stays away, and comes back.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use placement::Mode;
 use serde::Serialize;
 
-use super::{CONNECT, ClusterOptions, TOPIC, must};
-use crate::cluster::{Cluster, Run, Tally};
+use super::{ClusterOptions, TOPIC, begin, must};
+use crate::cluster::{Cluster, Tally};
 use crate::error::BenchError;
 use crate::sys::pause_for;
 
@@ -30,8 +29,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let mut cluster = Cluster::start(options.setup("controller-killed")?)?;
     let api = cluster.api();
     api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
-    let run = Run::start(&options.plan(&cluster, workload.clone(), 300.0))?;
-    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let run = begin(&options.plan(&cluster, workload.clone(), 300.0))?;
     pause_for(Duration::from_secs(5));
     let received_in = |span: Duration| {
         let before = run.board.traffic().1;

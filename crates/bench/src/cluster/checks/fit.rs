@@ -1,7 +1,6 @@
 //! A topic is fitted to its promise, live, for several sizes of groups (SRTM-long, table 1), beside what a simulation of
 //! the same capacities says.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use limit::Limit;
@@ -11,8 +10,8 @@ use placement::{
 };
 use serde::Serialize;
 
-use super::{CONNECT, ClusterOptions, TOPIC};
-use crate::cluster::{Cluster, Run};
+use super::{ClusterOptions, TOPIC, begin};
+use crate::cluster::Cluster;
 use crate::error::BenchError;
 use crate::schedule::Schedule;
 use crate::sys::{monotonic_ns, pause_for};
@@ -83,8 +82,7 @@ fn fit(options: &ClusterOptions, mode: Mode, group: u32) -> Result<Row, BenchErr
     let spec = options.spec(mode)?;
     api.put_topic(TOPIC, &spec)?;
     let at_most = WINDOWS_MAX * (options.window_s + 5.0);
-    let run = Run::start(&options.plan(&cluster, workload.clone(), at_most + 60.0))?;
-    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let run = begin(&options.plan(&cluster, workload.clone(), at_most + 60.0))?;
     let began_ns = monotonic_ns();
     let mut view = api.topic(TOPIC)?;
     run.wait(Duration::from_secs_f64(at_most), || {

@@ -1,6 +1,5 @@
 //! Brokers are killed under load, again and again.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -8,8 +7,8 @@ use placement::Mode;
 use serde::Serialize;
 
 use super::watch::ShareWatch;
-use super::{CONNECT, ClusterOptions, TOPIC, busiest, must};
-use crate::cluster::{Cluster, Run, Tally};
+use super::{ClusterOptions, TOPIC, begin, busiest, must};
+use crate::cluster::{Cluster, Tally};
 use crate::error::BenchError;
 use crate::sys::{monotonic_ns, pause_for};
 
@@ -38,8 +37,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let (api, limit) = (cluster.api(), options.limit()?);
     api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
     let seconds = 60.0 + f64::from(options.rounds) * 30.0;
-    let run = Run::start(&options.plan(&cluster, workload.clone(), seconds))?;
-    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let run = begin(&options.plan(&cluster, workload.clone(), seconds))?;
     let watch = ShareWatch::start(api.clone(), limit);
     pause_for(PAUSE);
     let mut recovery_us =

@@ -9,6 +9,7 @@ mod stopped;
 mod watch;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -18,8 +19,8 @@ use limit::{Burst, Limit, Rate};
 use placement::Mode;
 use serde::Serialize;
 
-use super::Plan;
 use super::processes::{Cluster, Setup, empty_folder};
+use super::{Plan, Run};
 use crate::error::BenchError;
 use crate::report::Results;
 use crate::sys;
@@ -240,5 +241,18 @@ pub(super) fn must(holds: bool, text: impl FnOnce() -> String) -> Result<(), Ben
     Err(BenchError::protocol("what must hold does not", text()))
 }
 
+/// Starts the publishers and subscribers of `plan` and waits until they send.
+///
+/// # Errors
+/// Where they cannot be started or do not all connect within [`CONNECT`].
+pub(super) fn begin(plan: &Plan) -> Result<Run, BenchError> {
+    let run = Run::start(plan)?;
+    let connected = run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    must(connected, || {
+        format!("publishers not connected within {} s", CONNECT.as_secs())
+    })?;
+    Ok(run)
+}
+
 /// Longest time in which publishers connect.
-pub(super) const CONNECT: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(60);

@@ -6,8 +6,8 @@ use placement::Mode;
 use serde::Serialize;
 
 use super::watch::ShareWatch;
-use super::{CONNECT, ClusterOptions, TOPIC, excess, must, releases};
-use crate::cluster::{Cluster, Run, Tally};
+use super::{ClusterOptions, TOPIC, begin, excess, must, releases};
+use crate::cluster::{Cluster, Tally};
 use crate::error::BenchError;
 use crate::sys::{monotonic_ns, pause_for};
 
@@ -42,10 +42,8 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let (api, limit) = (cluster.api(), options.limit()?);
     api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
     let seconds = 60.0 + f64::from(options.rounds) * (MOVE_TIMEOUT + PAUSE).as_secs_f64();
-    let run = Run::start(&options.plan(&cluster, workload.clone(), seconds))?;
+    let run = begin(&options.plan(&cluster, workload.clone(), seconds))?;
     let all = u64::from(options.publishers);
-    let begun = &run.fleet.has_begun;
-    run.wait(CONNECT, || begun.load(std::sync::atomic::Ordering::Relaxed))?;
     let watch = ShareWatch::start(api.clone(), limit);
     pause_for(PAUSE);
     let mut seconds_per_round = Vec::new();

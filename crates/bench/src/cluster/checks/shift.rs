@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use placement::Mode;
 use serde::Serialize;
 
-use super::{CONNECT, ClusterOptions, TOPIC, must};
-use crate::cluster::{Cluster, Run};
+use super::{ClusterOptions, TOPIC, begin, must};
+use crate::cluster::Cluster;
 use crate::error::BenchError;
 use crate::sys::pause_for;
 
@@ -68,8 +67,7 @@ fn measure(options: &ClusterOptions, adaptor: &'static str) -> Result<Report, Be
         latency_us: 3e9,
     });
     api.put_topic(TOPIC, &spec)?;
-    let run = Run::start(&options.plan(&cluster, options.workload(options.group()), 300.0))?;
-    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let run = begin(&options.plan(&cluster, options.workload(options.group()), 300.0))?;
     let quiet = |number: usize| {
         let address = cluster.brokers[number].tcp.to_string();
         let thinning = HashMap::from([(address, QUIET)]);

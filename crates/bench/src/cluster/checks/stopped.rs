@@ -1,14 +1,13 @@
 //! A broker's process stands still for ten seconds and goes on.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use placement::Mode;
 use serde::Serialize;
 
 use super::watch::ShareWatch;
-use super::{CONNECT, ClusterOptions, TOPIC, busiest, excess, must, releases};
-use crate::cluster::{Cluster, Run, Tally};
+use super::{ClusterOptions, TOPIC, begin, busiest, excess, must, releases};
+use crate::cluster::{Cluster, Tally};
 use crate::error::BenchError;
 use crate::sys::{Signal, pause_for};
 
@@ -37,8 +36,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let cluster = Cluster::start(setup)?;
     let (api, limit) = (cluster.api(), options.limit()?);
     api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
-    let run = Run::start(&options.plan(&cluster, workload.clone(), 300.0))?;
-    run.wait(CONNECT, || run.fleet.has_begun.load(Ordering::Relaxed))?;
+    let run = begin(&options.plan(&cluster, workload.clone(), 300.0))?;
     let watch = ShareWatch::start(api.clone(), limit);
     pause_for(PAUSE);
     let placed = run.fleet.brokers();

@@ -1,34 +1,23 @@
 //! What brokers say, and what follows from it.
 
 use clock::Instant;
-use wire::identify::{AckRequest, Announcement, Identify};
+use wire::identify::{Announcement, Identify};
 use wire::{ErrorCode, TopicName};
 
 use super::{Follower, Throttled};
 use crate::error::ClientError;
 use crate::placed::link::{Heard, LinkId, Phase};
 use crate::placed::options::PlacedOptions;
-use crate::publisher::Acknowledgement;
 
 /// The first bytes on a connection: the magic and IDENTIFY with the announcement. `topic` is the options' topic.
 pub(super) fn greeting(options: &PlacedOptions, topic: TopicName) -> Vec<u8> {
-    let srtm = match options.acknowledgement {
-        Acknowledgement::Each => None,
-        Acknowledgement::Cumulative {
-            every_messages,
-            interval_ms,
-        } => Some(AckRequest {
-            ack_every_messages: i64::from(every_messages),
-            ack_interval_ms: i64::from(interval_ms),
-        }),
-    };
     let identify = Identify {
         client_id: options.id.clone(),
         user_agent: concat!("srtm-client/", env!("CARGO_PKG_VERSION")).to_owned(),
         feature_negotiation: true,
         heartbeat_interval: i64::try_from(options.heartbeat_interval.as_millis())
             .unwrap_or(i64::MAX),
-        srtm,
+        srtm: options.acknowledgement.request(),
         publisher: Some(Announcement {
             id: options.id.clone(),
             topic,

@@ -12,35 +12,11 @@ use link::{
 };
 use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 
-use crate::ControlError;
 use crate::core::{Core, Effect, ProbeAnswer, Settings};
-use crate::store::{Change, Store, Table};
+use crate::store::{MemoryStore, Store};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
 pub(super) const TOPIC: &str = "telemetry";
-
-/// A store in memory.
-#[derive(Clone, Default)]
-pub(super) struct Kept(BTreeMap<(Table, String), serde_json::Value>);
-
-impl Store for Kept {
-    fn load(&self, table: Table) -> Result<Vec<(String, serde_json::Value)>, ControlError> {
-        let of_table = self.0.iter().filter(|((of, _), _)| *of == table);
-        Ok(of_table
-            .map(|((_, key), value)| (key.clone(), value.clone()))
-            .collect())
-    }
-
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
-        for Change { table, key, value } in changes {
-            match value {
-                Some(value) => self.0.insert((table, key), value),
-                None => self.0.remove(&(table, key)),
-            };
-        }
-        Ok(())
-    }
-}
 
 /// One virtual broker.
 pub(super) struct VirtualBroker {
@@ -62,7 +38,7 @@ pub(super) struct VirtualBroker {
 /// The whole.
 pub(super) struct Cluster {
     pub(super) core: Core,
-    pub(super) kept: Kept,
+    pub(super) kept: MemoryStore,
     pub(super) now: Instant,
     pub(super) brokers: Vec<VirtualBroker>,
     pub(super) truth: ServiceModel,
@@ -95,8 +71,8 @@ impl Cluster {
     pub(super) fn new(brokers: usize) -> Cluster {
         let now = Instant::from_nanos(1_000_000_000);
         let mut cluster = Cluster {
-            core: Core::restore(settings(), &Kept::default(), now).expect("nothing is kept"),
-            kept: Kept::default(),
+            core: Core::restore(settings(), &MemoryStore::default(), now).expect("nothing is kept"),
+            kept: MemoryStore::default(),
             now,
             brokers: Vec::new(),
             truth: ServiceModel {
@@ -276,6 +252,24 @@ impl Cluster {
 
     pub(super) fn state(&self) -> String {
         self.core.topic_view(TOPIC).expect("declared").state
+    }
+
+    /// The broker that sensors are connected to.
+    pub(super) fn carrier(&self) -> usize {
+        let all = self.brokers.iter();
+        let found = all
+            .into_iter()
+            .position(|broker| !broker.attached.is_empty());
+        found.expect("sensors are connected")
+    }
+
+    /// A limited topic on one broker, its sensors connected and its share granted.
+    pub(super) fn carrying(brokers: usize) -> Cluster {
+        let mut cluster = Cluster::new(brokers);
+        cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
+        cluster.connect_sensors();
+        cluster.run(Duration::from_secs(5));
+        cluster
     }
 
     /// Brokers that sensors are connected to.

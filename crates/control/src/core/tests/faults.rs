@@ -16,15 +16,8 @@ fn placed_on(cluster: &Cluster, index: usize) -> usize {
 
 #[test]
 fn a_killed_broker_frees_its_share_at_once() {
-    let mut cluster = Cluster::new(3);
-    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(5));
-    let victim = cluster
-        .brokers
-        .iter()
-        .position(|broker| !broker.attached.is_empty())
-        .expect("one");
+    let mut cluster = Cluster::carrying(3);
+    let victim = cluster.carrier();
     cluster.kill(victim);
     assert_eq!(
         placed_on(&cluster, victim),
@@ -44,15 +37,8 @@ fn a_killed_broker_frees_its_share_at_once() {
 
 #[test]
 fn a_broker_that_comes_back_holds_nothing() {
-    let mut cluster = Cluster::new(2);
-    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(5));
-    let victim = cluster
-        .brokers
-        .iter()
-        .position(|broker| !broker.attached.is_empty())
-        .expect("one");
+    let mut cluster = Cluster::carrying(2);
+    let victim = cluster.carrier();
     cluster.kill(victim);
     cluster.connect_sensors();
     cluster.run(Duration::from_millis(200));
@@ -69,15 +55,8 @@ fn a_broker_that_comes_back_holds_nothing() {
 
 #[test]
 fn a_stopped_broker_keeps_its_floor_and_loses_its_publishers_in_the_end() {
-    let mut cluster = Cluster::new(2);
-    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(5));
-    let victim = cluster
-        .brokers
-        .iter()
-        .position(|broker| !broker.attached.is_empty())
-        .expect("one");
+    let mut cluster = Cluster::carrying(2);
+    let victim = cluster.carrier();
     cluster.brokers[victim].is_stopped = true;
     cluster.run(Duration::from_secs(10));
     let floor = cluster.brokers[victim]
@@ -93,15 +72,8 @@ fn a_stopped_broker_keeps_its_floor_and_loses_its_publishers_in_the_end() {
 
 #[test]
 fn without_a_controller_leases_fall_to_floors_and_a_restart_resumes() {
-    let mut cluster = Cluster::new(2);
-    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(5));
-    let carrier = cluster
-        .brokers
-        .iter()
-        .position(|broker| !broker.attached.is_empty())
-        .expect("one");
+    let mut cluster = Cluster::carrying(2);
+    let carrier = cluster.carrier();
     let before = cluster.brokers[carrier]
         .holder
         .in_force(cluster.now)
@@ -150,15 +122,8 @@ fn a_contract_removed_while_a_broker_was_away_is_removed_there_too() {
 
 #[test]
 fn a_share_is_there_before_the_publishers_are() {
-    let mut cluster = Cluster::new(2);
-    cluster.workload(200, 10, promise(3000.0, 300.0, 1e6));
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(5));
-    let victim = cluster
-        .brokers
-        .iter()
-        .position(|broker| !broker.attached.is_empty())
-        .expect("one");
+    let mut cluster = Cluster::carrying(2);
+    let victim = cluster.carrier();
     cluster.kill(victim);
     let share = cluster.brokers[1 - victim].holder.in_force(cluster.now);
     assert!(
