@@ -1,6 +1,6 @@
 //! How a topic declares its limit, and the JSON of it.
 //!
-//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","sharing":"static"}`, of which only
+//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"static"}`, of which only
 //! `rate` and `burst` are required. Whatever cannot be enforced is refused with a text that names the
 //! field; nothing is ignored, nothing rounded.
 
@@ -25,6 +25,8 @@ pub struct Limit {
     pub unit: Unit,
     /// What happens to a message that finds too few tokens.
     pub on_exceed: OnExceed,
+    /// The instant that conformance is decided by.
+    pub judged_by: JudgedBy,
 }
 
 /// What a token is.
@@ -49,6 +51,18 @@ pub enum OnExceed {
     Reject,
 }
 
+/// The instant that conformance is decided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum JudgedBy {
+    /// When the kernel received the message (SRTM-long, section 5.2): nothing that arrived within the limit is delayed
+    /// because it was read late. Messages that were read late may leave closer together than the limit says.
+    #[default]
+    Arrival,
+    /// When it leaves, on the broker's clock: releases never exceed the limit, and lateness of the broker delays
+    /// messages that arrived within it.
+    Release,
+}
+
 impl Limit {
     /// A limit of `rate` messages per second and bursts of `burst` messages that delays the excess.
     ///
@@ -60,6 +74,7 @@ impl Limit {
             burst: Burst::new(burst)?,
             unit: Unit::Messages,
             on_exceed: OnExceed::Delay,
+            judged_by: JudgedBy::Arrival,
         })
     }
 
@@ -76,8 +91,13 @@ impl fmt::Display for Limit {
             burst,
             unit,
             on_exceed,
+            judged_by,
         } = self;
-        write!(f, "{rate} {unit}/s, burst {burst} {unit}, {on_exceed}")
+        write!(f, "{rate} {unit}/s, burst {burst} {unit}, {on_exceed}")?;
+        match judged_by {
+            JudgedBy::Arrival => Ok(()),
+            JudgedBy::Release => f.write_str(", judged by release"),
+        }
     }
 }
 
@@ -140,6 +160,36 @@ impl FromStr for OnExceed {
     }
 }
 
+impl JudgedBy {
+    /// The word for it in JSON and on command lines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            JudgedBy::Arrival => "arrival",
+            JudgedBy::Release => "release",
+        }
+    }
+
+    /// Whether it is what a limit has that says nothing of it.
+    fn is_default(&self) -> bool {
+        *self == JudgedBy::default()
+    }
+}
+
+impl FromStr for JudgedBy {
+    type Err = InvalidLimit;
+
+    fn from_str(word: &str) -> Result<Self, InvalidLimit> {
+        let all = [JudgedBy::Arrival, JudgedBy::Release];
+        one_of(
+            "judged_by",
+            &all,
+            JudgedBy::as_str,
+            "arrival, release",
+            word,
+        )
+    }
+}
+
 impl FromStr for Sharing {
     type Err = InvalidLimit;
 
@@ -164,6 +214,8 @@ struct Declared {
     unit: Unit,
     #[serde(default)]
     on_exceed: OnExceed,
+    #[serde(default, skip_serializing_if = "JudgedBy::is_default")]
+    judged_by: JudgedBy,
     #[serde(default)]
     sharing: Sharing,
 }
@@ -191,6 +243,7 @@ impl From<Declared> for Limit {
             burst,
             unit,
             on_exceed,
+            judged_by,
             sharing: Sharing::Static,
         } = declared;
         Limit {
@@ -198,6 +251,7 @@ impl From<Declared> for Limit {
             burst,
             unit,
             on_exceed,
+            judged_by,
         }
     }
 }
@@ -209,12 +263,14 @@ impl From<Limit> for Declared {
             burst,
             unit,
             on_exceed,
+            judged_by,
         } = limit;
         Declared {
             rate,
             burst,
             unit,
             on_exceed,
+            judged_by,
             sharing: Sharing::Static,
         }
     }
@@ -247,6 +303,7 @@ macro_rules! word {
 
 word!(Unit);
 word!(OnExceed);
+word!(JudgedBy);
 word!(Sharing);
 
 fn one_of<T: Copy>(

@@ -22,7 +22,7 @@ mod share;
 
 pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
-pub use contract::{Limit, OnExceed, Unit};
+pub use contract::{JudgedBy, Limit, OnExceed, Unit};
 pub use error::{InvalidLimit, InvalidReport};
 pub use lease::{Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Report};
 pub use rate::{Burst, Rate};

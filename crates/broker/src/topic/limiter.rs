@@ -6,12 +6,13 @@
 //! The bucket judges by the time of arrival, so that nothing is delayed because it was read late. Taken
 //! alone that would let a process that was stopped for ten seconds release ten seconds' tokens at once;
 //! therefore no message counts as arriving more than [`STALL_MAX`] before it is judged, and releases,
-//! on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`].
+//! on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`]. Where a contract asks for it
+//! ([`JudgedBy::Release`]) a message counts as arriving when it is judged, and they never exceed r·t + b.
 
 use std::time::Duration;
 
 use clock::Instant;
-use limit::{Grant, Holder, Limit, OnExceed, Share, TokenBucket, Unit};
+use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
 
 use super::lease::Lease;
 use super::witness::Witness;
@@ -165,14 +166,17 @@ impl TopicLimiter {
     /// and not only for the broker.
     #[inline]
     #[must_use]
-    pub fn has_waited(arrival: Instant, departure: Instant, now: Instant) -> bool {
-        departure > TopicLimiter::seen(arrival, now)
+    pub fn has_waited(&self, arrival: Instant, departure: Instant, now: Instant) -> bool {
+        departure > self.seen(arrival, now)
     }
 
     /// The arrival that the bucket sees of a message that arrived at `arrival` and is judged at `now`.
     #[inline]
-    fn seen(arrival: Instant, now: Instant) -> Instant {
-        arrival.max(now - STALL_MAX)
+    fn seen(&self, arrival: Instant, now: Instant) -> Instant {
+        match self.limit.judged_by {
+            JudgedBy::Arrival => arrival.max(now - STALL_MAX),
+            JudgedBy::Release => now,
+        }
     }
 
     /// When the message at the head of the queue may pass, as judged at `now` (equation (2));
@@ -186,7 +190,7 @@ impl TopicLimiter {
         if self.share.is_none() {
             return Instant::MAX;
         }
-        let seen = Self::seen(arrival, now);
+        let seen = self.seen(arrival, now);
         let cost = self.cost(body_bytes);
         if self.booked.is_none() && cost > self.bucket.burst().get() {
             self.booked = Some(self.bucket.take(seen, cost));
@@ -201,11 +205,11 @@ impl TopicLimiter {
         let cost = self.cost(body_bytes);
         match self.booked.take() {
             None => {
-                self.bucket.take(Self::seen(arrival, now), cost);
+                self.bucket.take(self.seen(arrival, now), cost);
             }
             // It leaves an empty bucket, whenever it goes: late by a stall, it took later tokens too.
             Some(booked) => {
-                let paid_at = Self::seen(booked, now);
+                let paid_at = self.seen(booked, now);
                 if paid_at > booked {
                     self.bucket.pause(booked, paid_at);
                 }
@@ -223,7 +227,7 @@ impl TopicLimiter {
     pub fn try_take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) -> bool {
         self.settle(now);
         let cost = self.cost(body_bytes);
-        self.share.is_some() && self.bucket.try_take(Self::seen(arrival, now), cost)
+        self.share.is_some() && self.bucket.try_take(self.seen(arrival, now), cost)
     }
 
     /// Judges a whole command at its arrival (`reject`), all of its messages or none.
@@ -245,7 +249,7 @@ impl TopicLimiter {
             ));
         };
         let total = bodies.map(|body| self.cost(body.len())).sum();
-        let judged = self.bucket.try_take_batch(Self::seen(arrival, now), total);
+        let judged = self.bucket.try_take_batch(self.seen(arrival, now), total);
         judged.map_err(|refused| {
             let (rate, burst) = (share.rate, share.burst);
             format!("rate limit exceeded ({rate} {unit}/s, burst {burst}): {refused}")

@@ -392,6 +392,6 @@ fn departure(limiter: Option<&mut TopicLimiter>, stored: &mut Stored, now: Insta
         return arrival;
     };
     let departure = limiter.departure(arrival, stored.body.len(), now);
-    stored.has_waited |= TopicLimiter::has_waited(arrival, departure, now);
+    stored.has_waited |= limiter.has_waited(arrival, departure, now);
     departure
 }

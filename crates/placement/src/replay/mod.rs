@@ -8,6 +8,7 @@
 //!
 //! * [`Trace`]: the arrivals of one window.
 //! * [`ServiceModel`]: what a message costs a broker.
+//! * [`Station`]: one broker as a queue with a bucket, message by message.
 //! * [`replay`], [`Replayer`]: one broker's latencies under an assignment.
 //! * [`fit_by_replay`]: the assignment with the fewest brokers whose replay meets the SLO.
 //!
@@ -21,6 +22,7 @@ mod model;
 mod repair;
 mod run;
 mod shares;
+mod station;
 mod trace;
 
 pub use fit::{ReplayFit, ReplayProblem, fit_by_replay};
@@ -28,6 +30,7 @@ pub(crate) use judge::Judge;
 pub use latencies::Latencies;
 pub use model::ServiceModel;
 pub use run::{Replayer, replay};
+pub use station::{Gate, Left, Station};
 pub use trace::{Arrival, Trace};
 
 #[cfg(test)]

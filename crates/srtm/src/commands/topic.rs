@@ -4,7 +4,7 @@ mod at_broker;
 mod at_controller;
 
 use clap::{Args, Subcommand};
-use limit::{Burst, OnExceed, Rate, Unit};
+use limit::{Burst, JudgedBy, OnExceed, Rate, Unit};
 use placement::{Mode, Policy};
 use wire::TopicName;
 
@@ -57,6 +57,9 @@ pub(crate) struct SetFlags {
     /// What happens to the excess: delay, drop or reject.
     #[arg(long, value_name = "ACTION", default_value = "delay")]
     on_exceed: OnExceed,
+    /// What conformance is decided by: arrival, at the kernel; or release, so that a late broker releases no closer together.
+    #[arg(long, value_name = "INSTANT", default_value = "arrival")]
+    judged_by: JudgedBy,
     /// How brokers share the limit: static (shares by the TB Adaptor).
     #[arg(long, value_name = "POLICY", default_value = "static")]
     share_policy: String,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use control::view::{Slo, TopicSpec};
 use limit::oracle;
-use limit::{Burst, Limit, Rate};
+use limit::{Burst, JudgedBy, Limit, Rate};
 use placement::Mode;
 use serde::Serialize;
 
@@ -59,6 +59,9 @@ pub struct ClusterOptions {
     /// Limit: messages that may pass at once.
     #[arg(long, default_value_t = 1000.0, value_name = "MSG")]
     pub burst: f64,
+    /// What conformance is decided by: arrival or release.
+    #[arg(long, default_value = "arrival", value_name = "INSTANT")]
+    pub judged_by: JudgedBy,
     /// Promise for the 99th percentile.
     #[arg(long, value_name = "US")]
     pub slo_us: Option<f64>,
@@ -165,7 +168,11 @@ impl ClusterOptions {
 
     pub(super) fn limit(&self) -> Result<Limit, BenchError> {
         let invalid = |error: limit::InvalidLimit| BenchError::Options(error.to_string());
-        Limit::messages(self.rate, self.burst).map_err(invalid)
+        let limit = Limit::messages(self.rate, self.burst).map_err(invalid)?;
+        Ok(Limit {
+            judged_by: self.judged_by,
+            ..limit
+        })
     }
 
     pub(super) fn spec(&self, fit: Mode) -> Result<TopicSpec, BenchError> {

@@ -98,5 +98,10 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     })?;
     must(report.share_violations == 0, || {
         String::from("the sum of shares was above the limit")
+    })?;
+    let is_strict = limit.judged_by == limit::JudgedBy::Release;
+    must(!is_strict || report.window_excess_messages <= 1e-3, || {
+        let excess = report.window_excess_messages;
+        format!("the worst window of releases exceeded r·t + b by {excess} messages")
     })
 }

@@ -1,7 +1,7 @@
 //! A process that does nothing for a while earns nothing by it: releases on its own clock stay within
 //! r·t + b + r·20 ms, whatever arrived or waited meanwhile.
 
-use limit::{OnExceed, Unit, oracle};
+use limit::{JudgedBy, OnExceed, Unit, oracle};
 use proptest::prelude::*;
 
 use super::*;
@@ -151,10 +151,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn releases_never_exceed_the_limit_by_more_than_20_ms(steps in steps(), rate in 50u32..3_000, burst in 1u32..40) {
+    fn releases_exceed_the_limit_by_no_more_than_20_ms_and_judged_by_release_not_at_all(
+        steps in steps(),
+        rate in 50u32..3_000,
+        burst in 1u32..40,
+        is_strict: bool,
+    ) {
         let mut world = World::with(ROOMY);
         world.subscribe("t", "c", 1, u32::MAX);
-        world.limit("t", f64::from(rate), f64::from(burst));
+        let (key, now) = (world.topic("t"), world.now());
+        let limit = Limit {
+            judged_by: if is_strict { JudgedBy::Release } else { JudgedBy::Arrival },
+            ..Limit::messages(f64::from(rate), f64::from(burst)).expect("valid")
+        };
+        world.table.set_limit(key, Some(limit), now);
         let mut published = 0;
         for step in steps {
             match step {
@@ -175,14 +185,12 @@ proptest! {
             }
         }
         let released = world.released();
-        let limit = Limit::messages(f64::from(rate), f64::from(burst)).expect("valid");
         // Instants are recorded in whole microseconds here.
-        let most = f64::from(rate) * (0.020 + 2e-6);
+        let most = f64::from(rate) * (if is_strict { 0.0 } else { 0.020 } + 2e-6);
         let excess = oracle::window_excess(&released, limit.rate, limit.burst);
         prop_assert!(released.is_empty() || excess <= most, "{excess} of {most}");
         // And nothing stays for ever.
         world.advance_us(1_000_000 * (published as u64 + u64::from(burst) + 1) / u64::from(rate) + 1);
-        let key = world.topic("t");
         prop_assert_eq!(world.table.topic(key).map(|topic| topic.passed_count), Some(published as u64));
     }
 }

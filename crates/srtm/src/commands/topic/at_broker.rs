@@ -24,6 +24,7 @@ pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
         "burst": flags.burst,
         "unit": flags.unit,
         "on_exceed": flags.on_exceed,
+        "judged_by": flags.judged_by,
         "sharing": flags.share_policy,
     });
     let api = Api::new(broker);

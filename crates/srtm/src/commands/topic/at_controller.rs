@@ -17,6 +17,7 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
         burst,
         unit: flags.unit,
         on_exceed: flags.on_exceed,
+        judged_by: flags.judged_by,
     });
     if flags.share_policy != "static" {
         let policy = &flags.share_policy;
