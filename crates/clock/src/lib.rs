@@ -6,13 +6,16 @@
 //!
 //! * [`Instant`]: a reading of the one monotonic clock, in nanoseconds.
 //! * [`WallTime`]: a reading of the wall clock, in nanoseconds since the Unix epoch.
+//! * [`DurationText`]: a duration as people write it, `250ms`.
 //! * [`StampMap`]: brings wall-clock packet stamps onto the monotonic clock.
 //! * [`Streams`], [`stream`]: random streams told apart by name.
 
+mod duration;
 mod instant;
 mod stamp;
 mod stream;
 
+pub use duration::DurationText;
 pub use instant::{Instant, WallTime};
 pub use stamp::{Observed, STEP_THRESHOLD, StampMap};
 pub use stream::{Streams, stream};

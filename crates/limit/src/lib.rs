@@ -5,7 +5,8 @@
 //! r·Δt (SRTM-long, appendix A). [`TokenBucket`] enforces it, [`oracle`] says independently what it
 //! should have done, [`Limit`] is how a topic declares it. Over several brokers [`adaptor`] says
 //! how a limit is divided into [`Share`]s and [`lease`] how shares move without the limit ever
-//! being exceeded. Time is an argument everywhere; nothing here reads a clock, sleeps or allocates
+//! being exceeded. [`theory`] foretells what a limit makes Poisson traffic wait, [`profile`] finds the limit that
+//! recorded traffic needs. Time is an argument everywhere; nothing here reads a clock, sleeps or allocates
 //! per message.
 //!
 //! What this crate does not do: it keeps no queue. Messages that wait, wait in their topic; the
@@ -17,13 +18,16 @@ mod contract;
 mod error;
 pub mod lease;
 pub mod oracle;
+pub mod profile;
 mod rate;
 mod share;
+pub mod theory;
 
 pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
 pub use contract::{JudgedBy, Limit, OnExceed, Unit};
 pub use error::{InvalidLimit, InvalidReport};
 pub use lease::{Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Report};
+pub use profile::{AccessDelays, FitQuestion, Profile, ProfileError, fit_bucket};
 pub use rate::{Burst, Rate};
 pub use share::Share;

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, broker, calibrate, controller, nsqd, nsqlookupd, publish, publisher, subscribe, topic,
-    up, whereis,
+    bench, broker, calibrate, controller, experiment, nsqd, nsqlookupd, plan, publish, publisher,
+    sim, subscribe, topic, trace, up, whereis,
 };
 use crate::error::Failure;
 
@@ -49,6 +49,15 @@ enum Command {
     Pub(publish::Flags),
     /// Prints the messages of a channel, or what a channel receives per second.
     Sub(subscribe::Flags),
+    /// Tells how many brokers a load needs, what latency to expect, and what splitting costs.
+    Plan(plan::Flags),
+    /// Runs a load on a cluster in virtual time.
+    Sim(sim::Flags),
+    /// Runs the experiments of the SRTM paper in virtual time.
+    Experiment(experiment::Flags),
+    /// Records traces of workloads, shows and converts traces.
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
     /// Measures this broker and its peers.
     #[command(subcommand)]
     Bench(::bench::Command),
@@ -80,6 +89,10 @@ impl Cli {
             Command::Calibrate(flags) => calibrate::run(&flags),
             Command::Pub(flags) => publish::run(&flags),
             Command::Sub(flags) => subscribe::run(&flags),
+            Command::Plan(flags) => plan::run(&flags),
+            Command::Sim(flags) => sim::run(&flags),
+            Command::Experiment(flags) => experiment::run(&flags),
+            Command::Trace(command) => trace::run(&command),
             Command::Bench(command) => bench::run(&command),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use sim::experiment::ExperimentError;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -37,6 +39,21 @@ pub(crate) enum Failure {
     /// A measurement failed.
     #[error(transparent)]
     Bench(#[from] bench::error::BenchError),
+    /// Something could not be simulated.
+    #[error(transparent)]
+    Sim(#[from] sim::SimError),
+    /// A plan could not be drawn.
+    #[error(transparent)]
+    Picture(#[from] sim::plan::PictureError),
+    /// An experiment could not be run.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// Findings of the paper that results do not show, where that was to be a failure.
+    #[error("{failed} of the paper's findings do not appear; the lines above say which")]
+    Findings {
+        /// How many.
+        failed: usize,
+    },
     /// A system call failed; `what` names what was tried.
     #[error("{what}: {source}{}", io_advice(source))]
     Io {
@@ -54,7 +71,10 @@ impl Failure {
             Failure::Usage(_)
             | Failure::Broker {
                 source: broker::BrokerError::Config { .. },
-            } => 2,
+            }
+            | Failure::Experiment(
+                ExperimentError::Unknown { .. } | ExperimentError::Definition { .. },
+            ) => 2,
             _ => 1,
         }
     }

@@ -1,0 +1,50 @@
+//! Table 1: how long the fit takes (SRTM-long, section 6.5).
+
+use super::{NOISE, Verdicts};
+use crate::experiment::summary::{Point, Summary};
+use crate::experiment::table::brokers;
+
+/// Ours: what the fit by replay is to stay below at the largest group size, in seconds.
+const REPLAY_SECONDS_MAX: f64 = 150.0;
+
+pub(super) fn table(summary: &Summary, verdicts: &mut Verdicts<'_>) {
+    let measured: Vec<&Point> = summary.curve("measure").collect();
+    if let (Some(first), Some(last)) = (measured.first(), measured.last()) {
+        let steps: Vec<(bool, String)> = measured
+            .windows(2)
+            .map(|pair| {
+                let least = pair[0].windows.mean * (1.0 - NOISE);
+                let figures = format!("{} to {}", windows(pair[0]), windows(pair[1]));
+                (pair[1].windows.mean >= least, figures)
+            })
+            .collect();
+        verdicts.add_all("windows grow with the group size", &steps);
+        verdicts.add(
+            "brokers grow from one for groups of 5 to six for groups of 30",
+            first.k.mean.round() == 1.0 && last.k.mean.round() == 6.0,
+            format!(
+                "{} for {}, {} for {}",
+                brokers(first),
+                first.x,
+                brokers(last),
+                last.x
+            ),
+        );
+        verdicts.add(
+            "the largest groups take more than 15 minutes",
+            last.fit_seconds.mean > 900.0,
+            format!("{:.0} s", last.fit_seconds.mean),
+        );
+    }
+    if let Some(last) = summary.curve("replay").last() {
+        verdicts.add(
+            "ours: by replay the largest groups take at most 150 s",
+            last.fit_seconds.mean <= REPLAY_SECONDS_MAX,
+            format!("{:.0} s", last.fit_seconds.mean),
+        );
+    }
+}
+
+fn windows(point: &Point) -> String {
+    format!("{:.1} for {}", point.windows.mean, point.x)
+}

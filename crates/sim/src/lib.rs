@@ -1,0 +1,25 @@
+//! A cluster in virtual time: the load of a [`workload::Spec`] through the same pure crates that run live.
+//!
+//! Publishers send by the spec's arrivals; each broker is a [`placement::Station`] (servers behind one queue, the
+//! topic's bucket behind them); publishers are placed by [`placement::Fitting`], which is told of profiling windows
+//! exactly as the control plane tells it; shares move as leases of a [`limit::Ledger`]. Nothing reads a clock and
+//! everything random comes from the spec's seed: the same spec gives the same messages at the same nanoseconds, and
+//! [`Measured::hash`] says so.
+//!
+//! What it does not do: model packets, subscribers that are slow, or a network between brokers.
+
+mod capacity;
+mod engine;
+mod error;
+pub mod experiment;
+mod fit;
+mod measure;
+pub mod parallel;
+pub mod plan;
+mod scene;
+
+pub use capacity::capacity;
+pub use error::SimError;
+pub use fit::{Fit, fit, spread};
+pub use measure::{BrokerMeasured, Measured, Percentiles, Second, measure, simulate};
+pub use scene::Scene;

@@ -1,0 +1,248 @@
+//! The planner: the fewest brokers for a promise, what it will look like, what splitting costs, and what if.
+//!
+//! Publishers are placed by [`crate::fit`]; the placement is then measured on several independent runs of traffic, whose
+//! spread gives the confidence interval. Every number of brokers is tried as well, so that one sees why it
+//! concentrated: with fewer the promise breaks, with more messages wait longer for tokens.
+
+mod estimate;
+mod picture;
+mod text;
+mod what_if;
+
+use limit::theory::{Batches, Which};
+use limit::{Burst, Rate};
+use placement::{BrokerIndex, Policy};
+use serde::Serialize;
+
+use crate::{Fit, Measured, Scene, SimError, fit, measure, parallel};
+pub use estimate::Estimate;
+pub use picture::{PictureError, picture};
+pub use what_if::{Answer, UnknownWhatIf, WhatIf};
+
+/// How thoroughly it is planned.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// Independent runs of every configuration, at least 2 for an interval.
+    pub repeats: u32,
+    /// Threads.
+    pub jobs: usize,
+    /// Further questions.
+    pub what_ifs: Vec<WhatIf>,
+}
+
+/// What the planner found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Publishers of the load.
+    pub publishers: usize,
+    /// Messages per second of the load.
+    pub messages_per_second: f64,
+    /// The limit in messages per second, the spec's or the one that fits the load; `None`: unlimited.
+    pub rate: Option<f64>,
+    /// Its burst in messages.
+    pub burst: Option<f64>,
+    /// The largest burst that fits the arrivals of any of the runs; the burst itself where the spec says one.
+    pub burst_most: Option<f64>,
+    /// The promise in microseconds.
+    pub slo_us: f64,
+    /// The percentile that it is for.
+    pub percentile: f64,
+    /// How publishers are distributed.
+    pub policy: Policy,
+    /// Brokers used.
+    pub k: usize,
+    /// Brokers there are.
+    pub brokers: usize,
+    /// Whether the promise is kept.
+    pub met: bool,
+    /// If not: messages per second that fit nowhere.
+    pub missing: f64,
+    /// Latency at the percentile of the promise at the worst broker, in microseconds.
+    pub worst: Estimate,
+    /// The same over all messages.
+    pub all: Estimate,
+    /// By broker that is used.
+    pub placement: Vec<PlannedBroker>,
+    /// Every number of brokers.
+    pub by_k: Vec<ByK>,
+    /// Why so many.
+    pub why: Vec<String>,
+    /// Answers to the further questions.
+    pub what_ifs: Vec<Answer>,
+    /// Iterations, windows and seconds that the fit takes live.
+    pub fit_windows: u32,
+}
+
+/// One broker of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedBroker {
+    /// Its number, from 1.
+    pub broker: u32,
+    /// Publishers placed there.
+    pub publishers: usize,
+    /// Their messages per second.
+    pub messages_per_second: f64,
+    /// Messages per second of other topics.
+    pub load: f64,
+    /// Latency at the percentile of the promise, in microseconds.
+    pub latency: Estimate,
+}
+
+/// A topic spread over so many brokers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ByK {
+    /// Brokers.
+    pub k: usize,
+    /// Latency at the percentile of the promise at the worst broker, in microseconds.
+    pub worst: Estimate,
+    /// Part of the messages that wait for tokens, 0 to 1.
+    pub delayed: f64,
+    /// The DRL penalty: mean time that messages wait for tokens beyond their service, in microseconds.
+    pub access_delay: Estimate,
+    /// The same mean wait by theory, where the load is one that it speaks of: independent Poisson publishers.
+    pub access_delay_by_theory_us: Option<f64>,
+    /// Whether the promise is kept there, by the mean of the runs.
+    pub met: bool,
+}
+
+/// Plans. `done` is called after each simulated run.
+///
+/// # Errors
+/// [`SimError`] where the scene or a question makes no sense; an unmet promise is no error.
+pub fn plan(
+    scene: &Scene,
+    options: &PlanOptions,
+    done: impl Fn() + Sync,
+) -> Result<Plan, SimError> {
+    let fit = fit(scene)?;
+    let runs = runs(scene, &fit.broker_of, options, &done)?;
+    let by_k = all_k(scene, options, &done)?;
+    let what_ifs = options.what_ifs.iter();
+    let what_ifs = what_ifs
+        .map(|what_if| what_if::answer(scene, &fit, *what_if, options, &done))
+        .collect::<Result<_, _>>()?;
+    let limit = scene.limit();
+    let mut plan = Plan {
+        publishers: scene.publishers().len(),
+        messages_per_second: scene.publishers().iter().map(|each| each.rate.get()).sum(),
+        rate: limit.map(|(rate, _): (Rate, Burst)| rate.get()),
+        burst: limit.map(|(_, burst)| burst.get()),
+        burst_most: burst_most(scene, options.repeats)?,
+        slo_us: scene.slo_us(),
+        percentile: scene.spec().topic.percentile,
+        policy: scene.policy(),
+        k: used(&fit.broker_of),
+        brokers: scene.brokers().len(),
+        met: fit.met,
+        missing: fit.missing,
+        worst: worst(&runs),
+        all: all(&runs),
+        placement: placement(scene, &fit, &runs),
+        by_k,
+        why: Vec::new(),
+        what_ifs,
+        fit_windows: fit.status.windows,
+    };
+    plan.why = text::why(&plan);
+    Ok(plan)
+}
+
+/// How many simulated runs [`plan`] makes, for a progress bar.
+#[must_use]
+pub fn runs_of(scene: &Scene, options: &PlanOptions) -> u64 {
+    let configurations = 1 + scene.brokers().len() + options.what_ifs.len();
+    configurations as u64 * u64::from(options.repeats.max(1))
+}
+
+/// The largest burst of any repeat.
+fn burst_most(scene: &Scene, repeats: u32) -> Result<Option<f64>, SimError> {
+    let mut most: Option<f64> = None;
+    for repeat in 0..repeats.max(1) {
+        if let Some((_, burst)) = scene.repeat(repeat)?.limit() {
+            most = Some(most.map_or(burst.get(), |most| most.max(burst.get())));
+        }
+    }
+    Ok(most)
+}
+
+/// Independent runs of one placement.
+fn runs(
+    scene: &Scene,
+    broker_of: &[Option<BrokerIndex>],
+    options: &PlanOptions,
+    done: &(impl Fn() + Sync),
+) -> Result<Vec<Measured>, SimError> {
+    let repeats: Vec<u32> = (0..options.repeats.max(1)).collect();
+    let run = |&repeat: &u32| measure(&scene.repeat(repeat)?, broker_of);
+    let runs = parallel::map(options.jobs, &repeats, run, done);
+    runs.into_iter().collect()
+}
+
+fn all_k(
+    scene: &Scene,
+    options: &PlanOptions,
+    done: &(impl Fn() + Sync),
+) -> Result<Vec<ByK>, SimError> {
+    let theory = scene.theory();
+    let each = 1..=scene.brokers().len();
+    each.map(|k| {
+        let broker_of = scene.only(k)?;
+        let runs = runs(scene, &broker_of, options, done)?;
+        let worst = worst(&runs);
+        let messages: u64 = runs.iter().map(|run| run.all.messages).sum();
+        let delayed: u64 = runs.iter().map(|run| run.all.delayed).sum();
+        let waits = runs.iter().map(|run| run.all.access_delay_us);
+        let theory = theory
+            .as_ref()
+            .and_then(|one| one.split(k as u32, Batches::Whole).ok());
+        Ok(ByK {
+            k,
+            access_delay_by_theory_us: theory.map(|split| split.mean_s(Which::Any) * 1e6),
+            met: worst.mean <= scene.slo_us(),
+            worst,
+            delayed: delayed as f64 / messages.max(1) as f64,
+            access_delay: Estimate::of(waits),
+        })
+    })
+    .collect()
+}
+
+fn placement(scene: &Scene, fit: &Fit, runs: &[Measured]) -> Vec<PlannedBroker> {
+    let of_broker = |broker: u32| {
+        let is_here = |place: &Option<BrokerIndex>| place.is_some_and(|place| place.0 == broker);
+        let here = fit.broker_of.iter().zip(scene.publishers());
+        let here: Vec<f64> = here
+            .filter(|(place, _)| is_here(place))
+            .map(|(_, publisher)| publisher.rate.get())
+            .collect();
+        let latencies = runs
+            .iter()
+            .filter_map(|run| run.brokers[broker as usize].latency.as_ref())
+            .map(|latency| latency.slo_us);
+        PlannedBroker {
+            broker: broker + 1,
+            publishers: here.len(),
+            messages_per_second: here.iter().sum(),
+            load: scene.brokers()[broker as usize].load,
+            latency: Estimate::of(latencies),
+        }
+    };
+    let brokers = 0..scene.brokers().len() as u32;
+    let planned = brokers.map(of_broker);
+    planned.filter(|broker| broker.publishers > 0).collect()
+}
+
+fn worst(runs: &[Measured]) -> Estimate {
+    Estimate::of(runs.iter().map(Measured::worst_us))
+}
+
+fn all(runs: &[Measured]) -> Estimate {
+    Estimate::of(runs.iter().map(|run| run.all.slo_us))
+}
+
+fn used(broker_of: &[Option<BrokerIndex>]) -> usize {
+    let mut brokers: Vec<u32> = broker_of.iter().flatten().map(|broker| broker.0).collect();
+    brokers.sort_unstable();
+    brokers.dedup();
+    brokers.len()
+}

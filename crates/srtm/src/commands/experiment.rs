@@ -1,0 +1,216 @@
+//! `srtm experiment`: the figures and tables of the paper's evaluation, simulated.
+
+mod machine;
+mod view;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use clap::Args;
+use sim::experiment::{
+    Experiment, ExperimentError, Figure, Results, RunOptions, Summary, Verdict, built_in, check,
+    run_experiment,
+};
+
+use crate::error::Failure;
+use crate::time;
+use machine::Meta;
+use view::View;
+
+const EXAMPLES: &str = "\
+Examples:
+  srtm experiment --list
+  srtm experiment fig6a
+  srtm experiment fig7 table1 --quick
+  srtm experiment --all --check
+  srtm experiment fig9 --dir my-experiments --out my-results --repeats 3";
+
+/// Flags of `srtm experiment`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Flags {
+    /// Figures (all of their panels) or single panels: fig7, fig7a.
+    #[arg(value_name = "NAME", required_unless_present_any = ["all", "list"], conflicts_with = "all")]
+    names: Vec<String>,
+    /// Runs everything.
+    #[arg(long)]
+    all: bool,
+    /// Lists what there is.
+    #[arg(long, conflicts_with = "all")]
+    list: bool,
+    /// Folder of definitions, one TOML file per figure; without it those that are built in.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Folder of results.
+    #[arg(long, value_name = "DIR", default_value = "experiments/results")]
+    out: PathBuf,
+    /// Seed instead of the definition's.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Repeats of each point instead of the definition's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// Runs at the same time; without it as many as there are cores.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Begins anew where an interrupted run could be continued.
+    #[arg(long)]
+    fresh: bool,
+    /// Two repeats of 5 s; the results are marked and kept apart (NAME.quick.jsonl).
+    #[arg(long)]
+    quick: bool,
+    /// Fails when a finding of the paper does not appear.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Repeats of a quick run.
+const QUICK_REPEATS: u32 = 2;
+
+/// Runs, prints, and keeps results.
+pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    let figures = match &flags.dir {
+        Some(folder) => from_folder(folder)?,
+        None => built_in()?,
+    };
+    if flags.list {
+        list(&figures);
+        return Ok(());
+    }
+    let chosen = choose(&figures, flags)?;
+    let results = Results::new(&flags.out);
+    let mut failed = 0;
+    for (figure, panels) in &chosen {
+        println!("{}: {} ({})", figure.name, figure.title, figure.paper);
+        let mut summaries: Vec<(&str, Summary)> = Vec::new();
+        for experiment in panels {
+            let summary = run_one(experiment, &results, flags)?;
+            summaries.push((&experiment.panel, summary));
+        }
+        let panels: Vec<(&str, &Summary)> = summaries.iter().map(|(p, s)| (*p, s)).collect();
+        let verdicts = check(&figure.name, &panels);
+        verdicts.iter().for_each(print_verdict);
+        failed += verdicts.iter().filter(|verdict| !verdict.holds).count();
+    }
+    if flags.check && failed > 0 {
+        return Err(Failure::Findings { failed });
+    }
+    Ok(())
+}
+
+fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<Summary, Failure> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let options = RunOptions {
+        seed: flags.seed,
+        repeats: flags.repeats.or(flags.quick.then_some(QUICK_REPEATS)),
+        jobs: flags.jobs.map_or(cores, usize::from),
+        fresh: flags.fresh,
+        quick: flags.quick,
+    };
+    let (begun, begun_at) = (time::now(), time::unix_time());
+    let mut view = View::new(experiment, options.repeats);
+    let rows = run_experiment(experiment, results, &options, |progress| {
+        view.show(progress);
+    })?;
+    view.end();
+    let summary = Summary::of(&rows);
+    println!("\n{}: {}", experiment.name, experiment.title);
+    println!("{}", sim::experiment::table(experiment, &summary));
+    let meta = Meta {
+        experiment: &experiment.name,
+        version: env!("CARGO_PKG_VERSION"),
+        begun_unix_seconds: begun_at.as_secs(),
+        wall_seconds: time::now().saturating_duration_since(begun).as_secs_f64(),
+        jobs: options.jobs,
+        cores,
+        processor: machine::processor(),
+        runs: rows.len(),
+        runs_left_by_an_interrupted_run: view.finished_before(),
+        messages_measured: rows.iter().map(|row| row.messages).sum(),
+    };
+    results.replace(
+        &results.meta_path(&experiment.name, flags.quick),
+        &meta.to_json(),
+    )?;
+    Ok(summary)
+}
+
+fn print_verdict(verdict: &Verdict) {
+    let word = if verdict.holds {
+        "holds"
+    } else {
+        "does not hold"
+    };
+    println!(
+        "  {}: {}: {word}: {}",
+        verdict.experiment, verdict.finding, verdict.figures
+    );
+}
+
+fn list(figures: &[Figure]) {
+    for figure in figures {
+        println!("{:8} {} ({})", figure.name, figure.title, figure.paper);
+        for experiment in &figure.panels {
+            if experiment.name != figure.name {
+                println!("  {:8} {}", experiment.name, experiment.title);
+            }
+        }
+    }
+}
+
+/// What is to be run: figures with the panels that were asked for, each once, in the order of the paper.
+fn choose<'a>(
+    figures: &'a [Figure],
+    flags: &Flags,
+) -> Result<Vec<(&'a Figure, Vec<&'a Experiment>)>, Failure> {
+    let is_chosen = |figure: &Figure, experiment: &Experiment| {
+        flags.all
+            || flags
+                .names
+                .iter()
+                .any(|name| *name == figure.name || *name == experiment.name)
+    };
+    let is_known = |name: &String| {
+        figures.iter().any(|figure| {
+            *name == figure.name || figure.panels.iter().any(|panel| *name == panel.name)
+        })
+    };
+    if let Some(name) = flags.names.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        return Err(ExperimentError::Unknown {
+            name: name.clone(),
+            known: known.join(", "),
+        }
+        .into());
+    }
+    let chosen = figures.iter().map(|figure| {
+        let panels = figure.panels.iter();
+        let panels: Vec<&Experiment> = panels.filter(|panel| is_chosen(figure, panel)).collect();
+        (figure, panels)
+    });
+    Ok(chosen.filter(|(_, panels)| !panels.is_empty()).collect())
+}
+
+/// The definitions in a folder, in the order of their names.
+fn from_folder(folder: &Path) -> Result<Vec<Figure>, Failure> {
+    let shown = folder.display().to_string();
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Failure::io(shown.clone()))? {
+        let path = entry.map_err(Failure::io(shown.clone()))?.path();
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let said = format!("--dir {shown}: no .toml file is in there");
+        return Err(Failure::Usage(said));
+    }
+    paths.sort();
+    let parse = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(Figure::parse(&name, &text)?)
+    };
+    paths.iter().map(parse).collect()
+}

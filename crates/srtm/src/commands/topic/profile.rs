@@ -1,0 +1,147 @@
+//! `srtm topic profile`: the limit that a topic's traffic needs, from a recording of it.
+//!
+//! The recording is made at a broker that runs, or read from a trace file; the fit is `limit::fit_bucket`.
+//! What the traffic waits under the limit in force stands beside what it would wait under the fitted one.
+
+mod page;
+mod recording;
+mod trace_file;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use limit::{AccessDelays, Burst, FitQuestion, Limit, Profile, Rate, Unit, fit_bucket};
+use wire::TopicName;
+use workload::trace::Trace;
+
+use super::Whom;
+use crate::duration::GoDuration;
+use crate::error::Failure;
+
+/// Flags of `srtm topic profile`.
+#[derive(Args, Debug)]
+pub(crate) struct ProfileFlags {
+    /// The topic.
+    name: TopicName,
+    /// How long to record, 10ms to 9m.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    window: GoDuration,
+    /// Reads a trace file instead of recording.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["window", "write", "controller", "broker"])]
+    trace: Option<PathBuf>,
+    /// Keeps the recording as a trace file; CSV if its name ends in .csv.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Multiple of the mean rate that the limit is to be.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
+    headroom: f64,
+    /// Percentile of the access delay, what messages wait for tokens.
+    #[arg(long, value_name = "P", default_value_t = 99.0)]
+    percentile: f64,
+    /// What the access delay may be at that percentile.
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    target: GoDuration,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// A limit and what the recorded traffic waits under it; no delays where more wait than can be kept.
+#[derive(Debug)]
+struct Judged {
+    rate: Rate,
+    burst: Burst,
+    delays: Option<AccessDelays>,
+}
+
+/// All that is told.
+#[derive(Debug)]
+struct Findings {
+    topic: TopicName,
+    question: FitQuestion,
+    publishers: usize,
+    sends: usize,
+    profile: Profile,
+    fitted: Judged,
+    in_force: Option<Judged>,
+}
+
+/// Records or reads, fits, tells.
+pub(super) fn run(flags: &ProfileFlags) -> Result<(), Failure> {
+    let (trace, limit) = match &flags.trace {
+        Some(path) => (trace_file::read(path)?, None),
+        None => recording::record(flags)?,
+    };
+    if let Some(path) = &flags.write {
+        trace_file::write(path, &trace)?;
+    }
+    let findings = Findings::of(flags, &trace, limit)?;
+    if flags.json {
+        println!("{:#}", findings.json());
+    } else {
+        print!("{}", findings.page());
+    }
+    Ok(())
+}
+
+impl Findings {
+    fn of(flags: &ProfileFlags, trace: &Trace, limit: Option<Limit>) -> Result<Findings, Failure> {
+        let length = trace.header.length;
+        let mut question = FitQuestion {
+            headroom: flags.headroom,
+            percentile: flags.percentile,
+            target: flags.target.0,
+            rate: None,
+            span: length.map(|length| (0, u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))),
+        };
+        let failed = |error| {
+            let name = &flags.name;
+            Failure::Usage(format!("no limit can be fitted to {name}: {error}"))
+        };
+        let mut profile = fit_bucket(arrivals(trace), &question).map_err(failed)?;
+        // Nobody types seventeen digits: what is told is what was fitted.
+        question.rate = rounded_up(profile.rate).filter(|rate| rate.get() >= profile.mean_rate);
+        if question.rate.is_some() {
+            profile = fit_bucket(arrivals(trace), &question).map_err(failed)?;
+        }
+        // Bytes have other tokens.
+        let in_force = limit.filter(|limit| limit.unit == Unit::Messages);
+        Ok(Findings {
+            topic: flags.name.clone(),
+            question,
+            publishers: trace.header.publishers.len(),
+            sends: trace.arrivals.len(),
+            profile,
+            fitted: Judged::of(trace, profile.rate, profile.burst),
+            in_force: in_force.map(|limit| Judged::of(trace, limit.rate, limit.burst)),
+        })
+    }
+}
+
+impl Judged {
+    fn of(trace: &Trace, rate: Rate, burst: Burst) -> Judged {
+        Judged {
+            rate,
+            burst,
+            delays: AccessDelays::measure(arrivals(trace), rate, burst).ok(),
+        }
+    }
+}
+
+/// The next rate of six digits; one that is off by the rounding of its last digit counts as such a rate.
+fn rounded_up(rate: Rate) -> Option<Rate> {
+    let digits_before_point = rate.get().log10().floor();
+    let scale = 10f64.powf(5.0 - digits_before_point);
+    let scaled = rate.get() * scale;
+    Rate::new((scaled - scaled * 1e-12).ceil() / scale).ok()
+}
+
+fn arrivals(trace: &Trace) -> impl Iterator<Item = (u64, u32)> + Clone {
+    let pair = |arrival: &workload::Arrival| (arrival.at_ns, u32::from(arrival.messages));
+    trace.arrivals.iter().map(pair)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+"""Draws the figures from results: one picture per figure, a panel each, as the paper lays them out.
+
+    python experiments/plot/plot.py [--definitions experiments] [--results experiments/results] [--out docs/pictures]
+
+A panel without results is left out; a figure without any is skipped and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+from results import NotResultsError, Point, Spread, aggregate, read_rows
+
+# From this ratio of the largest to the least mean on, the axis is logarithmic.
+LOGARITHMIC_FROM = 8
+PANEL_INCHES = (4.0, 3.0)
+COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b2")
+MARKERS = ("s", "o", "^", "D")
+PERCENTILE_NAMES = {"p50_us": "median", "p95_us": "p95", "p99_us": "p99"}
+
+
+def main() -> int:
+    """Draws all figures that have results; exit code 1 if a file of results is none."""
+    parser = argparse.ArgumentParser(description="Draws the figures from results.")
+    parser.add_argument("--definitions", type=Path, default=Path("experiments"), help="folder of the TOML files")
+    parser.add_argument("--results", type=Path, default=Path("experiments/results"), help="folder of the JSON lines")
+    parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder of the pictures")
+    flags = parser.parse_args()
+    # Equal results give equal files.
+    plt.rcParams.update({"svg.hashsalt": "srtm", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
+    flags.out.mkdir(parents=True, exist_ok=True)
+    try:
+        for path in sorted(flags.definitions.glob("*.toml")):
+            draw_figure(path, flags.results, flags.out)
+    except NotResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def draw_figure(definition: Path, results: Path, out: Path) -> None:
+    """One picture with the panels that have results."""
+    figure = tomllib.loads(definition.read_text(encoding="utf-8"))
+    name = definition.stem
+    panels = figure.get("panel") or [{"name": "", "title": figure["experiment"]["title"]}]
+    drawn = []
+    for panel in panels:
+        path = results / f"{name}{panel['name']}.jsonl"
+        if path.exists():
+            drawn.append((panel, aggregate(read_rows(path))))
+    if not drawn:
+        print(f"{name}: no results in {results}", file=sys.stderr)
+        return
+    columns = min(len(drawn), 2)
+    rows = -(-len(drawn) // columns)
+    width, height = PANEL_INCHES
+    picture, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
+    for axis in axes.flat[len(drawn) :]:
+        axis.set_visible(False)
+    for axis, (panel, curves) in zip(axes.flat, drawn, strict=False):
+        letter = f"({panel['name']}) " if panel["name"] else ""
+        axis.set_title(letter + panel["title"])
+        axis.set_xlabel(figure["x"]["label"])
+        draw_panel(axis, name, figure["x"]["key"], curves)
+    picture.tight_layout()
+    target = out / f"{name}.svg"
+    picture.savefig(target, metadata={"Date": None})
+    plt.close(picture)
+    print(target)
+
+
+def draw_panel(axis: plt.Axes, figure: str, key: str, curves: dict[str, list[Point]]) -> None:
+    """The kind of panel that the figure has."""
+    if figure.startswith("table"):
+        draw_fit(axis, curves)
+    elif key == "k":
+        draw_percentiles(axis, curves)
+    else:
+        draw_curves(axis, curves)
+    axis.legend(fontsize=7)
+
+
+def draw_curves(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+    """The worst broker's p99 with its deviation, and the number of brokers beside each point."""
+    for (series, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
+        latencies = [point.latency_ms["worst_p99_us"] for point in points]
+        draw_line(axis, [point.x for point in points], latencies, label=series, color=colour, marker=marker)
+        for point, latency in zip(points, latencies, strict=True):
+            place = (point.x, latency.mean)
+            axis.annotate(
+                point.brokers_label(), place, (0, 4), textcoords="offset points", fontsize=6, color=colour, ha="center"
+            )
+    points = [point for curve in curves.values() for point in curve]
+    promise = points[0].slo_ms
+    axis.axhline(promise, color="black", linestyle=":", linewidth=0.8, label=f"promise, {promise:g} ms")
+    label_latency(
+        axis, [point.latency_ms["worst_p99_us"].mean for point in points], "p99 of the worst broker, ms", points
+    )
+
+
+def draw_percentiles(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+    """Median, p95 and p99 of all messages."""
+    means = []
+    points = [point for curve in curves.values() for point in curve]
+    for (key, name), colour, marker in zip(PERCENTILE_NAMES.items(), COLOURS, MARKERS, strict=False):
+        latencies = [point.latency_ms[key] for point in points]
+        draw_line(axis, [point.x for point in points], latencies, label=name, color=colour, marker=marker)
+        means += [latency.mean for latency in latencies]
+    label_latency(axis, means, "latency, ms", points)
+
+
+def draw_fit(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+    """Seconds until fitted, and the number of brokers beside each point."""
+    for (series, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
+        seconds = [point.fit_seconds for point in points]
+        draw_line(axis, [point.x for point in points], seconds, label=series, color=colour, marker=marker)
+        for point, second in zip(points, seconds, strict=True):
+            place = (point.x, second.mean)
+            axis.annotate(
+                point.brokers_label(), place, (0, 4), textcoords="offset points", fontsize=6, color=colour, ha="center"
+            )
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("seconds until fitted")
+
+
+def draw_line(axis: plt.Axes, x: list[float], values: list[Spread], **style: str) -> None:
+    """A curve with error bars of one standard deviation."""
+    axis.errorbar(
+        x,
+        [value.mean for value in values],
+        yerr=[value.deviation for value in values],
+        **style,
+        markersize=3.5,
+        linewidth=1,
+        capsize=2,
+    )
+
+
+def label_latency(axis: plt.Axes, means: list[float], label: str, points: list[Point]) -> None:
+    """A logarithmic axis where the range asks for it; quick results are marked as such."""
+    if max(means) > LOGARITHMIC_FROM * min(means):
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)
+    quick = " (quick)" if any(point.is_quick for point in points) else ""
+    axis.set_ylabel(label + quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

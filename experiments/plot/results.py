@@ -1,0 +1,89 @@
+"""Reads rows of results and aggregates them over repeats."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+PERCENTILES = ("p50_us", "p95_us", "p99_us", "worst_p99_us")
+
+
+class NotResultsError(Exception):
+    """A file that holds no rows of results."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample deviation over repeats."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        """Deviation is 0 for a single value."""
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        return cls(statistics.fmean(values), deviation)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a curve; latencies in milliseconds."""
+
+    series: str
+    x: float
+    latency_ms: dict[str, Spread]
+    brokers: Spread
+    windows: Spread
+    fit_seconds: Spread
+    slo_ms: float
+    is_quick: bool
+
+    def brokers_label(self) -> str:
+        """`4`, or `3.6` where repeats differ."""
+        return f"{self.brokers.mean:.0f}" if self.brokers.deviation == 0 else f"{self.brokers.mean:.1f}"
+
+
+def read_rows(path: Path) -> list[dict]:
+    """The rows of a finished file; a line that is none is named."""
+    text = path.read_text(encoding="utf-8")
+    if text and not text.endswith("\n"):
+        raise NotResultsError(f"{path}: the last line has no end; the file is not whole")
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            missing = {"series", "x", "k", "slo_us", *PERCENTILES} - row.keys()
+        except (json.JSONDecodeError, AttributeError) as error:
+            raise NotResultsError(f"{path}, line {number}: {error}") from error
+        if missing:
+            raise NotResultsError(f"{path}, line {number}: {', '.join(sorted(missing))} missing")
+        rows.append(row)
+    if not rows:
+        raise NotResultsError(f"{path}: no rows")
+    return rows
+
+
+def aggregate(rows: list[dict]) -> dict[str, list[Point]]:
+    """Curves by series, in the order of the rows; points by x."""
+    groups: dict[tuple[str, float], list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["series"], row["x"]), []).append(row)
+    curves: dict[str, list[Point]] = {}
+    for (series, x), repeats in groups.items():
+        point = Point(
+            series=series,
+            x=x,
+            latency_ms={key: Spread.of([row[key] / 1e3 for row in repeats]) for key in PERCENTILES},
+            brokers=Spread.of([row["k"] for row in repeats]),
+            windows=Spread.of([row.get("windows", 0) for row in repeats]),
+            fit_seconds=Spread.of([row.get("fit_seconds", 0) for row in repeats]),
+            slo_ms=repeats[0]["slo_us"] / 1e3,
+            is_quick=any(row.get("quick", False) for row in repeats),
+        )
+        curves.setdefault(series, []).append(point)
+    for curve in curves.values():
+        curve.sort(key=lambda point: point.x)
+    return curves
