@@ -21,7 +21,6 @@ use crate::generator::{self, Outcome, RunOptions};
 use crate::limit_check::{limit_stats, set_limit};
 use crate::peers::{Peer, PeerOptions, TOPIC};
 use crate::report::{Results, table};
-use crate::schedule::Schedule;
 use crate::sys;
 use crate::workload::Workload;
 
@@ -139,11 +138,7 @@ fn run_under(
 fn fitted_limit(workload: &Workload) -> Result<(Rate, Burst), BenchError> {
     let bad = |error: limit::InvalidLimit| BenchError::Options(error.to_string());
     let rate = Rate::new((HEADROOM * workload.offered_per_second()).round()).map_err(bad)?;
-    let mut schedule = Schedule::new(workload);
-    let mut arrivals: Vec<Instant> = (0..FITTED_MESSAGES)
-        .map(|_| Instant::from_nanos(schedule.next_send().due_ns))
-        .collect();
-    arrivals.sort_unstable();
+    let arrivals = fitted_arrivals(workload);
     let (mut too_small, mut enough) = (0_u32, 1_u32);
     while share_delayed(&arrivals, rate, Burst::new(f64::from(enough)).map_err(bad)?) > FITTED_SHARE
     {
@@ -160,6 +155,12 @@ fn fitted_limit(workload: &Workload) -> Result<(Rate, Burst), BenchError> {
         }
     }
     Ok((rate, Burst::new(f64::from(enough)).map_err(bad)?))
+}
+
+/// What the limit is fitted to.
+fn fitted_arrivals(workload: &Workload) -> Vec<Instant> {
+    let at = |arrival: ::workload::Arrival| Instant::from_nanos(arrival.at_ns);
+    workload.schedule().take(FITTED_MESSAGES).map(at).collect()
 }
 
 /// Share of `arrivals`, in order, that a bucket delays which is full at the first.
@@ -236,11 +237,7 @@ mod tests {
         };
         let (rate, burst) = fitted_limit(&workload).expect("a valid workload");
         assert_eq!(rate.get(), 11_000.0);
-        let mut schedule = Schedule::new(&workload);
-        let mut arrivals: Vec<Instant> = (0..FITTED_MESSAGES)
-            .map(|_| Instant::from_nanos(schedule.next_send().due_ns))
-            .collect();
-        arrivals.sort_unstable();
+        let arrivals = fitted_arrivals(&workload);
         let smaller = Burst::new(burst.get() - 1.0).expect("still at least one");
         assert!(share_delayed(&arrivals, rate, burst) <= FITTED_SHARE);
         assert!(share_delayed(&arrivals, rate, smaller) > FITTED_SHARE);

@@ -11,12 +11,12 @@ use clap::Args;
 
 use crate::error::BenchError;
 use crate::generator::{self, Outcome, RunOptions};
+use crate::load::{Load, LoadOptions};
 use crate::peers::{Peer, PeerOptions};
 use crate::report::{Results, median, table};
 use crate::standings::{Row, render};
 use crate::sys;
 use crate::throughput::{self, Flow};
-use crate::workload::Workload;
 
 /// How long messages under way may take after the last send.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 pub struct CompareOptions {
     /// The load.
     #[command(flatten)]
-    pub workload: Workload,
+    pub load: LoadOptions,
     /// Where the brokers' programs are.
     #[command(flatten)]
     pub programs: PeerOptions,
@@ -69,7 +69,7 @@ pub struct CompareOptions {
 pub struct RunPeerOptions {
     /// The load.
     #[command(flatten)]
-    pub workload: Workload,
+    pub load: LoadOptions,
     /// Where the brokers' programs are.
     #[command(flatten)]
     pub programs: PeerOptions,
@@ -86,10 +86,11 @@ pub struct RunPeerOptions {
 /// # Errors
 /// When the broker is missing or fails.
 pub fn run(options: &RunPeerOptions, relaunch: &[String]) -> Result<Outcome, BenchError> {
+    let load = options.load.load()?;
     prepare(&options.programs)?;
     let results = Results::new(Some(&options.results));
-    let outcome = run_once(options.peer, &options.workload, &options.programs, relaunch)?;
-    results.append("run", options.peer.name(), 1, &options.workload, &outcome)?;
+    let outcome = run_once(options.peer, &load, &options.programs, relaunch)?;
+    results.append("run", options.peer.name(), 1, &load, &outcome)?;
     let row = Row {
         peer: options.peer,
         outcomes: vec![outcome.clone()],
@@ -104,7 +105,13 @@ pub fn run(options: &RunPeerOptions, relaunch: &[String]) -> Result<Outcome, Ben
 /// # Errors
 /// When the options are wrong or results cannot be written; not when a peer fails.
 pub fn compare(options: &CompareOptions, relaunch: &[String]) -> Result<(), BenchError> {
-    options.workload.check()?;
+    let load = options.load.load()?;
+    let sweep: Vec<Load> = options
+        .sweep
+        .iter()
+        .map(|rate| load.at_rate(*rate))
+        .collect();
+    sweep.iter().try_for_each(Load::check)?;
     prepare(&options.programs)?;
     let results = Results::new(Some(&options.results));
     let plan = Plan {
@@ -112,16 +119,12 @@ pub fn compare(options: &CompareOptions, relaunch: &[String]) -> Result<(), Benc
         relaunch,
         results,
     };
-    plan.load("compare", &options.peers, &options.workload)?;
-    for rate in &options.sweep {
-        plan.load(
-            "sweep",
-            &options.sweep_peers,
-            &options.workload.at_rate(*rate),
-        )?;
+    plan.load("compare", &options.peers, &load)?;
+    for load in &sweep {
+        plan.load("sweep", &options.sweep_peers, load)?;
     }
     if options.throughput {
-        plan.throughput();
+        plan.throughput(load.spec.duration);
     }
     Ok(())
 }
@@ -134,7 +137,7 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// All rounds of all peers with one load, and their table.
-    fn load(&self, kind: &str, peers: &[Peer], workload: &Workload) -> Result<(), BenchError> {
+    fn load(&self, kind: &str, peers: &[Peer], load: &Load) -> Result<(), BenchError> {
         let mut rows: Vec<Row> = peers
             .iter()
             .map(|peer| Row {
@@ -148,37 +151,29 @@ impl Plan<'_> {
                 if row.failure.is_some() {
                     continue;
                 }
-                match run_once(row.peer, workload, &self.options.programs, self.relaunch) {
+                match run_once(row.peer, load, &self.options.programs, self.relaunch) {
                     Ok(outcome) => {
                         self.results
-                            .append(kind, row.peer.name(), round, workload, &outcome)?;
+                            .append(kind, row.peer.name(), round, load, &outcome)?;
                         row.outcomes.push(outcome);
                     }
                     Err(error) => row.failure = Some(error.to_string()),
                 }
             }
         }
-        println!(
-            "\n{kind}: {} publishers, {:.0} msg/s offered, {} B, batch {}, {:?}, {} rounds",
-            workload.publishers,
-            workload.offered_per_second(),
-            workload.body_bytes,
-            workload.batch_messages,
-            workload.arrivals,
-            self.options.rounds,
-        );
+        println!("\n{kind}: {}, {} rounds", load.title(), self.options.rounds,);
         print!("{}", render(&rows));
         Ok(())
     }
 
     /// One publisher, one subscriber, as fast as it goes.
-    fn throughput(&self) {
+    fn throughput(&self, measure: Duration) {
         let nsq = |peer: &Peer| matches!(peer.protocol(), crate::protocol::Protocol::Nsq(_));
         let peers: Vec<Peer> = self.options.peers.iter().copied().filter(nsq).collect();
         let (mut rows, mut failures) = (Vec::new(), String::new());
         for flow in throughput::FLOWS {
             for peer in &peers {
-                match self.throughput_row(*peer, flow) {
+                match self.throughput_row(*peer, flow, measure) {
                     Ok(row) => rows.push(row),
                     Err(error) => {
                         failures.push_str(&format!(
@@ -204,8 +199,12 @@ impl Plan<'_> {
         print!("{failures}");
     }
 
-    fn throughput_row(&self, peer: Peer, flow: Flow) -> Result<Vec<String>, BenchError> {
-        let measure = Duration::from_millis(self.options.workload.measure_ms);
+    fn throughput_row(
+        &self,
+        peer: Peer,
+        flow: Flow,
+        measure: Duration,
+    ) -> Result<Vec<String>, BenchError> {
         let name = format!("{}, {}", flow.name, peer.name());
         let mut outcomes = Vec::new();
         for round in 1..=self.options.rounds {
@@ -237,13 +236,13 @@ fn prepare(programs: &PeerOptions) -> Result<(), BenchError> {
 
 fn run_once(
     peer: Peer,
-    workload: &Workload,
+    load: &Load,
     programs: &PeerOptions,
     relaunch: &[String],
 ) -> Result<Outcome, BenchError> {
     let running = peer.start(programs, relaunch)?;
-    generator::run(
-        workload,
+    generator::run_load(
+        load,
         &running.target,
         RunOptions {
             drain: DRAIN,

@@ -16,6 +16,14 @@ pub enum BenchError {
     /// The options contradict each other or lie outside their range.
     #[error("bad option: {0}")]
     Options(String),
+    /// A workload is wrong, or more than the load generator can send.
+    #[error("{from}: {source}")]
+    Workload {
+        /// The file, or `load` for one that was built.
+        from: String,
+        /// What is wrong, and where.
+        source: ::workload::SpecError,
+    },
     /// The broker answered something that its protocol does not allow, or an error.
     #[error("{peer}: {text}")]
     Protocol {

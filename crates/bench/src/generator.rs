@@ -8,14 +8,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::workload::{Arrival, Arrivals};
 use serde::Serialize;
 
 use crate::cpu_time::{CpuReading, CpuUse};
 use crate::error::BenchError;
+use crate::load::Load;
 use crate::measurement::{Counts, Measurement, Percentiles, Sample};
 use crate::protocol::Protocol;
 use crate::publishers::Publishers;
-use crate::schedule::{Schedule, Send};
 use crate::stamp::Stamp;
 use crate::subscriber::Subscriber;
 use crate::sys;
@@ -93,32 +94,41 @@ impl Outcome {
     }
 }
 
-/// Loads `target` with `workload` and measures.
+/// Loads `target` with what the flags of `workload` say, and measures.
 ///
 /// # Errors
-/// When the workload is out of range, or the broker refuses, closes a connection or breaks its protocol.
+/// As [`run_load`].
 pub fn run(
     workload: &Workload,
     target: &Target,
     options: RunOptions,
 ) -> Result<Outcome, BenchError> {
-    workload.check()?;
-    if workload.mpub && !matches!(target.protocol, Protocol::Nsq(_)) {
+    run_load(&workload.load()?, target, options)
+}
+
+/// Loads `target` with `load` and measures.
+///
+/// # Errors
+/// When the load is out of range, or the broker refuses, closes a connection or breaks its protocol.
+pub fn run_load(load: &Load, target: &Target, options: RunOptions) -> Result<Outcome, BenchError> {
+    load.check()?;
+    if load.mpub && !matches!(target.protocol, Protocol::Nsq(_)) {
         return Err(BenchError::Options(
             "--mpub needs a broker that speaks NSQ".to_owned(),
         ));
     }
     let subscriber = Subscriber::connect(target.address, &target.protocol)?;
-    let publishers = Publishers::connect(target.address, &target.protocol, workload)?;
-    let mut generator = Generator::new(workload, subscriber, publishers, options);
+    let publishers = Publishers::connect(target.address, &target.protocol, load)?;
+    let mut generator = Generator::new(load, subscriber, publishers, options);
     generator.send_all(target)?;
     generator.drain(options.drain)?;
-    Ok(generator.outcome(workload))
+    Ok(generator.outcome(load))
 }
 
 struct Generator {
-    schedule: Schedule,
-    next: Send,
+    schedule: Arrivals,
+    /// `None`: nothing is sent any more.
+    next: Option<Arrival>,
     subscriber: Subscriber,
     publishers: Publishers,
     measurement: Measurement,
@@ -136,23 +146,27 @@ struct Generator {
 
 impl Generator {
     fn new(
-        workload: &Workload,
+        load: &Load,
         subscriber: Subscriber,
         publishers: Publishers,
         options: RunOptions,
     ) -> Self {
         let start_ns = sys::monotonic_ns() + START_DELAY_NS;
-        let window_start_ns = start_ns + workload.warmup_ms * 1_000_000;
-        let end_ns = start_ns + workload.duration_ns();
+        let window_start_ns = start_ns + load.spec.warmup.as_nanos() as u64;
+        let end_ns = start_ns + load.spec.length().as_nanos() as u64;
         // Differs from run to run, which is all that is asked of it.
         let run = (sys::realtime_ns() >> 10) as u32;
-        let mut schedule = Schedule::new(workload);
+        let mut schedule = load.schedule();
         Self {
-            next: schedule.next_send(),
+            next: schedule.next(),
             schedule,
             subscriber,
             publishers,
-            measurement: Measurement::new(run, workload.publishers, window_start_ns..end_ns),
+            measurement: Measurement::new(
+                run,
+                load.spec.publisher_count(),
+                window_start_ns..end_ns,
+            ),
             samples: options.keep_samples.then(Vec::new),
             run,
             sequence: 0,
@@ -194,7 +208,7 @@ impl Generator {
         if sent || received {
             self.busy_ns += now_ns - turn_start_ns;
         }
-        let next_due_ns = (self.start_ns + self.next.due_ns).min(until_ns);
+        let next_due_ns = self.next_due_ns().min(until_ns);
         if next_due_ns == until_ns && now_ns >= until_ns {
             return Ok(false);
         }
@@ -206,19 +220,27 @@ impl Generator {
         Ok(true)
     }
 
+    /// When the next send is due; at the end of time if there is none.
+    fn next_due_ns(&self) -> u64 {
+        let due = |next: Arrival| self.start_ns.saturating_add(next.at_ns);
+        self.next.map_or(u64::MAX, due)
+    }
+
     /// Sends what is due, at most a slice of it.
     fn send_slice(&mut self, mut now_ns: u64, until_ns: u64) -> Result<bool, BenchError> {
         if self.publishers.has_blocked() && now_ns - self.last_retry_ns > RETRY_NS {
             self.last_retry_ns = now_ns;
             self.publishers.retry_blocked()?;
         }
-        let messages = self.publishers.messages_per_send();
         for index in 0..SENDS_PER_SLICE {
-            let scheduled_ns = self.start_ns + self.next.due_ns;
+            let scheduled_ns = self.next_due_ns();
+            let Some(next) = self.next else {
+                return Ok(index > 0);
+            };
             if scheduled_ns > now_ns || scheduled_ns >= until_ns {
                 return Ok(index > 0);
             }
-            let publisher = self.next.publisher;
+            let (publisher, messages) = (next.publisher, u64::from(next.messages));
             let stamp = Stamp {
                 run: self.run,
                 publisher,
@@ -231,7 +253,7 @@ impl Generator {
                 self.measurement.on_refuse(messages);
             }
             self.sequence += messages;
-            self.next = self.schedule.next_send();
+            self.next = self.schedule.next();
             now_ns = sys::monotonic_ns();
         }
         Ok(true)
@@ -272,9 +294,9 @@ impl Generator {
         self.publishers.read_all_replies()
     }
 
-    fn outcome(self, workload: &Workload) -> Outcome {
+    fn outcome(self, load: &Load) -> Outcome {
         let counts = self.measurement.counts();
-        let window_s = workload.measure_ms as f64 / 1000.0;
+        let window_s = load.spec.duration.as_secs_f64();
         let received = (counts.received_in_window as f64).max(1.0);
         Outcome {
             offered_per_second: counts.sent_in_window as f64 / window_s,

@@ -26,7 +26,6 @@ use crate::limit_check::{set_limit, stats_failed, topic_stats};
 use crate::measurement::Percentiles;
 use crate::peers::{Peer, PeerOptions, RunningPeer, TOPIC};
 use crate::report::{Results, table};
-use crate::schedule::Schedule;
 use crate::stamp::Stamp;
 use crate::sys;
 use crate::workload::Workload;
@@ -170,16 +169,12 @@ fn send_all(
         let publisher = Publisher::connect(running.target.address, PublisherOptions::default());
         publishers.push(publisher.map_err(failed)?);
     }
-    let mut schedule = Schedule::new(workload);
     let start_ns = sys::monotonic_ns();
     let mut body = vec![0; workload.body_bytes];
     let mut sent = 0;
-    loop {
-        let send = schedule.next_send();
-        if send.due_ns >= workload.duration_ns() {
-            break;
-        }
-        wait_until(start_ns + send.due_ns);
+    let end_ns = workload.duration_ns();
+    for send in workload.schedule().take_while(|send| send.at_ns < end_ns) {
+        wait_until(start_ns + send.at_ns);
         let stamp = Stamp {
             run: 0,
             publisher: send.publisher,

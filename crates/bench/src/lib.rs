@@ -1,7 +1,7 @@
 //! Open-loop load generator, the bare relay that is the floor, and the comparison with other brokers.
 //!
-//! A run is [`generator::run`]: a [`workload::Workload`] becomes a [`schedule::Schedule`], one thread sends what is
-//! due over thousands of connections ([`publishers`]), one connection receives ([`subscriber`]), and latency counts
+//! A run is [`generator::run_load`]: a [`load::Load`] says when what is due ([`::workload::Arrivals`]), one thread sends it
+//! over thousands of connections ([`publishers`]), one connection receives ([`subscriber`]), and latency counts
 //! from the instant at which a message was *due*. The broker has a core of its own, the generator another.
 //!
 //! Commands are [`Command`]; the program `srtm` offers the same ones under `srtm bench`. Linux only. It measures on
@@ -15,21 +15,23 @@ pub mod cluster;
 pub mod compare;
 pub mod cpu_time;
 pub mod error;
+pub mod fit;
 pub mod generator;
 pub mod latency_check;
 pub mod limit_check;
+pub mod load;
 pub mod measurement;
 pub mod peers;
 pub mod protocol;
 pub mod publishers;
 pub mod relay;
 pub mod report;
-pub mod schedule;
 pub mod stamp;
 pub mod standings;
 pub mod subscriber;
 pub mod sys;
 pub mod throughput;
+pub mod trial;
 pub mod workload;
 
 use clap::Subcommand;
@@ -46,7 +48,7 @@ const WORK_DIR: &str = "build/bench";
 pub enum Command {
     /// Start one broker, load it, and report latency and CPU per message.
     ///
-    /// Example: bench run --peer relay --publishers 4000 --rate-per-publisher 10
+    /// Examples: bench run --peer relay --publishers 4000 --rate-per-publisher 10; bench run W.toml --peer relay
     Run(Box<compare::RunPeerOptions>),
     /// Start several brokers in turns, load them alike, and print a table.
     ///
@@ -76,6 +78,11 @@ pub enum Command {
     ///
     /// Example: bench calibrate --quick --srtm target/release/srtm
     Calibrate(Box<calibrate::CalibrateOptions>),
+    /// Find the highest load that each broker carries under a percentile goal, with an interval.
+    ///
+    /// Example: bench fit --slo 1ms --peers srtm,nsqd,nats; or of a broker that runs:
+    /// bench fit --address 127.0.0.1:4150 --protocol nsq
+    Fit(Box<fit::FitOptions>),
 }
 
 /// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
@@ -92,6 +99,7 @@ pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError>
         Command::Latency(options) => latency_check::check_latency(options).map(drop),
         Command::Clock(options) => clock_check::check_clocks(options).map(drop),
         Command::Cluster(options) => cluster::check(options),
+        Command::Fit(options) => fit::fit(options, relaunch),
         Command::Calibrate(options) => {
             calibrate::calibrate(options, BUILT_PROGRAM.as_ref(), WORK_DIR.as_ref()).map(drop)
         }

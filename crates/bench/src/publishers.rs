@@ -8,9 +8,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::error::BenchError;
-use crate::protocol::{Protocol, Template};
+use crate::load::Load;
+use crate::protocol::{Batch, Protocol, Template};
 use crate::stamp::Stamp;
-use crate::workload::Workload;
 
 /// Sends on a connection between two reads of its answers.
 const SENDS_PER_READ: u32 = 16;
@@ -21,7 +21,10 @@ const MAX_UNSENT_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Publishers {
     protocol: Protocol,
-    template: Template,
+    /// By class.
+    templates: Vec<Template>,
+    /// The class of each publisher.
+    classes: Vec<u16>,
     connections: Vec<Connection>,
     /// Indices of connections with unsent bytes.
     blocked: Vec<u32>,
@@ -41,32 +44,37 @@ struct Connection {
 }
 
 impl Publishers {
-    /// Connects and greets all publishers of `workload`.
+    /// Connects and greets all publishers of `load`.
     ///
     /// # Errors
     /// When a connection or its greeting fails.
     pub fn connect(
         address: SocketAddr,
         protocol: &Protocol,
-        workload: &Workload,
+        load: &Load,
     ) -> Result<Self, BenchError> {
-        let connections = (0..workload.publishers)
+        let connections = (0..load.spec.publisher_count())
             .map(|_| Connection::open(address, protocol))
             .collect::<Result<_, _>>()?;
+        let (mut templates, mut classes) = (Vec::new(), Vec::new());
+        for (number, class) in (0..).zip(&load.spec.publishers) {
+            templates.push(protocol.template(&Batch {
+                messages: u32::from(class.batch_messages),
+                body_bytes: class.body_bytes as usize,
+                mpub: load.mpub,
+            }));
+            classes.extend((0..class.count).map(|_| number));
+        }
         Ok(Self {
             protocol: protocol.clone(),
-            template: protocol.template(workload),
+            templates,
+            classes,
             connections,
             blocked: Vec::new(),
             scratch: vec![0; 64 << 10],
             answers: Vec::new(),
             stalls: 0,
         })
-    }
-
-    /// Messages that one send carries.
-    pub fn messages_per_send(&self) -> u64 {
-        self.template.messages()
     }
 
     /// Times that the kernel took less than a whole batch.
@@ -82,7 +90,8 @@ impl Publishers {
     #[inline]
     pub fn send(&mut self, first: Stamp) -> Result<bool, BenchError> {
         let connection = &mut self.connections[first.publisher as usize];
-        let bytes = self.template.stamp(first);
+        let class = self.classes[first.publisher as usize];
+        let bytes = self.templates[usize::from(class)].stamp(first);
         if !connection.unsent.is_empty() {
             if connection.unsent.len() + bytes.len() > MAX_UNSENT_BYTES {
                 return Ok(false);

@@ -361,10 +361,12 @@ fn put_message(out: &mut Vec<u8>, body: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{RunOptions, Target, run};
+    use crate::generator::{RunOptions, Target, run, run_load};
+    use crate::load::Load;
     use crate::protocol::Protocol;
     use crate::protocol::nsq::{Acknowledgement, Nsq};
     use crate::workload::Workload;
+    use ::workload::Spec;
 
     #[test]
     fn finds_the_end_of_a_publication() {
@@ -376,6 +378,24 @@ mod tests {
             assert_eq!(take_pub(&whole[..length], None), None, "{length} bytes");
         }
         assert_eq!(take_pub(b"MPUB t\n\x00\x00\x00\x03abc", None), None);
+    }
+
+    fn target(address: SocketAddr, ok: bool) -> Target {
+        Target {
+            address,
+            protocol: Protocol::Nsq(Nsq {
+                topic: "t".to_owned(),
+                channel: "c".to_owned(),
+                acknowledgement: if ok {
+                    Acknowledgement::Each
+                } else {
+                    Acknowledgement::Cumulative
+                },
+                unbuffered: false,
+            }),
+            pid: None,
+            core: 0,
+        }
     }
 
     /// The generator against the relay, in one process: every message arrives once and in order.
@@ -394,21 +414,7 @@ mod tests {
                 batch_messages,
                 ..Workload::default()
             };
-            let target = Target {
-                address,
-                protocol: Protocol::Nsq(Nsq {
-                    topic: "t".to_owned(),
-                    channel: "c".to_owned(),
-                    acknowledgement: if ok {
-                        Acknowledgement::Each
-                    } else {
-                        Acknowledgement::Cumulative
-                    },
-                    unbuffered: false,
-                }),
-                pid: None,
-                core: 0,
-            };
+            let target = target(address, ok);
             let options = RunOptions {
                 drain: Duration::from_secs(20),
                 keep_samples: true,
@@ -428,5 +434,45 @@ mod tests {
             );
             assert_eq!(outcome.samples.len() as u64, counts.sent);
         }
+    }
+
+    #[test]
+    fn classes_keep_their_rates_and_batches() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        std::thread::spawn(move || serve(&listener, true));
+        // The last class stops by itself before the end.
+        let text = "warmup = \"50ms\"\nduration = \"300ms\"\n\
+                    [[publishers]]\ncount = 10\nrate = 100\nbytes = 24\n\
+                    [[publishers]]\ncount = 3\nrate = 400\nbatch = 8\nbytes = 5000\narrivals = \"periodic\"\n\
+                    [[publishers]]\ncount = 2\nrate = 200\nramp = { from = 1, to = 0, over = \"200ms\" }\n";
+        let load = Load {
+            spec: Spec::parse(text).expect("valid"),
+            mpub: false,
+        };
+        let options = RunOptions {
+            drain: Duration::from_secs(20),
+            keep_samples: true,
+        };
+        let outcome = run_load(&load, &target(address, true), options).expect("the run succeeds");
+        let due = |publishers: std::ops::Range<u32>| -> u64 {
+            let due = load.schedule().take_while(|send| send.at_ns < 350_000_000);
+            let mine = due.filter(|send| publishers.contains(&send.publisher));
+            mine.map(|send| u64::from(send.messages)).sum()
+        };
+        for publishers in [0..10, 10..13, 13..15] {
+            let mine = outcome
+                .samples
+                .iter()
+                .filter(|s| publishers.contains(&s.publisher));
+            assert_eq!(
+                mine.count() as u64,
+                due(publishers.clone()),
+                "{publishers:?}"
+            );
+        }
+        let counts = outcome.counts;
+        assert_eq!((counts.received, counts.missing), (counts.sent, 0));
+        assert_eq!((counts.duplicates, counts.out_of_order), (0, 0));
     }
 }

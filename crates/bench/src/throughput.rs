@@ -15,12 +15,11 @@ use crate::cpu_time::{CpuReading, CpuUse};
 use crate::error::BenchError;
 use crate::generator::Target;
 use crate::measurement::{Measurement, Percentiles};
-use crate::protocol::{Protocol, Template};
+use crate::protocol::{Batch, Protocol, Template};
 use crate::publishers::{connect, is_transient, write_some};
 use crate::stamp::Stamp;
 use crate::subscriber::Subscriber;
 use crate::sys;
-use crate::workload::Workload;
 
 /// Size of a message.
 pub const BODY_BYTES: usize = 128;
@@ -135,18 +134,17 @@ impl Pump {
         stream
             .set_nonblocking(true)
             .map_err(BenchError::io("make a connection non-blocking"))?;
-        let workload = Workload {
+        let batch = Batch {
+            messages: flow.batch_messages,
             body_bytes: BODY_BYTES,
-            batch_messages: flow.batch_messages,
             mpub: flow.mpub,
-            ..Workload::default()
         };
         let start_ns = sys::monotonic_ns() + WARM_UP.as_nanos() as u64;
         let window_ns = start_ns..start_ns + measure.as_nanos() as u64;
         Ok(Self {
             protocol: target.protocol.clone(),
             flow,
-            template: target.protocol.template(&workload),
+            template: target.protocol.template(&batch),
             subscriber,
             stream,
             unsent: Vec::new(),

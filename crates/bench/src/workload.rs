@@ -1,9 +1,15 @@
-//! What is sent: how many publishers, how fast, how large, how much together, for how long.
+//! What is sent, as flags: how many publishers, how fast, how large, how much together, for how long.
+//!
+//! The flags say what a [`Spec`] of one class says; files say the rest.
 
+use std::time::Duration;
+
+use ::workload::{Class, Cluster, Pattern, Spec, Topic};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::load::Load;
 use crate::stamp::STAMP_BYTES;
 
 /// How the sends of one publisher (or group) follow each other.
@@ -66,6 +72,48 @@ impl Workload {
         }
     }
 
+    /// The spec that the flags stand for. Flags that [`Workload::check`] refuses give one of no meaning.
+    pub fn spec(&self) -> Spec {
+        let class = Class {
+            arrivals: match self.arrivals {
+                Arrivals::Poisson => Pattern::Poisson,
+                Arrivals::Periodic => Pattern::Periodic,
+            },
+            batch_messages: u16::try_from(self.batch_messages).unwrap_or(u16::MAX),
+            body_bytes: u32::try_from(self.body_bytes).unwrap_or(u32::MAX),
+            group_publishers: self.group_publishers,
+            ..Class::new(self.publishers, self.rate_per_publisher)
+        };
+        Spec {
+            seed: self.seed,
+            warmup: Duration::from_millis(self.warmup_ms),
+            duration: Duration::from_millis(self.measure_ms),
+            publishers: vec![class],
+            topic: Topic::default(),
+            cluster: Cluster::default(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// When each publisher is due: for ever.
+    pub fn schedule(&self) -> ::workload::Arrivals {
+        self.spec().arrivals()
+    }
+
+    /// What the generator sends.
+    ///
+    /// # Errors
+    /// As [`Workload::check`].
+    pub fn load(&self) -> Result<Load, BenchError> {
+        self.check()?;
+        let load = Load {
+            spec: self.spec(),
+            mpub: self.mpub,
+        };
+        load.check()?;
+        Ok(load)
+    }
+
     /// Length of warm-up and measurement together.
     pub fn duration_ns(&self) -> u64 {
         (self.warmup_ms + self.measure_ms) * 1_000_000
@@ -113,5 +161,44 @@ impl Default for Workload {
             measure_ms: 10_000,
             seed: 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_say_what_a_spec_says() {
+        let flags = Workload {
+            publishers: 20,
+            rate_per_publisher: 2.5,
+            arrivals: Arrivals::Periodic,
+            batch_messages: 5,
+            mpub: true,
+            body_bytes: 40,
+            group_publishers: 10,
+            warmup_ms: 1500,
+            measure_ms: 3000,
+            seed: 7,
+        };
+        let text = "seed = 7\nwarmup = \"1.5s\"\nduration = \"3s\"\n[[publishers]]\ncount = 20\n\
+                    rate = 2.5\narrivals = \"periodic\"\nbatch = 5\nbytes = 40\ngroup = 10\n";
+        let mut spec = Spec::parse(text).expect("valid");
+        spec.publishers[0].name.clear();
+        assert_eq!(flags.spec(), spec);
+        let load = flags.load().expect("valid");
+        assert_eq!((load.spec, load.mpub), (spec, true));
+        assert_eq!(flags.schedule().take(99).count(), 99);
+    }
+
+    #[test]
+    fn flags_out_of_range_are_named() {
+        let flags = Workload {
+            body_bytes: STAMP_BYTES - 1,
+            ..Workload::default()
+        };
+        let error = flags.load().expect_err("too short").to_string();
+        assert_eq!(error, "bad option: --body-bytes must be 24 to 1048576");
     }
 }

@@ -1,9 +1,11 @@
 //! The planner: the fewest brokers for a promise, what it will look like, what splitting costs, and what if.
 //!
 //! Publishers are placed by [`crate::fit`]; the placement is then measured on several independent runs of traffic, whose
-//! spread gives the confidence interval. Every number of brokers is tried as well, so that one sees why it
-//! concentrated: with fewer the promise breaks, with more messages wait longer for tokens.
+//! spread gives the confidence interval. A fit knows the arrivals of its windows only: where the promise breaks on
+//! others, more brokers are taken until it holds in the mean. Every number of brokers is tried as well, so that one
+//! sees why it concentrated: with fewer the promise breaks, with more messages wait longer for tokens.
 
+mod choose;
 mod estimate;
 mod picture;
 mod text;
@@ -14,7 +16,8 @@ use limit::{Burst, Rate};
 use placement::{BrokerIndex, Policy};
 use serde::Serialize;
 
-use crate::{Fit, Measured, Scene, SimError, fit, measure, parallel};
+use crate::{Measured, Scene, SimError, measure, parallel};
+use choose::{Chosen, choose};
 pub use estimate::Estimate;
 pub use picture::{PictureError, picture};
 pub use what_if::{Answer, UnknownWhatIf, WhatIf};
@@ -51,6 +54,8 @@ pub struct Plan {
     pub policy: Policy,
     /// Brokers used.
     pub k: usize,
+    /// Brokers that a fit on the arrivals of its windows uses; fewer than `k` where that breaks the promise on others.
+    pub k_fitted: usize,
     /// Brokers there are.
     pub brokers: usize,
     /// Whether the promise is kept.
@@ -69,7 +74,7 @@ pub struct Plan {
     pub why: Vec<String>,
     /// Answers to the further questions.
     pub what_ifs: Vec<Answer>,
-    /// Iterations, windows and seconds that the fit takes live.
+    /// Profiling windows that the fit takes live.
     pub fit_windows: u32,
 }
 
@@ -114,12 +119,11 @@ pub fn plan(
     options: &PlanOptions,
     done: impl Fn() + Sync,
 ) -> Result<Plan, SimError> {
-    let fit = fit(scene)?;
-    let runs = runs(scene, &fit.broker_of, options, &done)?;
+    let chosen = choose(scene, options, &done)?;
     let by_k = all_k(scene, options, &done)?;
     let what_ifs = options.what_ifs.iter();
     let what_ifs = what_ifs
-        .map(|what_if| what_if::answer(scene, &fit, *what_if, options, &done))
+        .map(|what_if| what_if::answer(scene, &chosen, *what_if, options, &done))
         .collect::<Result<_, _>>()?;
     let limit = scene.limit();
     let mut plan = Plan {
@@ -131,27 +135,21 @@ pub fn plan(
         slo_us: scene.slo_us(),
         percentile: scene.spec().topic.percentile,
         policy: scene.policy(),
-        k: used(&fit.broker_of),
+        k: used(&chosen.broker_of),
+        k_fitted: chosen.k_fitted,
         brokers: scene.brokers().len(),
-        met: fit.met,
-        missing: fit.missing,
-        worst: worst(&runs),
-        all: all(&runs),
-        placement: placement(scene, &fit, &runs),
+        met: chosen.met,
+        missing: chosen.missing,
+        worst: worst(&chosen.runs),
+        all: all(&chosen.runs),
+        placement: placement(scene, &chosen),
         by_k,
         why: Vec::new(),
         what_ifs,
-        fit_windows: fit.status.windows,
+        fit_windows: chosen.windows,
     };
     plan.why = text::why(&plan);
     Ok(plan)
-}
-
-/// How many simulated runs [`plan`] makes, for a progress bar.
-#[must_use]
-pub fn runs_of(scene: &Scene, options: &PlanOptions) -> u64 {
-    let configurations = 1 + scene.brokers().len() + options.what_ifs.len();
-    configurations as u64 * u64::from(options.repeats.max(1))
 }
 
 /// The largest burst of any repeat.
@@ -207,15 +205,16 @@ fn all_k(
     .collect()
 }
 
-fn placement(scene: &Scene, fit: &Fit, runs: &[Measured]) -> Vec<PlannedBroker> {
+fn placement(scene: &Scene, chosen: &Chosen) -> Vec<PlannedBroker> {
     let of_broker = |broker: u32| {
         let is_here = |place: &Option<BrokerIndex>| place.is_some_and(|place| place.0 == broker);
-        let here = fit.broker_of.iter().zip(scene.publishers());
+        let here = chosen.broker_of.iter().zip(scene.publishers());
         let here: Vec<f64> = here
             .filter(|(place, _)| is_here(place))
             .map(|(_, publisher)| publisher.rate.get())
             .collect();
-        let latencies = runs
+        let latencies = chosen
+            .runs
             .iter()
             .filter_map(|run| run.brokers[broker as usize].latency.as_ref())
             .map(|latency| latency.slo_us);

@@ -3,6 +3,8 @@
 //! A run near the promise is repeated, and two of three decide; so one stall of the machine neither fails a
 //! rate that is fine nor passes one that is not. Pure: a run is a closure's business.
 
+use crate::trial::Trial;
+
 /// A run whose p99 is below this part of the promise decides alone.
 const CLEARLY_MET: f64 = 0.7;
 /// A run that lost its pace and whose p99 is so many times the promise decides alone.
@@ -31,19 +33,6 @@ pub struct SearchOptions {
     pub max_runs: usize,
 }
 
-/// One run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial {
-    /// Messages per second that were to be sent.
-    pub rate: f64,
-    /// The 99th percentile of the latency, in microseconds.
-    pub p99_us: f64,
-    /// Nothing was lost or refused, and as much came out as went in.
-    pub kept_up: bool,
-    /// The generator itself was too late or too busy to blame the broker.
-    pub generator_limited: bool,
-}
-
 /// What a search came to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knee {
@@ -59,28 +48,13 @@ pub struct Knee {
     pub trials: Vec<Trial>,
 }
 
-impl Trial {
-    /// Whether the promise held.
-    pub fn meets(&self, slo_p99_us: f64) -> bool {
-        self.kept_up && self.p99_us <= slo_p99_us
-    }
-
-    fn is_clear(&self, slo_p99_us: f64) -> bool {
-        if self.kept_up {
-            self.p99_us <= CLEARLY_MET * slo_p99_us
-        } else {
-            self.p99_us > CLEARLY_MISSED * slo_p99_us
-        }
-    }
-}
-
 impl Knee {
     /// The p99 of the runs at `rate`, least and largest.
     pub fn spread_at(&self, rate: f64) -> Option<(f64, f64)> {
         let at_rate = self.trials.iter().filter(|trial| trial.rate == rate);
         at_rate.fold(None, |spread, trial| {
-            let (least, most) = spread.unwrap_or((trial.p99_us, trial.p99_us));
-            Some((least.min(trial.p99_us), most.max(trial.p99_us)))
+            let (least, most) = spread.unwrap_or((trial.latency_us, trial.latency_us));
+            Some((least.min(trial.latency_us), most.max(trial.latency_us)))
         })
     }
 }
@@ -124,7 +98,7 @@ fn vote<E>(
     mut measure: impl FnMut() -> Result<Trial, E>,
 ) -> Result<Vec<Trial>, E> {
     let mut votes = vec![measure()?];
-    if votes[0].is_clear(options.slo_p99_us) {
+    if is_clear(&votes[0], options.slo_p99_us) {
         return Ok(votes);
     }
     while runs_before + votes.len() < options.max_runs {
@@ -136,6 +110,15 @@ fn vote<E>(
         votes.push(measure()?);
     }
     Ok(votes)
+}
+
+/// Whether one run decides.
+fn is_clear(trial: &Trial, slo_p99_us: f64) -> bool {
+    if trial.kept_up {
+        trial.latency_us <= CLEARLY_MET * slo_p99_us
+    } else {
+        trial.latency_us > CLEARLY_MISSED * slo_p99_us
+    }
 }
 
 /// More than half of the votes; a tie, when the runs ended early, is none.
@@ -182,7 +165,7 @@ mod tests {
         let kept_up = rate < saturation;
         Trial {
             rate,
-            p99_us: if kept_up {
+            latency_us: if kept_up {
                 100.0 / (1.0 - rate / saturation)
             } else {
                 1e6
@@ -231,7 +214,7 @@ mod tests {
                 let trial = trial(rate, 50_000.0);
                 if stalled {
                     Trial {
-                        p99_us: 5_000.0,
+                        latency_us: 5_000.0,
                         ..trial
                     }
                 } else {
@@ -263,7 +246,7 @@ mod tests {
         };
         let mut p99_us = [900.0, 1100.0].into_iter();
         let knee = find(&narrow, |rate| Trial {
-            p99_us: p99_us.next().expect("two runs"),
+            latency_us: p99_us.next().expect("two runs"),
             ..trial(rate, 1e6)
         });
         assert_eq!((knee.met, knee.missed), (None, Some(30_000.0)));

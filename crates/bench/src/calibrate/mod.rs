@@ -21,11 +21,12 @@ use crate::error::BenchError;
 use crate::generator::Outcome;
 use crate::report::Machine;
 use crate::sys;
+use crate::trial::Trial;
 use crate::workload::Workload;
 
 pub use calibration::Calibration;
 use calibration::{Purpose, Run};
-use knee::{Knee, SearchOptions, Trial};
+use knee::{Knee, SearchOptions};
 use model::Fitted;
 pub use options::CalibrateOptions;
 use options::Effort;
@@ -39,10 +40,6 @@ const MAX_PUBLISHERS: u64 = 25_000;
 const START_UTILISATION: f64 = 0.5;
 /// The lowest rate that is tried, in messages per second.
 const LEAST_RATE: f64 = 200.0;
-/// Part of the offered rate that has to come out for a broker to have kept up.
-const KEPT_UP: f64 = 0.95;
-/// Part of the time at work above which the generator is what was measured.
-const GENERATOR_BUSY: f64 = 0.95;
 
 /// Calibrates, prints, and keeps the result where the options say so; or prints what is kept. `program` is started
 /// when the options name no broker, with its log in `work_dir`.
@@ -76,6 +73,14 @@ fn show(folder: &Path) -> Result<Calibration, BenchError> {
     Ok(calibration)
 }
 
+/// Raises the limit of open files as far as it goes; how many publishers that allows.
+pub(crate) fn max_publishers() -> Result<u32, BenchError> {
+    let open_files =
+        sys::raise_open_files().map_err(BenchError::io("raise the limit of open files"))?;
+    let spared = open_files.saturating_sub(SPARE_DESCRIPTORS);
+    Ok(spared.clamp(1, MAX_PUBLISHERS) as u32)
+}
+
 /// Model first, since it tells the search where to begin.
 fn measure(
     options: &CalibrateOptions,
@@ -83,11 +88,7 @@ fn measure(
     work_dir: &Path,
 ) -> Result<Calibration, BenchError> {
     let one_publisher = options.one_publisher()?;
-    let open_files =
-        sys::raise_open_files().map_err(BenchError::io("raise the limit of open files"))?;
-    let max_publishers = open_files
-        .saturating_sub(SPARE_DESCRIPTORS)
-        .clamp(1, MAX_PUBLISHERS) as u32;
+    let max_publishers = max_publishers()?;
     sys::pin_to_core(options.generator_core).map_err(BenchError::io(format!(
         "run on core {}",
         options.generator_core
@@ -175,7 +176,7 @@ fn find_knee(
 }
 
 /// Publishers like `one`, as many as make `rate`, and their own rate rounded to make it exactly.
-fn at_rate(one: &Workload, rate: f64) -> Workload {
+pub(crate) fn at_rate(one: &Workload, rate: f64) -> Workload {
     let publishers = (rate / one.rate_per_publisher).round().max(1.0);
     Workload {
         publishers: publishers as u32,
@@ -185,16 +186,8 @@ fn at_rate(one: &Workload, rate: f64) -> Workload {
 }
 
 fn trial(rate: f64, outcome: &Outcome, slo_p99_us: f64) -> Trial {
-    let counts = outcome.counts;
-    Trial {
-        rate,
-        p99_us: outcome.latency.p99_us,
-        kept_up: counts.missing == 0
-            && counts.refused == 0
-            && outcome.achieved_per_second >= KEPT_UP * outcome.offered_per_second,
-        generator_limited: outcome.generator_busy > GENERATOR_BUSY
-            || outcome.lateness.p99_us > slo_p99_us / 2.0,
-    }
+    let (latency_us, lateness_us) = (outcome.latency.p99_us, outcome.lateness.p99_us);
+    Trial::of(rate, outcome, latency_us, lateness_us, slo_p99_us)
 }
 
 fn no_rate(knee: &Knee, slo_p99_us: f64) -> BenchError {
@@ -202,7 +195,7 @@ fn no_rate(knee: &Knee, slo_p99_us: f64) -> BenchError {
     let tried = least.map_or_else(String::new, |trial| {
         format!(
             ": at {:.0} msg/s p99 was {:.0} us",
-            trial.rate, trial.p99_us
+            trial.rate, trial.latency_us
         )
     });
     let blame = if knee.is_generator_limited {

@@ -13,7 +13,6 @@ use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 use super::calibration::{Fit, Run};
 use super::least_squares::{COLUMNS, Row, fit_non_negative, predict};
 use crate::error::BenchError;
-use crate::schedule::Schedule;
 use crate::workload::Workload;
 
 /// Span in which publishers count as active together; that of `placement::replay`.
@@ -229,9 +228,9 @@ fn mean_active_together(workload: &Workload) -> f64 {
 
 /// Instant and publisher of every send before `end_ns`.
 fn sends_before(workload: &Workload, end_ns: u64) -> impl Iterator<Item = (u64, u32)> {
-    let mut schedule = Schedule::new(workload);
-    std::iter::from_fn(move || Some(schedule.next_send()))
-        .map(|send| (send.due_ns, send.publisher))
+    workload
+        .schedule()
+        .map(|send| (send.at_ns, send.publisher))
         .take_while(move |(due_ns, _)| *due_ns < end_ns)
 }
 

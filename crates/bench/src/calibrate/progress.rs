@@ -1,10 +1,11 @@
 //! What a calibration says while it runs and at its end.
 
 use super::calibration::{Calibration, Purpose, Run};
-use super::knee::{Knee, SearchOptions, Trial};
+use super::knee::{Knee, SearchOptions};
 use super::model::{self, Fitted};
 use super::options::{CalibrateOptions, Effort};
 use crate::report::table;
+use crate::trial::Trial;
 
 /// Time of a run beside its load: starting, connecting, stopping.
 const AROUND_A_RUN_MS: u64 = 700;

@@ -13,7 +13,6 @@ use super::Plan;
 use super::board::Board;
 use super::fleet::Fleet;
 use crate::error::BenchError;
-use crate::schedule::Schedule;
 use crate::stamp::Stamp;
 use crate::sys::{monotonic_ns, pause_for};
 use crate::workload::Workload;
@@ -84,7 +83,7 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
     )?;
     connect(&mut fleet, shared)?;
     let workload = &plan.workload;
-    let mut schedule = Schedule::new(workload);
+    let mut schedule = workload.schedule();
     let mut factor = 1;
     // Spread, so that those who leave batches out do not all send the same ones.
     let spread = |number: u32| (f64::from(number) * 0.618_034).fract();
@@ -96,14 +95,17 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
         if wanted != factor {
             factor = wanted;
             let group_publishers = workload.group_publishers * factor as u32;
-            schedule = Schedule::new(&Workload {
+            let together = Workload {
                 group_publishers,
                 ..workload.clone()
-            });
+            };
+            schedule = together.schedule();
             start_ns = monotonic_ns();
         }
-        let due = schedule.next_send();
-        let scheduled_ns = start_ns + due.due_ns;
+        let Some(due) = schedule.next() else {
+            break;
+        };
+        let scheduled_ns = start_ns + due.at_ns;
         loop {
             let now_ns = monotonic_ns();
             if board.is_silent.load(Ordering::Relaxed) {

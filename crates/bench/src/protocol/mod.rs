@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::stamp::Stamp;
-use crate::workload::Workload;
 
 pub mod mqtt;
 pub mod nats;
@@ -31,6 +30,17 @@ pub enum Protocol {
     Nats(nats::Nats),
     /// MQTT 3.1.1 with QoS 0 or 1.
     Mqtt(mqtt::Mqtt),
+}
+
+/// What a publisher sends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Messages.
+    pub messages: u32,
+    /// Body of each.
+    pub body_bytes: usize,
+    /// One MPUB instead of several PUBs (NSQ only).
+    pub mpub: bool,
 }
 
 /// What a publisher was answered.
@@ -84,12 +94,12 @@ impl Protocol {
         }
     }
 
-    /// The bytes that publish one batch of the workload.
-    pub fn template(&self, workload: &Workload) -> Template {
+    /// The bytes that publish one batch.
+    pub fn template(&self, batch: &Batch) -> Template {
         match self {
-            Self::Nsq(nsq) => nsq.template(workload),
-            Self::Nats(nats) => nats.template(workload),
-            Self::Mqtt(mqtt) => mqtt.template(workload),
+            Self::Nsq(nsq) => nsq.template(batch),
+            Self::Nats(nats) => nats.template(batch),
+            Self::Mqtt(mqtt) => mqtt.template(batch),
         }
     }
 

@@ -5,9 +5,8 @@ use std::net::TcpStream;
 
 use serde::Serialize;
 
-use super::{Delivery, Replies, Template, read_array, write_all};
+use super::{Batch, Delivery, Replies, Template, read_array, write_all};
 use crate::error::BenchError;
-use crate::workload::Workload;
 
 const CONNECT: u8 = 0x10;
 const CONNACK: u8 = 0x20;
@@ -60,21 +59,21 @@ impl Mqtt {
         }
     }
 
-    pub(super) fn template(&self, workload: &Workload) -> Template {
+    pub(super) fn template(&self, batch: &Batch) -> Template {
         let mut template = Template::new();
         let packet_id_bytes = if self.acknowledged { 2 } else { 0 };
-        for _ in 0..workload.batch_messages {
+        for _ in 0..batch.messages {
             let mut head = vec![PUBLISH | (u8::from(self.acknowledged) << 1)];
             put_length(
                 &mut head,
-                2 + self.topic.len() + packet_id_bytes + workload.body_bytes,
+                2 + self.topic.len() + packet_id_bytes + batch.body_bytes,
             );
             put_text(&mut head, &self.topic);
             template.put(&head);
             if self.acknowledged {
                 template.put_packet_id();
             }
-            template.put_body(workload.body_bytes);
+            template.put_body(batch.body_bytes);
         }
         template
     }

@@ -4,9 +4,8 @@ use std::net::TcpStream;
 
 use serde::Serialize;
 
-use super::{Delivery, Replies, Template, read_line, write_all};
+use super::{Batch, Delivery, Replies, Template, read_line, write_all};
 use crate::error::BenchError;
-use crate::workload::Workload;
 
 /// Longest control line that the generator accepts; the INFO line is the long one.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -40,11 +39,11 @@ impl Nats {
         wait_for_pong(stream)
     }
 
-    pub(super) fn template(&self, workload: &Workload) -> Template {
+    pub(super) fn template(&self, batch: &Batch) -> Template {
         let mut template = Template::new();
-        for _ in 0..workload.batch_messages {
-            template.put(format!("PUB {} {}\r\n", self.subject, workload.body_bytes).as_bytes());
-            template.put_body(workload.body_bytes);
+        for _ in 0..batch.messages {
+            template.put(format!("PUB {} {}\r\n", self.subject, batch.body_bytes).as_bytes());
+            template.put_body(batch.body_bytes);
             template.put(b"\r\n");
         }
         template

@@ -6,9 +6,8 @@ use serde::Serialize;
 use serde_json::json;
 use wire::{Frame, FrameDecoded, command};
 
-use super::{Delivery, Replies, Template, read_array, write_all};
+use super::{Batch, Delivery, Replies, Template, read_array, write_all};
 use crate::error::BenchError;
-use crate::workload::Workload;
 
 /// Largest frame that the generator accepts.
 const MAX_FRAME_BYTES: u32 = 16 << 20;
@@ -83,21 +82,21 @@ impl Nsq {
         write_all(stream, &bytes)
     }
 
-    pub(super) fn template(&self, workload: &Workload) -> Template {
+    pub(super) fn template(&self, batch: &Batch) -> Template {
         let mut template = Template::new();
-        let messages = workload.batch_messages;
-        let body_bytes = workload.body_bytes as u32;
-        if workload.mpub {
+        let messages = batch.messages;
+        let body_bytes = batch.body_bytes as u32;
+        if batch.mpub {
             template.put(format!("MPUB {}\n", self.topic).as_bytes());
             template.put(&(4 + messages * (4 + body_bytes)).to_be_bytes());
             template.put(&messages.to_be_bytes());
         }
         for _ in 0..messages {
-            if !workload.mpub {
+            if !batch.mpub {
                 template.put(format!("PUB {}\n", self.topic).as_bytes());
             }
             template.put(&body_bytes.to_be_bytes());
-            template.put_body(workload.body_bytes);
+            template.put_body(batch.body_bytes);
         }
         template
     }

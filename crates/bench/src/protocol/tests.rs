@@ -37,12 +37,11 @@ fn stamp() -> Stamp {
     }
 }
 
-fn batch(batch_messages: u32, body_bytes: usize, mpub: bool) -> Workload {
-    Workload {
-        batch_messages,
+fn batch(messages: u32, body_bytes: usize, mpub: bool) -> Batch {
+    Batch {
+        messages,
         body_bytes,
         mpub,
-        ..Workload::default()
     }
 }
 

@@ -1,3 +1,5 @@
+//! Fitted bursts held against token buckets: known loads, random ones, and what is refused.
+
 use std::time::Duration;
 
 use clock::Instant;

@@ -1,6 +1,12 @@
+//! Access delays: the figures of docs/limits.md, equation (1), batches, splits, and their laws. Simulations are in
+//! `tests/poisson.rs`.
+
 use proptest::prelude::*;
 
 use super::*;
+
+/// Messages of a batch, what becomes of it, mean and percentile over 1, 2, 3 and 6 brokers.
+type Split = (u16, Batches, [(f64, f64); 4]);
 
 fn rate(per_second: f64) -> Rate {
     Rate::new(per_second).expect("in range")
@@ -25,7 +31,7 @@ fn near(left: f64, right: f64) -> bool {
     (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
 }
 
-/// docs/limits.md, "What the equation leaves out": equation (1) beside the exact mean, in µs at 1,000/s.
+/// docs/limits.md, "What a limit makes Poisson traffic wait": equation (1) beside the exact mean, in µs at 1,000/s.
 #[test]
 fn the_figures_of_docs_limits_md() {
     let rows = [
@@ -53,6 +59,59 @@ fn the_figures_of_docs_limits_md() {
             (exact / exact_us - 1.0).abs() < 1e-3,
             "{load} {b}: {exact} for {exact_us}"
         );
+    }
+}
+
+/// docs/limits.md, "Splitting": mean in µs and 99.9th percentile in ms, of any message.
+#[test]
+fn the_price_of_a_split_in_docs_limits_md() {
+    let rows: [Split; 3] = [
+        (
+            1,
+            Batches::Whole,
+            [
+                (0.022_18, 0.0),
+                (22.17, 8.028),
+                (264.0, 42.04),
+                (4190.0, 144.1),
+            ],
+        ),
+        (
+            6,
+            Batches::Whole,
+            [
+                (3850.0, 141.6),
+                (21_690.0, 343.3),
+                (45_960.0, 544.9),
+                (129_800.0, 1150.0),
+            ],
+        ),
+        (
+            6,
+            Batches::Divided,
+            [
+                (3850.0, 141.6),
+                (3917.0, 142.1),
+                (3984.0, 142.6),
+                (4190.0, 144.1),
+            ],
+        ),
+    ];
+    for (batch, batches, expected) in rows {
+        let penalties = delay(0.9, batch, 1000.0, 60.0);
+        for (brokers, (mean_us, percentile_ms)) in [1, 2, 3, 6].into_iter().zip(expected) {
+            let part = penalties.split(brokers, batches).expect("divisible");
+            let mean = part.mean_s(Which::Any) * 1e6;
+            let percentile = part.percentile_s(Which::Any, 99.9).expect("in range") * 1e3;
+            assert!(
+                (mean / mean_us - 1.0).abs() < 1e-3,
+                "{batch} {brokers}: {mean}"
+            );
+            assert!(
+                (percentile - percentile_ms).abs() <= 1e-3 * percentile_ms,
+                "{batch} {brokers}: {percentile}"
+            );
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Point {
 pub struct Spread {
     /// Mean.
     pub mean: f64,
+    /// Median: what a finding is judged by, since one run in ten may be far off.
+    pub median: f64,
     /// Standard deviation of the sample; 0 for one run.
     pub deviation: f64,
     /// Least.
@@ -127,8 +129,11 @@ impl Spread {
         } else {
             0.0
         };
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
         Spread {
             mean,
+            median: sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2]),
             deviation,
             least: values.iter().copied().fold(f64::INFINITY, f64::min),
             greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -7,10 +7,16 @@ use super::{ByK, Estimate, Plan};
 /// Why it takes as many brokers as it does.
 pub(super) fn why(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
+    if plan.k_fitted < plan.k {
+        lines.push(format!(
+            "a fit takes {}, which keep the promise on the arrivals of its windows but not on others",
+            brokers(plan.k_fitted)
+        ));
+    }
     let fewer = plan.by_k.iter().filter(|by| by.k < plan.k);
     for by in fewer {
         let verdict = if by.met {
-            "would keep the promise, but not with the margin that a fit leaves"
+            "would do on these runs, though not on the fit's own windows"
         } else {
             "cannot keep the promise"
         };

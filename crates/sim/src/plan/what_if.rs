@@ -6,9 +6,10 @@ use std::str::FromStr;
 use serde::Serialize;
 use thiserror::Error;
 
+use super::choose::{Chosen, choose};
 use super::{Estimate, PlanOptions, runs, used, worst};
 use crate::fit::place_again;
-use crate::{Fit, Scene, SimError, fit};
+use crate::{Scene, SimError};
 
 /// A change to ask about.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,34 +83,33 @@ impl fmt::Display for WhatIf {
 /// Answers one question about `scene`, which is placed as `now` says.
 pub(super) fn answer(
     scene: &Scene,
-    now: &Fit,
+    now: &Chosen,
     what_if: WhatIf,
     options: &PlanOptions,
     done: &(impl Fn() + Sync),
 ) -> Result<Answer, SimError> {
-    let (scene, then) = match what_if {
-        WhatIf::MoreBrokers(count) => planned_anew(scene.with_more_brokers(count)?)?,
-        WhatIf::Rate(factor) => planned_anew(scene.with_rate(factor)?)?,
-        WhatIf::Kill(broker) => (scene.clone(), without(scene, now, broker)?),
+    let then = match what_if {
+        WhatIf::MoreBrokers(count) => choose(&scene.with_more_brokers(count)?, options, done)?,
+        WhatIf::Rate(factor) => choose(&scene.with_rate(factor)?, options, done)?,
+        WhatIf::Kill(broker) => without(scene, now, broker, options, done)?,
     };
-    let runs = runs(&scene, &then.broker_of, options, done)?;
-    let worst = worst(&runs);
     Ok(Answer {
         what_if: what_if.to_string(),
         k: used(&then.broker_of),
-        met: then.missing == 0.0 && worst.mean <= scene.slo_us(),
+        met: then.met,
         missing: then.missing,
-        worst,
+        worst: worst(&then.runs),
     })
 }
 
-fn planned_anew(scene: Scene) -> Result<(Scene, Fit), SimError> {
-    let then = fit(&scene)?;
-    Ok((scene, then))
-}
-
-/// The placement after a broker's death.
-fn without(scene: &Scene, now: &Fit, number: u32) -> Result<Fit, SimError> {
+/// What a broker's death leaves.
+fn without(
+    scene: &Scene,
+    now: &Chosen,
+    number: u32,
+    options: &PlanOptions,
+    done: &(impl Fn() + Sync),
+) -> Result<Chosen, SimError> {
     if number as usize > scene.brokers().len() {
         return Err(SimError::NoSuchBroker {
             broker: number,
@@ -128,11 +128,14 @@ fn without(scene: &Scene, now: &Fit, number: u32) -> Result<Fit, SimError> {
         .filter(|(place, _)| place.is_none())
         .map(|(_, publisher)| publisher.rate.get())
         .sum();
-    Ok(Fit {
+    let mut then = Chosen {
+        runs: runs(scene, &broker_of, options, done)?,
         broker_of,
         missing,
         ..now.clone()
-    })
+    };
+    then.met = missing == 0.0 && then.keeps(scene);
+    Ok(then)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use sim::plan::{PlanOptions, WhatIf, picture, plan, runs_of};
+use sim::plan::{PlanOptions, WhatIf, picture, plan};
 
 use super::scenario::{self, Jobs};
 use crate::duration::GoDuration;
@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         jobs: flags.jobs.count(),
         what_ifs: flags.what_if.clone(),
     };
-    let bar = scenario::bar(runs_of(&scene, &options), "simulated runs");
+    let bar = scenario::counter("simulated runs");
     let planned = plan(&scene, &options, || bar.inc(1));
     bar.finish_and_clear();
     let planned = planned?;

@@ -58,6 +58,18 @@ pub(super) fn bar(length: u64, what: &str) -> ProgressBar {
     bar
 }
 
+/// Counts what is done where nobody knows how much there will be.
+pub(super) fn counter(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {pos} {msg} in {elapsed}");
+    // As above.
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}
+
 /// Prints a value as JSON for people and programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)

@@ -2,6 +2,7 @@
 
 mod at_broker;
 mod at_controller;
+mod profile;
 
 use clap::{Args, Subcommand};
 use limit::{Burst, JudgedBy, OnExceed, Rate, Unit};
@@ -21,6 +22,11 @@ Examples:
 const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
 const SHOW_EXAMPLES: &str =
     "Examples:\n  srtm topic show temperature\n  srtm topic show temperature --json";
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  srtm topic profile temperature --broker http://127.0.0.1:4151
+  srtm topic profile temperature --broker http://127.0.0.1:4151 --window 5m --write temperature.trace
+  srtm topic profile temperature --trace temperature.trace --percentile 99.9 --target 2ms";
 const RM_EXAMPLES: &str = "Examples:\n  srtm topic rm temperature\n  srtm topic rm temperature --with-messages --broker http://127.0.0.1:4151";
 
 /// What to do with topics.
@@ -35,6 +41,9 @@ pub(crate) enum TopicCommand {
     /// Shows a topic: its contract, its brokers and shares, how the fit to its promise went.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowFlags),
+    /// Finds the limit that a topic's traffic needs, from a recording or a trace file.
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Profile(profile::ProfileFlags),
     /// Removes a topic's contract and its publishers; messages stay unless told otherwise.
     #[command(after_help = RM_EXAMPLES)]
     Rm(RemoveFlags),
@@ -135,6 +144,7 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
             Some(broker) => at_broker::show(broker, &flags),
             None => at_controller::show(&flags.whom.controller, &flags),
         },
+        TopicCommand::Profile(flags) => profile::run(&flags),
         TopicCommand::Rm(flags) => match &flags.whom.broker {
             Some(broker) => at_broker::rm(broker, &flags),
             None => at_controller::rm(&flags.whom.controller, &flags),

@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::{ClusterOptions, TOPIC, begin};
 use crate::cluster::Cluster;
 use crate::error::BenchError;
-use crate::schedule::Schedule;
 use crate::sys::{monotonic_ns, pause_for};
 use crate::workload::Workload;
 
@@ -146,14 +145,13 @@ fn simulate(
         servers: 1,
     };
     let span_ns = (options.window_s * 1e9) as u64;
-    let mut schedule = Schedule::new(workload);
-    let sends =
-        std::iter::from_fn(|| Some(schedule.next_send())).take_while(|send| send.due_ns < span_ns);
+    let sends = workload.schedule();
     let arrivals: Vec<Arrival> = sends
+        .take_while(|send| send.at_ns < span_ns)
         .map(|send| Arrival {
-            at_ns: send.due_ns,
+            at_ns: send.at_ns,
             publisher: PublisherIndex(send.publisher),
-            messages: workload.batch_messages as u16,
+            messages: send.messages,
         })
         .collect();
     let trace = Trace {

@@ -1,5 +1,6 @@
 //! What is done to a cluster under load, and what must hold.
 
+mod agree;
 mod controller_killed;
 mod fit;
 mod kills;
@@ -105,6 +106,8 @@ pub enum Check {
     ControllerKilled,
     /// Traffic shifts between brokers, with the TB Adaptor and without.
     Shift,
+    /// The simulator beside live brokers of known service time, in several configurations.
+    Agree,
     /// A topic is fitted to its promise, for several sizes of groups: the paper's table I.
     Fit,
 }
@@ -121,6 +124,7 @@ pub fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         Check::Stopped => stopped::check(options),
         Check::ControllerKilled => controller_killed::check(options),
         Check::Shift => shift::check(options),
+        Check::Agree => agree::check(options),
         Check::Fit => fit::check(options),
     }
 }

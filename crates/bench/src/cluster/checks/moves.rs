@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::watch::ShareWatch;
 use super::{ClusterOptions, TOPIC, begin, excess, must, releases};
-use crate::cluster::{Cluster, Tally};
+use crate::cluster::{Cluster, ControllerApi, Run, Tally};
 use crate::error::BenchError;
 use crate::sys::{monotonic_ns, pause_for};
 
@@ -48,30 +48,12 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     pause_for(PAUSE);
     let mut seconds_per_round = Vec::new();
     for round in 0..options.rounds {
-        let view = api.topic(TOPIC)?;
-        let fullest = view.brokers.iter().max_by_key(|broker| broker.attached);
-        let from = fullest
-            .map(|broker| broker.broker.clone())
-            .unwrap_or_default();
-        let began_ns = monotonic_ns();
-        api.post(&format!("/v1/brokers/{from}/drain"))?;
-        let is_moved = run.wait(MOVE_TIMEOUT, || {
-            api.topic(TOPIC).is_ok_and(|view| {
-                let attached = |name: &str| {
-                    view.brokers
-                        .iter()
-                        .find(|b| b.broker == name)
-                        .map_or(0, |b| b.attached)
-                };
-                let total: usize = view.brokers.iter().map(|broker| broker.attached).sum();
-                attached(&from) == 0 && total as u64 == all
-            })
+        let moved_s = empty_the_fullest(&api, &run, all)?;
+        let moved_s = moved_s.ok_or_else(|| {
+            let text = format!("round {round}: not all publishers moved in {MOVE_TIMEOUT:?}");
+            BenchError::protocol("what must hold does not", text)
         })?;
-        seconds_per_round.push((monotonic_ns() - began_ns) as f64 / 1e9);
-        must(is_moved, || {
-            format!("round {round}: not all publishers left {from} in {MOVE_TIMEOUT:?}")
-        })?;
-        api.post(&format!("/v1/brokers/{from}/resume"))?;
+        seconds_per_round.push(moved_s);
         pause_for(PAUSE);
     }
     let (traffic, latency) = (run.fleet.traffic(), run.board.take_latency());
@@ -104,4 +86,26 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         let excess = report.window_excess_messages;
         format!("the worst window of releases exceeded r·t + b by {excess} messages")
     })
+}
+
+/// Drains the broker with the most publishers until all of them are elsewhere, and takes it back; how many seconds it
+/// took, `None` if they did not all move.
+fn empty_the_fullest(api: &ControllerApi, run: &Run, all: u64) -> Result<Option<f64>, BenchError> {
+    let view = api.topic(TOPIC)?;
+    let fullest = view.brokers.iter().max_by_key(|broker| broker.attached);
+    let from = fullest
+        .map(|broker| broker.broker.clone())
+        .unwrap_or_default();
+    let began_ns = monotonic_ns();
+    api.post(&format!("/v1/brokers/{from}/drain"))?;
+    let is_moved = run.wait(MOVE_TIMEOUT, || {
+        api.topic(TOPIC).is_ok_and(|view| {
+            let total: usize = view.brokers.iter().map(|broker| broker.attached).sum();
+            let mut there = view.brokers.iter().filter(|broker| broker.broker == from);
+            there.all(|broker| broker.attached == 0) && total as u64 == all
+        })
+    })?;
+    let seconds = (monotonic_ns() - began_ns) as f64 / 1e9;
+    api.post(&format!("/v1/brokers/{from}/resume"))?;
+    Ok(is_moved.then_some(seconds))
 }

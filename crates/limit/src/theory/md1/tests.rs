@@ -1,3 +1,5 @@
+//! The M/D/1 tail against exact arithmetic, the classical series, known means and its own laws.
+
 use proptest::prelude::*;
 
 use super::*;

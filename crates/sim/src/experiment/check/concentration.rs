@@ -21,7 +21,7 @@ pub(super) fn panel(summary: &Summary, verdicts: &mut Verdicts<'_>) {
         .filter(|(conc, lb)| conc.k.mean < lb.k.mean)
         .map(|(conc, lb)| {
             let figures = format!("{}: {} to {}", conc.x, judged(conc), judged(lb));
-            (conc.worst_p99_us.mean < lb.worst_p99_us.mean, figures)
+            (conc.worst_p99_us.median < lb.worst_p99_us.median, figures)
         })
         .collect();
     verdicts.add_all(
@@ -32,7 +32,7 @@ pub(super) fn panel(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     if let (Some(first), Some(last)) = (lb.next(), lb.last()) {
         verdicts.add(
             "what LB pays shrinks as the topic's rate grows",
-            last.worst_p99_us.mean < first.worst_p99_us.mean,
+            last.worst_p99_us.median < first.worst_p99_us.median,
             format!(
                 "{} at {}, {} at {}",
                 ms(first.worst_p99_us),
@@ -56,7 +56,7 @@ pub(super) fn batches(
             let (from, to) = (ms(single.worst_p99_us), ms(batched.worst_p99_us));
             let figures = format!("{}: {from} in {one}, {to} in {other}", single.x);
             (
-                batched.worst_p99_us.mean > single.worst_p99_us.mean,
+                batched.worst_p99_us.median > single.worst_p99_us.median,
                 figures,
             )
         })

@@ -50,7 +50,10 @@ pub(super) fn same_number(summary: &Summary, verdicts: &mut Verdicts<'_>) {
                 judged(forced),
                 judged(srtm)
             );
-            (forced.worst_p99_us.mean > srtm.worst_p99_us.mean, figures)
+            (
+                forced.worst_p99_us.median > srtm.worst_p99_us.median,
+                figures,
+            )
         })
         .collect();
     verdicts.add_all(
@@ -62,7 +65,10 @@ pub(super) fn same_number(summary: &Summary, verdicts: &mut Verdicts<'_>) {
         .filter(|(forced, own)| own.k.mean < forced.k.mean)
         .map(|(forced, own)| {
             let figures = format!("{}: {} to {}", forced.x, judged(forced), judged(own));
-            (forced.worst_p99_us.mean > own.worst_p99_us.mean, figures)
+            (
+                forced.worst_p99_us.median > own.worst_p99_us.median,
+                figures,
+            )
         })
         .collect();
     verdicts.add_all(
@@ -79,11 +85,11 @@ pub(super) fn imprecise(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     };
     verdicts.add(
         "SRTM is better while members of a group are close",
-        precise.0.worst_p99_us.mean < precise.1.worst_p99_us.mean,
+        precise.0.worst_p99_us.median < precise.1.worst_p99_us.median,
         compared(precise),
     );
     let benefit = |(srtm, max_min): &(&Point, &Point)| {
-        (max_min.worst_p99_us.mean - srtm.worst_p99_us.mean) / max_min.worst_p99_us.mean
+        (max_min.worst_p99_us.median - srtm.worst_p99_us.median) / max_min.worst_p99_us.median
     };
     verdicts.add(
         "the benefit fades as they are spread",
@@ -105,7 +111,7 @@ pub(super) fn imprecise(summary: &Summary, verdicts: &mut Verdicts<'_>) {
             continue;
         };
         // A latency within the promise may go up while fewer brokers are needed.
-        let latency = last.worst_p99_us.mean <= first.worst_p99_us.mean * (1.0 + NOISE);
+        let latency = last.worst_p99_us.median <= first.worst_p99_us.median * (1.0 + NOISE);
         let cheaper = last.k.mean < first.k.mean && keeps_promise(last);
         verdicts.add(
             finding,

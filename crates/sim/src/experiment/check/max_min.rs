@@ -22,7 +22,7 @@ pub(super) fn panel(panel: &str, summary: &Summary, verdicts: &mut Verdicts<'_>)
         .iter()
         .filter(on_one)
         .map(|pair| {
-            let (one, other) = (pair.0.worst_p99_us.mean, pair.1.worst_p99_us.mean);
+            let (one, other) = (pair.0.worst_p99_us.median, pair.1.worst_p99_us.median);
             let differs = (one - other).abs() > NOISE * one.max(other);
             (!differs, compared(pair))
         })
@@ -32,8 +32,8 @@ pub(super) fn panel(panel: &str, summary: &Summary, verdicts: &mut Verdicts<'_>)
         .iter()
         .filter(|pair| !on_one(pair))
         .map(|pair| {
-            let most = pair.1.worst_p99_us.mean * (1.0 + NOISE);
-            (pair.0.worst_p99_us.mean <= most, compared(pair))
+            let most = pair.1.worst_p99_us.median * (1.0 + NOISE);
+            (pair.0.worst_p99_us.median <= most, compared(pair))
         })
         .collect();
     verdicts.add_all("beyond one broker Max-Min is no worse than Conc", &better);
@@ -59,8 +59,8 @@ pub(super) fn batches(
             .map(|(single, batched)| {
                 let (from, to) = (judged(single), judged(batched));
                 let figures = format!("{}: {from} in {one}, {to} in {other}", single.x);
-                let most = single.worst_p99_us.mean * (1.0 + NOISE);
-                (batched.worst_p99_us.mean <= most, figures)
+                let most = single.worst_p99_us.median * (1.0 + NOISE);
+                (batched.worst_p99_us.median <= most, figures)
             })
             .collect();
         verdicts.add_all(finding, &as_well);
@@ -88,7 +88,7 @@ fn recovery(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     };
     verdicts.add(
         "Conc gets better from 8,000 to 10,000 publishers",
-        after.worst_p99_us.mean < before.worst_p99_us.mean,
+        after.worst_p99_us.median < before.worst_p99_us.median,
         format!("{} to {}", ms(before.worst_p99_us), ms(after.worst_p99_us)),
     );
 }

@@ -1,7 +1,7 @@
 //! The paper's findings as predicates over results.
 //!
 //! A finding is a sentence of the paper's evaluation, not one of its numbers: the testbed is another. Each comes with
-//! the figures that it was judged by. What depends on two runs being equal is judged with [`NOISE`].
+//! the figures that it was judged by, medians over repeats. What depends on two runs being equal is judged with [`NOISE`].
 
 mod concentration;
 mod convergence;
@@ -14,7 +14,7 @@ mod tests;
 use super::summary::{Point, Spread, Summary};
 use super::table::{brokers, figures};
 
-/// Part by which a mean over repeats may be on the wrong side.
+/// Part by which a median over repeats may be on the wrong side.
 pub(crate) const NOISE: f64 = 0.05;
 
 /// Whether a finding of the paper appears.
@@ -117,11 +117,11 @@ fn judged(point: &Point) -> String {
 }
 
 fn ms(us: Spread) -> String {
-    format!("{} ms", figures(us.mean / 1e3))
+    format!("{} ms", figures(us.median / 1e3))
 }
 
 fn keeps_promise(point: &Point) -> bool {
-    point.worst_p99_us.mean <= point.slo_us
+    point.worst_p99_us.median <= point.slo_us
 }
 
 /// Both series' points at every x that both have.

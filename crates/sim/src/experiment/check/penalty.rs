@@ -18,7 +18,7 @@ pub(super) fn at_high_load(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     };
     verdicts.add(
         "one broker is overloaded, a second one brings p99 down",
-        two.p99_us.mean < one.p99_us.mean,
+        two.p99_us.median < one.p99_us.median,
         format!("{} with one, {} with two", ms(one.p99_us), ms(two.p99_us)),
     );
     verdicts.add_all(
@@ -30,7 +30,7 @@ pub(super) fn at_high_load(summary: &Summary, verdicts: &mut Verdicts<'_>) {
 /// Whether each point's p99 is above the one's before, or within noise of it; the last must be above the first.
 fn steps(points: &[&Point]) -> Vec<(bool, String)> {
     let step = |before: &Point, after: &Point, noise: f64| {
-        let grows = after.p99_us.mean > before.p99_us.mean * (1.0 - noise);
+        let grows = after.p99_us.median > before.p99_us.median * (1.0 - noise);
         let figures = format!(
             "{} at {} to {} at {}",
             ms(before.p99_us),

@@ -74,16 +74,18 @@ pub(super) fn run(flags: &ProfileFlags) -> Result<(), Failure> {
         Some(path) => (trace_file::read(path)?, None),
         None => recording::record(flags)?,
     };
-    if let Some(path) = &flags.write {
-        trace_file::write(path, &trace)?;
-    }
+    let kept = match &flags.write {
+        Some(path) => trace_file::write(path, &trace),
+        None => Ok(()),
+    };
     let findings = Findings::of(flags, &trace, limit)?;
     if flags.json {
         println!("{:#}", findings.json());
     } else {
         print!("{}", findings.page());
     }
-    Ok(())
+    // Not before the findings are told: a recording takes its time.
+    kept
 }
 
 impl Findings {

@@ -1,3 +1,5 @@
+//! Recordings, findings, flags and trace files of `srtm topic profile`, without a broker.
+
 use std::fs;
 use std::time::Duration;
 

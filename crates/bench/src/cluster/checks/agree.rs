@@ -1,0 +1,316 @@
+//! The simulator beside a live cluster: the same arrivals, placement, limit and service times, latencies of both.
+//!
+//! Brokers emulate their service time, so that their capacity is known. The one thing that is measured first is the
+//! latency outside of the queue, on a load so light that nothing waits.
+
+use std::time::Duration;
+
+use ::workload::{Cluster as ClusterSpec, Spec, Topic};
+use control::view::TopicSpec;
+use limit::Limit;
+use placement::BrokerIndex;
+use serde::Serialize;
+use sim::{Scene, measure};
+
+use super::{ClusterOptions, TOPIC, begin};
+use crate::cluster::{Cluster, Plan, Setup};
+use crate::error::BenchError;
+use crate::sys::pause_for;
+use crate::workload::{Arrivals, Workload};
+
+/// Traffic before the measurement, as the simulator has it.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Length of a measurement.
+const MEASURE: Duration = Duration::from_secs(20);
+
+/// A configuration.
+#[derive(Clone, Copy, Debug)]
+struct Configuration {
+    name: &'static str,
+    arrivals: Arrivals,
+    batch_messages: u32,
+    group_publishers: u32,
+    brokers: usize,
+    service_us: u32,
+    /// Multiple of the mean rate and burst of the limit.
+    limit: Option<(f64, f64)>,
+}
+
+/// Publishers of all configurations, and messages per second of each.
+const PUBLISHERS: u32 = 200;
+const RATE: f64 = 10.0;
+
+const CONFIGURATIONS: [Configuration; 8] = [
+    configuration(
+        "Poisson, one broker 60 % busy",
+        Arrivals::Poisson,
+        1,
+        1,
+        1,
+        300,
+        None,
+    ),
+    configuration(
+        "Poisson, one broker 80 % busy",
+        Arrivals::Poisson,
+        1,
+        1,
+        1,
+        400,
+        None,
+    ),
+    configuration(
+        "periodic groups of 20",
+        Arrivals::Periodic,
+        1,
+        20,
+        1,
+        250,
+        None,
+    ),
+    configuration(
+        "periodic groups of 20, two brokers",
+        Arrivals::Periodic,
+        1,
+        20,
+        2,
+        400,
+        None,
+    ),
+    configuration(
+        "Poisson batches of 10, two brokers",
+        Arrivals::Poisson,
+        10,
+        1,
+        2,
+        400,
+        None,
+    ),
+    configuration(
+        "Poisson under a limit",
+        Arrivals::Poisson,
+        1,
+        1,
+        1,
+        200,
+        Some((1.1, 5.0)),
+    ),
+    configuration(
+        "Poisson under a limit split in two",
+        Arrivals::Poisson,
+        1,
+        1,
+        2,
+        200,
+        Some((1.1, 8.0)),
+    ),
+    configuration(
+        "Poisson groups of 10 under a limit split in three",
+        Arrivals::Poisson,
+        1,
+        10,
+        3,
+        300,
+        Some((1.2, 30.0)),
+    ),
+];
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    messages_live: u64,
+    messages_simulated: u64,
+    base_us: f64,
+    p50_live_us: u64,
+    p50_simulated_us: f64,
+    p99_live_us: u64,
+    p99_simulated_us: f64,
+}
+
+/// A live run and where its publishers were.
+struct Live {
+    messages: u64,
+    p50_us: u64,
+    p99_us: u64,
+    broker_of: Vec<Option<BrokerIndex>>,
+}
+
+pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
+    let base_us = base_us(options)?;
+    println!("latency outside of the queue: {base_us:.0} us");
+    println!(
+        "{:<50} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",
+        "CONFIGURATION", "P50 LIVE", "SIM", "", "P99 LIVE", "SIM", ""
+    );
+    for configuration in &CONFIGURATIONS {
+        let row = compare(options, configuration, base_us)?;
+        let off = |simulated: f64, live: u64| 100.0 * (simulated / live as f64 - 1.0);
+        println!(
+            "{:<50} {:>9} {:>9.0} {:>+6.1}% {:>9} {:>9.0} {:>+6.1}%",
+            row.name,
+            row.p50_live_us,
+            row.p50_simulated_us,
+            off(row.p50_simulated_us, row.p50_live_us),
+            row.p99_live_us,
+            row.p99_simulated_us,
+            off(row.p99_simulated_us, row.p99_live_us)
+        );
+        options.keep("cluster-agree", &configuration.workload(options.seed), &row)?;
+    }
+    Ok(())
+}
+
+fn compare(
+    options: &ClusterOptions,
+    configuration: &Configuration,
+    base_us: f64,
+) -> Result<Row, BenchError> {
+    let live = live(options, configuration)?;
+    let simulated = |error: sim::SimError| BenchError::Options(error.to_string());
+    let spec = configuration.spec(options.seed, base_us);
+    let scene = Scene::new(&spec).map_err(simulated)?;
+    let measured = measure(&scene, &live.broker_of).map_err(simulated)?;
+    Ok(Row {
+        name: configuration.name,
+        messages_live: live.messages,
+        messages_simulated: measured.all.messages,
+        base_us,
+        p50_live_us: live.p50_us,
+        p50_simulated_us: measured.all.p50_us,
+        p99_live_us: live.p99_us,
+        p99_simulated_us: measured.all.p99_us,
+    })
+}
+
+/// Latency outside of the queue: the median of a load on which nothing waits, less the service.
+fn base_us(options: &ClusterOptions) -> Result<f64, BenchError> {
+    let light = Configuration {
+        name: "light",
+        service_us: 1,
+        ..CONFIGURATIONS[0]
+    };
+    let light = live(options, &light)?;
+    Ok(light.p50_us as f64 - 1.0)
+}
+
+fn live(options: &ClusterOptions, configuration: &Configuration) -> Result<Live, BenchError> {
+    let workload = configuration.workload(options.seed);
+    // So many that all are needed and all are enough.
+    let mcap = workload.offered_per_second() / configuration.brokers as f64 * 1.01;
+    let setup = Setup {
+        brokers: configuration.brokers,
+        service_time: Some(format!("{}us", configuration.service_us)),
+        ..options.setup("agree")?
+    };
+    let mut setup = setup;
+    let flags = ["--adaptor", "off", "--mcap", &format!("{mcap}")].map(String::from);
+    setup.controller_flags.extend(flags);
+    let cluster = Cluster::start(setup)?;
+    let limit = configuration.limit(&workload)?;
+    let spec = TopicSpec {
+        limit,
+        // A promise that always holds: with one, capacities count.
+        slo: Some(control::view::Slo {
+            percentile: 99.0,
+            latency_us: 3e9,
+        }),
+        ..options.spec(placement::Mode::Measure)?
+    };
+    cluster.api().put_topic(TOPIC, &spec)?;
+    let seconds = (SETTLE + MEASURE).as_secs_f64() * 2.0;
+    let run = begin(&Plan {
+        tells_groups: workload.group_publishers > 1,
+        ..options.plan(&cluster, workload, seconds + 60.0)
+    })?;
+    pause_for(SETTLE);
+    run.board.take_latency();
+    pause_for(MEASURE);
+    let latency = run.board.take_latency();
+    let addresses = run.fleet.brokers();
+    run.end()?;
+    let number = |address: &String| {
+        let brokers = (0u32..).zip(&cluster.brokers);
+        let mut here = brokers.filter(|(_, broker)| broker.tcp.to_string() == *address);
+        here.next().map(|(number, _)| BrokerIndex(number))
+    };
+    Ok(Live {
+        messages: latency.len(),
+        p50_us: latency.value_at_quantile(0.5),
+        p99_us: latency.value_at_quantile(0.99),
+        broker_of: addresses
+            .iter()
+            .map(|address| address.as_ref().and_then(number))
+            .collect(),
+    })
+}
+
+impl Configuration {
+    fn workload(&self, seed: u64) -> Workload {
+        Workload {
+            publishers: PUBLISHERS,
+            rate_per_publisher: RATE,
+            arrivals: self.arrivals,
+            batch_messages: self.batch_messages,
+            mpub: self.batch_messages > 1,
+            group_publishers: self.group_publishers,
+            seed,
+            ..Workload::default()
+        }
+    }
+
+    fn limit(&self, workload: &Workload) -> Result<Option<Limit>, BenchError> {
+        let Some((headroom, burst)) = self.limit else {
+            return Ok(None);
+        };
+        let limit = Limit::messages(headroom * workload.offered_per_second(), burst);
+        let invalid = |error: limit::InvalidLimit| BenchError::Options(error.to_string());
+        limit.map(Some).map_err(invalid)
+    }
+
+    fn spec(&self, seed: u64, base_us: f64) -> Spec {
+        let workload = self.workload(seed);
+        let offered = workload.offered_per_second();
+        let (rate, burst) = self.limit.unzip();
+        Spec {
+            duration: MEASURE,
+            topic: Topic {
+                limited: self.limit.is_some(),
+                rate: rate.map(|headroom| headroom * offered),
+                burst,
+                // Nothing is fitted: measuring begins where the live run begins.
+                window: Duration::from_millis(1),
+                ..Topic::default()
+            },
+            cluster: ClusterSpec {
+                brokers: self.brokers as u32,
+                cores: 1,
+                per_message: Duration::from_micros(u64::from(self.service_us)),
+                per_batch: Duration::ZERO,
+                base: Duration::from_nanos((base_us * 1e3) as u64),
+                ..ClusterSpec::default()
+            },
+            ..workload.spec()
+        }
+    }
+}
+
+const fn configuration(
+    name: &'static str,
+    arrivals: Arrivals,
+    batch_messages: u32,
+    group_publishers: u32,
+    brokers: usize,
+    service_us: u32,
+    limit: Option<(f64, f64)>,
+) -> Configuration {
+    Configuration {
+        name,
+        arrivals,
+        batch_messages,
+        group_publishers,
+        brokers,
+        service_us,
+        limit,
+    }
+}
