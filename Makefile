@@ -15,7 +15,7 @@ FUZZ_TIME ?= 60
 # $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
-.PHONY: help run test bench fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test \
+.PHONY: help run test bench bench-fit experiments pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test \
 	clients clients-nsqd quick-binary debian-packages
 
 help: ## Say what can be made.
@@ -31,6 +31,19 @@ bench: ## Measure SRTM beside nsqd, NATS, Mosquitto and a bare relay.
 	cargo build --release --locked -p bench -p srtm
 	bench/peers/build.sh
 	./$(TARGET)/release/srtm bench compare
+
+bench-fit: ## Find the highest load under p99 <= 1 ms, of SRTM and of others.
+	cargo build --release --locked -p bench -p srtm
+	bench/peers/build.sh
+	./$(TARGET)/release/srtm bench fit
+
+experiments: ## Rerun the experiments of the SRTM paper in virtual time and draw them.
+	cargo build --release --locked -p srtm
+	./$(TARGET)/release/srtm experiment --all
+	$(MAKE) pictures
+
+pictures: build/plot/.ready ## Draw the results of the experiments into docs/pictures.
+	build/plot/bin/python experiments/plot/plot.py
 
 fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
@@ -64,7 +77,7 @@ advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec d
 	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
-	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients clients/python && $(VENV)/bin/ruff format -q --check tests/clients clients/python)
+	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients clients/python experiments/plot && $(VENV)/bin/ruff format -q --check tests/clients clients/python experiments/plot)
 
 go-check: ## Lints, formatting and tests of the Go programs.
 	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./... && go -C clients/go vet ./... && go -C clients/go test ./...)
@@ -93,6 +106,10 @@ debian-packages:
 
 $(VENV)/.ready: tests/clients/requirements.txt | debian-packages
 	$(call timed,python packages,python3 -m venv $(VENV) && $(VENV)/bin/pip install -q --disable-pip-version-check -r $<)
+	@touch $@
+
+build/plot/.ready: experiments/plot/requirements.txt | debian-packages
+	$(call timed,drawing packages,python3 -m venv build/plot && build/plot/bin/pip install -q --disable-pip-version-check -r $<)
 	@touch $@
 
 # Built from its source on crates.io, once; without optimisation, which would take longer than it saves.

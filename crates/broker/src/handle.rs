@@ -16,7 +16,7 @@ use wire::{ChannelName, TopicName};
 
 use crate::reactor::{Inbox, home_of};
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::window::{ReactorReport, WindowOrder, WindowResult};
+use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
 /// What is done to a topic or a channel.
@@ -71,6 +71,10 @@ pub enum Request {
     BeginWindow(TopicName, WindowOrder),
     /// End it.
     EndWindow(TopicName),
+    /// Begin to record a topic's arrivals.
+    BeginRecording(TopicName),
+    /// End the recording.
+    EndRecording(TopicName),
     /// Tell publishers of a topic to move to another broker.
     Migrate(TopicName, Vec<Move>),
     /// Take the instants of a topic's releases.
@@ -90,6 +94,8 @@ pub enum Answer {
     Report(Box<ReactorReport>),
     /// Answer to [`Request::EndWindow`].
     Window(Box<WindowResult>),
+    /// Answer to [`Request::EndRecording`].
+    Recording(Box<TraceResult>),
     /// Answer to [`Request::Releases`].
     Releases(Vec<u64>),
 }
@@ -266,6 +272,32 @@ impl Handle {
                 // Here and not in the reactor, which has messages waiting.
                 window.arrivals.sort_unstable();
                 Ok(*window)
+            }
+            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
+        }
+    }
+
+    /// Begins to record a topic's arrivals; a recording that is open is thrown away. A profiling window may be
+    /// open at the same time: neither meets the other.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`].
+    pub async fn begin_recording(&self, topic: TopicName) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::BeginRecording(topic)).await
+    }
+
+    /// Ends the recording of a topic's arrivals, which are in order of arrival.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] also where no recording is open.
+    pub async fn end_recording(&self, topic: TopicName) -> Result<TraceResult, BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        match self.ask(home, Request::EndRecording(topic.clone())).await? {
+            Answer::Recording(mut recording) => {
+                // Here and not in the reactor, as for windows.
+                recording.arrivals.sort_unstable();
+                Ok(*recording)
             }
             _ => Err(BrokerError::TopicNotFound(topic.to_string())),
         }

@@ -1,4 +1,5 @@
-//! What a control plane asks of a broker: reports, and profiling windows (SRTM-long, sections 4.2 and 5.4).
+//! What a control plane asks of a broker: reports, and profiling windows (SRTM-long, sections 4.2 and 5.4); and
+//! recordings of arrivals, which anybody may ask for.
 
 use link::{Attachment, TopicReport};
 
@@ -39,8 +40,19 @@ pub struct WindowResult {
     pub is_trace_cut: bool,
 }
 
+/// What a recording of a topic's arrivals, or a window's trace of them, holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceResult {
+    /// Names of the publishers in `arrivals`, by their position.
+    pub publishers: Vec<String>,
+    /// Publish commands: nanoseconds since 1970, publisher, messages.
+    pub arrivals: Vec<(u64, u32, u32)>,
+    /// A bound was reached ([`TRACE_ARRIVALS_MAX`]): what came later is missing.
+    pub is_cut: bool,
+}
+
 /// Fewer samples than this tell nothing about a percentile.
 pub const SAMPLES_MIN: u64 = 100;
 
-/// Arrivals kept in one window's trace at most, 16 bytes each.
+/// Arrivals kept in the trace of one window or recording at most, 16 bytes each.
 pub const TRACE_ARRIVALS_MAX: usize = 1 << 20;

@@ -141,7 +141,7 @@ fn run(
     let publishers = engine.publishers();
     let recording = engine.end_recording();
     Ok(measured(
-        &recording,
+        recording,
         &publishers,
         engine.counts(),
         engine.waiting(),
@@ -150,7 +150,7 @@ fn run(
 }
 
 fn measured(
-    recording: &Recording,
+    recording: Recording,
     publishers: &[usize],
     counts: Counts,
     waiting: u64,
@@ -169,14 +169,7 @@ fn measured(
                 latency: percentiles(recorded, percentile),
             })
             .collect(),
-        seconds: recording
-            .seconds
-            .iter()
-            .map(|second| Second {
-                messages: second.messages(),
-                p99_us: second.percentile_us(99.0),
-            })
-            .collect(),
+        seconds: recording.seconds,
         sent: counts.sent,
         lost: counts.lost,
         waiting: waiting + counts.refused,

@@ -20,6 +20,7 @@ mod duration;
 mod error;
 mod log;
 mod time;
+mod trace_file;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

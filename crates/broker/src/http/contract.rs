@@ -25,7 +25,7 @@ const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency
     declare a limit without \"slo\"";
 
 /// What is wrong with a request, as `{"error":"…"}`.
-pub(super) struct Refusal(StatusCode, String);
+pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 
 /// `GET /v1/topics`: all topics with their contracts, ordered by name.
 pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
@@ -141,7 +141,8 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     }
 }
 
-fn name(text: &str) -> Result<TopicName, Refusal> {
+/// A topic's name from a path.
+pub(super) fn name(text: &str) -> Result<TopicName, Refusal> {
     text.parse().map_err(|_| {
         let rule =
             "a name is 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and may end in #ephemeral";

@@ -9,6 +9,7 @@
 //! redirects of paths with superfluous slashes.
 
 mod answer;
+mod arrivals;
 mod body;
 mod config;
 mod contract;
@@ -27,6 +28,7 @@ use axum::routing::{get, post};
 
 use crate::{Handle, Operation};
 use answer::Failure;
+use arrivals::Recordings;
 use body::BodyRoom;
 
 pub use config::LogLevel;
@@ -39,6 +41,7 @@ pub(crate) struct Service {
     handle: Handle,
     info: HttpInfo,
     room: BodyRoom,
+    recordings: Recordings,
 }
 
 type Shared = axum::extract::State<Arc<Service>>;
@@ -46,7 +49,12 @@ type Shared = axum::extract::State<Arc<Service>>;
 /// All routes over one broker.
 pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
     let room = BodyRoom::new(handle.config().max_body_size);
-    let service = Arc::new(Service { handle, info, room });
+    let service = Arc::new(Service {
+        handle,
+        info,
+        room,
+        recordings: Recordings::default(),
+    });
     Router::new()
         .route("/ping", get(info::ping))
         .route("/info", get(info::info))
@@ -63,6 +71,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
                 .delete(contract::remove),
         )
         .route("/v1/topics/{topic}/releases", get(contract::releases))
+        .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))

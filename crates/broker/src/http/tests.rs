@@ -459,6 +459,130 @@ async fn releases_are_told_once_where_they_are_logged() {
 }
 
 #[tokio::test]
+async fn arrivals_are_recorded_while_the_request_lasts() {
+    let fixture = Fixture::start();
+    let answer = fixture
+        .ask("POST", "/v1/topics/t/arrivals?window=10ms", "")
+        .await;
+    assert_eq!(answer.status, 404, "{}", answer.body);
+    fixture.ok("POST", "/topic/create?topic=t", "").await;
+    fixture.ok("POST", "/pub?topic=t", "before").await;
+
+    let path = "/v1/topics/t/arrivals?window=500ms";
+    let recorded = fixture.ok("POST", path, "");
+    let meanwhile = async {
+        let second = fixture.ask("POST", path, "").await;
+        assert_eq!(second.status, 409, "{}", second.body);
+        assert!(
+            second.body.contains("being recorded already"),
+            "{}",
+            second.body
+        );
+        loop {
+            fixture.ok("POST", "/mpub?topic=t", "two\nthree").await;
+        }
+    };
+    let recorded = tokio::select! {
+        biased;
+        recorded = recorded => recorded,
+        () = meanwhile => unreachable!("it publishes for ever"),
+    };
+    let recorded: Value = serde_json::from_str(&recorded).expect("JSON");
+    assert_eq!(recorded["publishers"], serde_json::json!(["~http"]));
+    let arrivals = recorded["arrivals"].as_array().expect("arrivals");
+    let last = arrivals.last().expect("one at least");
+    assert_eq!((&last[1], &last[2]), (&Value::from(0), &Value::from(2)));
+    let (begin, end) = (recorded["begin_ns"].as_u64(), recorded["end_ns"].as_u64());
+    assert!(begin <= last[0].as_u64() && last[0].as_u64() <= end);
+    assert_eq!(recorded["is_cut"], Value::from(false));
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn under_a_controller_recordings_and_windows_are_open_together() {
+    let fixture = Fixture::with(|config| {
+        config.controller = Some(crate::ControllerLink {
+            address: String::from("ctl.example:4170"),
+            broker_name: String::from("b1"),
+            ..crate::ControllerLink::default()
+        });
+    });
+    let handle = fixture.broker.handle();
+    fixture.ok("POST", "/topic/create?topic=t", "").await;
+    let order = crate::window::WindowOrder {
+        percentile: 99.0,
+        with_trace: true,
+    };
+    let topic: wire::TopicName = "t".parse().expect("valid");
+    let begun = handle.begin_window(topic.clone(), order).await;
+    begun.expect("there is a topic");
+    let meanwhile = async {
+        loop {
+            fixture.ok("POST", "/mpub?topic=t", "two\nthree").await;
+        }
+    };
+    let recorded = tokio::select! {
+        biased;
+        recorded = fixture.ok("POST", "/v1/topics/t/arrivals?window=50ms", "") => recorded,
+        () = meanwhile => unreachable!("it publishes for ever"),
+    };
+    let recorded: Value = serde_json::from_str(&recorded).expect("JSON");
+    let recorded = recorded["arrivals"].as_array().expect("arrivals");
+    let window = handle.end_window(topic).await.expect("still open");
+    let traced = serde_json::to_value(&window.arrivals).expect("JSON");
+    let traced = traced.as_array().expect("arrivals");
+    assert!(!recorded.is_empty() && traced.len() >= recorded.len());
+    assert!(recorded.iter().all(|arrival| traced.contains(arrival)));
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn a_topic_that_is_deleted_while_it_is_recorded_is_gone() {
+    let fixture = Fixture::start();
+    fixture.ok("POST", "/topic/create?topic=t", "").await;
+    let recording = fixture.ask("POST", "/v1/topics/t/arrivals?window=50ms", "");
+    let deleted = fixture.ok("POST", "/topic/delete?topic=t", "");
+    let (answer, _) = tokio::join!(biased; recording, deleted);
+    assert_eq!(answer.status, 410, "{}", answer.body);
+    assert!(
+        answer.body.contains("t was deleted while"),
+        "{}",
+        answer.body
+    );
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn a_recording_that_nobody_waits_for_ends() {
+    let fixture = Fixture::start();
+    fixture.ok("POST", "/topic/create?topic=t", "").await;
+    let mut abandoned = Box::pin(fixture.ok("POST", "/v1/topics/t/arrivals?window=9m", ""));
+    let refused = async {
+        while fixture
+            .ask("POST", "/v1/topics/t/arrivals?window=10ms", "")
+            .await
+            .status
+            != 409
+        {}
+    };
+    tokio::select! {
+        biased;
+        _ = &mut abandoned => panic!("it lasts nine minutes"),
+        () = refused => {}
+    }
+    drop(abandoned);
+    while fixture
+        .ask("POST", "/v1/topics/t/arrivals?window=10ms", "")
+        .await
+        .status
+        == 409
+    {
+        tokio::task::yield_now().await;
+    }
+    fixture.broker.stop();
+}
+
+#[tokio::test]
 async fn a_limit_that_rejects_answers_429() {
     let fixture = Fixture::start();
     let contract = r#"{"limit":{"rate":0.001,"burst":1,"on_exceed":"reject"}}"#;

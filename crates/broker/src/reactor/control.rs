@@ -1,4 +1,4 @@
-//! Orders of a control plane: shares, reports, profiling windows, migration; and what tests ask.
+//! Orders of a control plane: shares, reports, profiling windows, migration; recordings; and what tests ask.
 
 use limit::Grant;
 use link::Move;
@@ -52,6 +52,21 @@ impl Reactor {
         let window = self.table.end_window(key, self.now);
         let window = window.ok_or_else(no_window)?;
         Ok(Answer::Window(Box::new(window)))
+    }
+
+    pub(super) fn begin_recording(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {
+        let no_topic = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_topic)?;
+        self.table.begin_recording(key, self.now);
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn end_recording(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {
+        let no_recording = || BrokerError::TopicNotFound(topic.to_string());
+        let key = self.table.find(topic.as_str()).ok_or_else(no_recording)?;
+        let recording = self.table.end_recording(key, self.now);
+        let recording = recording.ok_or_else(no_recording)?;
+        Ok(Answer::Recording(Box::new(recording)))
     }
 
     pub(super) fn migrate(&mut self, topic: &TopicName, moves: &[Move]) -> Answer {

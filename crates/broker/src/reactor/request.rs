@@ -42,6 +42,8 @@ impl Reactor {
             Request::Report { number, is_first } => Ok(self.report(number, is_first)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
+            Request::BeginRecording(topic) => self.begin_recording(&topic),
+            Request::EndRecording(topic) => self.end_recording(&topic),
             Request::Releases(topic) => self.releases(&topic),
             Request::Migrate(topic, moves) => Ok(self.migrate(&topic, &moves)),
         };

@@ -72,7 +72,10 @@ pub struct Topic {
     pub(super) release_at: Option<Instant>,
     pub(super) dirty: bool,
     pub(super) latency: Option<StageHistograms>,
+    /// Arrivals within the profiling window.
     pub(super) trace: Option<Box<Trace>>,
+    /// Arrivals since somebody asked for them over HTTP; none of a controller's business.
+    pub(super) recording: Option<Box<Trace>>,
     /// Body bytes of what waits in the topic itself.
     pub(super) waiting_bytes: u64,
     /// Instants of releases, nanoseconds, where they are logged.
@@ -465,6 +468,7 @@ impl Topic {
             dirty: false,
             latency: None,
             trace: None,
+            recording: None,
             waiting_bytes: 0,
             releases: Vec::new(),
             traffic: None,

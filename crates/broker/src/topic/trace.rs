@@ -1,4 +1,7 @@
-//! Who published when: the arrivals of one topic while a profiling window is open.
+//! Who published when: the arrivals of one topic while a profiling window or a recording is open.
+//!
+//! The window's trace is for the controller whose fit opened it, the recording for whoever asks over HTTP.
+//! Neither knows of the other: each has its own memory, beginning and end, and both see every arrival.
 //!
 //! One entry per publish command, in the order in which the topic took them; that is not quite the order
 //! of arrival, and sorting is left to whoever has the time. Memory is reserved when the trace begins, so
@@ -11,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::store::Arrival;
 use super::table::{TopicKey, TopicTable};
 use super::window::OPEN_MAX;
-use crate::window::TRACE_ARRIVALS_MAX;
+use crate::window::{TRACE_ARRIVALS_MAX, TraceResult};
 
 /// Publishers that one trace can name.
 pub const TRACE_PUBLISHERS_MAX: usize = 1 << 17;
@@ -27,7 +30,7 @@ pub struct Source {
     pub is_announced: bool,
 }
 
-/// The arrivals of one window.
+/// The arrivals of one window or recording.
 #[derive(Debug)]
 pub struct Trace {
     began: Instant,
@@ -38,10 +41,6 @@ pub struct Trace {
     arrivals: Vec<(u64, u32, u32)>,
     is_cut: bool,
 }
-
-/// Names of the publishers, arrivals (nanoseconds since 1970, publisher by position, messages), and whether
-/// the end is missing.
-pub type Traced = (Vec<String>, Vec<(u64, u32, u32)>, bool);
 
 impl Source {
     /// Everything that comes through the handle.
@@ -56,6 +55,22 @@ impl Source {
 }
 
 impl TopicTable {
+    /// Begins to record a topic's arrivals; a recording that is open is thrown away. False where the topic is
+    /// gone.
+    pub fn begin_recording(&mut self, key: TopicKey, now: Instant) -> bool {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return false;
+        };
+        topic.recording = Some(Box::new(Trace::new(now)));
+        true
+    }
+
+    /// Ends the recording and says what arrived; `None` where none is open, or for too long.
+    pub fn end_recording(&mut self, key: TopicKey, now: Instant) -> Option<TraceResult> {
+        let recording = self.topics.get_mut(key)?.recording.take()?;
+        (!recording.is_stale(now)).then(|| recording.finish())
+    }
+
     /// Notes where an accepted publish command came from. `name` is asked for only where a trace meets the
     /// source for the first time.
     #[inline]
@@ -65,7 +80,7 @@ impl TopicTable {
         source: Source,
         messages: u32,
         arrival: &Arrival,
-        name: impl FnOnce() -> String,
+        name: impl Fn() -> String,
     ) {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
@@ -73,12 +88,15 @@ impl TopicTable {
         if !source.is_announced {
             topic.fixed_count += u64::from(messages);
         }
-        if let Some(trace) = &mut topic.trace {
-            if arrival.read.saturating_since(trace.began) >= OPEN_MAX {
-                topic.trace = None;
-                return;
+        for open in [&mut topic.trace, &mut topic.recording] {
+            let Some(trace) = open else {
+                continue;
+            };
+            if trace.is_stale(arrival.read) {
+                *open = None;
+                continue;
             }
-            trace.record(source, name, arrival.wall_ns.cast_unsigned(), messages);
+            trace.record(source, &name, arrival.wall_ns.cast_unsigned(), messages);
         }
     }
 }
@@ -122,10 +140,20 @@ impl Trace {
         }
     }
 
+    /// Whether it has been open for so long that nobody will ask for it.
+    #[must_use]
+    pub fn is_stale(&self, now: Instant) -> bool {
+        now.saturating_since(self.began) >= OPEN_MAX
+    }
+
     /// What was recorded.
     #[must_use]
-    pub fn finish(self) -> Traced {
-        (self.publishers, self.arrivals, self.is_cut)
+    pub fn finish(self) -> TraceResult {
+        TraceResult {
+            publishers: self.publishers,
+            arrivals: self.arrivals,
+            is_cut: self.is_cut,
+        }
     }
 
     /// The number of a name, also where the publisher was known from another connection.
@@ -174,10 +202,13 @@ mod tests {
             };
             trace.record(source, name, wall_ns, messages);
         }
-        let (publishers, arrivals, is_cut) = trace.finish();
-        assert_eq!(publishers, ["s1", "~10.0.0.1:9", "~http"]);
+        let traced = trace.finish();
+        assert_eq!(traced.publishers, ["s1", "~10.0.0.1:9", "~http"]);
         let expected = [(30, 0, 2), (10, 1, 1), (40, 0, 3), (50, 2, 1), (60, 0, 1)];
-        assert_eq!((&arrivals[..], is_cut), (&expected[..], false));
+        assert_eq!(
+            (&traced.arrivals[..], traced.is_cut),
+            (&expected[..], false)
+        );
         assert_eq!(names_asked, 4, "once for each source");
     }
 
@@ -187,8 +218,9 @@ mod tests {
         for number in 0..5 {
             trace.record(source(number, false), || number.to_string(), number, 1);
         }
-        let (publishers, arrivals, is_cut) = trace.finish();
-        assert_eq!((publishers.len(), arrivals.len(), is_cut), (3, 3, true));
+        let traced = trace.finish();
+        let counts = (traced.publishers.len(), traced.arrivals.len());
+        assert_eq!((counts, traced.is_cut), ((3, 3), true));
     }
 
     #[test]
@@ -199,10 +231,9 @@ mod tests {
             trace.record(source(number, false), || number.to_string(), number, 1);
         }
         trace.record(source(0, false), String::new, most + 1, 1);
-        let (publishers, arrivals, is_cut) = trace.finish();
-        assert_eq!(
-            (publishers.len(), arrivals.len(), is_cut),
-            (TRACE_PUBLISHERS_MAX, TRACE_PUBLISHERS_MAX, true)
-        );
+        let traced = trace.finish();
+        let counts = (traced.publishers.len(), traced.arrivals.len());
+        let expected = (TRACE_PUBLISHERS_MAX, TRACE_PUBLISHERS_MAX);
+        assert_eq!((counts, traced.is_cut), (expected, true));
     }
 }

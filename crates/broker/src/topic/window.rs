@@ -58,12 +58,11 @@ impl TopicTable {
         let topic = self.topics.get_mut(key)?;
         let trace = topic.trace.take();
         let window = topic.latency.as_mut()?.close_window()?;
-        let (publishers, arrivals, is_trace_cut) =
-            trace.map(|trace| trace.finish()).unwrap_or_default();
+        let traced = trace.map(|trace| trace.finish()).unwrap_or_default();
         (now - window.began < OPEN_MAX).then(|| WindowResult {
-            publishers,
-            arrivals,
-            is_trace_cut,
+            publishers: traced.publishers,
+            arrivals: traced.arrivals,
+            is_trace_cut: traced.is_cut,
             ..window.result()
         })
     }

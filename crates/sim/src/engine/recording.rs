@@ -4,6 +4,8 @@ use hdrhistogram::Histogram;
 use placement::{Left, PublisherIndex, Trace};
 use workload::Arrival;
 
+use crate::measure::Second;
+
 /// Publish commands of one trace, at most, as in a broker.
 const TRACED_MAX: usize = 1 << 20;
 
@@ -28,7 +30,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Recording {
     pub(crate) brokers: Vec<Recorded>,
     /// Of all brokers together, second by second.
-    pub(crate) seconds: Vec<Recorded>,
+    pub(crate) seconds: Vec<Second>,
     /// Of every departure: its broker, when it was due, when it left.
     pub(crate) hash: u64,
     pub(crate) trace: Option<Trace>,
@@ -40,7 +42,7 @@ pub(super) struct Recorder {
     begin_ns: u64,
     brokers: Vec<Recorded>,
     second: Recorded,
-    seconds: Vec<Recorded>,
+    seconds: Vec<Second>,
     keeps_seconds: bool,
     hash: u64,
     traced: Option<Vec<placement::Arrival>>,
@@ -157,7 +159,10 @@ impl Recorder {
     /// A second is over.
     pub(super) fn second(&mut self) {
         if self.is_on && self.keeps_seconds {
-            self.seconds.push(self.second.clone());
+            self.seconds.push(Second {
+                messages: self.second.messages(),
+                p99_us: self.second.percentile_us(99.0),
+            });
             self.second.clear();
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use sim::plan::{PlanOptions, WhatIf, picture, plan};
 
-use super::scenario::{self, Jobs};
+use super::scenario::{self, Jobs, ScenarioFlags};
 use crate::duration::GoDuration;
 use crate::error::Failure;
 
@@ -23,18 +23,14 @@ docs/workloads.md describes W.toml, docs/plan.md what is computed.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// The load, the topic and the cluster.
-    #[arg(value_name = "W.toml")]
-    spec: PathBuf,
+    #[command(flatten)]
+    scenario: ScenarioFlags,
     /// The promise, 99 % of the messages take no longer, in place of the spec's.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
     /// A change to ask about: "+N brokers", "kill bN", "rate xF"; may be repeated.
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<WhatIf>,
-    /// Arrivals of a trace, repeated, in place of those of the spec's publishers.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
     /// Independent runs of every configuration, for the confidence intervals.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
@@ -50,12 +46,12 @@ pub(crate) struct Flags {
 
 /// Plans and prints.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
-    let mut spec = scenario::read_spec(&flags.spec)?;
+    let mut spec = flags.scenario.spec()?;
     if let Some(GoDuration(slo)) = flags.slo_p99 {
         spec.topic.slo = slo;
         spec.topic.percentile = 99.0;
     }
-    let scene = scenario::scene(&spec, flags.trace.as_deref())?;
+    let scene = flags.scenario.scene(&spec)?;
     let options = PlanOptions {
         repeats: flags.repeats,
         jobs: flags.jobs.count(),

@@ -1,10 +1,11 @@
 //! What the commands in virtual time share: reading a spec and a trace, threads, progress, JSON.
 
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
+use ::bench::calibrate::Calibration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -12,6 +13,21 @@ use sim::Scene;
 use workload::Spec;
 
 use crate::error::Failure;
+use crate::trace_file;
+
+/// What is simulated.
+#[derive(Args, Debug)]
+pub(super) struct ScenarioFlags {
+    /// The load, the topic and the cluster.
+    #[arg(value_name = "W.toml")]
+    spec: PathBuf,
+    /// Arrivals of a trace, repeated, in place of those of the spec's publishers.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Folder of a calibration (srtm calibrate --data-path), whose costs take the place of those in `[cluster]`.
+    #[arg(long, value_name = "DIR")]
+    calibration: Option<PathBuf>,
+}
 
 /// Threads of a command.
 #[derive(Args, Debug)]
@@ -29,21 +45,46 @@ impl Jobs {
     }
 }
 
-/// Reads and checks a spec; errors name file and line.
-pub(super) fn read_spec(path: &Path) -> Result<Spec, Failure> {
-    let text = fs::read_to_string(path).map_err(Failure::io(format!("read {}", path.display())))?;
-    Spec::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+impl ScenarioFlags {
+    /// Reads and checks the spec; errors name file and line.
+    pub(super) fn spec(&self) -> Result<Spec, Failure> {
+        let shown = self.spec.display();
+        let text = fs::read_to_string(&self.spec).map_err(Failure::io(format!("read {shown}")))?;
+        let mut spec =
+            Spec::parse(&text).map_err(|error| Failure::Usage(format!("{shown}: {error}")))?;
+        if let Some(folder) = &self.calibration {
+            calibrate(&mut spec, folder)?;
+        }
+        Ok(spec)
+    }
+
+    /// The scene of `spec`, with the arrivals of the trace if there is one.
+    pub(super) fn scene(&self, spec: &Spec) -> Result<Scene, Failure> {
+        let Some(path) = &self.trace else {
+            return Ok(Scene::new(spec)?);
+        };
+        Ok(Scene::of_recording(spec, trace_file::read(path)?)?)
+    }
 }
 
-/// The scene of a spec, with the arrivals of a trace if there is one.
-pub(super) fn scene(spec: &Spec, trace: Option<&Path>) -> Result<Scene, Failure> {
-    let Some(path) = trace else {
-        return Ok(Scene::new(spec)?);
+/// Takes a broker's costs from its calibration, and its mcap if that was found under a promise as strict.
+fn calibrate(spec: &mut Spec, folder: &Path) -> Result<(), Failure> {
+    let missing = || {
+        let path = Calibration::path(folder);
+        let text = format!("{}: there is none; srtm calibrate makes it", path.display());
+        Failure::Usage(text)
     };
-    let file = File::open(path).map_err(Failure::io(format!("open {}", path.display())))?;
-    let recording = workload::trace::read_all(BufReader::new(file))
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    Ok(Scene::of_recording(spec, recording)?)
+    let calibration = Calibration::read(folder)?.ok_or_else(missing)?;
+    let model = calibration.model;
+    let span = |nanos: f64| Duration::from_nanos(nanos.round() as u64);
+    spec.cluster.cores = model.servers;
+    spec.cluster.per_message = span(model.per_message_ns);
+    spec.cluster.per_batch = span(model.per_batch_ns);
+    spec.cluster.per_active_connection = span(model.per_active_connection_ns);
+    spec.cluster.base = span(model.base_ns);
+    let is_as_strict = calibration.slo_p99_us <= spec.topic.slo.as_secs_f64() * 1e6;
+    spec.cluster.mcap = is_as_strict.then_some(calibration.mcap);
+    Ok(())
 }
 
 /// A progress bar; hidden where standard error is no terminal.

@@ -1,13 +1,11 @@
 //! `srtm sim`: a load on a cluster in virtual time.
 
-use std::path::PathBuf;
-
 use clap::{ArgGroup, Args};
 use placement::BrokerIndex;
 use serde::Serialize;
 use sim::{Fit, Measured, Percentiles, Scene, SimError, fit, parallel, simulate, spread};
 
-use super::scenario::{self, Jobs};
+use super::scenario::{self, Jobs, ScenarioFlags};
 use crate::error::Failure;
 
 const EXAMPLES: &str = "\
@@ -23,12 +21,8 @@ docs/workloads.md describes W.toml.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("output").args(["json", "seconds"]))]
 pub(crate) struct Flags {
-    /// The load, the topic and the cluster.
-    #[arg(value_name = "W.toml")]
-    spec: PathBuf,
-    /// Arrivals of a trace, repeated, in place of those of the spec's publishers.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    #[command(flatten)]
+    scenario: ScenarioFlags,
     /// Seed in place of the spec's.
     #[arg(long)]
     seed: Option<u64>,
@@ -68,9 +62,9 @@ struct Run {
 
 /// Simulates and prints.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
-    let mut spec = scenario::read_spec(&flags.spec)?;
+    let mut spec = flags.scenario.spec()?;
     spec.seed = flags.seed.unwrap_or(spec.seed);
-    let scene = scenario::scene(&spec, flags.trace.as_deref())?;
+    let scene = flags.scenario.scene(&spec)?;
     let (fitted, broker_of) = place(&scene, flags)?;
     let repeats: Vec<u32> = (0..flags.repeats).collect();
     let bar = scenario::bar(u64::from(flags.repeats), "runs");

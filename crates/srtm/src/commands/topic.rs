@@ -24,6 +24,7 @@ const SHOW_EXAMPLES: &str =
     "Examples:\n  srtm topic show temperature\n  srtm topic show temperature --json";
 const PROFILE_EXAMPLES: &str = "\
 Examples:
+  srtm topic profile temperature
   srtm topic profile temperature --broker http://127.0.0.1:4151
   srtm topic profile temperature --broker http://127.0.0.1:4151 --window 5m --write temperature.trace
   srtm topic profile temperature --trace temperature.trace --percentile 99.9 --target 2ms";

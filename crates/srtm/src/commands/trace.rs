@@ -1,15 +1,16 @@
 //! `srtm trace`: writes down what follows from a workload, sums traces up, converts them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use clock::DurationText;
 use serde_json::json;
 use workload::Spec;
-use workload::trace::{Format, Summary, TraceError, TraceHeader, TraceReader, TraceWriter};
+use workload::trace::{Summary, TraceHeader};
 
 use crate::error::Failure;
+use crate::trace_file;
 
 const RECORD_EXAMPLES: &str = "\
 Examples:
@@ -71,13 +72,6 @@ pub(crate) struct ConvertFlags {
     to: PathBuf,
 }
 
-/// A file that gets its name when it is whole. Dropped before, it is removed.
-struct WholeFile<'a> {
-    path: &'a Path,
-    partial: PathBuf,
-    is_whole: bool,
-}
-
 /// Does what the command says.
 pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
     match command {
@@ -95,7 +89,7 @@ fn record(flags: &RecordFlags) -> Result<(), Failure> {
     // A spec is at most a day long.
     let end_ns = spec.length().as_nanos() as u64;
     let arrivals = spec.arrivals().take_while(|arrival| arrival.at_ns < end_ns);
-    let written = write(&flags.output, &header, arrivals.map(Ok))?;
+    let written = trace_file::write(&flags.output, &header, arrivals.map(Ok))?;
     println!(
         "{}: {written} sends in {}",
         flags.output.display(),
@@ -117,47 +111,20 @@ fn show(flags: &ShowFlags) -> Result<(), Failure> {
 /// Reads twice: a part is not converted, and CSV names its publishers only as they come up.
 fn convert(flags: &ConvertFlags) -> Result<(), Failure> {
     let (header, _) = read(&flags.from)?;
-    let again = open(&flags.from)?;
-    let written = write(&flags.to, &header, again)?;
+    let again = trace_file::open(&flags.from)?;
+    let written = trace_file::write(&flags.to, &header, again)?;
     println!("{}: {written} sends", flags.to.display());
     Ok(())
 }
 
 /// Reads a trace to its end without keeping it.
 fn read(path: &Path) -> Result<(TraceHeader, Summary), Failure> {
-    let mut reader = open(path)?;
+    let mut reader = trace_file::open(path)?;
     let mut summary = Summary::default();
     while let Some(arrival) = reader.next() {
-        summary.add(arrival.map_err(failed(path))?, reader.header());
+        summary.add(arrival.map_err(trace_file::failed(path))?, reader.header());
     }
     Ok((reader.into_header(), summary))
-}
-
-fn open(path: &Path) -> Result<TraceReader<File>, Failure> {
-    let file = File::open(path).map_err(Failure::io(format!("open {}", path.display())))?;
-    TraceReader::open(file).map_err(failed(path))
-}
-
-/// Writes a trace, whole or not at all; gives the number of arrivals.
-fn write(
-    path: &Path,
-    header: &TraceHeader,
-    arrivals: impl Iterator<Item = Result<workload::Arrival, TraceError>>,
-) -> Result<u64, Failure> {
-    let is_csv = path
-        .extension()
-        .is_some_and(|suffix| suffix.eq_ignore_ascii_case("csv"));
-    let format = if is_csv { Format::Csv } else { Format::Binary };
-    let (whole, file) = WholeFile::create(path)?;
-    let mut writer = TraceWriter::new(file, format, header).map_err(failed(path))?;
-    for arrival in arrivals {
-        let written = arrival.and_then(|arrival| writer.write(arrival));
-        written.map_err(failed(path))?;
-    }
-    let written = writer.arrivals();
-    let file = writer.finish().map_err(failed(path))?;
-    whole.keep(&file)?;
-    Ok(written)
 }
 
 fn to_text(header: &TraceHeader, summary: &Summary) -> String {
@@ -230,51 +197,6 @@ fn groups(header: &TraceHeader) -> usize {
     groups.sort_unstable();
     groups.dedup();
     groups.len()
-}
-
-fn failed(path: &Path) -> impl Fn(TraceError) -> Failure {
-    let shown = path.display().to_string();
-    move |error| match error {
-        TraceError::Io(source) => Failure::io(shown.clone())(source),
-        error => Failure::Usage(format!("{shown}: {error}")),
-    }
-}
-
-impl<'a> WholeFile<'a> {
-    /// Begins a file that is to be called `path`, beside it.
-    fn create(path: &'a Path) -> Result<(Self, File), Failure> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file =
-            File::create(&partial).map_err(Failure::io(format!("create {}", partial.display())))?;
-        let is_whole = false;
-        let whole = WholeFile {
-            path,
-            partial,
-            is_whole,
-        };
-        Ok((whole, file))
-    }
-
-    /// Gives the file its name.
-    fn keep(mut self, file: &File) -> Result<(), Failure> {
-        let shown = self.path.display();
-        file.sync_all()
-            .map_err(Failure::io(format!("write {shown}")))?;
-        fs::rename(&self.partial, self.path).map_err(Failure::io(format!("name {shown}")))?;
-        self.is_whole = true;
-        Ok(())
-    }
-}
-
-impl Drop for WholeFile<'_> {
-    fn drop(&mut self) {
-        if !self.is_whole {
-            // Nobody is left to be told; the name says what it is.
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limit::Limit;
+use control::view::TopicSpec;
 use placement::{
     Arrival, BrokerState, GroupIndex, Mode, Policy, Publisher, PublisherIndex, ReplayProblem,
     ServiceModel, Trace, fit_by_replay,
@@ -25,6 +25,7 @@ const BASE_NS: f64 = 150_000.0;
 #[derive(Debug, Serialize)]
 struct Row {
     group: u32,
+    policy: Policy,
     mode: Mode,
     state: String,
     brokers: usize,
@@ -43,15 +44,29 @@ struct Row {
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     println!(
-        "{:>5} {:>8} {:>14} {:>7} {:>7} {:>9} {:>8} {:>10} {:>10}  SIMULATED",
-        "GROUP", "MODE", "STATE", "BROKERS", "WINDOWS", "WINDOW S", "SECONDS", "P99 US", "TRUE US"
+        "{:>5} {:>8} {:>8} {:>14} {:>7} {:>7} {:>9} {:>8} {:>10} {:>10}  SIMULATED",
+        "GROUP",
+        "POLICY",
+        "MODE",
+        "STATE",
+        "BROKERS",
+        "WINDOWS",
+        "WINDOW S",
+        "SECONDS",
+        "P99 US",
+        "TRUE US"
     );
-    for &mode in &options.modes {
+    for (&mode, &policy) in options
+        .modes
+        .iter()
+        .flat_map(|mode| options.policies.iter().map(move |policy| (mode, policy)))
+    {
         for &group in &options.group_publishers {
-            let row = fit(options, mode, group)?;
+            let row = fit(options, (mode, policy), group)?;
             println!(
-                "{:>5} {:>8} {:>14} {:>7} {:>7} {:>9.0} {:>8.1} {:>10.0} {:>10}  {} with {} at {:.0} us; rounds {:?}",
+                "{:>5} {:>8} {:>8} {:>14} {:>7} {:>7} {:>9.0} {:>8.1} {:>10.0} {:>10}  {} with {} at {:.0} us; rounds {:?}",
                 row.group,
+                row.policy,
                 row.mode,
                 row.state,
                 row.brokers,
@@ -71,14 +86,21 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn fit(options: &ClusterOptions, mode: Mode, group: u32) -> Result<Row, BenchError> {
+fn fit(
+    options: &ClusterOptions,
+    (mode, policy): (Mode, Policy),
+    group: u32,
+) -> Result<Row, BenchError> {
     let slo_us = options
         .slo_us
         .ok_or_else(|| BenchError::Options(String::from("fit needs --slo-us")))?;
     let workload = options.workload(group);
-    let cluster = Cluster::start(options.setup(&format!("fit-{mode}-{group}"))?)?;
+    let cluster = Cluster::start(options.setup(&format!("fit-{policy}-{mode}-{group}"))?)?;
     let api = cluster.api();
-    let spec = options.spec(mode)?;
+    let spec = TopicSpec {
+        policy,
+        ..options.spec(mode)?
+    };
     api.put_topic(TOPIC, &spec)?;
     let at_most = WINDOWS_MAX * (options.window_s + 5.0);
     let run = begin(&options.plan(&cluster, workload.clone(), at_most + 60.0))?;
@@ -98,10 +120,11 @@ fn fit(options: &ClusterOptions, mode: Mode, group: u32) -> Result<Row, BenchErr
     let true_p99_us = run.board.take_latency().value_at_quantile(0.99);
     run.end()?;
     let (simulated_met, simulated_brokers, simulated_p99_us) =
-        simulate(options, &workload, slo_us, spec.limit);
+        simulate(options, &workload, slo_us, &spec);
     let status = view.fit_status.clone().unwrap_or_default();
     Ok(Row {
         group,
+        policy,
         mode,
         brokers: view
             .brokers
@@ -130,7 +153,7 @@ fn simulate(
     options: &ClusterOptions,
     workload: &Workload,
     slo_us: f64,
-    limit: Option<Limit>,
+    spec: &TopicSpec,
 ) -> (bool, usize, f64) {
     let service_ns = options
         .service_time
@@ -183,10 +206,10 @@ fn simulate(
         brokers: &brokers,
         models: &vec![model; options.brokers],
         backgrounds: &vec![0.0; options.brokers],
-        limit: limit.map(|limit| (limit.rate, limit.burst)),
+        limit: spec.limit.map(|limit| (limit.rate, limit.burst)),
         slo_us,
         percentile: 99.0,
-        policy: Policy::Srtm,
+        policy: spec.policy,
         margin: 0.0,
     });
     let worst = fit.predicted.iter().flatten().copied().fold(0.0, f64::max);

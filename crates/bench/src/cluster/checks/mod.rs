@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use control::view::{Slo, TopicSpec};
 use limit::oracle;
 use limit::{Burst, JudgedBy, Limit, Rate};
-use placement::Mode;
+use placement::{Mode, Policy};
 use serde::Serialize;
 
 use super::processes::{Cluster, Setup, empty_folder};
@@ -66,6 +66,9 @@ pub struct ClusterOptions {
     /// Promise for the 99th percentile.
     #[arg(long, value_name = "US")]
     pub slo_us: Option<f64>,
+    /// How publishers are distributed, for `fit`; one or several of srtm, max-min, conc, lb.
+    #[arg(long, value_delimiter = ',', default_value = "srtm")]
+    pub policies: Vec<Policy>,
     /// How the fit is found, for `fit`: replay, measure or both.
     #[arg(long, value_delimiter = ',', default_value = "replay")]
     pub modes: Vec<Mode>,
@@ -108,6 +111,8 @@ pub enum Check {
     Shift,
     /// The simulator beside live brokers of known service time, in several configurations.
     Agree,
+    /// A topic under a tight limit over 1 to 6 brokers, live and simulated: what splitting costs.
+    Penalty,
     /// A topic is fitted to its promise, for several sizes of groups: the paper's table I.
     Fit,
 }
@@ -125,6 +130,7 @@ pub fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         Check::ControllerKilled => controller_killed::check(options),
         Check::Shift => shift::check(options),
         Check::Agree => agree::check(options),
+        Check::Penalty => agree::check_penalty(options),
         Check::Fit => fit::check(options),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::trace::Source;
 use super::*;
-use crate::window::{WindowOrder, WindowResult};
+use crate::window::{TraceResult, WindowOrder, WindowResult};
 
 const SENSOR: Source = Source {
     reactor: 0,
@@ -46,6 +46,16 @@ impl World {
     fn end_trace(&mut self) -> Option<WindowResult> {
         let (key, now) = (self.topic("t"), self.now());
         self.table.end_window(key, now)
+    }
+
+    fn begin_recording(&mut self) {
+        let (key, now) = (self.topic("t"), self.now());
+        assert!(self.table.begin_recording(key, now));
+    }
+
+    fn end_recording(&mut self) -> Option<TraceResult> {
+        let (key, now) = (self.topic("t"), self.now());
+        self.table.end_recording(key, now)
     }
 
     fn expected_wait_us(&mut self) -> u128 {
@@ -95,6 +105,61 @@ fn a_window_without_a_trace_names_nobody() {
     world.publish_from(SENSOR, "s1", 1);
     let window = world.end_trace().expect("open");
     assert!(window.publishers.is_empty() && window.arrivals.is_empty());
+}
+
+#[test]
+fn a_recording_and_a_window_at_the_same_time_both_see_everything() {
+    let mut world = World::new();
+    world.subscribe("t", "c", 1, 100);
+    assert_eq!(world.end_recording(), None, "none is open");
+    world.begin_recording();
+    world.publish_from(SENSOR, "s1", 1);
+    world.advance_us(5);
+    world.begin_trace(ORDER);
+    world.publish_from(STRANGER, "~10.0.0.1:9", 2);
+    world.advance_us(5);
+    // The first window is thrown away, and the recording with neither of them.
+    world.begin_trace(ORDER);
+    world.publish_from(SENSOR, "s1", 3);
+    world.advance_us(5);
+    let window = world.end_trace().expect("open");
+    assert_eq!(window.publishers, ["s1"]);
+    assert_eq!(
+        (window.messages, window.arrivals),
+        (3, vec![(10_000, 0, 3)])
+    );
+    world.begin_trace(ORDER);
+    world.publish_from(STRANGER, "~10.0.0.1:9", 4);
+    let recording = world.end_recording().expect("open");
+    assert_eq!(recording.publishers, ["s1", "~10.0.0.1:9"]);
+    let expected = [(0, 0, 1), (5_000, 1, 2), (10_000, 0, 3), (15_000, 1, 4)];
+    assert_eq!(
+        (&recording.arrivals[..], recording.is_cut),
+        (&expected[..], false)
+    );
+    world.publish_from(SENSOR, "s1", 5);
+    assert_eq!(world.end_recording(), None, "it was ended");
+    let window = world
+        .end_trace()
+        .expect("the recording's end is not the window's");
+    assert_eq!(window.arrivals, [(15_000, 0, 4), (15_000, 1, 5)]);
+}
+
+#[test]
+fn a_forgotten_recording_is_dropped_and_a_window_beside_it_goes_on() {
+    let mut world = World::new();
+    world.subscribe("t", "c", 1, 100);
+    world.begin_recording();
+    world.advance_us(1_000_000);
+    world.begin_trace(ORDER);
+    world.advance_us(599_000_000);
+    world.publish_from(SENSOR, "s1", 1);
+    let key = world.topic("t");
+    let topic = world.table.topics.get(key).expect("there");
+    assert!(topic.recording.is_none() && topic.trace.is_some());
+    world.begin_recording();
+    world.advance_us(600_000_000);
+    assert_eq!(world.end_recording(), None, "nobody published meanwhile");
 }
 
 #[test]

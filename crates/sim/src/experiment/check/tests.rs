@@ -1,3 +1,5 @@
+//! Findings judged on made-up rows.
+
 use super::*;
 use crate::experiment::row::Row;
 

@@ -1,13 +1,13 @@
 //! `srtm topic profile`: the limit that a topic's traffic needs, from a recording of it.
 //!
-//! The recording is made at a broker that runs, or read from a trace file; the fit is `limit::fit_bucket`.
+//! The recording is made at all brokers of a controller or at one broker, or read from a trace file; the fit is
+//! `limit::fit_bucket`.
 //! What the traffic waits under the limit in force stands beside what it would wait under the fitted one.
 
 mod page;
 mod recording;
-mod trace_file;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use limit::{AccessDelays, Burst, FitQuestion, Limit, Profile, Rate, Unit, fit_bucket};
@@ -17,6 +17,7 @@ use workload::trace::Trace;
 use super::Whom;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::trace_file;
 
 /// Flags of `srtm topic profile`.
 #[derive(Args, Debug)]
@@ -75,7 +76,7 @@ pub(super) fn run(flags: &ProfileFlags) -> Result<(), Failure> {
         None => recording::record(flags)?,
     };
     let kept = match &flags.write {
-        Some(path) => trace_file::write(path, &trace),
+        Some(path) => write(path, &trace),
         None => Ok(()),
     };
     let findings = Findings::of(flags, &trace, limit)?;
@@ -86,6 +87,12 @@ pub(super) fn run(flags: &ProfileFlags) -> Result<(), Failure> {
     }
     // Not before the findings are told: a recording takes its time.
     kept
+}
+
+/// Keeps a trace.
+fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
+    let arrivals = trace.arrivals.iter().copied().map(Ok);
+    trace_file::write(path, &trace.header, arrivals).map(drop)
 }
 
 impl Findings {

@@ -1,3 +1,5 @@
+//! Traces written, summed up and converted, in a folder of their own.
+
 use super::*;
 
 const WORKLOAD: &str = "warmup = \"1s\"\nduration = \"2s\"\n[[publishers]]\r\ncount = 20\nrate = 50\n\
@@ -147,9 +149,11 @@ fn nothing_partial_is_left() {
     assert_eq!(folder.names(), ["a.trace", "cut.trace", "w.toml"]);
     // An arrival that fails midway leaves the old file as it was.
     let (header, _) = read(&whole).expect("whole");
-    let good = open(&whole).expect("whole").take(10);
-    let bad = std::iter::once(Err(TraceError::Io(std::io::ErrorKind::Other.into())));
-    assert!(write(&whole, &header, good.chain(bad)).is_err());
+    let good = trace_file::open(&whole).expect("whole").take(10);
+    let bad = std::iter::once(Err(workload::trace::TraceError::Io(
+        std::io::ErrorKind::Other.into(),
+    )));
+    assert!(trace_file::write(&whole, &header, good.chain(bad)).is_err());
     assert_eq!(fs::read(&whole).expect("there"), bytes);
     assert_eq!(folder.names(), ["a.trace", "cut.trace", "w.toml"]);
 }

@@ -1,0 +1,177 @@
+//! Which brokers record a topic, and what limit is in force there.
+
+use control::view::BrokerView;
+use limit::{Limit, Share};
+use serde::Deserialize;
+use serde_json::Value;
+use wire::TopicName;
+
+use super::super::ProfileFlags;
+use crate::api::{Api, escaped};
+use crate::error::Failure;
+
+/// All that record.
+#[derive(Debug)]
+pub(super) struct Recorders {
+    /// Who told of them.
+    pub(super) asked: String,
+    /// One at least.
+    pub(super) brokers: Vec<Recorder>,
+    /// What the arrivals of all of them are held to.
+    pub(super) limit: Option<Limit>,
+}
+
+/// A broker that records.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// How it is called in errors.
+    pub(super) name: String,
+    /// Its HTTP port.
+    pub(super) base: String,
+}
+
+impl Recorders {
+    /// The broker that was named, else all brokers of the controller that live.
+    pub(super) fn of(flags: &ProfileFlags) -> Result<Recorders, Failure> {
+        match &flags.whom.broker {
+            Some(broker) => Recorders::alone(broker, &flags.name),
+            None => Recorders::of_controller(&flags.whom.controller, &flags.name),
+        }
+    }
+
+    fn alone(broker: &str, topic: &TopicName) -> Result<Recorders, Failure> {
+        let contract = Api::new(broker).get(&contract_path(topic))?;
+        let recorder = Recorder {
+            name: String::from("the broker"),
+            base: broker.to_owned(),
+        };
+        Ok(Recorders {
+            asked: broker.to_owned(),
+            brokers: vec![recorder],
+            limit: in_force(&contract),
+        })
+    }
+
+    fn of_controller(controller: &str, topic: &TopicName) -> Result<Recorders, Failure> {
+        let api = Api::new(controller);
+        let mut answer = api.get("/v1/brokers")?;
+        let failed = |reason| Failure::Api {
+            url: controller.to_owned(),
+            reason,
+        };
+        let views = serde_json::from_value(answer["brokers"].take());
+        let views: Vec<BrokerView> =
+            views.map_err(|error| failed(format!("the answer is no list of brokers: {error}")))?;
+        let brokers = recorders(&views).map_err(failed)?;
+        // A topic may have publishers before it has a contract.
+        let limit = match api.get(&contract_path(topic)) {
+            Err(Failure::Api { reason, .. }) if reason.starts_with("404 ") => None,
+            view => in_force(&view?),
+        };
+        Ok(Recorders {
+            asked: controller.to_owned(),
+            brokers,
+            limit,
+        })
+    }
+}
+
+/// Brokers that may carry something. A silent one does, until it is proved dead: without it the recording
+/// would be taken for whole.
+fn recorders(views: &[BrokerView]) -> Result<Vec<Recorder>, String> {
+    let mut recorders = Vec::with_capacity(views.len());
+    for view in views.iter().filter(|view| view.state != "dead") {
+        let name = format!("broker {} ({})", view.broker, view.state);
+        let http_address = view.http_address.as_deref().unwrap_or_default();
+        if http_address.is_empty() {
+            return Err(format!("{name} has no HTTP port, where it would record"));
+        }
+        recorders.push(Recorder {
+            name,
+            base: http_address.to_owned(),
+        });
+    }
+    if recorders.is_empty() {
+        return Err(String::from("no broker lives"));
+    }
+    Ok(recorders)
+}
+
+/// The limit of a contract; of one that a controller shares out, the part that this broker holds.
+fn in_force(contract: &Value) -> Option<Limit> {
+    let limit = Limit::deserialize(&contract["limit"]).ok()?;
+    let Some(share) = contract.get("share") else {
+        return Some(limit);
+    };
+    let Share { rate, burst } = Share::deserialize(share).ok()?;
+    Some(Limit {
+        rate,
+        burst,
+        ..limit
+    })
+}
+
+fn contract_path(topic: &TopicName) -> String {
+    format!("/v1/topics/{}", escaped(topic))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_that_are_not_dead_record() {
+        let view = |broker: &str, state: &str, http: Option<&str>| BrokerView {
+            broker: broker.to_owned(),
+            state: state.to_owned(),
+            http_address: http.map(str::to_owned),
+            ..BrokerView::default()
+        };
+        let named = |views: &[BrokerView]| {
+            let recorders = recorders(views)?;
+            let pairs = recorders.into_iter().map(|each| (each.name, each.base));
+            Ok::<Vec<_>, String>(pairs.collect())
+        };
+        let views = [
+            view("b1", "up", Some("10.0.0.1:4151")),
+            view("b2", "dead", None),
+            view("b3", "silent", Some("10.0.0.3:4151")),
+        ];
+        let expected = [
+            ("broker b1 (up)", "10.0.0.1:4151"),
+            ("broker b3 (silent)", "10.0.0.3:4151"),
+        ];
+        let expected = expected.map(|(name, base)| (name.to_owned(), base.to_owned()));
+        assert_eq!(named(&views), Ok(expected.to_vec()));
+        for (views, text) in [
+            (&views[1..2], "no broker lives"),
+            (&[], "no broker lives"),
+            (
+                &[view("b4", "draining", None)],
+                "broker b4 (draining) has no HTTP port",
+            ),
+        ] {
+            let reason = named(views).expect_err(text);
+            assert!(reason.contains(text), "{reason}");
+        }
+    }
+
+    #[test]
+    fn of_a_shared_limit_a_broker_holds_its_share() {
+        let limit = json!({"rate": 1000.0, "burst": 50.0});
+        let share = json!({"rate": 400.0, "burst": 20.0});
+        for (contract, expected) in [
+            (json!({ "limit": limit }), Some((1000.0, 50.0))),
+            (json!({"limit": limit, "share": share}), Some((400.0, 20.0))),
+            (json!({"limit": limit, "share": null}), None),
+            (json!({"limit": null}), None),
+            (json!({}), None),
+        ] {
+            let limit = in_force(&contract);
+            let pair = limit.map(|limit| (limit.rate.get(), limit.burst.get()));
+            assert_eq!(pair, expected, "{contract}");
+        }
+    }
+}
