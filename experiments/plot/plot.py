@@ -17,6 +17,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 from matplotlib import pyplot as plt
+from matplotlib import ticker
 
 from results import NotResultsError, Point, Spread, aggregate, read_rows
 
@@ -86,7 +87,7 @@ def draw_panel(axis: plt.Axes, figure: str, key: str, curves: dict[str, list[Poi
         draw_percentiles(axis, curves)
     else:
         draw_curves(axis, curves)
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=6, framealpha=0.5)
 
 
 def draw_curves(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
@@ -133,7 +134,8 @@ def draw_fit(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
 
 
 def draw_line(axis: plt.Axes, x: list[float], values: list[Spread], **style: str) -> None:
-    """A curve with error bars of one standard deviation."""
+    """Means with error bars of one standard deviation; medians dotted, since one run may be far off."""
+    axis.plot(x, [value.median for value in values], color=style["color"], linestyle=":", linewidth=1)
     axis.errorbar(
         x,
         [value.mean for value in values],
@@ -149,6 +151,9 @@ def label_latency(axis: plt.Axes, means: list[float], label: str, points: list[P
     """A logarithmic axis where the range asks for it; quick results are marked as such."""
     if max(means) > LOGARITHMIC_FROM * min(means):
         axis.set_yscale("log")
+        axis.set_ylim(bottom=min(means) / 2)
+        axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
     else:
         axis.set_ylim(bottom=0)
     quick = " (quick)" if any(point.is_quick for point in points) else ""

@@ -16,16 +16,17 @@ class NotResultsError(Exception):
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and sample deviation over repeats."""
+    """Mean, sample deviation and median over repeats."""
 
     mean: float
     deviation: float
+    median: float
 
     @classmethod
     def of(cls, values: list[float]) -> Spread:
         """Deviation is 0 for a single value."""
         deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        return cls(statistics.fmean(values), deviation)
+        return cls(statistics.fmean(values), deviation, statistics.median(values))
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class Point:
     x: float
     latency_ms: dict[str, Spread]
     brokers: Spread
-    windows: Spread
+    rounds: list[float]
     fit_seconds: Spread
     slo_ms: float
+    kept: float
     is_quick: bool
 
     def brokers_label(self) -> str:
@@ -66,6 +68,12 @@ def read_rows(path: Path) -> list[dict]:
     return rows
 
 
+def mean_rounds(repeats: list[list[int]]) -> list[float]:
+    """Windows of each iteration, in the mean over all repeats; one that was over before counts as 0."""
+    longest = max((len(rounds) for rounds in repeats), default=0)
+    return [sum(rounds[at] for rounds in repeats if at < len(rounds)) / len(repeats) for at in range(longest)]
+
+
 def aggregate(rows: list[dict]) -> dict[str, list[Point]]:
     """Curves by series, in the order of the rows; points by x."""
     groups: dict[tuple[str, float], list[dict]] = {}
@@ -78,9 +86,10 @@ def aggregate(rows: list[dict]) -> dict[str, list[Point]]:
             x=x,
             latency_ms={key: Spread.of([row[key] / 1e3 for row in repeats]) for key in PERCENTILES},
             brokers=Spread.of([row["k"] for row in repeats]),
-            windows=Spread.of([row.get("windows", 0) for row in repeats]),
+            rounds=mean_rounds([row.get("rounds", []) for row in repeats]),
             fit_seconds=Spread.of([row.get("fit_seconds", 0) for row in repeats]),
             slo_ms=repeats[0]["slo_us"] / 1e3,
+            kept=statistics.fmean(row["worst_p99_us"] <= row["slo_us"] for row in repeats),
             is_quick=any(row.get("quick", False) for row in repeats),
         )
         curves.setdefault(series, []).append(point)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from results import NotResultsError, Spread, aggregate, read_rows
+from results import NotResultsError, Spread, aggregate, mean_rounds, read_rows
+from tables import table
 
 
 def row(series: str, x: float, repeat: int, p99_us: float, k: int = 1) -> dict:
@@ -14,9 +15,9 @@ def row(series: str, x: float, repeat: int, p99_us: float, k: int = 1) -> dict:
     return {"series": series, "x": x, "repeat": repeat, "k": k, "slo_us": 1000.0, **latencies}
 
 
-def test_a_spread_is_mean_and_sample_deviation():
-    assert Spread.of([1.0, 2.0, 3.0]) == Spread(2.0, 1.0)
-    assert Spread.of([5.0]) == Spread(5.0, 0.0)
+def test_a_spread_is_mean_sample_deviation_and_median():
+    assert Spread.of([1.0, 2.0, 3.0]) == Spread(2.0, 1.0, 2.0)
+    assert Spread.of([5.0]) == Spread(5.0, 0.0, 5.0)
 
 
 def test_repeats_become_points_and_series_curves_sorted_by_x():
@@ -30,6 +31,7 @@ def test_repeats_become_points_and_series_curves_sorted_by_x():
     assert (first.brokers_label(), curves["Conc"][0].brokers_label()) == ("6", "1.5")
     assert first.slo_ms == 1.0
     assert not first.is_quick
+    assert (first.kept, curves["Conc"][0].kept) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,14 @@ def test_whole_files_are_read(tmp_path: Path):
     rows = [row("LB", 1, repeat, 1.0) for repeat in (1, 2)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert read_rows(path) == rows
+
+
+def test_iterations_that_some_repeats_lack_count_as_none():
+    assert mean_rounds([[3, 1], [5, 4, 1], []]) == pytest.approx([8 / 3, 5 / 3, 1 / 3])
+
+
+def test_a_table_has_a_row_per_x():
+    curves = aggregate([row("LB", x, 1, 1000.0 * x, 6) for x in (1, 2)] + [row("Conc", x, 1, 500.0) for x in (1, 2)])
+    lines = table("fig7", {"label": "publishers", "key": "publishers.count"}, curves)
+    assert lines[0] == "| publishers | LB | Conc |"
+    assert lines[2:] == ["| 1 | 2.00 ± 0.00 (6) | 1.00 ± 0.00 (1) ✓ |", "| 2 | 4.00 ± 0.00 (6) | 1.00 ± 0.00 (1) ✓ |"]

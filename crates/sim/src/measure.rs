@@ -74,21 +74,21 @@ impl Measured {
     /// The highest 99th percentile of any broker, in microseconds.
     #[must_use]
     pub fn worst_p99_us(&self) -> f64 {
-        let latencies = self
-            .brokers
-            .iter()
-            .filter_map(|broker| broker.latency.as_ref());
-        latencies.map(|latency| latency.p99_us).fold(0.0, f64::max)
+        self.worst(|latency| latency.p99_us)
     }
 
     /// The highest latency of any broker at the percentile of the promise, in microseconds.
     #[must_use]
     pub fn worst_us(&self) -> f64 {
+        self.worst(|latency| latency.slo_us)
+    }
+
+    fn worst(&self, of: impl Fn(&Percentiles) -> f64) -> f64 {
         let latencies = self
             .brokers
             .iter()
             .filter_map(|broker| broker.latency.as_ref());
-        latencies.map(|latency| latency.slo_us).fold(0.0, f64::max)
+        latencies.map(of).fold(0.0, f64::max)
     }
 
     /// Brokers that carry publishers.

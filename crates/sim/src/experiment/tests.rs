@@ -115,7 +115,7 @@ fn mistakes_are_named_with_their_line() {
         (
             "\"publishers.count\"",
             "\"publishers.3.count\"",
-            10,
+            11,
             "1 elements",
         ),
         ("\"publishers.count\"", "\"publishers.size\"", 11, "size"),
@@ -127,7 +127,7 @@ fn mistakes_are_named_with_their_line() {
         (
             "\"topic.policy\" = \"lb\"",
             "\"topic.polcy\" = \"lb\"",
-            15,
+            16,
             "polcy",
         ),
         ("name = \"b\"", "name = \"a\"", 26, "each panel another"),

@@ -95,8 +95,9 @@ impl TraceHeader {
 }
 
 impl TracePublisher {
-    /// A publisher of whom only the name is known.
-    pub(super) fn unknown(name: Option<String>) -> Self {
+    /// A publisher of whom only the name is known; a reader measures its rate.
+    #[must_use]
+    pub fn unknown(name: Option<String>) -> Self {
         TracePublisher {
             name,
             profile: PublisherProfile {

@@ -54,79 +54,67 @@ const RATE: f64 = 10.0;
 /// The topic of figure 6a: publishers, headroom and burst of the limit, service time.
 const FIGURE_6A: (u32, f64, f64, u32) = (1000, 1.1, 28.0, 34);
 
+/// Poisson publishers at one broker without a limit.
+const PLAIN: Configuration = Configuration {
+    name: "Poisson, one broker 60 % busy",
+    publishers: PUBLISHERS,
+    arrivals: Arrivals::Poisson,
+    batch_messages: 1,
+    group_publishers: 1,
+    brokers: 1,
+    service_us: 300,
+    limit: None,
+};
+
 const CONFIGURATIONS: [Configuration; 8] = [
-    configuration(
-        "Poisson, one broker 60 % busy",
-        Arrivals::Poisson,
-        1,
-        1,
-        1,
-        300,
-        None,
-    ),
-    configuration(
-        "Poisson, one broker 80 % busy",
-        Arrivals::Poisson,
-        1,
-        1,
-        1,
-        400,
-        None,
-    ),
-    configuration(
-        "periodic groups of 20",
-        Arrivals::Periodic,
-        1,
-        20,
-        1,
-        250,
-        None,
-    ),
-    configuration(
-        "periodic groups of 20, two brokers",
-        Arrivals::Periodic,
-        1,
-        20,
-        2,
-        400,
-        None,
-    ),
-    configuration(
-        "Poisson batches of 10, two brokers",
-        Arrivals::Poisson,
-        10,
-        1,
-        2,
-        400,
-        None,
-    ),
-    configuration(
-        "Poisson under a limit",
-        Arrivals::Poisson,
-        1,
-        1,
-        1,
-        200,
-        Some((1.1, 5.0)),
-    ),
-    configuration(
-        "Poisson under a limit split in two",
-        Arrivals::Poisson,
-        1,
-        1,
-        2,
-        200,
-        Some((1.1, 8.0)),
-    ),
-    configuration(
-        "Poisson groups of 10 under a limit split in three",
-        Arrivals::Poisson,
-        1,
-        10,
-        3,
-        300,
-        Some((1.2, 30.0)),
-    ),
+    PLAIN,
+    Configuration {
+        name: "Poisson, one broker 80 % busy",
+        service_us: 400,
+        ..PLAIN
+    },
+    Configuration {
+        name: "periodic groups of 20",
+        arrivals: Arrivals::Periodic,
+        group_publishers: 20,
+        service_us: 250,
+        ..PLAIN
+    },
+    Configuration {
+        name: "periodic groups of 20, two brokers",
+        arrivals: Arrivals::Periodic,
+        group_publishers: 20,
+        brokers: 2,
+        service_us: 400,
+        ..PLAIN
+    },
+    Configuration {
+        name: "Poisson batches of 10, two brokers",
+        batch_messages: 10,
+        brokers: 2,
+        service_us: 400,
+        ..PLAIN
+    },
+    Configuration {
+        name: "Poisson under a limit",
+        service_us: 200,
+        limit: Some((1.1, 5.0)),
+        ..PLAIN
+    },
+    Configuration {
+        name: "Poisson under a limit split in two",
+        brokers: 2,
+        service_us: 200,
+        limit: Some((1.1, 8.0)),
+        ..PLAIN
+    },
+    Configuration {
+        name: "Poisson groups of 10 under a limit split in three",
+        group_publishers: 10,
+        brokers: 3,
+        limit: Some((1.2, 30.0)),
+        ..PLAIN
+    },
 ];
 
 #[derive(Debug, Serialize)]
@@ -172,7 +160,7 @@ pub(super) fn check_penalty(options: &ClusterOptions) -> Result<(), BenchError> 
         brokers,
         service_us,
         limit: Some((headroom, burst)),
-        ..CONFIGURATIONS[0]
+        ..PLAIN
     };
     let all: Vec<Configuration> = (1..=options.brokers.min(NAMES.len())).map(over).collect();
     compare_all(options, "cluster-penalty", &all)
@@ -244,7 +232,7 @@ fn base_us(options: &ClusterOptions) -> Result<f64, BenchError> {
     let light = Configuration {
         name: "light",
         service_us: 1,
-        ..CONFIGURATIONS[0]
+        ..PLAIN
     };
     let light = live(options, &light)?;
     Ok(light.p50_us as f64 - 1.0)
@@ -257,7 +245,9 @@ fn live(options: &ClusterOptions, configuration: &Configuration) -> Result<Live,
         service_time: Some(format!("{}us", configuration.service_us)),
         ..options.setup("agree")?
     };
-    setup.controller_flags.extend(["--adaptor", "off"].map(String::from));
+    setup
+        .controller_flags
+        .extend(["--adaptor", "off"].map(String::from));
     let cluster = Cluster::start(setup)?;
     let limit = configuration.limit(&workload)?;
     let spec = TopicSpec {
@@ -396,26 +386,5 @@ impl Configuration {
             },
             ..workload.spec()
         }
-    }
-}
-
-const fn configuration(
-    name: &'static str,
-    arrivals: Arrivals,
-    batch_messages: u32,
-    group_publishers: u32,
-    brokers: usize,
-    service_us: u32,
-    limit: Option<(f64, f64)>,
-) -> Configuration {
-    Configuration {
-        name,
-        publishers: PUBLISHERS,
-        arrivals,
-        batch_messages,
-        group_publishers,
-        brokers,
-        service_us,
-        limit,
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use clock::WallTime;
 use limit::Limit;
 use serde::Deserialize;
+use workload::Arrival;
 use workload::trace::{Trace, TraceHeader, TracePublisher};
-use workload::{Arrival, PublisherProfile};
 
 use super::ProfileFlags;
 use crate::error::Failure;
@@ -66,17 +66,6 @@ pub(super) fn trace(recorded: Recorded, source: String) -> Trace {
     let Recorded {
         begin_ns, end_ns, ..
     } = recorded;
-    let named = |name| TracePublisher {
-        name: Some(name),
-        profile: PublisherProfile {
-            class: 0,
-            // Not known: a reader measures it.
-            rate: 0.0,
-            batch_messages: 1,
-            body_bytes: 0,
-            group: None,
-        },
-    };
     let mut arrivals = Vec::with_capacity(recorded.arrivals.len());
     for (at_ns, publisher, messages) in recorded.arrivals {
         let mut rest = messages;
@@ -96,7 +85,11 @@ pub(super) fn trace(recorded: Recorded, source: String) -> Trace {
             begin: Some(WallTime::from_nanos(begin_ns)),
             length: Some(Duration::from_nanos(end_ns.saturating_sub(begin_ns))),
             source,
-            publishers: recorded.publishers.into_iter().map(named).collect(),
+            publishers: recorded
+                .publishers
+                .into_iter()
+                .map(|name| TracePublisher::unknown(Some(name)))
+                .collect(),
         },
         arrivals,
     }
