@@ -71,6 +71,13 @@ pub fn pin_command(command: &mut Command, core: usize) {
     }
 }
 
+/// Lets a closed standard output end this process quietly, as other commands do (`srtm … | head`), where Rust would
+/// make it an error of each print. Not for programs that write to sockets by other means than the standard library.
+pub fn end_with_closed_output() {
+    // SAFETY: it sets the disposition of one signal to the system's default; no handler of ours is involved.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
 /// Raises the soft limit of open files to the hard one and returns it.
 ///
 /// # Errors

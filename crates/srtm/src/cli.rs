@@ -63,6 +63,22 @@ enum Command {
     Bench(::bench::Command),
 }
 
+impl Command {
+    /// Whether it asks, computes and prints, and serves nobody.
+    fn only_prints(&self) -> bool {
+        matches!(
+            self,
+            Command::Topic(_)
+                | Command::Publisher(_)
+                | Command::Where(_)
+                | Command::Plan(_)
+                | Command::Sim(_)
+                | Command::Trace(_)
+                | Command::Experiment(_)
+        )
+    }
+}
+
 /// Handed on as they are: nsqd's flags have one dash or two.
 #[derive(Args, Debug)]
 struct NsqdArguments {
@@ -77,6 +93,9 @@ struct NsqdArguments {
 impl Cli {
     /// Does what the command line says.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.command.only_prints() {
+            ::bench::sys::end_with_closed_output();
+        }
         match self.command {
             Command::Up(flags) => up::run(*flags),
             Command::Broker(flags) => broker::run(*flags),

@@ -138,7 +138,11 @@ impl Plan {
             milliseconds(self.worst),
             milliseconds(self.all)
         )?;
-        writeln!(f, "a live fit takes {} profiling windows", self.fit_windows)
+        let windows = match self.fit_windows {
+            1 => String::from("1 profiling window"),
+            windows => format!("{windows} profiling windows"),
+        };
+        writeln!(f, "a live fit takes {windows}")
     }
 
     fn brokers_used(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
