@@ -1,7 +1,8 @@
 //! The benchmark phase in virtual time: what a broker carries under a promise.
 
 use placement::{Gate, Left, PublisherIndex, ServiceModel, Station};
-use rand::Rng;
+
+use crate::gap::exponential_ns;
 
 /// Publish commands of one run.
 const COMMANDS: u32 = 100_000;
@@ -38,9 +39,7 @@ fn latency_us(model: &ServiceModel, batch_messages: u16, rate: f64, percentile: 
     let mut latencies_ns = Vec::new();
     let mut at_ns = 0.0;
     for command in 0..COMMANDS {
-        // (0, 1]: the logarithm is finite.
-        let uniform = ((random.next_u64() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
-        at_ns -= uniform.ln() * mean_gap_ns;
+        at_ns += exponential_ns(&mut random, mean_gap_ns);
         let gone = |left: Left| latencies_ns.push(left.left_ns - left.due_ns as f64);
         // The gate is open: nobody waits, so nobody is refused.
         let _ = station.arrive(

@@ -58,20 +58,18 @@ pub fn fit(scene: &Scene) -> Result<Fit, SimError> {
     }
 }
 
-/// Steps 1 and 2 over at least `k` brokers, as the scene's policy does them; nothing is measured.
-///
-/// # Errors
-/// None as of now; where capacities do not hold everybody, the rest is spread as the distributor spreads it.
-pub fn spread(scene: &Scene, k: usize) -> Result<Vec<Option<BrokerIndex>>, SimError> {
-    let question = Question {
+/// Steps 1 and 2 over at least `k` brokers, as the scene's policy does them; nothing is measured. Where capacities do not
+/// hold everybody, the rest is spread as the distributor spreads it.
+#[must_use]
+pub fn spread(scene: &Scene, k: usize) -> Vec<Option<BrokerIndex>> {
+    answer(&Question {
         policy: scene.policy,
         publishers: &scene.publishers,
         placed: &vec![None; scene.publishers.len()],
         brokers: &scene.brokers,
         full: &vec![false; scene.brokers.len()],
         k_min: k,
-    };
-    Ok(answer(&question))
+    })
 }
 
 /// Those without a place are placed by steps 1 and 2 at brokers that are `available`; nobody else moves.

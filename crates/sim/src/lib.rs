@@ -13,6 +13,7 @@ mod engine;
 mod error;
 pub mod experiment;
 mod fit;
+mod gap;
 mod measure;
 pub mod parallel;
 pub mod plan;

@@ -184,7 +184,7 @@ fn all_k(
     let theory = scene.theory();
     let each = 1..=scene.brokers().len();
     each.map(|k| {
-        let broker_of = scene.only(k)?;
+        let broker_of = scene.only(k);
         let runs = runs(scene, &broker_of, options, done)?;
         let worst = worst(&runs);
         let messages: u64 = runs.iter().map(|run| run.all.messages).sum();

@@ -222,7 +222,7 @@ impl Scene {
     }
 
     /// Publishers over the first `k` brokers by residual capacity, as the policy spreads them, whatever capacities say.
-    pub(crate) fn only(&self, k: usize) -> Result<Vec<Option<BrokerIndex>>, SimError> {
+    pub(crate) fn only(&self, k: usize) -> Vec<Option<BrokerIndex>> {
         let mut brokers: Vec<usize> = (0..self.brokers.len()).collect();
         brokers.sort_by(|&a, &b| self.brokers[b].rcap().total_cmp(&self.brokers[a].rcap()));
         let mut scene = self.clone();

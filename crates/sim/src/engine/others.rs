@@ -2,8 +2,9 @@
 
 use clock::Xoshiro256PlusPlus;
 use placement::Station;
-use rand::Rng;
 use workload::Spec;
+
+use crate::gap::exponential_ns;
 
 /// Batches of other topics at random instants (Poisson).
 pub(super) struct OtherTopics {
@@ -42,8 +43,6 @@ impl OtherTopics {
     }
 
     fn draw(&mut self) {
-        // (0, 1]: the logarithm is finite.
-        let uniform = ((self.random.next_u64() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
-        self.next_ns -= uniform.ln() * self.mean_gap_ns;
+        self.next_ns += exponential_ns(&mut self.random, self.mean_gap_ns);
     }
 }

@@ -128,7 +128,7 @@ fn place(
         Brokers::As(_) => Some(brokers_as.unwrap_or(all)),
     };
     let (fit, measured) = match forced {
-        Some(k) => (None, measure(&scene, &spread(&scene, k)?)?),
+        Some(k) => (None, measure(&scene, &spread(&scene, k))?),
         None => {
             let fit = fit(&scene)?;
             let measured = if fit.met {
@@ -151,7 +151,7 @@ fn best(scene: &Scene, brokers: usize) -> Result<Measured, SimError> {
     let mut best: Option<Measured> = None;
     let mut tried: Vec<Vec<Option<BrokerIndex>>> = Vec::new();
     for k in 1..=brokers {
-        let broker_of = spread(scene, k)?;
+        let broker_of = spread(scene, k);
         if tried.contains(&broker_of) {
             continue;
         }
@@ -166,7 +166,7 @@ fn best(scene: &Scene, brokers: usize) -> Result<Measured, SimError> {
     }
     match best {
         Some(best) => Ok(best),
-        None => measure(scene, &spread(scene, brokers)?),
+        None => measure(scene, &spread(scene, brokers)),
     }
 }
 

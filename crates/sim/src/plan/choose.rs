@@ -42,7 +42,7 @@ pub(super) fn choose(
         return Ok(best);
     }
     for k in k_fitted + 1..=scene.brokers().len() {
-        let broker_of = scene.only(k)?;
+        let broker_of = scene.only(k);
         let mut next = Chosen {
             runs: runs(scene, &broker_of, options, done)?,
             broker_of,

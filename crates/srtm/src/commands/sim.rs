@@ -104,7 +104,7 @@ type Placed = (Option<Fit>, Vec<Option<BrokerIndex>>);
 
 fn place(scene: &Scene, flags: &Flags) -> Result<Placed, Failure> {
     match flags.brokers_used {
-        Some(brokers) => Ok((None, spread(scene, usize::from(brokers))?)),
+        Some(brokers) => Ok((None, spread(scene, usize::from(brokers)))),
         None => {
             let fitted = fit(scene)?;
             let broker_of = fitted.broker_of.clone();
