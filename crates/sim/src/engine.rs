@@ -281,13 +281,9 @@ impl<'a> Engine<'a> {
 
     /// The publishers of a dead broker are placed elsewhere and send what they held back.
     fn take_over(&mut self, dead: u32) {
-        let is_here = |&route: &u32| route != NOWHERE;
-        let placed: Vec<Option<BrokerIndex>> = self
-            .route
-            .iter()
-            .map(|route| Some(*route).filter(|route| is_here(route) && *route != dead))
-            .map(|route| route.map(BrokerIndex))
-            .collect();
+        let stays =
+            |&broker: &u32| (broker != NOWHERE && broker != dead).then_some(BrokerIndex(broker));
+        let placed: Vec<Option<BrokerIndex>> = self.route.iter().map(stays).collect();
         let available = |broker: u32| !self.outages.is_away(broker);
         let broker_of = crate::fit::place_again(self.scene, &placed, available);
         self.place(&broker_of);

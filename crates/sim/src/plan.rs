@@ -119,11 +119,12 @@ pub fn plan(
     options: &PlanOptions,
     done: impl Fn() + Sync,
 ) -> Result<Plan, SimError> {
-    let chosen = choose(scene, options, &done)?;
-    let by_k = all_k(scene, options, &done)?;
+    let repeats = repeats(scene, options)?;
+    let chosen = choose(scene, &repeats, options, &done)?;
+    let by_k = all_k(scene, &repeats, options, &done)?;
     let what_ifs = options.what_ifs.iter();
     let what_ifs = what_ifs
-        .map(|what_if| what_if::answer(scene, &chosen, *what_if, options, &done))
+        .map(|what_if| what_if::answer((scene, &repeats), &chosen, *what_if, options, &done))
         .collect::<Result<_, _>>()?;
     let limit = scene.limit();
     let mut plan = Plan {
@@ -131,7 +132,7 @@ pub fn plan(
         messages_per_second: scene.publishers().iter().map(|each| each.rate.get()).sum(),
         rate: limit.map(|(rate, _): (Rate, Burst)| rate.get()),
         burst: limit.map(|(_, burst)| burst.get()),
-        burst_most: burst_most(scene, options.repeats)?,
+        burst_most: burst_most(&repeats),
         slo_us: scene.slo_us(),
         percentile: scene.spec().topic.percentile,
         policy: scene.policy(),
@@ -152,32 +153,34 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The largest burst of any repeat.
-fn burst_most(scene: &Scene, repeats: u32) -> Result<Option<f64>, SimError> {
-    let mut most: Option<f64> = None;
-    for repeat in 0..repeats.max(1) {
-        if let Some((_, burst)) = scene.repeat(repeat)?.limit() {
-            most = Some(most.map_or(burst.get(), |most| most.max(burst.get())));
-        }
-    }
-    Ok(most)
+/// The scene with the arrivals of each independent run.
+fn repeats(scene: &Scene, options: &PlanOptions) -> Result<Vec<Scene>, SimError> {
+    (0..options.repeats.max(1))
+        .map(|repeat| scene.repeat(repeat))
+        .collect()
 }
 
-/// Independent runs of one placement.
+/// The largest burst of any of them.
+fn burst_most(repeats: &[Scene]) -> Option<f64> {
+    let bursts = repeats.iter().filter_map(Scene::limit);
+    bursts.map(|(_, burst)| burst.get()).reduce(f64::max)
+}
+
+/// One placement on each of the repeats.
 fn runs(
-    scene: &Scene,
+    repeats: &[Scene],
     broker_of: &[Option<BrokerIndex>],
     options: &PlanOptions,
     done: &(impl Fn() + Sync),
 ) -> Result<Vec<Measured>, SimError> {
-    let repeats: Vec<u32> = (0..options.repeats.max(1)).collect();
-    let run = |&repeat: &u32| measure(&scene.repeat(repeat)?, broker_of);
-    let runs = parallel::map(options.jobs, &repeats, run, done);
+    let run = |scene: &Scene| measure(scene, broker_of);
+    let runs = parallel::map(options.jobs, repeats, run, done);
     runs.into_iter().collect()
 }
 
 fn all_k(
     scene: &Scene,
+    repeats: &[Scene],
     options: &PlanOptions,
     done: &(impl Fn() + Sync),
 ) -> Result<Vec<ByK>, SimError> {
@@ -185,7 +188,7 @@ fn all_k(
     let each = 1..=scene.brokers().len();
     each.map(|k| {
         let broker_of = scene.only(k);
-        let runs = runs(scene, &broker_of, options, done)?;
+        let runs = runs(repeats, &broker_of, options, done)?;
         let worst = worst(&runs);
         let messages: u64 = runs.iter().map(|run| run.all.messages).sum();
         let delayed: u64 = runs.iter().map(|run| run.all.delayed).sum();

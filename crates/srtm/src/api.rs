@@ -8,6 +8,9 @@ use wire::TopicName;
 
 use crate::error::Failure;
 
+/// Where a controller's HTTP port is unless a flag says otherwise.
+pub(crate) const CONTROLLER: &str = "http://127.0.0.1:4180";
+
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -170,12 +170,9 @@ fn best(scene: &Scene, brokers: usize) -> Result<Measured, SimError> {
     }
 }
 
+/// That of the worst broker, no lower than that of all messages together.
 fn worst_p99_us(measured: &Measured) -> f64 {
-    let brokers = measured.brokers.iter();
-    brokers
-        .filter_map(|broker| broker.latency.as_ref())
-        .map(|latency| latency.p99_us)
-        .fold(measured.all.p99_us, f64::max)
+    measured.worst_p99_us().max(measured.all.p99_us)
 }
 
 /// The result without what the caller knows.

@@ -24,13 +24,14 @@ pub(super) struct Chosen {
 /// The fit, or the even distribution over the fewest brokers more that keeps the promise; if none does, the best.
 pub(super) fn choose(
     scene: &Scene,
+    repeats: &[Scene],
     options: &PlanOptions,
     done: &(impl Fn() + Sync),
 ) -> Result<Chosen, SimError> {
     let fitted = fit(scene)?;
     let k_fitted = used(&fitted.broker_of);
     let mut best = Chosen {
-        runs: runs(scene, &fitted.broker_of, options, done)?,
+        runs: runs(repeats, &fitted.broker_of, options, done)?,
         met: false,
         missing: fitted.missing,
         k_fitted,
@@ -44,7 +45,7 @@ pub(super) fn choose(
     for k in k_fitted + 1..=scene.brokers().len() {
         let broker_of = scene.only(k);
         let mut next = Chosen {
-            runs: runs(scene, &broker_of, options, done)?,
+            runs: runs(repeats, &broker_of, options, done)?,
             broker_of,
             ..best.clone()
         };

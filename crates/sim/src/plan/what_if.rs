@@ -7,7 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::choose::{Chosen, choose};
-use super::{Estimate, PlanOptions, runs, used, worst};
+use super::{Estimate, PlanOptions, repeats, runs, used, worst};
 use crate::fit::place_again;
 use crate::{Scene, SimError};
 
@@ -82,16 +82,17 @@ impl fmt::Display for WhatIf {
 
 /// Answers one question about `scene`, which is placed as `now` says.
 pub(super) fn answer(
-    scene: &Scene,
+    (scene, repeats_now): (&Scene, &[Scene]),
     now: &Chosen,
     what_if: WhatIf,
     options: &PlanOptions,
     done: &(impl Fn() + Sync),
 ) -> Result<Answer, SimError> {
+    let anew = |scene: Scene| choose(&scene, &repeats(&scene, options)?, options, done);
     let then = match what_if {
-        WhatIf::MoreBrokers(count) => choose(&scene.with_more_brokers(count)?, options, done)?,
-        WhatIf::Rate(factor) => choose(&scene.with_rate(factor)?, options, done)?,
-        WhatIf::Kill(broker) => without(scene, now, broker, options, done)?,
+        WhatIf::MoreBrokers(count) => anew(scene.with_more_brokers(count)?)?,
+        WhatIf::Rate(factor) => anew(scene.with_rate(factor)?)?,
+        WhatIf::Kill(broker) => without((scene, repeats_now), now, broker, options, done)?,
     };
     Ok(Answer {
         what_if: what_if.to_string(),
@@ -104,7 +105,7 @@ pub(super) fn answer(
 
 /// What a broker's death leaves.
 fn without(
-    scene: &Scene,
+    (scene, repeats): (&Scene, &[Scene]),
     now: &Chosen,
     number: u32,
     options: &PlanOptions,
@@ -129,7 +130,7 @@ fn without(
         .map(|(_, publisher)| publisher.rate.get())
         .sum();
     let mut then = Chosen {
-        runs: runs(scene, &broker_of, options, done)?,
+        runs: runs(repeats, &broker_of, options, done)?,
         broker_of,
         missing,
         ..now.clone()

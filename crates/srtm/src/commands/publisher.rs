@@ -5,7 +5,7 @@ use control::view::{PublisherList, PublisherSpec, PublisherViews};
 use serde_json::Value;
 use wire::TopicName;
 
-use crate::api::{Api, escaped};
+use crate::api::{Api, CONTROLLER, escaped};
 use crate::error::Failure;
 
 const ADD_EXAMPLES: &str = "\
@@ -79,7 +79,7 @@ pub(crate) struct RemoveFlags {
 #[derive(Args, Debug)]
 pub(crate) struct Whom {
     /// HTTP port of the controller.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4180")]
+    #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
 }
 

@@ -9,6 +9,7 @@ use limit::{Burst, JudgedBy, OnExceed, Rate, Unit};
 use placement::{Mode, Policy};
 use wire::TopicName;
 
+use crate::api::CONTROLLER;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 
@@ -120,7 +121,7 @@ pub(crate) struct RemoveFlags {
 #[derive(Args, Debug)]
 pub(crate) struct Whom {
     /// HTTP port of the controller.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4180")]
+    #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
     /// HTTP port of a broker that has no controller.
     #[arg(long, value_name = "URL", conflicts_with = "controller")]

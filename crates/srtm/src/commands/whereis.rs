@@ -4,7 +4,7 @@ use clap::Args;
 use control::view::PlacementView;
 use wire::TopicName;
 
-use crate::api::{Api, escaped};
+use crate::api::{Api, CONTROLLER, escaped};
 use crate::error::Failure;
 
 const EXAMPLES: &str = "\
@@ -23,7 +23,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     publishers: bool,
     /// HTTP port of the controller.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4180")]
+    #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
 }
 

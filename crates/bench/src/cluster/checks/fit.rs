@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use clock::DurationText;
 use control::view::TopicSpec;
 use placement::{
     Arrival, BrokerState, GroupIndex, Mode, Policy, Publisher, PublisherIndex, ReplayProblem,
@@ -158,8 +159,8 @@ fn simulate(
     let service_ns = options
         .service_time
         .as_deref()
-        .and_then(nanoseconds)
-        .unwrap_or(0.0);
+        .and_then(|text| text.parse::<DurationText>().ok())
+        .map_or(0.0, |service| service.0.as_nanos() as f64);
     let model = ServiceModel {
         per_message_ns: service_ns,
         per_batch_ns: 0.0,
@@ -214,15 +215,4 @@ fn simulate(
     });
     let worst = fit.predicted.iter().flatten().copied().fold(0.0, f64::max);
     (fit.met, fit.k, worst)
-}
-
-fn nanoseconds(text: &str) -> Option<f64> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic())?);
-    let factor = match unit {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * factor)
 }
