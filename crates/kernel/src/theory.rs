@@ -1,0 +1,1 @@
+//! Queueing theory of tasks with shares.
