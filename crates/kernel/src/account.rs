@@ -1,13 +1,15 @@
 //! What one task has left, has used, and how it has behaved.
 //!
 //! An account belongs to whoever took its task out of SchedulableTasks, or made it schedulable; nobody else writes to
-//! it meanwhile (Tempo, section on scalability for multi-core architectures).
+//! it meanwhile (Tempo, section on scalability for multi-core architectures). So it needs no lock, and whoever reads it for
+//! statistics keeps nobody waiting: each figure is right, but two may be a turn apart.
 
 use std::time::Duration;
 
 use clock::Instant;
 
 use crate::share::Share;
+use crate::sync::Tally;
 
 /// Overruns that are held against a task count at most so many times its credits of one period: a task that ran wild
 /// once is served again after as many periods.
@@ -63,83 +65,144 @@ pub struct TaskStats {
 
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    pub(crate) share: Option<Share>,
-    pub(crate) credits_ns: i64,
-    pub(crate) epoch: u64,
-    pub(crate) is_leaving: bool,
-    allotment_ns: i64,
-    busy_periods: u32,
-    stats: TaskStats,
+    /// Written under the registry's lock, not by the owner; 0: none is declared.
+    share_ppm: Tally,
+    /// Two's complement.
+    credits_ns: Tally,
+    epoch: Tally,
+    since_ns: Tally,
+    allotment_ns: Tally,
+    busy_periods: Tally,
+    unstable_spells: Tally,
+    served_events: Tally,
+    turns: Tally,
+    used_ns: Tally,
+    overruns: Tally,
+    overrun_max_ns: Tally,
+    wait_max_ns: Tally,
+    waited_ns: Tally,
 }
 
 impl Account {
-    pub(crate) fn new(share: Option<Share>, epoch: u64, allotment_ns: u64) -> Account {
-        let mut account = Account {
-            share,
-            ..Account::default()
-        };
-        account.refresh(epoch, allotment_ns, OnOverrun::Report);
-        account
+    /// Begins anew, for a new task.
+    pub(crate) fn open(&self, share: Option<Share>, epoch: u64, allotment_ns: u64) {
+        for tally in [
+            &self.credits_ns,
+            &self.since_ns,
+            &self.busy_periods,
+            &self.unstable_spells,
+            &self.served_events,
+            &self.turns,
+            &self.used_ns,
+            &self.overruns,
+            &self.overrun_max_ns,
+            &self.wait_max_ns,
+            &self.waited_ns,
+        ] {
+            tally.set(0);
+        }
+        self.set_share(share);
+        self.epoch.set(epoch.wrapping_sub(1));
+        self.refresh(epoch, allotment_ns, OnOverrun::Report);
     }
 
-    /// Credits for the period `epoch`.
-    pub(crate) fn refresh(&mut self, epoch: u64, allotment_ns: u64, on_overrun: OnOverrun) {
+    pub(crate) fn share(&self) -> Option<Share> {
+        Share::from_ppm(self.share_ppm.get() as u32)
+    }
+
+    pub(crate) fn set_share(&self, share: Option<Share>) {
+        self.share_ppm
+            .set(share.map_or(0, |share| share.as_ppm().into()));
+    }
+
+    pub(crate) fn credits_ns(&self) -> i64 {
+        self.credits_ns.get().cast_signed()
+    }
+
+    /// The period that its credits are of.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// Credits for the period `epoch`, a later one than that of its present credits. An overrun is worked off in all periods
+    /// between them, also in those in which the task had nothing to do.
+    pub(crate) fn refresh(&self, epoch: u64, allotment_ns: u64, on_overrun: OnOverrun) {
         // A task that is entitled to next to nothing still gets its turn in every period.
         let allotment_ns = i64::try_from(allotment_ns).unwrap_or(i64::MAX).max(1);
-        let deficit_ns = match on_overrun {
-            OnOverrun::Report => 0,
-            OnOverrun::Penalise => self
-                .credits_ns
-                .min(0)
-                .max(allotment_ns.saturating_mul(-DEFICIT_PERIODS_MAX)),
+        let credits_ns = match on_overrun {
+            OnOverrun::Report => allotment_ns,
+            OnOverrun::Penalise => {
+                let worst_ns = allotment_ns.saturating_mul(-DEFICIT_PERIODS_MAX);
+                let deficit_ns = self.credits_ns().clamp(worst_ns, 0);
+                let periods = epoch.wrapping_sub(self.epoch());
+                let periods = i64::try_from(periods).unwrap_or(i64::MAX);
+                let earned_ns = allotment_ns.saturating_mul(periods);
+                deficit_ns.saturating_add(earned_ns).min(allotment_ns)
+            }
         };
-        self.credits_ns = allotment_ns.saturating_add(deficit_ns);
-        self.allotment_ns = allotment_ns;
-        self.epoch = epoch;
+        self.credits_ns.set(credits_ns.cast_unsigned());
+        self.allotment_ns.set(allotment_ns.unsigned_abs());
+        self.epoch.set(epoch);
     }
 
     /// Notes that a period ended in which it could not empty its queue.
-    pub(crate) fn stay_busy(&mut self) {
-        self.busy_periods = self.busy_periods.saturating_add(1);
-        if self.busy_periods == UNSTABLE_PERIODS {
-            self.stats.is_unstable = true;
-            self.stats.unstable_spells += 1;
+    pub(crate) fn stay_busy(&self) {
+        let periods = self.busy_periods.get().saturating_add(1);
+        self.busy_periods.set(periods);
+        if periods == u64::from(UNSTABLE_PERIODS) {
+            self.unstable_spells.add(1);
         }
     }
 
     /// Notes that its queue is empty.
-    pub(crate) fn fall_idle(&mut self) {
-        self.busy_periods = 0;
-        self.stats.is_unstable = false;
+    pub(crate) fn fall_idle(&self) {
+        self.busy_periods.set(0);
     }
 
-    pub(crate) fn begin(&mut self, since: Instant, now: Instant) {
-        let waited = now.saturating_since(since);
-        self.stats.waited += waited;
-        self.stats.wait_max = self.stats.wait_max.max(waited);
+    /// Notes that it has work and is not served from `now` on.
+    pub(crate) fn wait_from(&self, now: Instant) {
+        self.since_ns.set(now.as_nanos());
+    }
+
+    /// Notes that its turn begins.
+    pub(crate) fn begin(&self, now: Instant) {
+        let waited_ns = now.as_nanos().saturating_sub(self.since_ns.get());
+        self.waited_ns.add(waited_ns);
+        self.wait_max_ns.raise(waited_ns);
     }
 
     /// Charges a turn that took `used` for `events` events.
-    pub(crate) fn charge(&mut self, used: Duration, events: usize, quantum_ns: u64) {
-        let used_ns = i64::try_from(used.as_nanos()).unwrap_or(i64::MAX);
-        self.credits_ns = self.credits_ns.saturating_sub(used_ns);
-        self.stats.used += used;
-        self.stats.turns += 1;
-        self.stats.served_events += events as u64;
-        let overrun_ns = self.credits_ns.min(0).unsigned_abs();
+    pub(crate) fn charge(&self, used: Duration, events: usize, quantum_ns: u64) {
+        let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+        let credits_ns = self
+            .credits_ns()
+            .saturating_sub(i64::try_from(used_ns).unwrap_or(i64::MAX));
+        self.credits_ns.set(credits_ns.cast_unsigned());
+        self.used_ns.add(used_ns);
+        self.turns.add(1);
+        self.served_events.add(events as u64);
+        let overrun_ns = credits_ns.min(0).unsigned_abs();
         if overrun_ns > quantum_ns {
-            self.stats.overruns += 1;
-            let overrun = Duration::from_nanos(overrun_ns);
-            self.stats.overrun_max = self.stats.overrun_max.max(overrun);
+            self.overruns.add(1);
+            self.overrun_max_ns.raise(overrun_ns);
         }
     }
 
     /// Everything that is known here; the rest is for the caller to fill in.
     pub(crate) fn stats(&self) -> TaskStats {
         TaskStats {
-            share: self.share,
-            allotment: Duration::from_nanos(self.allotment_ns.max(0).unsigned_abs()),
-            ..self.stats
+            share: self.share(),
+            allotment: Duration::from_nanos(self.allotment_ns.get()),
+            served_events: self.served_events.get(),
+            turns: self.turns.get(),
+            used: Duration::from_nanos(self.used_ns.get()),
+            overruns: self.overruns.get(),
+            overrun_max: Duration::from_nanos(self.overrun_max_ns.get()),
+            wait_max: Duration::from_nanos(self.wait_max_ns.get()),
+            waited: Duration::from_nanos(self.waited_ns.get()),
+            is_unstable: self.busy_periods.get() >= u64::from(UNSTABLE_PERIODS),
+            unstable_spells: self.unstable_spells.get(),
+            ..TaskStats::default()
         }
     }
 }

@@ -6,16 +6,14 @@
 //! between a look at a counter and the taking somebody else may put a better task in, so "most credits" holds up to
 //! what happens at the same instant.
 
-mod fifo;
+use std::ops::Range;
 
+use crate::fifo::{Fifo, NodeIndex, Nodes};
 use crate::sync::{AtomicUsize, Ordering};
-use fifo::{Fifo, Nodes};
-
-pub(crate) use fifo::NodeIndex;
 
 /// The queue. Numbers of tasks go in with a priority and come out, the highest first.
 #[derive(Debug)]
-pub(crate) struct SchedulableTasks {
+pub struct SchedulableTasks {
     nodes: Nodes,
     /// The most credits first; the last one holds those that have none.
     buckets: Box<[Bucket]>,
@@ -32,7 +30,7 @@ struct Bucket {
 
 impl SchedulableTasks {
     /// Room for `tasks` tasks with credits up to `period_ns`, told apart in `buckets` steps.
-    pub(crate) fn new(tasks: usize, period_ns: u64, buckets: usize) -> SchedulableTasks {
+    pub fn new(tasks: usize, period_ns: u64, buckets: usize) -> SchedulableTasks {
         let group_size = buckets.isqrt().max(1);
         let bucket = |index: usize| Bucket {
             count: AtomicUsize::new(0),
@@ -51,67 +49,80 @@ impl SchedulableTasks {
     }
 
     /// The node that task `task` begins with.
-    pub(crate) fn first_node(task: u32) -> NodeIndex {
+    pub fn first_node(task: u32) -> NodeIndex {
         task
     }
 
     /// Credits are told apart no finer than this.
-    pub(crate) fn quantum_ns(&self) -> u64 {
+    pub fn quantum_ns(&self) -> u64 {
         self.quantum_ns
     }
 
     /// Puts a task in, with the node that it holds.
-    pub(crate) fn put(&self, task: u32, node: NodeIndex, credits_ns: i64) {
+    pub fn put(&self, task: u32, node: NodeIndex, credits_ns: i64) {
         let index = self.bucket_of(credits_ns);
         let bucket = &self.buckets[index];
-        // Counted before it is there: a taker may look in vain, but never overlooks one that is announced.
-        self.groups[index / self.group_size].fetch_add(1, Ordering::SeqCst);
-        bucket.count.fetch_add(1, Ordering::SeqCst);
+        // Counted before it is there: a taker may look in vain, but never overlooks one that is in.
+        self.groups[index / self.group_size].fetch_add(1, Ordering::AcqRel);
+        bucket.count.fetch_add(1, Ordering::AcqRel);
         bucket.tasks.push(&self.nodes, node, task);
     }
 
     /// Takes the task with the most credits, with the node that it holds from now on; `None` where nothing was found.
-    pub(crate) fn take(&self) -> Option<(u32, NodeIndex)> {
+    pub fn take(&self) -> Option<(u32, NodeIndex)> {
         for (group, count) in self.groups.iter().enumerate() {
-            if count.load(Ordering::SeqCst) == 0 {
+            if count.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            let first = group * self.group_size;
-            let end = (first + self.group_size).min(self.buckets.len());
-            if let Some(taken) = (first..end).find_map(|index| self.take_from(index)) {
-                return Some(taken);
+            let taken = self
+                .buckets_of(group)
+                .find_map(|index| self.take_from(index));
+            if taken.is_some() {
+                return taken;
             }
         }
         None
     }
 
     /// Takes a task that has no credits.
-    pub(crate) fn take_exhausted(&self) -> Option<(u32, NodeIndex)> {
+    pub fn take_exhausted(&self) -> Option<(u32, NodeIndex)> {
         self.take_from(self.buckets.len() - 1)
     }
 
     /// Tasks without credits that are in, about.
-    pub(crate) fn exhausted(&self) -> usize {
+    pub fn exhausted(&self) -> usize {
         self.buckets[self.buckets.len() - 1]
             .count
-            .load(Ordering::SeqCst)
+            .load(Ordering::Acquire)
     }
 
-    /// Whether nothing is in, nor about to be.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.groups
-            .iter()
-            .all(|count| count.load(Ordering::SeqCst) == 0)
+    /// Whether nothing is in. What is counted but not in yet does not matter: whoever is putting it in wakes a thread, or
+    /// looks himself, when it is, and waiting for him would be waiting for a thread that may not be running.
+    pub fn is_empty(&self) -> bool {
+        !(0..self.groups.len()).any(|group| {
+            self.groups[group].load(Ordering::Acquire) > 0
+                && self.buckets_of(group).any(|index| self.has(index))
+        })
+    }
+
+    fn buckets_of(&self, group: usize) -> Range<usize> {
+        let first = group * self.group_size;
+        first..(first + self.group_size).min(self.buckets.len())
+    }
+
+    fn has(&self, index: usize) -> bool {
+        let bucket = &self.buckets[index];
+        bucket.count.load(Ordering::Acquire) > 0 && !bucket.tasks.is_empty(&self.nodes)
     }
 
     fn take_from(&self, index: usize) -> Option<(u32, NodeIndex)> {
         let bucket = &self.buckets[index];
-        if bucket.count.load(Ordering::SeqCst) == 0 {
+        if bucket.count.load(Ordering::Acquire) == 0 {
             return None;
         }
         let taken = bucket.tasks.pop(&self.nodes)?;
-        bucket.count.fetch_sub(1, Ordering::SeqCst);
-        self.groups[index / self.group_size].fetch_sub(1, Ordering::SeqCst);
+        bucket.count.fetch_sub(1, Ordering::AcqRel);
+        self.groups[index / self.group_size].fetch_sub(1, Ordering::AcqRel);
         Some(taken)
     }
 

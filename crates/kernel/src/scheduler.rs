@@ -5,24 +5,24 @@
 //! left. So a task is with one thread at most, and in between with none or in the queue: each event is counted before
 //! the thread looks whether to put the task back, hence none is forgotten (Tempo, figure 3).
 //!
+//! Posting, taking, finishing and reading statistics take no lock; making and unmaking tasks and changing shares do.
 //! Threads belong to the caller, and so do clocks: every call that needs the time takes it.
 
 use std::time::Duration;
 
 use clock::Instant;
 
-use crate::account::{Account, OnOverrun, TaskStats};
+use crate::account::{OnOverrun, TaskStats};
 use crate::error::KernelError;
-use crate::schedulable::{NodeIndex, SchedulableTasks};
+use crate::fifo::NodeIndex;
+use crate::schedulable::SchedulableTasks;
 use crate::share::{Share, Shares};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::slot::{Arrival, Departure, Slot};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 const BUCKETS_MAX: usize = 10_000;
 const CAPACITY_MAX: usize = 1 << 20;
 const PERIOD_MAX: Duration = Duration::from_secs(60);
-
-/// A reader tries so often to find a task's counters between two changes.
-const READS_MAX: usize = 100;
 
 /// What a scheduler is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,16 @@ pub struct TaskId {
     generation: u32,
 }
 
+impl TaskId {
+    /// A number below the scheduler's `tasks_max` that no other present task has.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// A task that its holder serves at the moment. To be given back to [`Scheduler::finish`]; a task whose turn is lost is
-/// never served again.
+/// never served again, nor its place given to another.
 #[derive(Debug)]
 #[must_use = "a turn that is not finished keeps its task from being served for ever"]
 pub struct Turn {
@@ -65,9 +73,10 @@ pub struct Turn {
     pub task: TaskId,
     /// The credits that it has: more time than this is an overrun.
     pub credits: Duration,
+    /// Events that were counted when it began, at least one.
+    pub events: usize,
     /// When it began.
     pub began: Instant,
-    epoch: u64,
     node: NodeIndex,
 }
 
@@ -92,22 +101,6 @@ pub struct Scheduler {
     /// Credits of a task without a declared share.
     undeclared_ns: AtomicU64,
     registry: Mutex<Registry>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: AtomicU32,
-    /// Events that wait or are being served.
-    events: AtomicUsize,
-    /// Since when it has had work and not been served.
-    since_ns: AtomicU64,
-    /// Departures × time − arrivals × time, in event nanoseconds, wrapping: with the present events' part added it is the
-    /// time that all events have spent here.
-    area_ns: AtomicU64,
-    full: AtomicU64,
-    /// The node that it goes into a queue with; belongs to whoever may put it in.
-    node: AtomicU32,
-    account: Mutex<Account>,
 }
 
 #[derive(Debug)]
@@ -137,7 +130,9 @@ impl Scheduler {
         Ok(Scheduler {
             period_ns,
             on_overrun: config.on_overrun,
-            slots: (0..count).map(Slot::vacant).collect(),
+            slots: (0..count)
+                .map(|task| Slot::vacant(SchedulableTasks::first_node(task)))
+                .collect(),
             schedulable: SchedulableTasks::new(config.tasks_max, period_ns, config.buckets),
             epoch: AtomicU64::new(0),
             undeclared_ns: AtomicU64::new(period_ns),
@@ -155,43 +150,29 @@ impl Scheduler {
     /// [`KernelError::Oversubscribed`], [`KernelError::Full`].
     pub fn add(&self, share: Option<Share>) -> Result<TaskId, KernelError> {
         let mut registry = lock(&self.registry);
-        if registry.free.is_empty() {
+        let Some(&index) = registry.free.last() else {
             return Err(KernelError::Full(self.slots.len()));
-        }
+        };
         registry.shares.add(share)?;
+        registry.free.pop();
         registry.tasks += 1;
-        let index = registry.free.pop().expect("it is not empty");
         self.publish_undeclared(&registry);
-        drop(registry);
         let slot = self.slot(index);
         let epoch = self.epoch.load(Ordering::Acquire);
-        *lock(&slot.account) = Account::new(share, epoch, self.allotment_ns(share));
-        slot.area_ns.store(0, Ordering::Relaxed);
-        slot.full.store(0, Ordering::Relaxed);
-        slot.events.store(0, Ordering::Release);
+        slot.account.open(share, epoch, self.allotment_ns(share));
         Ok(TaskId {
             index,
-            generation: slot.generation.load(Ordering::Acquire),
+            generation: slot.open(),
         })
     }
 
-    /// Unmakes a task. It may be served once more, by a thread that has taken it already.
+    /// Unmakes a task; its share is free at once. It may be served once more, by a thread that has taken it already, and its
+    /// place is free when nobody has it any more: while it waits to be served, that takes a thread that comes by.
     ///
     /// # Errors
     /// [`KernelError::NoSuchTask`].
     pub fn remove(&self, task: TaskId, now: Instant) -> Result<(), KernelError> {
-        let mut registry = lock(&self.registry);
-        let slot = self.find(task).ok_or(KernelError::NoSuchTask)?;
-        let mut account = lock(&slot.account);
-        account.is_leaving = true;
-        registry.shares.remove(account.share);
-        registry.tasks -= 1;
-        self.publish_undeclared(&registry);
-        slot.generation.fetch_add(1, Ordering::AcqRel);
-        drop((account, registry));
-        // Whoever takes it next frees its slot; where it is idle that takes an event.
-        self.put_events(task.index, 1, now);
-        Ok(())
+        self.remove_with(task, now, &|_| ())
     }
 
     /// Changes what a task declares; in force with its next credits.
@@ -201,11 +182,10 @@ impl Scheduler {
     pub fn set_share(&self, task: TaskId, share: Option<Share>) -> Result<(), KernelError> {
         let mut registry = lock(&self.registry);
         let slot = self.find(task).ok_or(KernelError::NoSuchTask)?;
-        let mut account = lock(&slot.account);
         let mut shares = registry.shares;
-        shares.remove(account.share);
+        shares.remove(slot.account.share());
         shares.add(share)?;
-        account.share = share;
+        slot.account.set_share(share);
         registry.shares = shares;
         self.publish_undeclared(&registry);
         Ok(())
@@ -214,78 +194,38 @@ impl Scheduler {
     /// Notes that `events` were put into the task's queue. Says whether the task became schedulable by it, so that a
     /// sleeping thread is to be woken. Nothing happens where the task is gone.
     pub fn post(&self, task: TaskId, events: usize, now: Instant) -> bool {
-        self.find(task).is_some() && self.put_events(task.index, events, now)
+        let Some(slot) = self.slots.get(task.index as usize) else {
+            return false;
+        };
+        if events == 0 || slot.arrive(task.generation, events, now) != Arrival::Idle {
+            return false;
+        }
+        // It was with nobody: from here until it is put in, it is with this writer.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if slot.account.epoch() != epoch {
+            self.refresh(slot, epoch);
+        }
+        slot.account.wait_from(now);
+        self.put(task.index, slot.node());
+        true
     }
 
     /// Notes that a writer found the task's queue full.
     pub fn note_full(&self, task: TaskId) {
         if let Some(slot) = self.find(task) {
-            slot.full.fetch_add(1, Ordering::Relaxed);
+            slot.note_full();
         }
     }
 
     /// Takes the task with the most credits; `None` where no task has work.
     pub fn take(&self, now: Instant) -> Option<Turn> {
-        loop {
-            let (index, node) = self.schedulable.take()?;
-            let slot = self.slot(index);
-            let mut account = lock(&slot.account);
-            if account.is_leaving {
-                drop(account);
-                self.free(index, node);
-                continue;
-            }
-            let epoch = self.epoch.load(Ordering::Acquire);
-            if account.epoch != epoch {
-                self.refresh(&mut account, epoch);
-            }
-            if account.credits_ns <= 0 {
-                let credits_ns = account.credits_ns;
-                drop(account);
-                self.schedulable.put(index, node, credits_ns);
-                self.begin_period(epoch);
-                continue;
-            }
-            let since = Instant::from_nanos(slot.since_ns.load(Ordering::Relaxed));
-            account.begin(since, now);
-            let generation = slot.generation.load(Ordering::Acquire);
-            return Some(Turn {
-                task: TaskId { index, generation },
-                credits: Duration::from_nanos(account.credits_ns.unsigned_abs()),
-                began: now,
-                epoch: account.epoch,
-                node,
-            });
-        }
+        self.take_with(now, &|_| ())
     }
 
-    /// Ends a turn in which `events` were served, at most as many as there were: charges the time and puts the task back
-    /// if it has more. Says whether it has.
+    /// Ends a turn in which `events` were served: charges the time and puts the task back if it has more. Says whether
+    /// it has. More events than are counted are not taken off the count.
     pub fn finish(&self, turn: Turn, events: usize, now: Instant) -> bool {
-        let index = turn.task.index;
-        let slot = self.slot(index);
-        let mut account = lock(&slot.account);
-        let used = now.saturating_since(turn.began);
-        account.charge(used, events, self.schedulable.quantum_ns());
-        let epoch = self.epoch.load(Ordering::Acquire);
-        if turn.epoch != epoch {
-            // The credits were given out anew meanwhile.
-            account.stay_busy();
-            self.refresh(&mut account, epoch);
-        }
-        let credits_ns = account.credits_ns;
-        drop(account);
-        slot.since_ns.store(now.as_nanos(), Ordering::Relaxed);
-        slot.node.store(turn.node, Ordering::Relaxed);
-        let area = (events as u64).wrapping_mul(now.as_nanos());
-        slot.area_ns.fetch_add(area, Ordering::AcqRel);
-        let before = slot.events.fetch_sub(events, Ordering::AcqRel);
-        debug_assert!(before >= events, "{events} events served of {before}");
-        let has_more = before > events;
-        if has_more {
-            self.schedulable.put(index, turn.node, credits_ns);
-        }
-        has_more
+        self.finish_with(turn, events, now, &|_| ())
     }
 
     /// Whether no task waits to be served.
@@ -294,18 +234,11 @@ impl Scheduler {
         self.schedulable.is_empty()
     }
 
-    /// How a task has fared up to `now`; `None` where it is gone.
+    /// How a task has fared up to `now`; `None` where it is gone. Keeps no thread waiting: each figure is right, but two may
+    /// be a turn apart.
     #[must_use]
     pub fn stats_of(&self, task: TaskId, now: Instant) -> Option<TaskStats> {
-        let slot = self.find(task)?;
-        let stats = lock(&slot.account).stats();
-        let (events, sojourn) = slot.sojourn(now);
-        Some(TaskStats {
-            queued_events: events,
-            sojourn,
-            full: slot.full.load(Ordering::Relaxed),
-            ..stats
-        })
+        Some(self.find(task)?.stats(now))
     }
 
     /// Counts of all tasks together.
@@ -317,33 +250,89 @@ impl Scheduler {
         }
     }
 
-    fn put_events(&self, index: u32, events: usize, now: Instant) -> bool {
-        if events == 0 {
-            return false;
+    /// [Removes](Scheduler::remove) a task; `farewell` is called with its place by whoever has it last.
+    pub(crate) fn remove_with(
+        &self,
+        task: TaskId,
+        _now: Instant,
+        farewell: &dyn Fn(usize),
+    ) -> Result<(), KernelError> {
+        let mut registry = lock(&self.registry);
+        let slot = self.find(task).ok_or(KernelError::NoSuchTask)?;
+        registry.shares.remove(slot.account.share());
+        registry.tasks -= 1;
+        self.publish_undeclared(&registry);
+        let is_ours = slot.close();
+        drop(registry);
+        if is_ours {
+            self.retire(task.index, slot.node(), farewell);
         }
+        Ok(())
+    }
+
+    /// [Takes](Scheduler::take) a task; those that are met leaving are done away with.
+    pub(crate) fn take_with(&self, now: Instant, farewell: &dyn Fn(usize)) -> Option<Turn> {
+        loop {
+            let (index, node) = self.schedulable.take()?;
+            let slot = self.slot(index);
+            let Some((generation, events)) = slot.occupant() else {
+                self.retire(index, node, farewell);
+                continue;
+            };
+            let epoch = self.epoch.load(Ordering::Acquire);
+            self.renew(slot, epoch);
+            let credits_ns = slot.account.credits_ns();
+            if credits_ns <= 0 {
+                self.put(index, node);
+                self.begin_period(epoch);
+                continue;
+            }
+            slot.account.begin(now);
+            return Some(Turn {
+                task: TaskId { index, generation },
+                credits: Duration::from_nanos(credits_ns.unsigned_abs()),
+                events,
+                began: now,
+                node,
+            });
+        }
+    }
+
+    /// [Finishes](Scheduler::finish) a turn; a task that is leaving is done away with.
+    pub(crate) fn finish_with(
+        &self,
+        turn: Turn,
+        events: usize,
+        now: Instant,
+        farewell: &dyn Fn(usize),
+    ) -> bool {
+        let TaskId { index, generation } = turn.task;
         let slot = self.slot(index);
-        let area = (events as u64).wrapping_mul(now.as_nanos());
-        slot.area_ns.fetch_sub(area, Ordering::AcqRel);
-        if slot.events.fetch_add(events, Ordering::AcqRel) > 0 {
-            return false;
+        let events = slot.present(generation, events);
+        let used = now.saturating_since(turn.began);
+        slot.account
+            .charge(used, events, self.schedulable.quantum_ns());
+        if slot.present(generation, usize::MAX) == events {
+            slot.account.fall_idle();
         }
-        // It was with nobody: from here until it is put in, it is with this writer.
-        slot.since_ns.store(now.as_nanos(), Ordering::Relaxed);
-        let mut account = lock(&slot.account);
-        account.fall_idle();
-        let epoch = self.epoch.load(Ordering::Acquire);
-        if account.epoch != epoch {
-            self.refresh(&mut account, epoch);
+        // The credits may have been given out anew meanwhile.
+        self.renew(slot, self.epoch.load(Ordering::Acquire));
+        slot.account.wait_from(now);
+        match slot.depart(generation, events, turn.node, now) {
+            Departure::Empty => false,
+            Departure::Busy => {
+                self.put(index, turn.node);
+                true
+            }
+            Departure::Leaving => {
+                self.retire(index, turn.node, farewell);
+                false
+            }
         }
-        let credits_ns = account.credits_ns;
-        drop(account);
-        let node = slot.node.load(Ordering::Relaxed);
-        self.schedulable.put(index, node, credits_ns);
-        true
     }
 
     /// Gives out credits anew where all tasks with work have none: the thread that counts the period up does it, others
-    /// find it done.
+    /// find it done, or do it to the tasks that they meet first.
     fn begin_period(&self, epoch: u64) {
         let is_ours = self
             .epoch
@@ -357,18 +346,28 @@ impl Scheduler {
             let Some((index, node)) = self.schedulable.take_exhausted() else {
                 return;
             };
-            let mut account = lock(&self.slot(index).account);
-            account.stay_busy();
-            self.refresh(&mut account, epoch + 1);
-            let credits_ns = account.credits_ns;
-            drop(account);
-            self.schedulable.put(index, node, credits_ns);
+            self.renew(self.slot(index), epoch + 1);
+            self.put(index, node);
         }
     }
 
-    fn refresh(&self, account: &mut Account, epoch: u64) {
-        let allotment_ns = self.allotment_ns(account.share);
-        account.refresh(epoch, allotment_ns, self.on_overrun);
+    /// Credits of the period `epoch` for a task that has had work since another one. For the owner.
+    fn renew(&self, slot: &Slot, epoch: u64) {
+        if slot.account.epoch() != epoch {
+            slot.account.stay_busy();
+            self.refresh(slot, epoch);
+        }
+    }
+
+    fn refresh(&self, slot: &Slot, epoch: u64) {
+        let allotment_ns = self.allotment_ns(slot.account.share());
+        slot.account.refresh(epoch, allotment_ns, self.on_overrun);
+    }
+
+    /// Makes a task schedulable. For the owner, who is that no longer when this returns.
+    fn put(&self, index: u32, node: NodeIndex) {
+        let credits_ns = self.slot(index).account.credits_ns();
+        self.schedulable.put(index, node, credits_ns);
     }
 
     fn allotment_ns(&self, share: Option<Share>) -> u64 {
@@ -387,14 +386,16 @@ impl Scheduler {
         );
     }
 
-    fn free(&self, index: u32, node: NodeIndex) {
-        self.slot(index).node.store(node, Ordering::Release);
+    /// Leaves the place of a task that is leaving to the next one. For the owner.
+    fn retire(&self, index: u32, node: NodeIndex, farewell: &dyn Fn(usize)) {
+        farewell(index as usize);
+        self.slot(index).keep_node(node);
         lock(&self.registry).free.push(index);
     }
 
     fn find(&self, task: TaskId) -> Option<&Slot> {
         let slot = self.slots.get(task.index as usize)?;
-        (slot.generation.load(Ordering::Acquire) == task.generation).then_some(slot)
+        slot.is_of(task.generation).then_some(slot)
     }
 
     fn slot(&self, index: u32) -> &Slot {
@@ -402,38 +403,9 @@ impl Scheduler {
     }
 }
 
-impl Slot {
-    fn vacant(index: u32) -> Slot {
-        Slot {
-            generation: AtomicU32::new(0),
-            // Never zero while there is no task: a writer that comes too late puts nothing in.
-            events: AtomicUsize::new(1),
-            since_ns: AtomicU64::new(0),
-            area_ns: AtomicU64::new(0),
-            full: AtomicU64::new(0),
-            node: AtomicU32::new(SchedulableTasks::first_node(index)),
-            account: Mutex::new(Account::default()),
-        }
-    }
-
-    /// Events present, and the time that all events have spent here up to `now`.
-    fn sojourn(&self, now: Instant) -> (usize, Duration) {
-        let read = || {
-            let events = self.events.load(Ordering::Acquire);
-            (events, self.area_ns.load(Ordering::Acquire))
-        };
-        let mut seen = read();
-        for _ in 0..READS_MAX {
-            // A writer changes one after the other; two readings alike were hardly taken in between.
-            let again = read();
-            if again == seen {
-                break;
-            }
-            seen = again;
-        }
-        let (events, area_ns) = seen;
-        let present = (events as u64).wrapping_mul(now.as_nanos());
-        let area_ns = area_ns.wrapping_add(present).cast_signed().max(0);
-        (events, Duration::from_nanos(area_ns.unsigned_abs()))
+impl TaskId {
+    /// The number of its place, below [`SchedulerConfig::tasks_max`]; others have it after it.
+    pub(crate) fn place(self) -> usize {
+        self.index as usize
     }
 }

@@ -41,6 +41,15 @@ impl Share {
         f64::from(self.0) / f64::from(WHOLE_PPM)
     }
 
+    pub(crate) fn as_ppm(self) -> u32 {
+        self.0
+    }
+
+    /// The share of so many millionths; none of none.
+    pub(crate) fn from_ppm(ppm: u32) -> Option<Share> {
+        (ppm > 0).then_some(Share(ppm))
+    }
+
     /// So much of `period_ns` nanoseconds.
     #[must_use]
     pub fn of_ns(self, period_ns: u64) -> u64 {

@@ -1,20 +1,62 @@
 //! The atomics and locks that the kernel is built on: those of the standard library, or loom's in a model check.
 
 #[cfg(loom)]
+pub mod model;
+
+#[cfg(loom)]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering, fence},
 };
+#[cfg(loom)]
+pub(crate) use model::{AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
+
+/// A number that the owner of a task writes and anybody may read. Ownership is handed over by other means, so this
+/// orders nothing; and as nothing is decided by when it is seen, a model check takes it for plain memory.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(std::sync::atomic::AtomicU64);
+
+impl Tally {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// For the owner.
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// For the owner.
+    pub(crate) fn add(&self, more: u64) {
+        self.set(self.get().wrapping_add(more));
+    }
+
+    /// For the owner.
+    pub(crate) fn raise(&self, at_least: u64) {
+        self.set(self.get().max(at_least));
+    }
+
+    /// For anybody, owner or not; wraps.
+    pub(crate) fn add_shared(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+}
 
 /// Takes a lock that is held for a few instructions. A thread that panicked meanwhile left numbers behind, all of them
 /// valid, so its poison is none.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits for a bell that is rung under the lock of `guard`.
+pub(crate) fn wait<'a, T>(bell: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    bell.wait(guard)
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

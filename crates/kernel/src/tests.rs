@@ -76,3 +76,160 @@ fn a_removed_task_leaves_its_place_and_its_share() {
         assert!(scheduler.is_idle());
     }
 }
+
+/// A scheduler with one task of half the period, 5 ms, and one that keeps periods going.
+fn half() -> (Scheduler, TaskId) {
+    let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
+    let share = Share::new(0.5).expect("a share");
+    let task = scheduler.add(Some(share)).expect("room");
+    (scheduler, task)
+}
+
+fn at_ms(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+#[test]
+fn an_overrun_is_worked_off_in_the_periods_that_follow() {
+    let (scheduler, task) = half();
+    scheduler.post(task, 10, at_ms(0));
+    let turn = scheduler.take(at_ms(0)).expect("it has work");
+    assert_eq!(turn.credits, Duration::from_millis(5));
+    scheduler.finish(turn, 1, at_ms(12));
+    // −7 ms, −2 ms, 3 ms.
+    let turn = scheduler.take(at_ms(12)).expect("it has work");
+    assert_eq!(turn.credits, Duration::from_millis(3));
+    assert_eq!(scheduler.stats().periods, 2);
+    scheduler.finish(turn, 9, at_ms(12));
+    let stats = scheduler.stats_of(task, at_ms(12)).expect("it is there");
+    assert_eq!(stats.overruns, 1);
+    assert_eq!(stats.overrun_max, Duration::from_millis(7));
+}
+
+#[test]
+fn an_overrun_is_worked_off_while_a_task_is_idle() {
+    let (scheduler, idle) = half();
+    scheduler.post(idle, 1, at_ms(0));
+    let turn = scheduler.take(at_ms(0)).expect("it has work");
+    scheduler.finish(turn, 1, at_ms(12));
+    // Another task goes through three periods meanwhile.
+    let busy = scheduler.add(Some(Share::new(0.5).expect("a share")));
+    let busy = busy.expect("room");
+    for _ in 0..4 {
+        scheduler.post(busy, 1, at_ms(12));
+        let turn = scheduler.take(at_ms(12)).expect("it has work");
+        scheduler.finish(turn, 1, at_ms(17));
+    }
+    assert_eq!(scheduler.stats().periods, 3);
+    scheduler.post(idle, 1, at_ms(30));
+    let turn = scheduler.take(at_ms(30)).expect("it has work");
+    assert_eq!((turn.task, turn.credits), (idle, Duration::from_millis(5)));
+    scheduler.finish(turn, 1, at_ms(30));
+}
+
+#[test]
+fn a_deficit_is_bounded() {
+    let (scheduler, task) = half();
+    scheduler.post(task, 2, at_ms(0));
+    let turn = scheduler.take(at_ms(0)).expect("it has work");
+    scheduler.finish(turn, 1, at_ms(1_000_000));
+    let _turn = scheduler.take(at_ms(1_000_000)).expect("it has work");
+    // 16 periods' credits were held against it, so those of the 17th are the first that it has.
+    assert_eq!(scheduler.stats().periods, 17);
+}
+
+#[test]
+fn a_task_that_never_empties_its_queue_is_unstable_until_it_does() {
+    let (scheduler, task) = half();
+    let is_unstable = || {
+        let stats = scheduler.stats_of(task, at_ms(0)).expect("it is there");
+        (stats.is_unstable, stats.unstable_spells)
+    };
+    scheduler.post(task, 1_000, at_ms(0));
+    for period in 0..u64::from(crate::UNSTABLE_PERIODS) {
+        assert_eq!(is_unstable(), (false, 0), "in period {period}");
+        let turn = scheduler.take(at_ms(5 * period)).expect("it has work");
+        scheduler.finish(turn, 1, at_ms(5 * period + 5));
+    }
+    let turn = scheduler.take(at_ms(1_000)).expect("it has work");
+    assert_eq!(is_unstable(), (true, 1));
+    let left = turn.events;
+    assert!(!scheduler.finish(turn, left, at_ms(1_001)));
+    assert_eq!(is_unstable(), (false, 1), "idle, so it is not");
+}
+
+#[test]
+fn more_events_than_are_counted_are_not_taken_off() {
+    let (scheduler, task) = half();
+    scheduler.post(task, 2, at_ms(0));
+    let turn = scheduler.take(at_ms(0)).expect("it has work");
+    assert_eq!(turn.events, 2);
+    assert!(!scheduler.finish(turn, 5, at_ms(0)));
+    let stats = scheduler.stats_of(task, at_ms(0)).expect("it is there");
+    assert_eq!((stats.served_events, stats.queued_events), (2, 0));
+    assert!(scheduler.post(task, 1, at_ms(0)));
+}
+
+#[test]
+fn a_task_removed_in_its_turn_is_gone_when_the_turn_ends() {
+    let (scheduler, task) = half();
+    scheduler.post(task, 3, at_ms(0));
+    let turn = scheduler.take(at_ms(0)).expect("it has work");
+    scheduler.remove(task, at_ms(0)).expect("it is there");
+    assert_eq!(
+        scheduler.remove(task, at_ms(0)),
+        Err(crate::KernelError::NoSuchTask)
+    );
+    assert!(!scheduler.finish(turn, 3, at_ms(1)));
+    assert!(scheduler.is_idle());
+    assert_eq!(scheduler.stats().tasks, 0);
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let with = |change: fn(&mut SchedulerConfig)| {
+        let mut config = SchedulerConfig::default();
+        change(&mut config);
+        Scheduler::new(config)
+            .map(|_| ())
+            .expect_err("out of range")
+    };
+    use crate::KernelError::{Buckets, Capacity, Period};
+    assert_eq!(
+        with(|config| config.period = Duration::ZERO),
+        Period(Duration::ZERO)
+    );
+    let long = Duration::from_secs(61);
+    assert_eq!(
+        with(|config| config.period = Duration::from_secs(61)),
+        Period(long)
+    );
+    assert_eq!(with(|config| config.buckets = 0), Buckets(0));
+    assert_eq!(with(|config| config.buckets = 10_001), Buckets(10_001));
+    assert_eq!(with(|config| config.tasks_max = 0), Capacity(0));
+}
+
+#[test]
+fn shares_never_add_up_to_more_than_the_whole() {
+    let (scheduler, task) = half();
+    let share = |value| Some(Share::new(value).expect("a share"));
+    assert!(scheduler.add(share(0.6)).is_err());
+    let other = scheduler.add(share(0.5)).expect("exactly the whole");
+    assert!(scheduler.set_share(task, share(0.51)).is_err());
+    scheduler.set_share(task, share(0.4)).expect("less");
+    scheduler
+        .set_share(other, share(0.6))
+        .expect("what became free");
+    let rest = scheduler.add(None).expect("room");
+    let stats = scheduler.stats_of(rest, at_ms(0)).expect("it is there");
+    assert_eq!(
+        stats.allotment,
+        Duration::from_micros(100),
+        "one step of credits"
+    );
+    for value in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY, 1e-9] {
+        assert!(Share::new(value).is_err(), "{value}");
+    }
+    assert_eq!("0.25".parse(), Share::new(0.25));
+    assert!("a quarter".parse::<Share>().is_err());
+}

@@ -1,8 +1,8 @@
-//! Lock-free FIFO queues of task numbers that draw their nodes from one pool.
+//! Lock-free FIFO queues of numbers that draw their nodes from one pool.
 //!
-//! Michael and Scott's queue (Tempo, reference 16) with indices instead of pointers. A task stands in at most one queue, so
-//! the pool holds one node per task and one per queue (its dummy), and nothing is ever allocated: whoever puts a
-//! task in gives a node, whoever takes it out gets one. Every link carries a count that grows with each write, which
+//! Michael and Scott's queue (Tempo, reference 16) with indices instead of pointers. A number stands in at most one queue, so
+//! the pool holds one node per number and one per queue (its dummy), and nothing is ever allocated: whoever puts a
+//! number in gives a node, whoever takes it out gets one. Every link carries a count that grows with each write, which
 //! is what tells a node that came back from the same node seen before.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -11,21 +11,21 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 const NIL: u32 = u32::MAX;
 
 /// A node of the pool; whoever holds its number owns it.
-pub(crate) type NodeIndex = u32;
+pub type NodeIndex = u32;
 
 /// Nodes for all queues.
 #[derive(Debug)]
-pub(super) struct Nodes(Box<[Node]>);
+pub struct Nodes(Box<[Node]>);
 
 #[derive(Debug)]
 struct Node {
     next: AtomicU64,
-    task: AtomicU32,
+    value: AtomicU32,
 }
 
 /// One queue.
 #[derive(Debug)]
-pub(super) struct Fifo {
+pub struct Fifo {
     head: AtomicU64,
     tail: AtomicU64,
 }
@@ -39,10 +39,10 @@ struct Link {
 
 impl Nodes {
     /// So many nodes; they are handed out by number, each once.
-    pub(super) fn new(count: usize) -> Nodes {
+    pub fn new(count: usize) -> Nodes {
         let node = || Node {
             next: AtomicU64::new(Link::end(0).to_bits()),
-            task: AtomicU32::new(0),
+            value: AtomicU32::new(0),
         };
         Nodes((0..count).map(|_| node()).collect())
     }
@@ -54,7 +54,7 @@ impl Nodes {
 
 impl Fifo {
     /// An empty queue; `dummy` is a node that nobody else has.
-    pub(super) fn new(dummy: NodeIndex) -> Fifo {
+    pub fn new(dummy: NodeIndex) -> Fifo {
         let link = Link {
             index: dummy,
             count: 0,
@@ -65,13 +65,14 @@ impl Fifo {
         }
     }
 
-    /// Puts `task` at the end, in `node`, which belongs to the queue from now on.
-    pub(super) fn push(&self, nodes: &Nodes, node: NodeIndex, task: u32) {
+    /// Puts `value` at the end, in `node`, which belongs to the queue from now on.
+    pub fn push(&self, nodes: &Nodes, node: NodeIndex, value: u32) {
         let new = nodes.get(node);
-        new.task.store(task, Ordering::Relaxed);
+        new.value.store(value, Ordering::Relaxed);
+        // The count goes on from where the node's last use left it, not anew.
         let last = Link::from_bits(new.next.load(Ordering::Relaxed));
-        let end = Link::end(last.count.wrapping_add(1));
-        new.next.store(end.to_bits(), Ordering::Release);
+        new.next
+            .store(Link::end(last.count).to_bits(), Ordering::Release);
         loop {
             let tail = Link::load(&self.tail);
             let behind = &nodes.get(tail.index).next;
@@ -90,8 +91,8 @@ impl Fifo {
         }
     }
 
-    /// Takes the first task, with a node for the taker to keep.
-    pub(super) fn pop(&self, nodes: &Nodes) -> Option<(u32, NodeIndex)> {
+    /// Takes the first number, with a node for the taker to keep.
+    pub fn pop(&self, nodes: &Nodes) -> Option<(u32, NodeIndex)> {
         loop {
             let head = Link::load(&self.head);
             let tail = Link::load(&self.tail);
@@ -107,9 +108,20 @@ impl Fifo {
                 continue;
             }
             // Read before the head moves on: after that the node may be given away.
-            let task = nodes.get(next.index).task.load(Ordering::Relaxed);
+            let value = nodes.get(next.index).value.load(Ordering::Relaxed);
             if head.advance(&self.head, next.index) {
-                return Some((task, head.index));
+                return Some((value, head.index));
+            }
+        }
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self, nodes: &Nodes) -> bool {
+        loop {
+            let head = Link::load(&self.head);
+            let next = Link::load(&nodes.get(head.index).next);
+            if Link::load(&self.head) == head {
+                return next.index == NIL;
             }
         }
     }

@@ -1,0 +1,93 @@
+//! What a turn costs: takes and finishes of tasks that always have work, on one thread.
+//!
+//! `cargo run -p kernel --release --example turns`
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it measures how long the kernel takes"
+)]
+
+use std::error::Error;
+use std::time::Duration;
+
+use clock::Instant;
+use kernel::{EventQueue, OnFull, Put, Scheduler, SchedulerConfig};
+
+/// Steps of one round, and rounds: a round is short enough for most to pass undisturbed by others on the machine.
+const STEPS: usize = 2_000;
+const ROUNDS: usize = 1_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for tasks in [1, 10, 1_000] {
+        print(&format!("turn, {tasks} with work"), turns(tasks)?);
+    }
+    print("post to idle, turn", first_events()?);
+    print("put, take", events()?);
+    Ok(())
+}
+
+fn print(what: &str, [shortest_ns, median_ns]: [f64; 2]) {
+    let per_second = 1e9 / median_ns;
+    println!(
+        "{what:>22}: {median_ns:>6.1} ns in the median, {shortest_ns:>6.1} ns at best, {per_second:>9.0}/s"
+    );
+}
+
+/// Take and finish of `tasks` tasks that have work without end, in turns of 1 µs in virtual time: 10,000 to a period.
+fn turns(tasks: usize) -> Result<[f64; 2], Box<dyn Error>> {
+    let scheduler = Scheduler::new(SchedulerConfig::default())?;
+    let mut now = Instant::ZERO;
+    for _ in 0..tasks {
+        let task = scheduler.add(None)?;
+        scheduler.post(task, ROUNDS * STEPS, now);
+    }
+    measure(|| {
+        let turn = scheduler.take(now).ok_or("all have work")?;
+        now += Duration::from_micros(1);
+        scheduler.finish(turn, 1, now);
+        Ok(())
+    })
+}
+
+/// Post, take and finish of a task that has nothing else to do.
+fn first_events() -> Result<[f64; 2], Box<dyn Error>> {
+    let scheduler = Scheduler::new(SchedulerConfig::default())?;
+    let task = scheduler.add(None)?;
+    let mut now = Instant::ZERO;
+    measure(|| {
+        scheduler.post(task, 1, now);
+        let turn = scheduler.take(now).ok_or("it has work")?;
+        now += Duration::from_micros(1);
+        scheduler.finish(turn, 1, now);
+        Ok(())
+    })
+}
+
+/// Put and take of an event.
+fn events() -> Result<[f64; 2], Box<dyn Error>> {
+    let queue = EventQueue::new(1_024, OnFull::Drop)?;
+    let mut event = 0;
+    measure(|| {
+        event += 1;
+        if queue.put(event) != Put::Queued || queue.take() != Some(event) {
+            return Err("the queue is empty before".into());
+        }
+        Ok(())
+    })
+}
+
+/// Nanoseconds for one `step`: in the shortest round, and in the median of all.
+fn measure(
+    mut step: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<[f64; 2], Box<dyn Error>> {
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let began = std::time::Instant::now();
+        for _ in 0..STEPS {
+            step()?;
+        }
+        rounds.push(began.elapsed());
+    }
+    rounds.sort_unstable();
+    let per_step_ns = |round: Duration| round.as_nanos() as f64 / STEPS as f64;
+    Ok([rounds[0], rounds[ROUNDS / 2]].map(per_step_ns))
+}

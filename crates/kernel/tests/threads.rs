@@ -1,0 +1,361 @@
+//! The kernel with real threads: each event once, in order, whatever happens around it. Time is a counter.
+#![cfg(not(loom))]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use clock::Instant;
+use kernel::{
+    Bell, EventQueue, EventWriter, Kernel, KernelError, OnFull, Put, Rest, SchedulerConfig, Serve,
+    Share, TaskId, Turn,
+};
+
+/// A clock that moves on by 10 µs with every look.
+#[derive(Default)]
+struct Ticks(AtomicU64);
+
+impl Ticks {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.fetch_add(10_000, Ordering::Relaxed))
+    }
+}
+
+fn kernel(tasks_max: usize) -> Arc<Kernel> {
+    let config = SchedulerConfig {
+        tasks_max,
+        ..SchedulerConfig::default()
+    };
+    let kernel = Kernel::new(config, Arc::new(Bell::new())).expect("valid");
+    Arc::new(kernel.with_cores(2))
+}
+
+/// Every writer numbers its events per task; a task sees each writer's in order, none missing, none twice.
+fn flood(threads: usize, tasks: usize, writers: usize, capacity: usize, events: usize) {
+    let kernel = kernel(tasks);
+    let ticks = Ticks::default();
+    let left = Arc::new(AtomicUsize::new(tasks * writers * events));
+    let seen: Vec<Arc<Mutex<Vec<usize>>>> = (0..tasks)
+        .map(|_| Arc::new(Mutex::new(vec![0; writers])))
+        .collect();
+    let ends: Vec<EventWriter<(usize, usize)>> = seen
+        .iter()
+        .map(|seen| {
+            let (seen, left, kernel_too) =
+                (Arc::clone(seen), Arc::clone(&left), Arc::downgrade(&kernel));
+            let queue = EventQueue::new(capacity, OnFull::Block).expect("valid");
+            let handle = move |(writer, number): (usize, usize)| {
+                let mut next = seen.try_lock().expect("no other thread has this task");
+                assert_eq!(next[writer], number, "in order");
+                next[writer] += 1;
+                if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    kernel_too.upgrade().expect("it works").stop();
+                }
+            };
+            EventWriter::new(&kernel, None, queue, handle).expect("room")
+        })
+        .collect();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| kernel.work(&|| ticks.now()));
+        }
+        for writer in 0..writers {
+            let (ends, ticks) = (&ends, &ticks);
+            scope.spawn(move || {
+                for number in 0..events {
+                    for end in ends {
+                        assert_eq!(end.put((writer, number), ticks.now()), Put::Queued);
+                    }
+                }
+            });
+        }
+    });
+    for (seen, end) in seen.iter().zip(&ends) {
+        assert!(
+            seen.lock()
+                .expect("whole")
+                .iter()
+                .all(|&next| next == events)
+        );
+        let stats = kernel.stats_of(end.task(), ticks.now()).expect("it lives");
+        assert_eq!(stats.served_events, (writers * events) as u64);
+        assert_eq!(stats.turns, stats.served_events, "one event per turn");
+        assert_eq!(stats.queued_events, 0);
+        assert!(end.queue().is_empty());
+    }
+    assert!(kernel.scheduler().is_idle());
+    assert_eq!(kernel.stats().panics, 0, "{:?}", kernel.stats());
+}
+
+#[test]
+fn each_event_is_served_once_and_in_order() {
+    for (threads, tasks, writers, capacity, events) in [
+        (1, 1, 1, 1, 500),
+        (1, 40, 2, 3, 50),
+        (2, 3, 2, 1, 300),
+        (4, 40, 3, 16, 60),
+        (4, 1, 4, 2, 500),
+        (3, 200, 2, 64, 20),
+    ] {
+        flood(threads, tasks, writers, capacity, events);
+    }
+}
+
+/// Calls a closure for each turn, and counts its own end.
+struct Handler<F> {
+    serve: F,
+    ends: Arc<AtomicUsize>,
+}
+
+impl<F: FnMut(&Turn) -> usize + Send> Serve for Handler<F> {
+    fn serve(&mut self, turn: &Turn) -> usize {
+        (self.serve)(turn)
+    }
+}
+
+impl<F> Drop for Handler<F> {
+    fn drop(&mut self) {
+        self.ends.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn add(
+    kernel: &Kernel,
+    ends: &Arc<AtomicUsize>,
+    serve: impl FnMut(&Turn) -> usize + Send + 'static,
+) -> Result<TaskId, KernelError> {
+    let ends = Arc::clone(ends);
+    kernel.add(None, Box::new(Handler { serve, ends }))
+}
+
+#[test]
+fn tasks_come_and_go_while_all_are_busy() {
+    const ROUNDS: usize = 300;
+    let kernel = kernel(8);
+    let ticks = Ticks::default();
+    let ends = Arc::new(AtomicUsize::new(0));
+    let refused = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| kernel.work(&|| ticks.now()));
+        }
+        let churners: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut tasks = VecDeque::new();
+                    for _ in 0..ROUNDS {
+                        // What is leaving keeps its place until a thread meets it.
+                        let task = loop {
+                            match add(&kernel, &ends, |_| 1) {
+                                Ok(task) => break task,
+                                Err(_full) => {
+                                    refused.fetch_add(1, Ordering::Relaxed);
+                                    thread::yield_now();
+                                }
+                            }
+                        };
+                        tasks.push_back(task);
+                        for &task in &tasks {
+                            kernel.post(task, 2, ticks.now());
+                        }
+                        if tasks.len() == 2 {
+                            let task = tasks.pop_front().expect("two");
+                            kernel.remove(task, ticks.now()).expect("ours");
+                            assert!(!kernel.post(task, 1, ticks.now()));
+                            assert!(kernel.stats_of(task, ticks.now()).is_none());
+                        }
+                    }
+                    for task in tasks {
+                        kernel.remove(task, ticks.now()).expect("ours");
+                    }
+                })
+            })
+            .collect();
+        for churner in churners {
+            churner.join().expect("no panic");
+        }
+        kernel.stop();
+    });
+    let stats = kernel.stats();
+    assert_eq!((stats.tasks, stats.panics), (0, 0));
+    drop(kernel);
+    let made = 3 * ROUNDS + refused.into_inner();
+    assert_eq!(ends.load(Ordering::Relaxed), made, "each handler once");
+}
+
+#[test]
+fn a_panic_costs_its_own_task_only() {
+    let kernel = kernel(2);
+    let ticks = Ticks::default();
+    let ends = Arc::new(AtomicUsize::new(0));
+    let bad = add(&kernel, &ends, |_| panic!("division by cucumber")).expect("room");
+    let kernel_too = Arc::downgrade(&kernel);
+    let mut left = 3;
+    let good = add(&kernel, &ends, move |_| {
+        left -= 1;
+        if left == 0 {
+            kernel_too.upgrade().expect("it works").stop();
+        }
+        1
+    })
+    .expect("room");
+    kernel.post(bad, 5, ticks.now());
+    kernel.post(good, 3, ticks.now());
+    kernel.work(&|| ticks.now());
+    let stats = kernel.stats();
+    assert_eq!((stats.tasks, stats.panics), (1, 1));
+    let last = stats.last_panic.expect("one");
+    assert_eq!(last.task, bad);
+    assert_eq!(last.message, "division by cucumber");
+    assert!(!kernel.post(bad, 1, ticks.now()));
+    assert_eq!(ends.load(Ordering::Relaxed), 1, "its handler is gone");
+    let stats = kernel.stats_of(good, ticks.now()).expect("it lives");
+    assert_eq!(stats.served_events, 3);
+    add(&kernel, &ends, |_| 1).expect("its place is free");
+}
+
+#[test]
+fn a_task_is_removed_by_its_own_handler() {
+    let kernel = kernel(1);
+    let ticks = Arc::new(Ticks::default());
+    let ends = Arc::new(AtomicUsize::new(0));
+    let id = Arc::new(Mutex::new(None));
+    let (kernel_too, id_too, ticks_too) =
+        (Arc::downgrade(&kernel), Arc::clone(&id), Arc::clone(&ticks));
+    let task = add(&kernel, &ends, move |_| {
+        let kernel = kernel_too.upgrade().expect("it works");
+        let task = id_too.lock().expect("whole").expect("it is known");
+        kernel.remove(task, ticks_too.now()).expect("it is there");
+        kernel.stop();
+        1
+    })
+    .expect("room");
+    *id.lock().expect("whole") = Some(task);
+    kernel.post(task, 9, ticks.now());
+    kernel.work(&|| ticks.now());
+    assert_eq!(ends.load(Ordering::Relaxed), 1);
+    assert!(kernel.scheduler().is_idle());
+}
+
+#[test]
+fn a_handler_may_serve_more_than_was_counted_when_its_turn_began() {
+    let kernel = kernel(1);
+    let ticks = Ticks::default();
+    let ends = Arc::new(AtomicUsize::new(0));
+    let queue: Arc<Mutex<VecDeque<u32>>> = Arc::default();
+    let (reader, kernel_too) = (Arc::clone(&queue), Arc::downgrade(&kernel));
+    let mut served = 0;
+    let task = add(&kernel, &ends, move |_| {
+        let mut queue = reader.lock().expect("whole");
+        let events = queue.drain(..).count();
+        served += events;
+        if served == 3 && events == 0 {
+            kernel_too.upgrade().expect("it works").stop();
+        }
+        events
+    })
+    .expect("room");
+    queue.lock().expect("whole").extend([1, 2, 3]);
+    // Three are there and two are told; the turn serves all, and one that finds nothing settles the third.
+    kernel.post(task, 2, ticks.now());
+    thread::scope(|scope| {
+        scope.spawn(|| kernel.work(&|| ticks.now()));
+        while kernel.stats_of(task, ticks.now()).expect("it lives").turns == 0 {
+            thread::yield_now();
+        }
+        kernel.post(task, 1, ticks.now());
+    });
+    let stats = kernel.stats_of(task, ticks.now()).expect("it lives");
+    assert_eq!((stats.served_events, stats.queued_events), (3, 0));
+}
+
+/// A place of rest that counts what is asked of it.
+#[derive(Default)]
+struct Counted {
+    bell: Bell,
+    glances: AtomicUsize,
+}
+
+impl Rest for Counted {
+    fn rest(&self, is_idle: &dyn Fn() -> bool) {
+        self.bell.rest(is_idle);
+    }
+
+    fn wake(&self) {
+        self.bell.wake();
+    }
+
+    fn wake_all(&self) {
+        self.bell.wake_all();
+    }
+
+    fn glance(&self) {
+        self.glances.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_busy_thread_glances_at_the_place_of_rest() {
+    let rest = Arc::new(Counted::default());
+    let kernel = Kernel::new(
+        SchedulerConfig::default(),
+        Arc::clone(&rest) as Arc<dyn Rest>,
+    );
+    let kernel = Arc::new(kernel.expect("valid"));
+    let ticks = Ticks::default();
+    let ends = Arc::new(AtomicUsize::new(0));
+    let kernel_too = Arc::downgrade(&kernel);
+    let mut left = 1_000;
+    let task = add(&kernel, &ends, move |_| {
+        left -= 1;
+        if left == 0 {
+            kernel_too.upgrade().expect("it works").stop();
+        }
+        1
+    })
+    .expect("room");
+    kernel.post(task, 1_000, ticks.now());
+    kernel.work(&|| ticks.now());
+    // 10 ms of turns, a glance every 50 µs and one look at the clock more for each.
+    let glances = rest.glances.load(Ordering::Relaxed);
+    assert!((150..=220).contains(&glances), "{glances}");
+}
+
+#[test]
+fn queues_say_what_became_of_an_event() {
+    let queue = EventQueue::new(2, OnFull::Drop).expect("valid");
+    assert!(queue.is_empty());
+    assert_eq!(queue.put('a'), Put::Queued);
+    assert_eq!(queue.put('b'), Put::Queued);
+    assert_eq!(queue.put('c'), Put::Dropped);
+    assert_eq!(queue.dropped(), 1);
+    assert_eq!(queue.take(), Some('a'));
+    assert_eq!(queue.put('d'), Put::Queued);
+    assert_eq!((queue.take(), queue.take()), (Some('b'), Some('d')));
+    assert_eq!(queue.take(), None);
+    assert_eq!(queue.capacity(), 2);
+    queue.close();
+    assert_eq!(queue.put('e'), Put::Closed);
+    for capacity in [0, 1 << 25] {
+        let refused = EventQueue::<u8>::new(capacity, OnFull::Block).map(|_| ());
+        assert_eq!(refused, Err(KernelError::QueueCapacity(capacity)));
+    }
+}
+
+#[test]
+fn a_full_queue_is_counted_against_its_task() {
+    let kernel = kernel(1);
+    let queue = EventQueue::new(1, OnFull::Drop).expect("valid");
+    let share = Share::new(0.25).expect("a share");
+    let writer = EventWriter::new(&kernel, Some(share), queue, |()| ()).expect("room");
+    assert_eq!(writer.put((), Instant::ZERO), Put::Queued);
+    assert_eq!(writer.put((), Instant::ZERO), Put::Dropped);
+    let stats = kernel.stats_of(writer.task(), Instant::ZERO);
+    let stats = stats.expect("it lives");
+    assert_eq!((stats.full, stats.queued_events), (1, 1));
+    kernel.set_share(writer.task(), None).expect("less is free");
+    kernel.stop();
+    drop(kernel);
+    assert_eq!(writer.put((), Instant::ZERO), Put::Closed);
+}
