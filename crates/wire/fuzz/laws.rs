@@ -4,8 +4,11 @@
 //! consumed and needed bytes are in range, values are within the limits they were checked against, a
 //! part of a command is never taken for another, and a command written again is the same command. An
 //! IDENTIFY body is negotiated: what is granted is within its bounds and survives being asked for again.
+//! An announcement has one form only, and is believed with the right key or none.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
+use wire::announce::{AnnounceError, Announcement, Key, MAX_DATAGRAM_BYTES, MAX_EXPIRY_MS};
+use wire::tempo::{self, HelloDecoded, MessageDecoded, SIGNED_HELLO_BYTES, TempoError};
 use wire::{
     Command, Decoded, Frame, FrameDecoded, Limits, MESSAGE_HEADER_BYTES, Phase, ProtocolError,
     WireError, command, decode, decode_frame, identify, is_valid_address, is_valid_name, put_ack,
@@ -294,6 +297,117 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame<'_>) {
         } => {
             assert!(is_valid_name(topic.as_bytes()));
             put_throttled(out, topic, retry_after_us);
+        }
+    }
+}
+
+/// A datagram on the announcement channel.
+pub fn check_announcement(input: &[u8]) {
+    let Some((&selector, datagram)) = input.split_first() else {
+        return;
+    };
+    let key = Key::from_text("fuzz");
+    let is_signed = selector & 1 != 0;
+    let Ok(read) = Announcement::decode(datagram, is_signed.then_some(&key)) else {
+        return;
+    };
+    let mut plain = Vec::new();
+    read.encode(None, &mut plain);
+    let mut signed = Vec::new();
+    read.encode(Some(&key), &mut signed);
+    assert_eq!(datagram, if is_signed { &signed } else { &plain });
+    assert!((1..=MAX_EXPIRY_MS).contains(&read.expiry_ms));
+    for cut in cuts(plain.len()) {
+        assert!(Announcement::decode(&plain[..cut], None).is_err());
+    }
+    assert_eq!(
+        Announcement::decode(&plain, Some(&key)),
+        Err(AnnounceError::Unsigned)
+    );
+    if signed.len() <= MAX_DATAGRAM_BYTES {
+        assert_eq!(
+            Announcement::decode(&signed, None),
+            Err(AnnounceError::Signed)
+        );
+        let at = 6 + usize::from(selector) % (signed.len() - 6);
+        signed[at] ^= 1;
+        assert_eq!(
+            Announcement::decode(&signed, Some(&key)),
+            Err(AnnounceError::Forged)
+        );
+    }
+    let parts = read.clone().split();
+    assert!(
+        parts
+            .iter()
+            .all(|part| part.encoded_bytes(true) <= MAX_DATAGRAM_BYTES)
+    );
+    let entries: Vec<_> = parts.into_iter().flat_map(|part| part.entries).collect();
+    // Amounts may be negative zeroes, which are equal to zeroes.
+    assert_eq!(entries, read.entries);
+}
+
+/// A data connection, or a datagram of data.
+pub fn check_tempo(input: &[u8]) {
+    let Some((&selector, bytes)) = input.split_first() else {
+        return;
+    };
+    let max_body_bytes = if selector & 0x80 == 0 { 24 } else { 1 << 20 };
+    if selector & 2 != 0 {
+        if let Ok((id, body)) = tempo::decode_datagram(bytes, max_body_bytes) {
+            let mut again = Vec::new();
+            tempo::put_datagram_header(&mut again, id);
+            again.extend_from_slice(body);
+            assert_eq!(again, bytes);
+            assert!(body.len() <= max_body_bytes as usize);
+        }
+        return;
+    }
+    let key = Key::from_text("fuzz");
+    let key = (selector & 1 != 0).then_some(&key);
+    match tempo::decode_hello(bytes, key) {
+        Ok(HelloDecoded::Complete { instance, used }) => {
+            let mut again = Vec::new();
+            tempo::put_hello(&mut again, instance, key);
+            assert_eq!(again, bytes[..used]);
+            check_messages(&bytes[used..], max_body_bytes);
+        }
+        Ok(HelloDecoded::Incomplete { needed }) => {
+            assert!(bytes.len() < needed && needed <= SIGNED_HELLO_BYTES);
+        }
+        Err(_) => {}
+    }
+}
+
+fn check_messages(mut rest: &[u8], max_body_bytes: u32) {
+    let longest = tempo::MESSAGE_HEADER_BYTES + max_body_bytes as usize;
+    loop {
+        match tempo::decode_message(rest, max_body_bytes) {
+            Ok(MessageDecoded::Complete { id, body, used }) => {
+                let mut again = Vec::new();
+                tempo::put_message_header(&mut again, id, body.len() as u32);
+                again.extend_from_slice(body);
+                assert_eq!(again, rest[..used]);
+                for cut in cuts(used) {
+                    match tempo::decode_message(&rest[..cut], max_body_bytes) {
+                        Ok(MessageDecoded::Incomplete { needed }) => {
+                            assert!(cut < needed && needed <= used);
+                        }
+                        other => panic!("{cut} of {used} bytes: {other:?}"),
+                    }
+                }
+                rest = &rest[used..];
+            }
+            Ok(MessageDecoded::Incomplete { needed }) => {
+                assert!(rest.len() < needed && needed <= longest);
+                return;
+            }
+            Err(error) => {
+                assert!(
+                    matches!(error, TempoError::TooLong { bytes, .. } if bytes > max_body_bytes)
+                );
+                return;
+            }
         }
     }
 }

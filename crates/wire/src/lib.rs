@@ -2,7 +2,8 @@
 //!
 //! Both directions of both peers are here: [`decode`] reads a client's commands in place and
 //! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
-//! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between.
+//! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between. Tempo's
+//! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data.
 //!
 //! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
 //! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
@@ -12,6 +13,7 @@
 //! Deliberately absent: TLS, deflate, snappy and AUTH (their absence is negotiated honestly), and
 //! the nsqlookupd protocol.
 
+pub mod announce;
 pub mod command;
 mod decode;
 mod error;
@@ -21,6 +23,7 @@ mod message_id;
 mod mpub;
 mod name;
 mod quote;
+pub mod tempo;
 
 pub use command::Command;
 pub use decode::{Decoded, Limits, Phase, decode};

@@ -23,6 +23,16 @@ fn frames() {
     run("decode_frame", laws::check_decode_frame);
 }
 
+#[test]
+fn announcements() {
+    run("decode_announcement", laws::check_announcement);
+}
+
+#[test]
+fn data_connections() {
+    run("decode_tempo", laws::check_tempo);
+}
+
 fn run(target: &str, check: fn(&[u8])) {
     let seeds = corpus(target);
     let mut mutator = Mutator {

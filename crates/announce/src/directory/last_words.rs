@@ -1,0 +1,41 @@
+//! The numbers of the last announcements of instances that are forgotten.
+//!
+//! Bounded: with each one beyond the bound the one put in first is lost.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wire::announce::InstanceId;
+
+#[derive(Clone, Debug)]
+pub(super) struct LastWords {
+    bound: usize,
+    sequences: BTreeMap<InstanceId, u32>,
+    /// In the order in which they were put in.
+    order: VecDeque<InstanceId>,
+}
+
+impl LastWords {
+    pub(super) fn new(bound: usize) -> LastWords {
+        LastWords {
+            bound,
+            sequences: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn put(&mut self, instance: InstanceId, sequence: u32) {
+        if self.sequences.insert(instance, sequence).is_some() {
+            return;
+        }
+        self.order.push_back(instance);
+        if self.order.len() > self.bound
+            && let Some(first) = self.order.pop_front()
+        {
+            self.sequences.remove(&first);
+        }
+    }
+
+    pub(super) fn of(&self, instance: InstanceId) -> Option<u32> {
+        self.sequences.get(&instance).copied()
+    }
+}
