@@ -4,7 +4,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::ControlError;
 use crate::view::{
-    BrokerView, EventView, PlacementView, PublisherSpec, PublisherView, TopicSpec, TopicView,
+    BrokerView, EventView, NameView, NameViews, PlacementView, PublisherSpec, PublisherView,
+    TopicSpec, TopicView,
 };
 
 /// A question or an order.
@@ -45,6 +46,14 @@ pub enum Command {
     ResumeBroker(String, Reply<BrokerView>),
     /// Declares a broker dead: its publishers are placed elsewhere, its shares are free.
     RemoveBroker(String, Reply<()>),
+    /// Gives a topic's name an identifier, unless it has one. Answered once it is kept.
+    PutName(String, Reply<NameView>),
+    /// The identifier of a topic's name.
+    Name(String, Reply<NameView>),
+    /// Names with identifiers behind the given one, in order of name.
+    Names(Option<String>, Reply<NameViews>),
+    /// How many names have identifiers.
+    NamesCount(Reply<usize>),
     /// Channels of each topic by broker name, for lookup.
     Channels(Reply<Vec<BrokerChannels>>),
 }

@@ -288,6 +288,16 @@ impl Service {
                 answer(reply, resumed.map(|number| core.broker_view(number, now)));
             }
             Command::RemoveBroker(name, reply) => answer(reply, core.remove_broker(&name, now)),
+            Command::PutName(topic, reply) => {
+                let named = core.put_name(&topic);
+                // Two topics of one identifier would receive each other's messages: nobody hears of one that a crash
+                // could still take back.
+                self.settle();
+                answer(reply, named);
+            }
+            Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
+            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
+            Command::NamesCount(reply) => answer(reply, Ok(core.names())),
             Command::Channels(reply) => answer(reply, Ok(core.channels())),
         }
     }
@@ -341,3 +351,6 @@ fn wall_ms() -> u64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ pub enum Table {
     Publishers,
     /// Brokers by name.
     Brokers,
+    /// Identifiers of topics by name.
+    Names,
 }
 
 /// One record set (`Some`) or removed (`None`).

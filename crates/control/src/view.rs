@@ -17,6 +17,15 @@ pub struct TopicSpec {
     /// The promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
+    /// Part of the time of the thread that owns the topic at a broker, above 0 and at most 1, that it is entitled to. Left out:
+    /// an equal part of what others leave.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "link::cpu_share"
+    )]
+    #[schema(value_type = Option<f64>)]
+    pub cpu_share: Option<kernel::Share>,
     /// How publishers are distributed.
     #[serde(default)]
     #[schema(value_type = String)]
@@ -180,6 +189,24 @@ pub struct PlacementView {
     pub brokers: Vec<BrokerAddress>,
     /// Broker by publisher id.
     pub publishers: std::collections::BTreeMap<String, String>,
+}
+
+/// A topic's name and what stands for it on Tempo's data path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NameView {
+    /// Name.
+    pub topic: String,
+    /// 1 to 2^31 - 1, for good.
+    pub id: u32,
+}
+
+/// Answer to `GET /v1/names`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NameViews {
+    /// In order of name, 10,000 at most.
+    pub names: Vec<NameView>,
+    /// Whether others follow: ask again with `?after=` and the last name.
+    pub has_more: bool,
 }
 
 /// A broker as it stands.

@@ -7,6 +7,7 @@
 //!
 //! Only words are here: who acts on them is `broker::agent` on one side and `control` on the other.
 
+pub mod cpu_share;
 mod order;
 mod report;
 
@@ -19,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 1;
+pub const LINK_VERSION: u32 = 2;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -21,12 +21,19 @@ pub enum ToBroker {
         /// What and why.
         reason: String,
     },
-    /// A topic's contract; without a share the topic passes nothing.
+    /// A topic's contract; under a limit the topic passes nothing before it is granted a share.
     Contract {
         /// Topic name.
         topic: String,
         /// `None`: no limit any more.
         limit: Option<Limit>,
+        /// Part of the time of the thread that owns the topic; `None`: an equal part of what others leave.
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            with = "crate::cpu_share"
+        )]
+        cpu_share: Option<kernel::Share>,
         /// To be named in [`crate::ToController::ContractInForce`].
         ticket: u64,
     },

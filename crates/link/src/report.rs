@@ -56,7 +56,7 @@ pub struct BrokerReport {
     pub number: u64,
     /// Seconds since the report before.
     pub seconds: f64,
-    /// Every topic with a contract or with traffic.
+    /// Every topic with a limit, with a share of its thread's time, or with traffic.
     pub topics: Vec<TopicReport>,
     /// Publishers that came or went since the last report; the first report of a link names all that are there.
     pub attachments: Vec<Attachment>,
@@ -84,6 +84,13 @@ pub struct TopicReport {
     pub is_limited: bool,
     /// Share in force, if the topic has a contract and a share was granted.
     pub held: Option<Share>,
+    /// Part of its thread's time that it is entitled to, if any was declared.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::cpu_share"
+    )]
+    pub cpu_share: Option<kernel::Share>,
     /// Epoch and number of the latest grant that is in force.
     pub confirmed: (u64, u64),
 }

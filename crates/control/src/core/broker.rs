@@ -63,6 +63,8 @@ pub struct Broker {
     pub model: Option<ServiceModel>,
     /// Its last word on each topic.
     pub topics: BTreeMap<String, Carried>,
+    /// Topics that it had another contract of than declared, with the report at which it was told again.
+    pub(super) told_again: BTreeMap<String, u64>,
 }
 
 /// A broker's last word on a topic.
@@ -94,6 +96,7 @@ impl Broker {
             mcap: None,
             model: None,
             topics: BTreeMap::new(),
+            told_again: BTreeMap::new(),
         }
     }
 

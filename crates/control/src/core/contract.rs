@@ -1,13 +1,19 @@
 //! Contracts on their way to the brokers: each broker says when one is in force.
 
-use clock::Instant;
-use link::{ToBroker, TopicReport};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clock::Instant;
+use link::ToBroker;
+
 use super::{BrokerNumber, Core, Effect, Liveness};
+use crate::view::TopicSpec;
 
 /// Brokers that do not confirm within this time are named to whoever waits.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A contract that a broker has otherwise is told again after so many of its reports.
+const REFRESH_REPORTS: u64 = 10;
 
 /// A contract that not all brokers have confirmed.
 #[derive(Debug)]
@@ -22,27 +28,16 @@ impl Core {
     pub(super) fn announce_contract(&mut self, name: &str, now: Instant) -> u64 {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        let limit = match self.topics.get_mut(name) {
-            Some(topic) => {
-                topic.ticket = ticket;
-                topic.spec.limit
-            }
-            None => None,
-        };
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.ticket = ticket;
+        }
+        let contract = self.contract_of(name, ticket);
         let up = (0u32..)
             .zip(&self.brokers)
             .filter(|(_, broker)| broker.link.is_some() && broker.liveness == Liveness::Up);
         let waiting: Vec<BrokerNumber> = up.map(|(number, _)| number).collect();
         for &number in &waiting {
-            let topic = name.to_owned();
-            self.send(
-                number,
-                ToBroker::Contract {
-                    topic,
-                    limit,
-                    ticket,
-                },
-            );
+            self.send(number, contract.clone());
         }
         self.contracts.push(Pending {
             ticket,
@@ -55,36 +50,48 @@ impl Core {
 
     /// Sends a broker that joins all contracts.
     pub(super) fn send_contracts(&mut self, number: BrokerNumber) {
-        let contracts: Vec<ToBroker> = self
+        let told = self
             .topics
             .iter()
-            .filter(|(_, topic)| topic.spec.limit.is_some())
-            .map(|(name, topic)| ToBroker::Contract {
-                topic: name.clone(),
-                limit: topic.spec.limit,
-                ticket: topic.ticket,
-            })
+            .filter(|(_, topic)| topic.spec.is_told_to_brokers());
+        let contracts: Vec<ToBroker> = told
+            .map(|(name, topic)| self.contract_of(name, topic.ticket))
             .collect();
         for contract in contracts {
             self.send(number, contract);
         }
     }
 
-    /// A broker that has a contract which is no more, for it was away when it was removed, is told so.
-    pub(super) fn refresh_contract(&mut self, number: BrokerNumber, report: &TopicReport) {
-        let topic = self.topics.get(&report.topic);
-        let has_limit = topic.is_some_and(|topic| topic.spec.limit.is_some());
-        if report.is_limited && !has_limit {
-            let ticket = topic.map_or(0, |topic| topic.ticket);
-            let topic = report.topic.clone();
-            self.send(
-                number,
-                ToBroker::Contract {
-                    topic,
-                    limit: None,
-                    ticket,
-                },
-            );
+    /// Tells a broker again what it has otherwise than declared by its report numbered `report`: contracts that were
+    /// removed or changed while it was away, and shares of topics that were deleted there. A topic's contract is not told
+    /// again with every report, for the order may be under way, or cannot be carried out.
+    pub(super) fn refresh_contracts(&mut self, number: BrokerNumber, report: u64) {
+        let broker = self.broker(number);
+        let mut orders = Vec::new();
+        let mut told_again = BTreeMap::new();
+        for said in broker.topics.values().map(|carried| &carried.report) {
+            let spec = self.topics.get(&said.topic).map(|topic| &topic.spec);
+            let (limit, cpu_share) = spec.map_or((None, None), |spec| (spec.limit, spec.cpu_share));
+            if said.cpu_share == cpu_share && (limit.is_some() || !said.is_limited) {
+                continue;
+            }
+            // A broker that has dialled anew counts its reports from 1.
+            let told = broker.told_again.get(&said.topic).copied();
+            let told = told.filter(|&told| told < report && report - told < REFRESH_REPORTS);
+            told_again.insert(said.topic.clone(), told.unwrap_or(report));
+            if told.is_none() {
+                let ticket = self.topics.get(&said.topic).map_or(0, |topic| topic.ticket);
+                orders.push((
+                    cpu_share > said.cpu_share,
+                    self.contract_of(&said.topic, ticket),
+                ));
+            }
+        }
+        // Those that give up time make room for those that get some.
+        orders.sort_by_key(|(gets_more, _)| *gets_more);
+        self.brokers[number as usize].told_again = told_again;
+        for (_, order) in orders {
+            self.send(number, order);
         }
     }
 
@@ -104,6 +111,16 @@ impl Core {
         self.settle_contracts(|pending| now >= pending.until);
     }
 
+    fn contract_of(&self, name: &str, ticket: u64) -> ToBroker {
+        let spec = self.topics.get(name).map(|topic| &topic.spec);
+        ToBroker::Contract {
+            topic: name.to_owned(),
+            limit: spec.and_then(|spec| spec.limit),
+            cpu_share: spec.and_then(|spec| spec.cpu_share),
+            ticket,
+        }
+    }
+
     fn settle_contracts(&mut self, is_over: impl Fn(&Pending) -> bool) {
         let (settled, waiting) = std::mem::take(&mut self.contracts)
             .into_iter()
@@ -118,5 +135,12 @@ impl Core {
             self.effects
                 .push(Effect::ContractSettled { ticket, missing });
         }
+    }
+}
+
+impl TopicSpec {
+    /// Whether there is anything in it that brokers keep.
+    pub(super) fn is_told_to_brokers(&self) -> bool {
+        self.limit.is_some() || self.cpu_share.is_some()
     }
 }

@@ -92,11 +92,11 @@ impl Core {
                 fixed_rate: before + FIXED_RATE_WEIGHT * (fixed - before),
                 report: topic,
             };
-            self.refresh_contract(number, &carried.report);
             self.share_reported(number, report, &carried, now);
             let name = carried.report.topic.clone();
             self.brokers[number as usize].topics.insert(name, carried);
         }
+        self.refresh_contracts(number, report);
         let names: Vec<String> = self.brokers[number as usize]
             .topics
             .keys()

@@ -4,10 +4,12 @@
 mod broker;
 mod check;
 mod contract;
+mod cpu_share;
 mod effect;
 mod fit;
 mod heard;
 mod moves;
+mod names;
 mod persist;
 mod place;
 mod publisher;
@@ -27,6 +29,7 @@ use rustc_hash::FxHashMap;
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use effect::{Effect, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
+pub use names::NAMES_MAX;
 pub use persist::check_settings;
 pub use topic::Topic;
 
@@ -99,6 +102,7 @@ pub struct Core {
     brokers: Vec<Broker>,
     broker_by_name: FxHashMap<String, BrokerNumber>,
     topics: BTreeMap<String, Topic>,
+    names: names::Names,
     publishers: usize,
     move_budget: TokenBucket,
     last_ticket: u64,
@@ -122,6 +126,7 @@ impl Core {
             brokers: Vec::new(),
             broker_by_name: FxHashMap::default(),
             topics: BTreeMap::new(),
+            names: names::Names::default(),
             publishers: 0,
             move_budget: TokenBucket::full(rate, burst, now),
             last_ticket: 0,

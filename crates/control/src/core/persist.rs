@@ -1,5 +1,5 @@
-//! What outlives the controller: topics, publishers and their places, brokers, and the most that each broker may
-//! be using of a limit.
+//! What outlives the controller: topics, publishers and their places, brokers, identifiers of names, and the most that
+//! each broker may be using of a limit.
 //!
 //! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where they are.
 
@@ -10,6 +10,7 @@ use limit::{Ledger, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::names::Names;
 use super::publisher::Row;
 use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
 use crate::ControlError;
@@ -75,6 +76,7 @@ impl Core {
             let record = read(Table::Publishers, &key, value)?;
             core.restore_publisher(&key, record);
         }
+        core.names = Names::restore(store)?;
         let names: Vec<String> = core.topics.keys().cloned().collect();
         for name in names {
             core.fit_due(&name, now);
@@ -109,7 +111,7 @@ impl Core {
             .limit
             .map(|limit| Ledger::restore(limit, config, epoch, &known, now));
         topic.kept_shares = record.shares;
-        if topic.spec.limit.is_some() {
+        if topic.spec.is_told_to_brokers() {
             self.last_ticket += 1;
             topic.ticket = self.last_ticket;
         }
@@ -209,7 +211,7 @@ impl Core {
         }
     }
 
-    fn keep(&mut self, table: Table, key: &str, value: Option<Value>) {
+    pub(super) fn keep(&mut self, table: Table, key: &str, value: Option<Value>) {
         self.changes.push(Change {
             table,
             key: key.to_owned(),

@@ -1,7 +1,9 @@
 //! The state machine against virtual brokers, in virtual time.
 
 mod cluster;
+mod cpu_share;
 mod faults;
 mod fitting;
 mod input;
+mod names;
 mod placing;

@@ -54,7 +54,8 @@ impl Core {
     /// Declares a topic, or declares it anew. Gives the number of the contract, which brokers confirm.
     ///
     /// # Errors
-    /// [`ControlError::Invalid`] with the field, its value and what is allowed; the former contract stays.
+    /// [`ControlError::Invalid`] with the field, its value and what is allowed; [`ControlError::Conflict`] where shares of
+    /// all topics would exceed the whole. The former contract stays.
     pub fn put_topic(
         &mut self,
         name: &str,
@@ -63,6 +64,7 @@ impl Core {
     ) -> Result<u64, ControlError> {
         check::topic(name)?;
         check::spec(&spec)?;
+        self.check_cpu_share(name, spec.cpu_share)?;
         self.topic_or_new(name)?;
         let limit = spec.limit;
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
@@ -260,9 +262,13 @@ impl Topic {
             .spec
             .limit
             .map_or_else(|| String::from("no limit"), |limit| limit.to_string());
-        match &self.spec.slo {
-            Some(slo) => format!("{limit}; p{} within {} us", slo.percentile, slo.latency_us),
-            None => format!("{limit}; nothing promised"),
+        let promise = match &self.spec.slo {
+            Some(slo) => format!("p{} within {} us", slo.percentile, slo.latency_us),
+            None => String::from("nothing promised"),
+        };
+        match self.spec.cpu_share {
+            Some(share) => format!("{limit}; {promise}; {share} of its thread's time"),
+            None => format!("{limit}; {promise}"),
         }
     }
 

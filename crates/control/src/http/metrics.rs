@@ -27,10 +27,12 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse, Failure> {
     let topics = service.handle.ask(Command::Topics).await?;
     let brokers = service.handle.ask(Command::Brokers).await?;
+    let names = service.handle.ask(Command::NamesCount).await?;
     let mut registry = Registry::with_prefix("srtm_control");
     let events = service.event_counts.read();
     registry.register_collector(Box::new(Snapshot {
         topics,
+        names,
         brokers,
         events,
     }));
@@ -44,6 +46,8 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
 #[derive(Debug)]
 struct Snapshot {
     topics: Vec<TopicView>,
+    /// How many have identifiers.
+    names: usize,
     brokers: Vec<BrokerView>,
     /// By kind.
     events: BTreeMap<String, u64>,
@@ -81,7 +85,7 @@ const BROKER_SERIES: [(&str, &str, OfBroker); 5] = [
         |b| b.seconds_since_report,
     ),
 ];
-const TOPIC_SERIES: [(&str, &str, OfTopic); 6] = [
+const TOPIC_SERIES: [(&str, &str, OfTopic); 7] = [
     ("topic_publishers", "Publishers of a topic.", |t| {
         Some(t.publishers as f64)
     }),
@@ -96,6 +100,11 @@ const TOPIC_SERIES: [(&str, &str, OfTopic); 6] = [
     ("topic_brokers", "Brokers that carry a topic.", |t| {
         Some(t.brokers.len() as f64)
     }),
+    (
+        "topic_cpu_share",
+        "Part of its thread's time that a topic is entitled to.",
+        |t| t.spec.cpu_share.map(kernel::Share::as_f64),
+    ),
     ("topic_fitted", "1 while the promise is kept.", |t| {
         Some(f64::from(u8::from(t.state == "fitted")))
     }),
@@ -160,6 +169,9 @@ impl Collector for Snapshot {
         let known =
             encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
         ConstGauge::new(self.topics.len() as f64).encode(known)?;
+        let help = "Names that have identifiers.";
+        let named = encoder.encode_descriptor("names", help, None, MetricType::Gauge)?;
+        ConstGauge::new(self.names as f64).encode(named)?;
         for (name, help, value) in TOPIC_SERIES {
             let topics = self.topics.iter().take(TOPICS_MAX);
             let series =
@@ -221,7 +233,7 @@ mod tests {
         let carrier = json!({"broker": "b1", "tcp_address": "h:1", "publishers": 3, "attached": 2, "rate": 10.0,
             "measured_rate": 9.0, "fixed_rate": 0.0, "share": {"rate": 700, "burst": 30}, "latency_us": 750.0});
         let view = json!({"topic": "t", "state": "fitted", "text": "", "publishers": 3, "unplaced": 0, "rate": 10.0,
-            "brokers": [carrier]});
+            "brokers": [carrier], "cpu_share": 0.25});
         serde_json::from_value(view).expect("a view")
     }
 
@@ -236,6 +248,7 @@ mod tests {
         let mut registry = Registry::with_prefix("srtm_control");
         registry.register_collector(Box::new(Snapshot {
             topics: vec![topic()],
+            names: 4,
             brokers,
             events: BTreeMap::from([(String::from("publisher-moved"), 3)]),
         }));
@@ -246,6 +259,8 @@ mod tests {
             "srtm_control_brokers{state=\"dead\"} 0.0",
             "srtm_control_broker_mcap{broker=\"b1\"} 5.0",
             "srtm_control_topics 1.0",
+            "srtm_control_names 4.0",
+            "srtm_control_topic_cpu_share{topic=\"t\"} 0.25",
             "srtm_control_topic_fitted{topic=\"t\"} 1.0",
             "srtm_control_share_rate{topic=\"t\",broker=\"b1\"} 700.0",
             "srtm_control_share_burst{topic=\"t\",broker=\"b1\"} 30.0",

@@ -1,4 +1,4 @@
-//! The controller's HTTP API: contracts, publishers, placements, brokers, events, metrics.
+//! The controller's HTTP API: contracts, publishers, placements, names, brokers, events, metrics.
 //!
 //! Handlers check what can be checked without the state, ask through [`ControlHandle`] and render views. Every error is
 //! `{"error":"what, where, what to do"}` under its status.
@@ -8,6 +8,7 @@ mod body;
 mod brokers;
 mod events;
 mod metrics;
+mod names;
 mod openapi;
 pub(crate) mod port;
 mod publishers;
@@ -80,6 +81,8 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>) -> Router {
             "/v1/topics/{topic}/publishers/{id}",
             get(publishers::show).delete(publishers::remove),
         )
+        .route("/v1/names", get(names::list))
+        .route("/v1/names/{topic}", get(names::show).put(names::put))
         .route("/v1/brokers", get(brokers::list))
         .route(
             "/v1/brokers/{broker}",

@@ -4,9 +4,10 @@ use axum::Json;
 use utoipa::OpenApi;
 
 use super::answer::Refusal;
-use super::{brokers, events, metrics, publishers, topics};
+use super::{brokers, events, metrics, names, publishers, topics};
 use crate::view::{
-    BrokerView, EventView, PlacementView, PublisherList, PublisherView, TopicSpec, TopicView,
+    BrokerView, EventView, NameView, NameViews, PlacementView, PublisherList, PublisherView,
+    TopicSpec, TopicView,
 };
 
 #[derive(OpenApi)]
@@ -25,6 +26,9 @@ use crate::view::{
         publishers::put,
         publishers::show,
         publishers::remove,
+        names::list,
+        names::show,
+        names::put,
         brokers::list,
         brokers::show,
         brokers::drain,
@@ -41,6 +45,8 @@ use crate::view::{
         PublisherList,
         PublisherView,
         PlacementView,
+        NameView,
+        NameViews,
         BrokerView,
         EventView,
         Refusal

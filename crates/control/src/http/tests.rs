@@ -16,8 +16,8 @@ use super::router;
 use crate::service::Service;
 use crate::store::MemoryStore;
 use crate::view::{
-    BrokerAddress, BrokerView, EventView, PlacementView, PublisherList, PublisherSpec,
-    PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec, TopicView,
+    BrokerAddress, BrokerView, EventView, NameView, NameViews, PlacementView, PublisherList,
+    PublisherSpec, PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec, TopicView,
 };
 use crate::{ControlHandle, Settings};
 
@@ -88,6 +88,47 @@ async fn a_contract_is_declared_shown_and_removed() {
         api.ask("GET", "/v1/topics/telemetry", "").await.0,
         StatusCode::NOT_FOUND
     );
+}
+
+#[tokio::test]
+async fn a_share_of_time_is_declared_alone_or_with_a_limit_and_given_up() {
+    let api = Api::start();
+    let put = async |body: &str| {
+        let (status, view) = api.ask("PUT", "/v1/topics/t", body).await;
+        assert_eq!(status, StatusCode::OK, "{view}");
+        assert_eq!(api.ask("GET", "/v1/topics/t", "").await.1, view);
+        (view["cpu_share"].clone(), view["limit"]["rate"].clone())
+    };
+    let alone = put(r#"{"cpu_share":0.2}"#).await;
+    assert_eq!(alone, (json!(0.2), Value::Null));
+    let both = put(r#"{"cpu_share":1,"limit":{"rate":5,"burst":1}}"#).await;
+    assert_eq!(both, (json!(1.0), json!(5)));
+    // What is left out takes its default, not its former value.
+    let limit = put(r#"{"limit":{"rate":5,"burst":1}}"#).await;
+    assert_eq!(limit, (Value::Null, json!(5)));
+    put(r#"{"cpu_share":0.3}"#).await;
+    assert_eq!(
+        put(r#"{"cpu_share":null}"#).await,
+        (Value::Null, Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn names_get_identifiers() {
+    let api = Api::start();
+    for (topic, id) in [("b", 1), ("a", 2), ("b", 1), ("a%23ephemeral", 3)] {
+        let (status, named) = api.ask("PUT", &format!("/v1/names/{topic}"), "").await;
+        assert_eq!(
+            (status, &named["id"]),
+            (StatusCode::OK, &json!(id)),
+            "{named}"
+        );
+    }
+    let (_, named) = api.ask("GET", "/v1/names/b", "").await;
+    assert_eq!(named, json!({"topic": "b", "id": 1}));
+    let (_, list) = api.ask("GET", "/v1/names?after=a", "").await;
+    let names = json!([{"topic": "a#ephemeral", "id": 3}, {"topic": "b", "id": 1}]);
+    assert_eq!(list, json!({"names": names, "has_more": false}));
 }
 
 #[tokio::test]
@@ -201,6 +242,39 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
     ("PUT", "/v1/topics/t", r#"{"policy":"best"}"#, 400, "policy"),
     ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
     ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "behind"),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"cpu_share":0}"#,
+        400,
+        "cpu_share: a share of 0: give more than 0 and at most 1",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"cpu_share":1.5}"#,
+        400,
+        "a share of 1.5",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"cpu_share":"0.2"}"#,
+        400,
+        "cpu_share",
+    ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"cpu_share":0.5}"#,
+        409,
+        "0.75 of 1 is held by others (half 0.5, quarter 0.25)",
+    ),
+    ("PUT", "/v1/names/a%20b", "", 400, "topic name"),
+    ("GET", "/v1/names/a%20b", "", 400, "topic name"),
+    ("GET", "/v1/names/none", "", 404, "PUT /v1/names/none"),
+    ("GET", "/v1/names?behind=a", "", 400, "behind"),
+    ("DELETE", "/v1/names/t", "", 405, "method"),
     ("PUT", "/v1/topics/a%20b", GOOD, 400, "topic name"),
     (
         "POST",
@@ -272,6 +346,11 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
 async fn bad_input_is_refused_with_a_place_and_a_reason_and_changes_nothing() {
     let api = Api::start();
     assert_eq!(api.ask("PUT", "/v1/topics/t", GOOD).await.0, StatusCode::OK);
+    for (name, share) in [("half", 0.5), ("quarter", 0.25)] {
+        let body = json!({ "cpu_share": share }).to_string();
+        let put = api.ask("PUT", &format!("/v1/topics/{name}"), &body).await;
+        assert_eq!(put.0, StatusCode::OK);
+    }
     let before = api.ask("GET", "/v1/topics/t", "").await.1;
     for &(method, path, body, status, text) in BAD {
         let (got, answer) = api.ask(method, path, body).await;
@@ -315,6 +394,8 @@ async fn the_document_names_every_path() {
         "/v1/topics/{topic}/placement",
         "/v1/topics/{topic}/publishers",
         "/v1/topics/{topic}/publishers/{id}",
+        "/v1/names",
+        "/v1/names/{topic}",
         "/v1/brokers",
         "/v1/brokers/{broker}",
         "/v1/brokers/{broker}/drain",
@@ -340,7 +421,8 @@ async fn the_document_names_every_path() {
 async fn the_document_names_every_field() {
     let api = Api::start();
     let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
-    let spec = json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}});
+    let spec =
+        json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}, "cpu_share": 0.2});
     let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
         "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
     let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
@@ -358,6 +440,7 @@ async fn the_document_names_every_field() {
         http_address: Some(String::new()),
         ..BrokerView::default()
     };
+    let named = json!({"topic": "t", "id": 1});
     let declared = json!({"id": "s", "group": "g"});
     let full = |name: &str| match name {
         "TopicSpec" => again::<TopicSpec>(&spec),
@@ -372,6 +455,8 @@ async fn the_document_names_every_field() {
         "PlacementView" => serde_json::to_value(PlacementView::default()).expect("plain"),
         "BrokerView" => serde_json::to_value(&broker).expect("plain"),
         "EventView" => serde_json::to_value(&event).expect("plain"),
+        "NameView" => again::<NameView>(&named),
+        "NameViews" => again::<NameViews>(&json!({"names": [named], "has_more": false})),
         "TopicViews" => json!({"topics": []}),
         "BrokerViews" => json!({"brokers": []}),
         "Refusal" => json!({"error": ""}),

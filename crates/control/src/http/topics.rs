@@ -19,8 +19,7 @@ pub(super) struct TopicViews {
     topics: Vec<TopicView>,
 }
 
-const FORM: &str =
-    r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000}}"#;
+const FORM: &str = r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000},"cpu_share":0.2}"#;
 
 #[utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews)))]
 pub(super) async fn list(State(service): Shared) -> Result<Json<TopicViews>, Failure> {
@@ -44,7 +43,8 @@ pub(super) async fn show(
 
 /// Declares a topic; answers when all brokers that are up have the contract in force, or after two seconds.
 #[utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
-    responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays")))]
+    responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays"),
+        (status = 409, description = "shares of all topics would exceed the whole; the former contract stays")))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

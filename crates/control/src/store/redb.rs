@@ -85,6 +85,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static str, &'static [
         Table::Topics => "topics",
         Table::Publishers => "publishers",
         Table::Brokers => "brokers",
+        Table::Names => "names",
     })
 }
 

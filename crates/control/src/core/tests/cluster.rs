@@ -30,6 +30,9 @@ pub(super) struct VirtualBroker {
     reported_at: Instant,
     pub(super) holder: Holder,
     pub(super) limit: Option<Limit>,
+    pub(super) cpu_shares: BTreeMap<String, kernel::Share>,
+    /// Contracts that it was told.
+    pub(super) told: Vec<String>,
     pub(super) attached: BTreeSet<String>,
     changes: Vec<(String, bool)>,
     windows: Vec<(u64, Instant, f64, bool)>,
@@ -108,6 +111,8 @@ impl Cluster {
             reported_at: self.now,
             holder: Holder::new(),
             limit: None,
+            cpu_shares: BTreeMap::new(),
+            told: Vec::new(),
             attached: BTreeSet::new(),
             changes: Vec::new(),
             windows: Vec::new(),
@@ -124,6 +129,7 @@ impl Cluster {
         broker.incarnation = incarnation;
         broker.holder = Holder::new();
         broker.limit = None;
+        broker.cpu_shares.clear();
         broker.attached.clear();
         broker.windows.clear();
         self.dial(index);
@@ -325,6 +331,7 @@ impl Cluster {
                 max_backlog: rate.sqrt(),
                 is_limited: broker.limit.is_some(),
                 held: broker.holder.in_force(self.now),
+                cpu_share: broker.cpu_shares.get(TOPIC).copied(),
                 confirmed: broker.holder.confirmation(),
                 ..TopicReport::default()
             };
@@ -339,14 +346,17 @@ impl Cluster {
                 attached,
                 refused: None,
             });
+            let others = broker.cpu_shares.iter().filter(|(name, _)| *name != TOPIC);
+            let others = others.map(|(name, &share)| TopicReport {
+                topic: name.clone(),
+                cpu_share: Some(share),
+                ..TopicReport::default()
+            });
+            let is_told = rate > 0.0 || broker.limit.is_some() || topic.cpu_share.is_some();
             let report = BrokerReport {
                 number: broker.reports,
                 seconds,
-                topics: if rate > 0.0 || broker.limit.is_some() {
-                    vec![topic]
-                } else {
-                    Vec::new()
-                },
+                topics: others.chain(is_told.then_some(topic)).collect(),
                 attachments: attachments.collect(),
             };
             let (number, _) = (broker.number, broker.link);
@@ -487,9 +497,19 @@ impl Cluster {
             ToBroker::Contract {
                 topic,
                 limit,
+                cpu_share,
                 ticket,
             } => {
-                self.brokers[index].limit = limit;
+                let broker = &mut self.brokers[index];
+                broker.told.push(topic.clone());
+                if topic == TOPIC {
+                    broker.limit = limit;
+                }
+                if let Err(error) = broker.entitle(&topic, cpu_share) {
+                    let text = error.to_string();
+                    self.core.heard(number, ToController::Problem { text }, now);
+                    return;
+                }
                 self.core
                     .heard(number, ToController::ContractInForce { topic, ticket }, now);
             }
@@ -530,6 +550,25 @@ impl Cluster {
         self.brokers[from].changes.push((id.to_owned(), false));
         self.brokers[target].attached.insert(id.to_owned());
         self.brokers[target].changes.push((id.to_owned(), true));
+    }
+}
+
+impl VirtualBroker {
+    /// As the scheduler of a broker with one thread does.
+    fn entitle(
+        &mut self,
+        topic: &str,
+        share: Option<kernel::Share>,
+    ) -> Result<(), kernel::KernelError> {
+        let mut all = kernel::Shares::default();
+        let mut others = self.cpu_shares.iter().filter(|(name, _)| *name != topic);
+        others.try_for_each(|(_, other)| all.add(Some(*other)))?;
+        all.add(share)?;
+        match share {
+            Some(share) => self.cpu_shares.insert(topic.to_owned(), share),
+            None => self.cpu_shares.remove(topic),
+        };
+        Ok(())
     }
 }
 
