@@ -163,6 +163,12 @@ impl<T> Key<T> {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
+    /// Number of the slot: that of no other present value, and small.
+    #[must_use]
+    pub fn slot(self) -> usize {
+        self.index as usize
+    }
+
     /// The key that [`Key::to_bits`] made a number of.
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {

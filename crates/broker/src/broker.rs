@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use clock::WallTime;
+use realtime::{Realtime, RealtimeError};
 use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
+use crate::announce::AnnounceBoard;
 use crate::reactor::{Inbox, Reactor, Shared};
 use crate::topic::{Bounds, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
@@ -45,10 +48,13 @@ impl Broker {
     /// life can be put back before the first publisher comes.
     ///
     /// # Errors
-    /// [`BrokerError::Config`] for a setting out of its range, [`BrokerError::Io`] where the address
+    /// [`BrokerError::Config`] for a setting out of its range or one that is not permitted, [`BrokerError::Io`] where the address
     /// cannot be bound or a thread cannot be started.
     pub fn prepare(mut config: Config) -> Result<Broker, BrokerError> {
         config.validate()?;
+        if let Some(realtime) = &config.realtime {
+            realtime.check().map_err(not_realtime)?;
+        }
         let descriptors = usize::try_from(sys::raise_descriptor_limit()).unwrap_or(usize::MAX);
         let connections = descriptors.saturating_sub(DESCRIPTORS_BESIDES).max(1);
         if connections < config.max_connections {
@@ -71,22 +77,17 @@ impl Broker {
             config: Arc::new(config),
             changed: Arc::new(Notify::new()),
             report_wanted: Arc::new(Notify::new()),
+            announcements: AnnounceBoard::default(),
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
         let mut listener = Some(listener);
-        let mut threads = Vec::new();
-        for number in 0..shared.inboxes.len() {
-            let reactor = Reactor::new(number, Arc::clone(&shared), listener.take())?;
-            let thread = std::thread::Builder::new().name(format!("reactor-{number}"));
-            threads.push(
-                thread
-                    .spawn(|| run(reactor))
-                    .map_err(io(format!("starting reactor {number}")))?,
-            );
-        }
+        let reactors: Result<Vec<_>, _> = (0..shared.inboxes.len())
+            .map(|number| Reactor::new(number, Arc::clone(&shared), listener.take()))
+            .collect();
+        let threads = start(reactors?, shared.config.realtime.as_ref())?;
         Ok(Broker {
             tcp_address,
             shared,
@@ -108,6 +109,7 @@ impl Broker {
             inboxes: Arc::clone(&self.shared.inboxes),
             changed: Arc::clone(&self.shared.changed),
             report_wanted: Arc::clone(&self.shared.report_wanted),
+            announcements: self.shared.announcements.clone(),
         }
     }
 
@@ -132,6 +134,76 @@ impl Broker {
         for inbox in self.shared.inboxes.iter() {
             inbox.waker.wake();
         }
+    }
+}
+
+/// Starts a thread per reactor. None runs before all are scheduled as asked for and the memory is locked; where that
+/// fails, all have ended.
+fn start(
+    reactors: Vec<Reactor>,
+    realtime: Option<&Realtime>,
+) -> Result<Vec<JoinHandle<()>>, BrokerError> {
+    let (told, hears) = mpsc::channel();
+    let (mut threads, mut gates) = (Vec::new(), Vec::new());
+    let mut ready = Ok(());
+    for (number, reactor) in reactors.into_iter().enumerate() {
+        let (open, gate) = mpsc::sync_channel(1);
+        let (told, realtime) = (told.clone(), realtime.cloned());
+        let thread = std::thread::Builder::new().name(format!("reactor-{number}"));
+        let spawned = thread.spawn(move || {
+            let applied = realtime.map_or(Ok(()), |each| each.apply_to_this_thread(number));
+            // Nobody hears of it where another thread could not be started.
+            let _ = told.send(applied);
+            drop(told);
+            if gate.recv().is_ok() {
+                run(reactor);
+            }
+        });
+        match spawned {
+            Ok(thread) => threads.push(thread),
+            Err(source) => {
+                let what = format!("starting reactor {number}");
+                ready = Err(BrokerError::Io { what, source });
+                break;
+            }
+        }
+        gates.push(open);
+    }
+    drop(told);
+    ready = ready.and_then(|()| {
+        hears
+            .iter()
+            .try_for_each(|applied| applied.map_err(not_realtime))
+    });
+    if let Some(realtime) = realtime {
+        ready = ready.and_then(|()| realtime.lock_memory().map_err(not_realtime));
+    }
+    if let Err(error) = ready {
+        // A closed gate ends its thread.
+        drop(gates);
+        for thread in threads {
+            // It has served nobody and has nothing to say.
+            let _ = thread.join();
+        }
+        return Err(error);
+    }
+    for gate in gates {
+        // It waits for this.
+        let _ = gate.send(());
+    }
+    if let Some(realtime) = realtime {
+        let (priority, cpus) = (realtime.priority(), realtime.cpus());
+        tracing::info!(
+            "reactors run under SCHED_FIFO at priority {priority} on CPUs {cpus:?}, memory is locked"
+        );
+    }
+    Ok(threads)
+}
+
+fn not_realtime(error: RealtimeError) -> BrokerError {
+    BrokerError::Config {
+        option: "--realtime",
+        reason: error.to_string(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The catalog on disk: topics, channels, pauses and limits outlive a restart, messages do not.
+//! The catalog on disk: topics, channels, pauses, limits and shares outlive a restart, messages do not.
 //!
 //! One JSON file in the data folder, written whole: to a temporary file, synced, then renamed over
 //! the old one, so that a crash leaves either the old or the new catalog. Names stand inside the
@@ -6,14 +6,17 @@
 //! and it is not overwritten before it was understood. Buckets start empty whatever the file says,
 //! since it holds no tokens.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel::Share;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use crate::handle::Kept;
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle, Operation};
 
@@ -33,7 +36,7 @@ pub struct CatalogFile {
     path: PathBuf,
     temporary: PathBuf,
     /// What the file holds.
-    written: Catalog,
+    written: Kept,
     _lock: File,
 }
 
@@ -42,6 +45,9 @@ pub struct CatalogFile {
 struct Document {
     version: u32,
     topics: Vec<CatalogTopic>,
+    /// Shares of their reactor's time, by topic.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    cpu_shares: BTreeMap<String, f64>,
 }
 
 impl CatalogFile {
@@ -57,7 +63,7 @@ impl CatalogFile {
         let lock = lock(data_path)?;
         let written = match fs::read_to_string(&path) {
             Ok(text) => parse(&text).map_err(|(line, reason)| broken(&path, line, &reason))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Catalog::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(failed("read the catalog", &path, error)),
         };
         let temporary = data_path.join(format!("{FILE_NAME}.new"));
@@ -71,16 +77,17 @@ impl CatalogFile {
 
     /// What the file holds.
     #[must_use]
-    pub fn catalog(&self) -> &Catalog {
+    pub fn kept(&self) -> &Kept {
         &self.written
     }
 
-    /// Makes the broker as the file says. A limit is in force before its topic can be seen.
+    /// Makes the broker as the file says. A limit and a share are in force before their topic can be seen. A share that does
+    /// not fit any more, for the broker has fewer threads than it had, is left out and said so.
     ///
     /// # Errors
     /// Those of [`Handle`].
     pub async fn restore(&self, handle: &Handle) -> Result<(), BrokerError> {
-        for topic in &self.written.topics {
+        for topic in &self.written.catalog.topics {
             // Names were checked when the file was read.
             let Ok(name) = topic.name.parse::<wire::TopicName>() else {
                 continue;
@@ -89,6 +96,14 @@ impl CatalogFile {
                 handle.set_limit(name.clone(), topic.limit).await?;
             } else {
                 handle.topic(name.clone(), Operation::Create).await?;
+            }
+            if let Some(&share) = self.written.cpu_shares.get(&topic.name) {
+                match handle.set_cpu_share(name.clone(), Some(share)).await {
+                    Err(BrokerError::Refused(reason)) => tracing::error!(
+                        "topic {name} does not get its share {share} of a reactor's time back: {reason}"
+                    ),
+                    set => set?,
+                }
             }
             if topic.paused {
                 handle.topic(name.clone(), Operation::Pause).await?;
@@ -137,17 +152,21 @@ impl CatalogFile {
         }
     }
 
-    /// Replaces the file unless it holds `catalog` already.
+    /// Replaces the file unless it holds `kept` already.
     ///
     /// # Errors
     /// [`BrokerError::Io`] naming the step and the path.
-    pub fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
-        if catalog == self.written {
+    pub fn save(&mut self, kept: Kept) -> Result<(), BrokerError> {
+        if kept == self.written {
             return Ok(());
         }
+        let shares = kept.cpu_shares.iter();
         let document = Document {
             version: FORMAT,
-            topics: catalog.topics.clone(),
+            topics: kept.catalog.topics.clone(),
+            cpu_shares: shares
+                .map(|(topic, share)| (topic.clone(), share.as_f64()))
+                .collect(),
         };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| failed("render the catalog", &self.path, io::Error::other(error)))?;
@@ -165,14 +184,14 @@ impl CatalogFile {
             .parent()
             .map_or(Ok(()), |folder| File::open(folder)?.sync_all());
         folder.map_err(|source| failed("sync the folder of", &self.path, source))?;
-        self.written = catalog;
+        self.written = kept;
         Ok(())
     }
 
     async fn save_from(&mut self, handle: &Handle) -> bool {
-        let saved = match handle.catalog().await {
+        let saved = match handle.kept().await {
             // A catalog is small and changes seldom: the write may hold this thread for its moment.
-            Ok(catalog) => tokio::task::block_in_place(|| self.save(catalog)),
+            Ok(kept) => tokio::task::block_in_place(|| self.save(kept)),
             Err(error) => Err(error),
         };
         if let Err(error) = &saved {
@@ -200,7 +219,7 @@ fn lock(data_path: &Path) -> Result<File, BrokerError> {
 }
 
 /// The catalog in `text`, or the line and what is wrong there.
-fn parse(text: &str) -> Result<Catalog, (usize, String)> {
+fn parse(text: &str) -> Result<Kept, (usize, String)> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| (error.line(), error.to_string()))?;
     if document.version != FORMAT {
@@ -222,9 +241,25 @@ fn parse(text: &str) -> Result<Catalog, (usize, String)> {
             valid.map_err(|error| (line_of(text, &channel.name), error.to_string()))?;
         }
     }
-    Ok(Catalog {
-        topics: document.topics,
+    Ok(Kept {
+        cpu_shares: shares(text, &document)?,
+        catalog: Catalog {
+            topics: document.topics,
+        },
     })
+}
+
+fn shares(text: &str, document: &Document) -> Result<BTreeMap<String, Share>, (usize, String)> {
+    let shares = document.cpu_shares.iter().map(|(name, &value)| {
+        let broken = |reason: String| (last_line_of(text, name), reason);
+        if !document.topics.iter().any(|topic| topic.name == *name) {
+            return Err(broken(format!("cpu_shares: there is no topic {name}")));
+        }
+        let share = Share::new(value);
+        let share = share.map_err(|error| broken(format!("cpu_shares: {name}: {error}")))?;
+        Ok((name.clone(), share))
+    });
+    shares.collect()
 }
 
 /// The first line that holds `name` as a JSON string.
@@ -233,6 +268,16 @@ fn line_of(text: &str, name: &str) -> usize {
     text.lines()
         .position(|line| line.contains(&quoted))
         .map_or(1, |index| index + 1)
+}
+
+/// The last such line: shares stand behind their topics.
+fn last_line_of(text: &str, name: &str) -> usize {
+    let quoted = serde_json::Value::from(name).to_string();
+    let holds = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains(&quoted));
+    holds.last().map_or(1, |(index, _)| index + 1)
 }
 
 fn broken(path: &Path, line: usize, reason: &str) -> BrokerError {

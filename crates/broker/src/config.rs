@@ -4,9 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kernel::{OnOverrun, Scheduler, SchedulerConfig};
 use placement::ServiceModel;
+use realtime::Realtime;
+use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
+use crate::announce::AnnounceConfig;
 
 /// Longest time between two loop turns that may be asked for.
 const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
@@ -53,6 +57,8 @@ pub struct Config {
     pub data_path: Option<PathBuf>,
     /// Reactor threads.
     pub threads: usize,
+    /// How reactor threads are scheduled, with all memory locked; `None`: as ordinary threads.
+    pub realtime: Option<Realtime>,
     /// Node number in message ids, 0..1024.
     pub node_id: u16,
     /// Arrival clock for limits and latencies.
@@ -94,6 +100,11 @@ pub struct Config {
     /// Under load, time between the beginnings of two loop turns. More lets more messages share a
     /// wake-up and a write, and adds as much to their latency; an idle reactor never waits.
     pub turn_spacing: Duration,
+    /// T: the time that topics have shares of. Shorter: a topic waits less for others with credits, and shares are less
+    /// exact.
+    pub share_period: Duration,
+    /// What happens to a topic that was served for longer than its credits.
+    pub on_overrun: OnOverrun,
     /// Time a new connection has for its protocol magic.
     pub handshake_timeout: Duration,
     /// How long a stop waits for queued messages to reach connected consumers.
@@ -106,6 +117,8 @@ pub struct Config {
     /// Emulates a broker with these costs per message and per command, on so many servers per reactor; the
     /// other fields are not emulated.
     pub service_time: Option<ServiceModel>,
+    /// How it takes part in Tempo's announcements; `None`: it does not, and refuses Tempo's data connections.
+    pub announce: Option<AnnounceConfig>,
     /// Releases of each topic whose instants are kept for `GET /v1/topics/{topic}/releases`, 8 bytes each;
     /// 0: none. For tests.
     pub release_log_messages: usize,
@@ -119,6 +132,7 @@ impl Default for Config {
             broadcast_address: String::from("localhost"),
             data_path: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            realtime: None,
             node_id: 0,
             arrival_clock: ArrivalClock::Kernel,
             mem_queue_size: 10_000,
@@ -139,17 +153,29 @@ impl Default for Config {
             max_topics: 65_536,
             max_channels: 1024,
             turn_spacing: Duration::from_micros(100),
+            share_period: SchedulerConfig::default().period,
+            on_overrun: OnOverrun::default(),
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             metrics_max_topics: 200,
             controller: None,
             service_time: None,
+            announce: None,
             release_log_messages: 0,
         }
     }
 }
 
 impl Config {
+    /// How topics share a reactor.
+    pub(crate) fn scheduler(&self) -> SchedulerConfig {
+        SchedulerConfig {
+            period: self.share_period,
+            on_overrun: self.on_overrun,
+            ..SchedulerConfig::default()
+        }
+    }
+
     /// Checks ranges that types cannot hold.
     ///
     /// # Errors
@@ -194,6 +220,42 @@ impl Config {
                 format!("{spacing:?} is more than {most:?}"),
             );
         }
+        if self.service_time.is_some_and(|model| !model.is_sane()) {
+            return bad(
+                "--emulate-service-time",
+                "it is not within 0 and 1000 seconds per message".into(),
+            );
+        }
+        if self.max_connections == 0 {
+            return bad("--max-connections", "0 would accept nobody".into());
+        }
+        self.validate_threads()?;
+        self.validate_links()
+    }
+
+    /// How reactors are scheduled, and what they schedule.
+    fn validate_threads(&self) -> Result<(), BrokerError> {
+        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
+        if let Some(realtime) = &self.realtime {
+            let (cpus, threads) = (realtime.cpus().len(), self.threads);
+            if cpus > 0 && cpus < threads {
+                return bad(
+                    "--cpus",
+                    format!(
+                        "{cpus} CPUs for {threads} reactor threads: name one for each, or set --threads"
+                    ),
+                );
+            }
+        }
+        match Scheduler::new(self.scheduler()) {
+            Ok(_) => Ok(()),
+            Err(error) => bad("--share-period", error.to_string()),
+        }
+    }
+
+    /// Controller and announcements.
+    fn validate_links(&self) -> Result<(), BrokerError> {
+        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
         if let Some(link) = &self.controller {
             if link.broker_name.is_empty() || link.broker_name.len() > BROKER_NAME_MAX {
                 let name = &link.broker_name;
@@ -209,14 +271,15 @@ impl Config {
                 );
             }
         }
-        if self.service_time.is_some_and(|model| !model.is_sane()) {
-            return bad(
-                "--emulate-service-time",
-                "it is not within 0 and 1000 seconds per message".into(),
-            );
-        }
-        if self.max_connections == 0 {
-            return bad("--max-connections", "0 would accept nobody".into());
+        if let Some(announce) = &self.announce {
+            let most = Duration::from_millis(u64::from(MAX_EXPIRY_MS) / 3);
+            if announce.interval.is_zero() || announce.interval > most {
+                let interval = announce.interval;
+                return bad(
+                    "--announce-interval",
+                    format!("{interval:?} is not more than zero and at most {most:?}"),
+                );
+            }
         }
         Ok(())
     }

@@ -4,17 +4,20 @@
 //! comes back through a oneshot. Reactors never wait for the caller. The inbox is bounded: at the
 //! bound a call fails with [`BrokerError::Busy`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::Share;
 use limit::adaptor::Window;
 use limit::{Grant, Limit};
 use link::Move;
 use tokio::sync::{Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
-use crate::reactor::{Inbox, home_of};
+use crate::announce::AnnounceBoard;
+use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
@@ -52,6 +55,12 @@ pub enum Request {
     Channel(TopicName, ChannelName, Operation),
     /// Put a limit on a topic (created unless it exists), or take it away.
     SetLimit(TopicName, Option<Limit>),
+    /// Entitle a topic (created unless it exists) to a share of its reactor's time, or to none of its own.
+    SetCpuShare(TopicName, Option<Share>),
+    /// Both at once, or neither.
+    SetContract(TopicName, Option<Limit>, Option<Share>),
+    /// How the topics of this reactor have fared as tasks.
+    Tasks,
     /// Copy of the counters.
     Stats(StatsFilter),
     /// What outlives a restart.
@@ -79,6 +88,10 @@ pub enum Request {
     Migrate(TopicName, Vec<Move>),
     /// Take the instants of a topic's releases.
     Releases(TopicName),
+    /// Begin to deliver to a subscriber of Tempo's.
+    Deliver(Box<Delivery>),
+    /// What Tempo's identifiers stand for.
+    SetIdentifiers(Identifiers),
 }
 
 /// Answer to a [`Request`].
@@ -88,8 +101,10 @@ pub enum Answer {
     Done,
     /// Answer to [`Request::Stats`].
     Stats(Box<Stats>),
-    /// Answer to [`Request::Catalog`].
-    Catalog(Catalog),
+    /// Answer to [`Request::Catalog`]; shares of reactors' time by topic.
+    Catalog(Catalog, BTreeMap<String, Share>),
+    /// Answer to [`Request::Tasks`].
+    Tasks(Box<TaskReport>),
     /// Answer to [`Request::Report`].
     Report(Box<ReactorReport>),
     /// Answer to [`Request::EndWindow`].
@@ -98,6 +113,15 @@ pub enum Answer {
     Recording(Box<TraceResult>),
     /// Answer to [`Request::Releases`].
     Releases(Vec<u64>),
+}
+
+/// What outlives a restart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Topics, channels, pauses and limits.
+    pub catalog: Catalog,
+    /// Shares of their reactor's time that topics of the catalog are entitled to, by name.
+    pub cpu_shares: BTreeMap<String, Share>,
 }
 
 /// Where a reactor sends its answer.
@@ -110,6 +134,8 @@ pub struct Handle {
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
     pub(crate) changed: Arc<Notify>,
     pub(crate) report_wanted: Arc<Notify>,
+    /// Figures of announcements.
+    pub announcements: AnnounceBoard,
 }
 
 impl Handle {
@@ -178,6 +204,51 @@ impl Handle {
         self.done(home, Request::SetLimit(topic, limit)).await
     }
 
+    /// Entitles a topic to a share of the time of the reactor that owns it, or with `None` to an equal part of what others
+    /// leave.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`] where the shares of the reactor's topics would exceed its time, or it has more topics than
+    /// can have shares; [`BrokerError::TopicNotFound`] where a share is to be taken from a topic that is not there.
+    pub async fn set_cpu_share(
+        &self,
+        topic: TopicName,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::SetCpuShare(topic, share)).await
+    }
+
+    /// Puts limit and share of a topic into force as [`Handle::set_limit`] and [`Handle::set_cpu_share`] do, both or
+    /// neither. With neither declared the topic must exist.
+    ///
+    /// # Errors
+    /// Those of the two; nothing has changed then.
+    pub async fn set_contract(
+        &self,
+        topic: TopicName,
+        limit: Option<Limit>,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::SetContract(topic, limit, share))
+            .await
+    }
+
+    /// How topics have fared as tasks: one report per reactor, in their order.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn tasks(&self) -> Result<Vec<TaskReport>, BrokerError> {
+        let mut reports = Vec::new();
+        for home in 0..self.inboxes.len() {
+            if let Answer::Tasks(report) = self.ask(home, Request::Tasks).await? {
+                reports.push(*report);
+            }
+        }
+        Ok(reports)
+    }
+
     /// Counters of all reactors, merged and ordered by name.
     ///
     /// # Errors
@@ -199,14 +270,16 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
-        let mut merged = Catalog::default();
+    pub async fn kept(&self) -> Result<Kept, BrokerError> {
+        let mut merged = Kept::default();
         for home in 0..self.inboxes.len() {
-            if let Answer::Catalog(part) = self.ask(home, Request::Catalog).await? {
-                merged.topics.extend(part.topics);
+            if let Answer::Catalog(part, cpu_shares) = self.ask(home, Request::Catalog).await? {
+                merged.catalog.topics.extend(part.topics);
+                merged.cpu_shares.extend(cpu_shares);
             }
         }
-        merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
+        let topics = &mut merged.catalog.topics;
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(merged)
     }
 
@@ -244,6 +317,30 @@ impl Handle {
     pub async fn remember_traffic(&self, window: Window) -> Result<(), BrokerError> {
         for home in 0..self.inboxes.len() {
             self.done(home, Request::RememberTraffic(window)).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins to deliver to a subscriber of Tempo's.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`] at a bound.
+    pub(crate) async fn begin_delivery(&self, delivery: Delivery) -> Result<(), BrokerError> {
+        let home = home_of(delivery.topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Deliver(Box::new(delivery))).await
+    }
+
+    /// Tells all reactors what Tempo's identifiers stand for.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn set_identifiers(
+        &self,
+        identifiers: Identifiers,
+    ) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            let request = Request::SetIdentifiers(Arc::clone(&identifiers));
+            self.done(home, request).await?;
         }
         Ok(())
     }

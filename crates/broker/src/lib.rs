@@ -8,6 +8,7 @@
 //! a control plane.
 
 pub mod agent;
+pub mod announce;
 mod arena;
 mod broker;
 pub mod catalog_file;

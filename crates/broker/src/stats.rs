@@ -156,6 +156,10 @@ pub struct ReactorStats {
     pub moves_unknown: u64,
     /// Throttled notices sent to publishers.
     pub throttled_sent: u64,
+    /// Tempo messages with an identifier that stands for no topic.
+    pub tempo_unknown_ids: u64,
+    /// Connections that began with Tempo's magic and no proper hello.
+    pub tempo_hellos_refused: u64,
 }
 
 /// Which part of [`Stats`] is wanted; empty strings mean all, as in nsqd.

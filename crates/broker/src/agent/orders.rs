@@ -98,14 +98,15 @@ async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Resul
         ToBroker::Contract {
             topic,
             limit,
+            cpu_share,
             ticket,
         } => {
             let name = name(&topic)?;
-            let set = persist(|| handle.set_limit(name.clone(), limit)).await;
+            let set = persist(|| handle.set_contract(name.clone(), limit, cpu_share)).await;
             match set {
                 Ok(()) => {}
-                // A topic that is not there has no limit either.
-                Err(BrokerError::TopicNotFound(_)) if limit.is_none() => {}
+                // A topic that is not there has neither limit nor share.
+                Err(BrokerError::TopicNotFound(_)) if limit.is_none() && cpu_share.is_none() => {}
                 Err(error) => return Err(format!("contract of {topic}: {error}")),
             }
             let in_force = ToController::ContractInForce { topic, ticket };

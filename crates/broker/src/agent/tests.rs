@@ -14,7 +14,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use wire::TopicName;
 
 use super::*;
-use crate::{Broker, Config, Operation};
+use crate::{Broker, BrokerError, Config, Operation};
 
 /// Reports come so often here.
 const REPORT_INTERVAL_MS: u64 = 10;
@@ -169,10 +169,21 @@ impl Controller {
     }
 
     async fn contract(&mut self, topic: &str, limit: Option<Limit>, ticket: u64) {
+        self.entitle(topic, limit, None, ticket).await;
+    }
+
+    async fn entitle(
+        &mut self,
+        topic: &str,
+        limit: Option<Limit>,
+        cpu_share: Option<kernel::Share>,
+        ticket: u64,
+    ) {
         let topic = topic.to_owned();
         let contract = ToBroker::Contract {
             topic: topic.clone(),
             limit,
+            cpu_share,
             ticket,
         };
         self.say(&contract).await;
@@ -214,6 +225,51 @@ async fn nothing_passes_a_limit_before_its_share_is_granted() {
     // Without a limit there is nothing to have a share of.
     controller.contract("t", None, 6).await;
     controller.until("t", |said| said.depth == 0).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn shares_of_time_are_orders_and_are_reported() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    let share = |value| kernel::Share::new(value).ok();
+    controller.entitle("t", None, share(0.75), 1).await;
+    // Neither traffic nor a limit: it is told all the same.
+    let has = |value| move |said: &TopicReport| said.cpu_share == share(value);
+    controller.until("t", has(0.75)).await;
+    controller.entitle("t", Some(limit()), share(0.5), 2).await;
+    let both = |said: &TopicReport| said.is_limited && said.cpu_share == share(0.5);
+    controller.until("t", both).await;
+    // A topic of the same reactor finds that half of its time is taken, and changes nothing.
+    let home = |topic: &str| crate::reactor::home_of(topic, 2);
+    let mut names = (0..).map(|number| format!("u{number}"));
+    let other = names.find(|name| home(name) == home("t")).expect("soon");
+    let too_much = ToBroker::Contract {
+        topic: other.clone(),
+        limit: Some(limit()),
+        cpu_share: share(0.6),
+        ticket: 3,
+    };
+    controller.say(&too_much).await;
+    match controller.answer().await {
+        ToController::Problem { text } => {
+            assert!(text.contains(&other) && text.contains("0.6"), "{text}");
+        }
+        answer => panic!("{answer:?}"),
+    }
+    let handle = fixture.broker.handle();
+    let deleted = handle.topic(name(&other), Operation::Delete).await;
+    assert!(
+        matches!(deleted, Err(BrokerError::TopicNotFound(_))),
+        "nothing was made"
+    );
+    controller.entitle(&other, None, share(0.5), 4).await;
+    controller.until(&other, has(0.5)).await;
+    // What is declared as neither needs no topic.
+    controller.entitle(&other, None, None, 5).await;
+    controller.entitle("nowhere", None, None, 6).await;
+    let kept = handle.kept().await.expect("answers");
+    assert!(kept.cpu_shares.keys().eq(["t"]), "{kept:?}");
     fixture.end().await;
 }
 

@@ -26,13 +26,13 @@ impl Drop for Folder {
     }
 }
 
-fn catalog() -> Catalog {
+fn kept() -> Kept {
     let limit = limit::Limit::messages(10.5, 2.0).expect("valid");
     let channels = vec![CatalogChannel {
         name: "c".into(),
         paused: true,
     }];
-    Catalog {
+    let catalog = Catalog {
         topics: vec![
             CatalogTopic {
                 name: "..".into(),
@@ -45,6 +45,13 @@ fn catalog() -> Catalog {
                 ..CatalogTopic::default()
             },
         ],
+    };
+    let shares = [("..", 0.25), ("t", 0.7)];
+    Kept {
+        catalog,
+        cpu_shares: shares
+            .map(|(name, share)| (name.into(), Share::new(share).expect("valid")))
+            .into(),
     }
 }
 
@@ -52,11 +59,11 @@ fn catalog() -> Catalog {
 fn what_was_saved_is_read_back() {
     let folder = Folder::new("round-trip");
     let mut file = CatalogFile::open(&folder.0).expect("empty folder");
-    assert_eq!(file.catalog(), &Catalog::default());
-    file.save(catalog()).expect("saved");
+    assert_eq!(file.kept(), &Kept::default());
+    file.save(kept()).expect("saved");
     drop(file);
     let file = CatalogFile::open(&folder.0).expect("readable");
-    assert_eq!(file.catalog(), &catalog());
+    assert_eq!(file.kept(), &kept());
     let mut names: Vec<_> = fs::read_dir(&folder.0)
         .expect("folder")
         .map(|entry| entry.expect("entry").file_name())
@@ -86,6 +93,14 @@ fn broken_files_are_refused_with_their_line_and_left_alone() {
         (
             "{\"version\": 1,\n \"topics\": [{\"name\": \"t\",\n \"limit\": {\"rate\": 0, \"burst\": 1}}]}",
             "line 3",
+        ),
+        (
+            "{\"version\": 1,\n \"topics\": [{\"name\": \"t\"}],\n \"cpu_shares\": {\n  \"t\": 1.5}}",
+            "line 4: cpu_shares: t: a share of 1.5",
+        ),
+        (
+            "{\"version\": 1,\n \"topics\": [],\n \"cpu_shares\": {\"t\": 0.5}}",
+            "line 3: cpu_shares: there is no topic t",
         ),
     ];
     for (index, (text, expected)) in cases.into_iter().enumerate() {
@@ -131,10 +146,10 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
     let keeper = tokio::spawn(file.keep(handle.clone(), async {
         let _ = stopped.await;
     }));
-    let expected = catalog();
+    let expected = kept();
     let limited: wire::TopicName = "..".parse().expect("valid");
     handle
-        .set_limit(limited.clone(), expected.topics[0].limit)
+        .set_limit(limited.clone(), expected.catalog.topics[0].limit)
         .await
         .expect("set");
     handle
@@ -156,14 +171,40 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
         .topic("gone#ephemeral".parse().expect("valid"), Operation::Create)
         .await
         .expect("created");
+    for (name, share) in &expected.cpu_shares {
+        let name = name.parse().expect("valid");
+        handle.set_cpu_share(name, Some(*share)).await.expect("set");
+    }
     stop.send(()).expect("still keeping");
     keeper.await.expect("ends");
     broker.stop();
 
     let file = CatalogFile::open(&folder.0).expect("readable");
-    assert_eq!(file.catalog(), &expected);
+    assert_eq!(file.kept(), &expected);
     let broker = Broker::start(config).expect("starts");
     file.restore(&broker.handle()).await.expect("restored");
-    assert_eq!(broker.handle().catalog().await.expect("answers"), expected);
+    assert_eq!(broker.handle().kept().await.expect("answers"), expected);
+    broker.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_that_fits_no_more_does_not_stop_the_start() {
+    let folder = Folder::new("fewer-threads");
+    let topics = "[{\"name\": \"a\"}, {\"name\": \"b\"}]";
+    folder.write(&format!(
+        "{{\"version\": 1, \"topics\": {topics}, \"cpu_shares\": {{\"a\": 0.75, \"b\": 0.5}}}}"
+    ));
+    let file = CatalogFile::open(&folder.0).expect("each is valid");
+    let broker = Broker::start(Config {
+        tcp_address: ([127, 0, 0, 1], 0).into(),
+        threads: 1,
+        ..Config::default()
+    });
+    let broker = broker.expect("starts");
+    file.restore(&broker.handle()).await.expect("restored");
+    let kept = broker.handle().kept().await.expect("answers");
+    assert_eq!(kept.catalog, file.kept().catalog);
+    let share = Share::new(0.75).expect("valid");
+    assert_eq!(kept.cpu_shares, BTreeMap::from([("a".into(), share)]));
     broker.stop();
 }

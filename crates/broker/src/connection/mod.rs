@@ -10,9 +10,11 @@ mod output;
 mod probes;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
+use wire::announce::TopicId;
 use wire::identify::Negotiated;
 use wire::{Phase, TopicName};
 
@@ -43,6 +45,8 @@ pub enum Progress {
     Handshake,
     /// NSQ V2 commands are read.
     Open(Phase),
+    /// Tempo messages are read, or written to a subscriber.
+    Tempo,
     /// A last error is on its way out; what still comes in is thrown away, so that the peer gets
     /// to read the error instead of a reset.
     Lingering,
@@ -95,6 +99,15 @@ pub struct PublishedTopic {
     pub messages: u64,
 }
 
+/// A subscriber of Tempo's, that the broker has connected to.
+#[derive(Debug)]
+pub struct TempoSubscriber {
+    /// The identifier that it knows its topic by.
+    pub id: TopicId,
+    /// Dropped with the connection, so that its maker notices.
+    pub alive: Arc<()>,
+}
+
 /// One connection.
 ///
 /// In the order in which a publish touches it: with thousands of connections every cache line of this
@@ -140,6 +153,8 @@ pub struct Connection {
     pub needed: usize,
     /// Bytes to be sent.
     pub output: Output,
+    /// Set where messages go out as Tempo's.
+    pub tempo: Option<Box<TempoSubscriber>>,
     /// Messages followed up to their acknowledgement; set with the first of them.
     pub probes: Option<Box<Probes>>,
     /// What was negotiated.
@@ -190,6 +205,7 @@ impl Connection {
             arrivals: ArrivalTable::default(),
             needed: wire::MAGIC_V2.len(),
             output: Output::default(),
+            tempo: None,
             probes: None,
             terms,
             blocked_since: None,
@@ -279,6 +295,8 @@ impl Connection {
             remote_address: self.peer.to_string(),
             state: match self.progress {
                 Progress::Handshake | Progress::Open(Phase::Init) => 0,
+                Progress::Tempo if self.consumer.is_none() => 2,
+                Progress::Tempo => 3,
                 Progress::Open(Phase::Subscribed) => 3,
                 Progress::Open(Phase::Closing) | Progress::Lingering => 4,
             },

@@ -1,14 +1,18 @@
 //! `/v1/topics`: what a topic promises, declared and read back.
 //!
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
-//! "sharing":"static"}}`. A broker on its own keeps the limit and nothing else: an `slo` needs brokers
-//! to place publishers on, so it is refused instead of stored unkept. What is refused changes
-//! nothing; what is accepted is answered as it stands in force.
+//! "sharing":"static"},"cpu_share":0.2}`. A broker on its own keeps the limit and the share of its reactor's time, and
+//! nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
+//! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is answered as it
+//! stands in force.
+
+mod declared;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use limit::{Limit, Share};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::TopicName;
@@ -21,18 +25,17 @@ use crate::{BrokerError, Operation};
 /// Longest contract, in bytes.
 const CONTRACT_MAX_BYTES: usize = 64 * 1024;
 
-const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency objectives yet; \
-    declare a limit without \"slo\"";
-
 /// What is wrong with a request, as `{"error":"…"}`.
 pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 
 /// `GET /v1/topics`: all topics with their contracts, ordered by name.
 pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
     let stats = service.handle.stats(StatsFilter::default()).await?;
+    let cpu_shares = cpu_shares(&service).await?;
     let listed = stats.topics.iter().map(|topic| Listed {
         name: &topic.topic,
         limit: topic.limit.as_ref(),
+        cpu_share: cpu_shares.get(&topic.topic).copied(),
         share: topic.share,
     });
     let topics: Vec<_> = listed.collect();
@@ -65,25 +68,37 @@ pub(super) async fn put(
         Ok(body) => body.bytes,
         Err(failure) => return Ok(failure.into_response()),
     };
-    let limit = parse(&body).map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
-    if limit.is_none() {
+    let declared = declared::read(&body);
+    let declared = declared.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
+    let (limit, cpu_share) = (declared.limit, declared.cpu_share);
+    if limit.is_none() && cpu_share.is_none() {
         service
             .handle
             .topic(topic.clone(), Operation::Create)
             .await?;
     }
-    service.handle.set_limit(topic.clone(), limit).await?;
+    let put = service
+        .handle
+        .set_contract(topic.clone(), limit, cpu_share)
+        .await;
+    put.map_err(|error| match error {
+        BrokerError::Refused(reason) => Refusal(StatusCode::CONFLICT, reason),
+        error => error.into(),
+    })?;
     in_force(&service, &topic).await
 }
 
-/// `DELETE /v1/topics/{topic}`: takes the limit away; the topic and its messages stay.
+/// `DELETE /v1/topics/{topic}`: takes limit and share away; the topic and its messages stay.
 pub(super) async fn remove(
     State(service): Shared,
     Path(topic): Path<String>,
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
     is_ours(&service)?;
-    service.handle.set_limit(topic.clone(), None).await?;
+    service
+        .handle
+        .set_contract(topic.clone(), None, None)
+        .await?;
     in_force(&service, &topic).await
 }
 
@@ -121,6 +136,8 @@ fn is_ours(service: &Service) -> Result<(), Refusal> {
 struct Listed<'a> {
     name: &'a str,
     limit: Option<&'a Limit>,
+    #[serde(skip_serializing_if = "Option::is_none", with = "link::cpu_share")]
+    cpu_share: Option<kernel::Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<Share>,
 }
@@ -131,14 +148,27 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
         ..StatsFilter::default()
     };
     let stats = service.handle.stats(filter).await?;
-    match stats.topics.first() {
-        // What of the limit is this broker's; `null` before the controller has granted anything.
-        Some(topic) if service.handle.config().controller.is_some() => Ok(answer_json(
-            &json!({ "limit": topic.limit, "share": topic.share }),
-        )),
-        Some(topic) => Ok(answer_json(&json!({ "limit": topic.limit }))),
-        None => Err(BrokerError::TopicNotFound(topic.to_string()).into()),
+    let Some(topic) = stats.topics.first() else {
+        return Err(BrokerError::TopicNotFound(topic.to_string()).into());
+    };
+    let mut answer = json!({ "limit": topic.limit });
+    if let Some(share) = cpu_shares(service).await?.get(&topic.topic) {
+        answer["cpu_share"] = Value::from(share.as_f64());
     }
+    if service.handle.config().controller.is_some() {
+        // What of the limit is this broker's; `null` before the controller has granted anything.
+        answer["share"] = json!(topic.share);
+    }
+    Ok(answer_json(&answer))
+}
+
+/// Shares of their reactor's time that topics are entitled to, by name.
+async fn cpu_shares(service: &Service) -> Result<FxHashMap<String, kernel::Share>, Refusal> {
+    let reports = service.handle.tasks().await?;
+    let rows = reports.into_iter().flat_map(|report| report.tasks);
+    Ok(rows
+        .filter_map(|row| Some((row.topic?, row.stats.share?)))
+        .collect())
 }
 
 /// A topic's name from a path.
@@ -150,41 +180,6 @@ pub(super) fn name(text: &str) -> Result<TopicName, Refusal> {
             StatusCode::BAD_REQUEST,
             format!("topic {text:?} is not a valid name: {rule}"),
         )
-    })
-}
-
-/// The limit of a contract; `Ok(None)` where it is declared as `null`.
-fn parse(body: &[u8]) -> Result<Option<Limit>, String> {
-    let contract: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("the contract is not JSON: {error}"))?;
-    let Value::Object(mut fields) = contract else {
-        return Err(
-            "the contract is not an object; write {\"limit\":{\"rate\":1000,\"burst\":50}}"
-                .to_owned(),
-        );
-    };
-    if fields.remove("slo").is_some_and(|slo| !slo.is_null()) {
-        return Err(SLO_UNSUPPORTED.to_owned());
-    }
-    let Some(limit) = fields.remove("limit") else {
-        return Err(
-            "limit: missing; write {\"limit\":{\"rate\":1000,\"burst\":50}}, or null for none"
-                .to_owned(),
-        );
-    };
-    if let Some(unknown) = fields.keys().next() {
-        return Err(format!("{unknown}: unknown field; a contract holds limit"));
-    }
-    serde_path_to_error::deserialize(limit).map_err(|error| {
-        let (path, reason) = (error.path().to_string(), error.inner().to_string());
-        match path.as_str() {
-            "." | "?" => format!("limit: {reason}"),
-            // The reason begins with the field's name, which the path has said.
-            field => format!(
-                "limit.{field}: {}",
-                reason.strip_prefix(&format!("{field} ")).unwrap_or(&reason)
-            ),
-        }
     })
 }
 
@@ -209,69 +204,5 @@ impl IntoResponse for Refusal {
         let mut response = answer_json(&json!({ "error": self.1 }));
         *response.status_mut() = self.0;
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contracts_are_read_or_refused_with_a_reason() {
-        assert_eq!(parse(br#"{"limit":null}"#), Ok(None));
-        let limit = parse(br#"{"limit":{"rate":1000,"burst":50,"on_exceed":"drop"},"slo":null}"#)
-            .expect("valid");
-        let limit = limit.expect("declared");
-        assert_eq!(
-            (limit.rate.get(), limit.burst.get(), limit.on_exceed),
-            (1000.0, 50.0, limit::OnExceed::Drop)
-        );
-        let cases = [
-            ("", "not JSON"),
-            ("[]", "not an object"),
-            ("{}", "limit: missing"),
-            (r#"{"limit":5}"#, "limit: invalid type"),
-            (r#"{"limit":{}}"#, "limit: missing field `rate`"),
-            (r#"{"limit":{"rate":1}}"#, "limit: missing field `burst`"),
-            (
-                r#"{"limit":{"rate":0,"burst":1}}"#,
-                "limit.rate: 0 is out of range: it must be greater than 0",
-            ),
-            (
-                r#"{"limit":{"rate":-3,"burst":1}}"#,
-                "limit.rate: -3 is out of range",
-            ),
-            (r#"{"limit":{"rate":1e13,"burst":1}}"#, "limit.rate: "),
-            (r#"{"limit":{"rate":"x","burst":1}}"#, "limit.rate: "),
-            (
-                r#"{"limit":{"rate":1,"burst":0.5}}"#,
-                "limit.burst: 0.5 is out of range",
-            ),
-            (
-                r#"{"limit":{"rate":1,"burst":1,"unit":"litres"}}"#,
-                "limit.unit: ",
-            ),
-            (
-                r#"{"limit":{"rate":1,"burst":1,"on_exceed":"panic"}}"#,
-                "limit.on_exceed: ",
-            ),
-            (
-                r#"{"limit":{"rate":1,"burst":1,"sharing":"gtb"}}"#,
-                "limit.sharing: ",
-            ),
-            (
-                r#"{"limit":{"rate":1,"burst":1,"color":2}}"#,
-                "unknown field `color`",
-            ),
-            (r#"{"limit":null,"color":2}"#, "color: unknown field"),
-            (
-                r#"{"limit":null,"slo":{"percentile":99,"latency_us":1000}}"#,
-                "slo: a broker on its own",
-            ),
-        ];
-        for (body, expected) in cases {
-            let reason = parse(body.as_bytes()).expect_err(body);
-            assert!(reason.contains(expected), "{body}: {reason}");
-        }
     }
 }

@@ -19,6 +19,7 @@ mod metrics;
 mod publish;
 mod query;
 mod stats;
+mod tasks;
 mod topics;
 
 use std::sync::Arc;
@@ -72,6 +73,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         )
         .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
+        .route("/v1/tasks", get(tasks::tasks))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))

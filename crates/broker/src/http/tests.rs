@@ -12,6 +12,8 @@ use tower::ServiceExt;
 use super::*;
 use crate::{Broker, Config};
 
+mod shares;
+
 /// A broker of its own per test, on ports that the system chooses.
 struct Fixture {
     broker: Broker,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::inbox::Mail;
+use super::schedule::Readiness;
 use super::{LISTENER_TOKEN, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{Connection, ConnectionKey, Pause, Progress, Terms};
@@ -63,7 +64,8 @@ impl Reactor {
         }
     }
 
-    pub(super) fn adopt(&mut self, mut connection: Connection) {
+    /// Makes a connection one of this reactor's; `None` where that failed and it is closed.
+    pub(super) fn adopt(&mut self, mut connection: Connection) -> Option<ConnectionKey> {
         let write = !connection.output.unsent().is_empty();
         connection.interest = Interest {
             write,
@@ -75,17 +77,18 @@ impl Reactor {
         let interest = connection.interest;
         let ack_due = connection.ack.as_ref().and_then(|ack| ack.due);
         let key = self.connections.insert(connection);
+        self.schedule.welcome(key);
         if let Some(due) = ack_due {
             self.dues.push(due, key);
         }
         self.attach(key);
-        let connection = self.connections.get_mut(key).expect("just inserted");
+        let connection = self.connections.get_mut(key)?;
         if let Err(error) = self
             .epoll
             .add(connection.stream.as_fd(), key.to_bits(), interest)
         {
             self.close(key, &format!("it cannot be watched: {error}"));
-            return;
+            return None;
         }
         let wait = match connection.progress {
             Progress::Handshake => self.shared.config.handshake_timeout,
@@ -96,7 +99,8 @@ impl Reactor {
         };
         self.arm_timer(key, wait);
         self.mark_dirty(key);
-        self.resumable.push(key);
+        self.schedule.notice(key, Readiness::RESUMED);
+        Some(key)
     }
 
     /// Hands a connection over to the reactor that owns the topic it subscribes to.
@@ -169,7 +173,7 @@ impl Reactor {
         let home = self.next_home;
         self.next_home = (home + 1) % self.outboxes.len();
         if home == self.number {
-            self.adopt(connection);
+            let _key = self.adopt(connection);
         } else {
             self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
         }

@@ -148,6 +148,7 @@ impl Reactor {
         let waits = connection.pause == Pause::InTransit;
         match settled.outcome {
             Published::Accepted => self.acknowledge(key, settled.messages),
+            Published::Refused(_) if !self.speaks_nsq(key) => {}
             Published::Refused(reason) => self.fail(key, &wire::ProtocolError::pub_failed(&reason)),
             Published::Gone | Published::Full => {
                 self.fail(key, &wire::ProtocolError::pub_failed("exiting"));

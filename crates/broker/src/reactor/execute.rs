@@ -118,12 +118,14 @@ impl Reactor {
             connection: key.to_bits(),
             msg_timeout: connection.terms.msg_timeout,
             sample_rate: connection.terms.sample_rate,
+            is_finished_when_sent: false,
         };
         let channel: ChannelName = channel.parse().expect("the decoder found the name valid");
         match self.table.subscribe(topic, &channel, subscription) {
             Ok(consumer) => {
                 connection.consumer = Some(consumer);
                 connection.progress = Progress::Open(Phase::Subscribed);
+                self.place(key, self.table.find(topic));
                 self.respond(key, b"OK");
                 Flow::Next
             }

@@ -4,6 +4,7 @@ use super::Reactor;
 use super::inbox::{Mail, Settled};
 use super::publish::answer_of;
 use super::publishers::name_of;
+use super::schedule::Readiness;
 use crate::BrokerError;
 use crate::connection::{ConnectionKey, Pause};
 use crate::topic::{Held, HeldRequest, Published, RemotePublish, Source, TopicKey};
@@ -11,13 +12,6 @@ use crate::topic::{Held, HeldRequest, Published, RemotePublish, Source, TopicKey
 impl Reactor {
     /// Lets publishers go on that were held at topics with room again.
     pub(super) fn resume_held(&mut self) {
-        if self.resumable.is_empty() && self.roomy.is_empty() {
-            return;
-        }
-        for _ in 0..self.resumable.len() {
-            let key = self.resumable.swap_remove(0);
-            self.reconsider(key);
-        }
         let mut roomy = std::mem::take(&mut self.roomy);
         for key in roomy.drain(..) {
             self.is_resuming = true;
@@ -28,8 +22,9 @@ impl Reactor {
             }
             self.is_resuming = false;
         }
-        self.roomy.append(&mut roomy);
-        self.deliver();
+        // Whatever became roomy meanwhile has its turn ahead.
+        roomy.append(&mut self.roomy);
+        self.roomy = roomy;
     }
 
     /// Tells a held publisher that its topic is gone: a connection tries anew (and makes the topic
@@ -49,7 +44,7 @@ impl Reactor {
     /// A publisher may be read from again.
     pub(super) fn let_go_on(&mut self, key: ConnectionKey) {
         self.unpause(key);
-        self.resumable.push(key);
+        self.schedule.notice(key, Readiness::RESUMED);
     }
 
     /// Whether the next one held may be tried, too.

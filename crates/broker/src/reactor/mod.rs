@@ -1,8 +1,8 @@
 //! Reactors: one thread and one epoll loop each, owning connections and topics outright.
 //!
-//! A turn of the loop waits for readiness, reads and executes commands, passes messages on, and
-//! writes what has gathered: one system call per peer and turn, no lock and no wake-up per
-//! message. A topic has one home reactor (by its name's hash). Subscribers move to it; publishers
+//! A turn of the loop waits for readiness, serves the topics that have become ready in the order of their credits
+//! (reads and executes commands, passes messages on), and writes what has gathered: one system call per peer and turn, no lock
+//! and no wake-up per message. A topic has one home reactor (by its name's hash). Subscribers move to it; publishers
 //! stay where they were accepted, and what they publish to a topic elsewhere travels in batches.
 
 mod accept;
@@ -17,6 +17,9 @@ mod publish;
 mod publishers;
 mod read;
 mod request;
+mod schedule;
+mod serve;
+mod tempo;
 mod timers;
 mod write;
 
@@ -30,9 +33,9 @@ use clock::{Instant, StampMap};
 use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
+use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
-use crate::config::ArrivalClock;
-use crate::connection::{Connection, ConnectionKey, HOT_BYTES};
+use crate::connection::{Connection, ConnectionKey};
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::topic::{TopicKey, TopicTable, Wakeups};
@@ -42,13 +45,12 @@ use attachments::Attachments;
 pub use inbox::Inbox;
 use inbox::{Mail, PublishBatch};
 use probes::ProbeBudget;
+use schedule::Schedule;
+pub use serve::{TaskReport, TaskRow};
+pub use tempo::{Delivery, Identifiers};
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
 const EVENTS_MAX: usize = 128;
-
-/// Within a turn, messages are passed on and written at the latest after so long, so that the
-/// first one read does not wait for the last.
-const DELIVERY_DELAY_MAX: Duration = Duration::from_micros(400);
 
 /// The wall clock is compared with the monotonic one so often: it drifts by less than a microsecond
 /// meanwhile, and a step of it that falls between makes stamps late or is cut off by those before.
@@ -80,6 +82,8 @@ pub struct Shared {
     pub changed: Arc<Notify>,
     /// Poked when the controller should hear of something soon.
     pub report_wanted: Arc<Notify>,
+    /// Figures of announcements.
+    pub announcements: AnnounceBoard,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -106,8 +110,9 @@ pub struct Reactor {
     connections: Arena<Connection>,
     table: TopicTable,
     attachments: Attachments,
+    schedule: Schedule,
+    identifiers: Identifiers,
     now: Instant,
-    delivered_at: Instant,
     turn_began: Instant,
     turn_before_began: Instant,
     is_now_fresh: bool,
@@ -121,8 +126,6 @@ pub struct Reactor {
     dirty: Vec<ConnectionKey>,
     dirty_consumers: Vec<ConnectionKey>,
     roomy: Vec<TopicKey>,
-    resumable: Vec<ConnectionKey>,
-    unread: Vec<ConnectionKey>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
     has_mail: bool,
@@ -194,8 +197,12 @@ impl Reactor {
             connections: Arena::default(),
             table: config.topic_table(number, wall),
             attachments: Attachments::default(),
+            schedule: Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
+                option: "--share-period",
+                reason: error.to_string(),
+            })?,
+            identifiers: Identifiers::default(),
             now,
-            delivered_at: now,
             turn_began: now,
             turn_before_began: Instant::ZERO,
             is_now_fresh: false,
@@ -209,8 +216,6 @@ impl Reactor {
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
             roomy: Vec::new(),
-            resumable: Vec::new(),
-            unread: Vec::new(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
             has_mail: false,
@@ -237,19 +242,19 @@ impl Reactor {
     /// One turn; waits for something to do, `at_most` so long.
     fn turn(&mut self, at_most: Option<Duration>) {
         self.wait(at_most);
-        self.handle_events();
+        self.gather_events();
         self.take_mail();
         self.run_timers();
-        self.deliver();
-        self.resume_held();
+        self.serve();
+        self.carry_out_effects();
         self.flush();
         self.post();
         self.counters.turns += 1;
     }
 
     fn wait(&mut self, at_most: Option<Duration>) {
-        let idle = self.roomy.is_empty() && self.resumable.is_empty() && self.unread.is_empty();
-        let next = if idle {
+        self.wake_topics();
+        let next = if self.schedule.is_idle() && self.roomy.is_empty() {
             self.next_due()
         } else {
             Some(self.now)
@@ -270,7 +275,6 @@ impl Reactor {
         }
         self.events = events;
         self.now = sys::monotonic_now();
-        self.delivered_at = self.now;
         self.turn_before_began = std::mem::replace(&mut self.turn_began, self.now);
         if self.now - self.observed_at >= OBSERVE_INTERVAL {
             self.observed_at = self.now;
@@ -296,71 +300,6 @@ impl Reactor {
         }
     }
 
-    fn handle_events(&mut self) {
-        self.read_on();
-        let events = std::mem::take(&mut self.events);
-        let prefetch = |reactor: &Reactor, event: Option<&Event>| {
-            if let Some(event) = event {
-                reactor
-                    .connections
-                    .prefetch(ConnectionKey::from_bits(event.token), HOT_BYTES);
-            }
-        };
-        prefetch(self, events.first());
-        for (number, event) in events.iter().enumerate() {
-            // The system call in between gives the next one's memory time to arrive.
-            prefetch(self, events.get(number + 1));
-            match event.token {
-                LISTENER_TOKEN => self.accept(),
-                WAKER_TOKEN => {
-                    self.has_mail = true;
-                    self.open_listener();
-                }
-                token => self.handle_connection(ConnectionKey::from_bits(token), *event),
-            }
-            // A release that fell due meanwhile does not wait for the rest of the turn either.
-            let is_due = self.table.next_wakeup().is_some_and(|at| at <= self.now);
-            if is_due || self.now - self.delivered_at >= DELIVERY_DELAY_MAX {
-                self.deliver();
-            }
-        }
-        self.events = events;
-    }
-
-    fn handle_connection(&mut self, key: ConnectionKey, event: Event) {
-        let has_failed = event.error && !self.take_ack_stamps(key);
-        if event.writable || has_failed {
-            self.write(key);
-        }
-        if event.readable || has_failed {
-            self.read(key);
-            // While the socket is in the cache; at the end of the turn it would not be.
-            self.flush_connection(key);
-            if event.closing || has_failed {
-                self.unread.push(key);
-            }
-        }
-    }
-
-    /// Passes messages on and writes them to their consumers.
-    fn deliver(&mut self) {
-        self.table.wake(self.now);
-        let mut outlet = write::Outputs {
-            connections: &mut self.connections,
-            dirty_consumers: &mut self.dirty_consumers,
-            spare: &mut self.spare_outputs,
-            random: &mut self.random,
-            budget: &mut self.probe_budget,
-            with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
-            now: self.now,
-        };
-        self.table.run(self.now, &mut outlet);
-        self.flush_consumers();
-        self.delivered_at = self.now;
-        self.roomy.append(&mut self.table.effects.roomy);
-        self.carry_out_effects();
-    }
-
     fn carry_out_effects(&mut self) {
         let effects = &mut self.table.effects;
         if std::mem::take(&mut effects.catalog_changed) {
@@ -368,6 +307,10 @@ impl Reactor {
         }
         if std::mem::take(&mut effects.report_wanted) {
             self.shared.report_wanted.notify_one();
+        }
+        self.roomy.append(&mut effects.roomy);
+        for task in effects.ended.drain(..) {
+            self.schedule.end(task, self.now);
         }
         while let Some(connection) = self.table.effects.close.pop() {
             self.close(
@@ -388,7 +331,9 @@ impl Reactor {
         self.shared.inboxes[self.number].take(&mut mail);
         for piece in mail.drain(..) {
             match piece {
-                Mail::Adopt(connection) => self.adopt(*connection),
+                Mail::Adopt(connection) => {
+                    let _key = self.adopt(*connection);
+                }
                 Mail::Publish(batch) => self.publish_batch(batch),
                 Mail::Answered(batch) => self.settle_batch(batch),
                 Mail::Settled(settled) => self.settle(settled),

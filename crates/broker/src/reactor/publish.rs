@@ -7,7 +7,7 @@ use wire::ProtocolError;
 use super::publishers::name_of;
 use super::read::Flow;
 use super::{Reactor, home_of};
-use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
+use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
 use crate::handle::Answer;
 use crate::topic::{Arrival, Held, HeldRequest, Published, Source, TopicKey};
 use crate::{BrokerError, sys};
@@ -42,8 +42,11 @@ impl Reactor {
                 if let Some(published) =
                     connection.and_then(|connection| connection.publishing.as_mut())
                 {
-                    published.key = Some(topic_key);
+                    let is_new = published.key.replace(topic_key) != Some(topic_key);
                     published.messages += u64::from(messages);
+                    if is_new {
+                        self.place(key, Some(topic_key));
+                    }
                 }
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
                 self.acknowledge(key, messages);
@@ -57,14 +60,19 @@ impl Reactor {
                     self.tell_wait(key, topic_key, true);
                 }
                 self.pause(key, Pause::Held);
+                if let Some(task) = self.task_of(topic_key) {
+                    self.schedule.note_full(task);
+                }
                 self.table
                     .hold(topic_key, Held::Connection(key.to_bits()), self.is_resuming);
                 Flow::Wait
             }
-            (_, Published::Refused(reason)) => {
+            (_, Published::Refused(reason)) if self.speaks_nsq(key) => {
                 self.fail(key, &failed(&reason));
                 Flow::End
             }
+            // Nobody is told; the topic has counted it.
+            (_, Published::Refused(_)) => Flow::Next,
             (_, Published::Gone) => {
                 self.fail(key, &failed("exiting"));
                 Flow::End
@@ -99,7 +107,7 @@ impl Reactor {
             return (key, outcome);
         }
         // The queue may be full only because this turn has not passed anything on yet.
-        self.deliver();
+        self.serve_topic(key);
         (key, self.table.publish(key, bodies, arrival, delay))
     }
 
@@ -109,6 +117,7 @@ impl Reactor {
             return;
         };
         match &mut connection.ack {
+            None if connection.progress == Progress::Tempo => {}
             None => {
                 connection.oks += 1;
                 self.mark_dirty(key);
@@ -210,7 +219,9 @@ impl Reactor {
                 is_announced,
                 messages: 0,
             });
+            self.place(key, known);
         }
+        let connection = self.connections.get(key)?;
         connection
             .publishing
             .as_ref()

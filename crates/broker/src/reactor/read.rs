@@ -6,8 +6,10 @@
 use std::io;
 use std::time::Duration;
 
+use wire::tempo::MAGIC_TEMPO;
 use wire::{Decoded, Phase, ProtocolError};
 
+use super::schedule::Readiness;
 use super::{READ_BYTES, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
@@ -30,20 +32,6 @@ pub(super) enum Flow {
 }
 
 impl Reactor {
-    /// Reads from connections that had more than one receive takes, or whose end has come.
-    pub(super) fn read_on(&mut self) {
-        for _ in 0..self.unread.len() {
-            let key = self.unread.swap_remove(0);
-            if self
-                .connections
-                .get(key)
-                .is_some_and(|connection| connection.pause == Pause::No)
-            {
-                self.read(key);
-            }
-        }
-    }
-
     pub(super) fn read(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -76,6 +64,9 @@ impl Reactor {
 
     /// Says a last error, then lingers until the peer has read it.
     pub(super) fn fail(&mut self, key: ConnectionKey, error: &ProtocolError) {
+        if !self.speaks_nsq(key) {
+            return self.close(key, &error.to_string());
+        }
         self.hasten_ack(key);
         self.send_error(key, error);
         self.begin_lingering(key);
@@ -180,7 +171,7 @@ impl Reactor {
             }
             Ok(received) => {
                 if received.bytes == buffer.len() {
-                    self.unread.push(key);
+                    self.schedule.notice(key, Readiness::READABLE);
                 }
                 self.stamp(key, received);
                 Some(received.bytes)
@@ -237,11 +228,20 @@ impl Reactor {
             let phase = match connection.progress {
                 Progress::Open(phase) => phase,
                 Progress::Lingering => return bytes.len(),
+                Progress::Tempo => return self.execute_tempo(key, bytes, used),
                 Progress::Handshake => {
                     let Some(magic) = rest.first_chunk::<4>() else {
                         connection.needed = 4;
                         return used;
                     };
+                    if magic == MAGIC_TEMPO {
+                        match self.greet_tempo(key, rest) {
+                            Ok(0) => return used,
+                            Ok(hello) => used += hello,
+                            Err(()) => return bytes.len(),
+                        }
+                        continue;
+                    }
                     if magic != wire::MAGIC_V2 {
                         self.fail(key, &ProtocolError::bad_protocol());
                         return bytes.len();

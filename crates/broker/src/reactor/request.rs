@@ -1,5 +1,11 @@
 //! Questions and orders that come through the handle.
 
+use std::collections::BTreeMap;
+
+use kernel::Share;
+use limit::Limit;
+use link::TopicReport;
+use rustc_hash::FxHashSet;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
@@ -33,17 +39,27 @@ impl Reactor {
             }
             Request::SetLimit(topic, limit) => self.set_limit(&topic, limit),
             Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
-            Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
+            Request::SetCpuShare(topic, share) => {
+                self.set_cpu_share(&topic, share).map(|()| Answer::Done)
+            }
+            Request::SetContract(topic, limit, share) => self.set_contract(&topic, limit, share),
+            Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
+            Request::Catalog => Ok(self.catalog()),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
             Request::RememberTraffic(window) => {
                 self.table.history_window = window;
                 Ok(Answer::Done)
             }
-            Request::Report { number, is_first } => Ok(self.report(number, is_first)),
+            Request::Report { number, is_first } => Ok(self.report_with_shares(number, is_first)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
             Request::BeginRecording(topic) => self.begin_recording(&topic),
             Request::EndRecording(topic) => self.end_recording(&topic),
+            Request::Deliver(delivery) => self.begin_delivery(*delivery),
+            Request::SetIdentifiers(identifiers) => {
+                self.identifiers = identifiers;
+                Ok(Answer::Done)
+            }
             Request::Releases(topic) => self.releases(&topic),
             Request::Migrate(topic, moves) => Ok(self.migrate(&topic, &moves)),
         };
@@ -109,7 +125,7 @@ impl Reactor {
     fn set_limit(
         &mut self,
         topic: &TopicName,
-        limit: Option<limit::Limit>,
+        limit: Option<Limit>,
     ) -> Result<Answer, BrokerError> {
         let key = match limit {
             Some(_) => self
@@ -123,6 +139,69 @@ impl Reactor {
         };
         self.table.set_limit(key, limit, self.now);
         Ok(Answer::Done)
+    }
+
+    /// The share goes first: it is the one that may be refused.
+    fn set_contract(
+        &mut self,
+        topic: &TopicName,
+        limit: Option<Limit>,
+        share: Option<Share>,
+    ) -> Result<Answer, BrokerError> {
+        let is_new = self.table.find(topic.as_str()).is_none();
+        if !is_new || share.is_some() {
+            let set = self.set_cpu_share(topic, share);
+            if set.is_err()
+                && is_new
+                && let Some(key) = self.table.find(topic.as_str())
+            {
+                self.table.delete(key);
+            }
+            set?;
+        }
+        self.set_limit(topic, limit)
+    }
+
+    fn catalog(&self) -> Answer {
+        let catalog = self.table.catalog();
+        let names = catalog.topics.iter().map(|topic| &topic.name);
+        let shares: BTreeMap<String, Share> = names
+            .filter_map(|name| Some((name.clone(), self.cpu_share_of(name)?)))
+            .collect();
+        Answer::Catalog(catalog, shares)
+    }
+
+    /// The controller hears of every share, also where nothing else is to be said of the topic: it puts right what is not
+    /// as declared.
+    fn report_with_shares(&mut self, number: u64, is_first: bool) -> Answer {
+        let mut answer = self.report(number, is_first);
+        let Answer::Report(report) = &mut answer else {
+            return answer;
+        };
+        for said in &mut report.topics {
+            said.cpu_share = self.cpu_share_of(&said.topic);
+        }
+        let said: FxHashSet<&str> = report
+            .topics
+            .iter()
+            .map(|said| said.topic.as_str())
+            .collect();
+        let entitled = self.schedule.tasks(self.now).filter_map(|(topic, stats)| {
+            let topic = self.table.topic(topic?)?;
+            let is_new = stats.share.is_some() && !said.contains(topic.name.as_str());
+            is_new.then(|| TopicReport {
+                topic: topic.name.to_string(),
+                cpu_share: stats.share,
+                ..TopicReport::default()
+            })
+        });
+        let mut entitled: Vec<TopicReport> = entitled.collect();
+        report.topics.append(&mut entitled);
+        answer
+    }
+
+    fn cpu_share_of(&self, topic: &str) -> Option<Share> {
+        self.table.topic(self.table.find(topic)?)?.cpu_share
     }
 
     fn stats(&self, filter: &StatsFilter) -> Stats {

@@ -55,7 +55,7 @@ impl Reactor {
         match connection.progress {
             Progress::Handshake => return self.close(key, "no protocol magic in time"),
             Progress::Lingering => return self.close(key, "its last error has been sent"),
-            Progress::Open(_) => {}
+            Progress::Open(_) | Progress::Tempo => {}
         }
         let interval = connection
             .terms

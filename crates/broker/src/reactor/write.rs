@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use wire::announce::TopicId;
+use wire::tempo;
 use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
 
 use super::Reactor;
@@ -53,7 +55,13 @@ impl Outlet for Outputs<'_> {
         {
             connection.output.lend(buffer);
         }
-        connection.output.push_message(header, body, self.now);
+        match &connection.tempo {
+            None => connection.output.push_message(header, body, self.now),
+            Some(subscriber) => {
+                let header = tempo_header(subscriber.id, body);
+                connection.output.push_message(&header, body, self.now);
+            }
+        }
         if !connection.dirty {
             connection.dirty = true;
             self.dirty_consumers.push(key);
@@ -363,6 +371,11 @@ fn send(connection: &Connection) -> io::Result<usize> {
         }
         None => sys::send(&connection.stream, unsent),
     }
+}
+
+fn tempo_header(id: TopicId, body: &[u8]) -> [u8; tempo::MESSAGE_HEADER_BYTES] {
+    // A body is at most as long as `max_msg_size`, a u32.
+    tempo::message_header(id, body.len() as u32)
 }
 
 /// xorshift64: sampling needs no more than even spread.

@@ -17,6 +17,16 @@ const CONTROL_BYTES: usize = 128;
 pub struct Stream(OwnedFd);
 
 impl Stream {
+    /// Makes a connected socket one of the data path's.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(stream: TcpStream) -> io::Result<Stream> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Stream(stream.into()))
+    }
+
     pub(super) fn raw(&self) -> libc::c_int {
         self.0.as_raw_fd()
     }
@@ -56,9 +66,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// The system's, `EMFILE` among them.
 pub fn accept(listener: &TcpListener) -> io::Result<(Stream, SocketAddr)> {
     let (stream, peer): (TcpStream, SocketAddr) = listener.accept()?;
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    Ok((Stream(stream.into()), peer))
+    Ok((Stream::of(stream)?, peer))
 }
 
 /// Asks the kernel to stamp what arrives on `stream` (`SO_TIMESTAMPING`, software receive stamps).

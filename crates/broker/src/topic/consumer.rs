@@ -18,6 +18,8 @@ pub struct Subscription {
     pub msg_timeout: Duration,
     /// Percent of messages it wants, 0 = all.
     pub sample_rate: u8,
+    /// Its messages are finished once they are in its output; it says nothing of them.
+    pub is_finished_when_sent: bool,
 }
 
 /// RDY flow control and counters of one subscriber.

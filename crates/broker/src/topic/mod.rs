@@ -6,6 +6,7 @@
 mod channel;
 mod consume;
 mod consumer;
+mod effects;
 mod held;
 mod in_flight;
 mod latency;
@@ -20,6 +21,7 @@ mod service;
 mod snapshot;
 mod store;
 mod table;
+mod task;
 mod trace;
 mod traffic;
 mod wakeups;

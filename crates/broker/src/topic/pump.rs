@@ -10,7 +10,7 @@ use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 
 use super::channel::{Channel, ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey};
-use super::in_flight::Flight;
+use super::in_flight::{Flight, InFlight};
 use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
 use super::service::{self, Service};
@@ -37,15 +37,29 @@ pub trait Outlet {
 }
 
 impl TopicTable {
-    /// Serves all topics that something happened to.
+    /// Serves all topics that something happened to, however long it takes.
+    #[cfg(test)]
     pub fn run(&mut self, now: Instant, outlet: &mut impl Outlet) {
         self.ran_at = now;
-        while let Some(key) = self.dirty.pop() {
-            if let Some(topic) = self.topics.get_mut(key) {
-                topic.dirty = false;
-                topic.enqueue_fresh(self.service.as_mut(), &mut self.store);
-                self.run_topic(key, now, outlet);
-            }
+        while let Some(key) = self.pop_dirty() {
+            self.run_topic(key, now, usize::MAX, outlet);
+        }
+    }
+
+    /// Serves one topic that [`Self::pop_dirty`] gave, until about `messages_max` messages have been passed on or delivered;
+    /// if there are more, something has happened to it again.
+    pub fn run_topic(
+        &mut self,
+        key: TopicKey,
+        now: Instant,
+        messages_max: usize,
+        outlet: &mut impl Outlet,
+    ) {
+        self.ran_at = now;
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.dirty = false;
+            topic.enqueue_fresh(self.service.as_mut(), &mut self.store);
+            self.pump(key, now, messages_max, outlet);
         }
     }
 
@@ -67,9 +81,10 @@ impl TopicTable {
         }
     }
 
-    fn run_topic(&mut self, key: TopicKey, now: Instant, outlet: &mut impl Outlet) {
+    fn pump(&mut self, key: TopicKey, now: Instant, messages_max: usize, outlet: &mut impl Outlet) {
+        let mut left = messages_max;
         loop {
-            self.pass(key, now);
+            let passed = self.pass(key, now, left);
             let mut delivered = 0;
             let mut number = 0;
             while let Some(&channel) = self
@@ -77,8 +92,13 @@ impl TopicTable {
                 .get(key)
                 .and_then(|topic| topic.channels.get(number))
             {
-                delivered += self.deliver(channel, now, outlet);
+                delivered += self.deliver(channel, now, left, outlet);
                 number += 1;
+            }
+            left = left.saturating_sub(passed.max(delivered));
+            if left == 0 {
+                self.mark_dirty(key);
+                break;
             }
             let is_empty = self.topics.get(key).is_none_or(|topic| topic.depth() == 0);
             if delivered == 0 || is_empty {
@@ -94,8 +114,8 @@ impl TopicTable {
         }
     }
 
-    /// Topic queue → channels, as far as tokens and room go.
-    fn pass(&mut self, key: TopicKey, now: Instant) {
+    /// Topic queue → channels, as far as tokens and room go. Gives how many messages it passed on, `messages_max` at most.
+    fn pass(&mut self, key: TopicKey, now: Instant, messages_max: usize) -> usize {
         let TopicTable {
             topics,
             channels,
@@ -106,19 +126,20 @@ impl TopicTable {
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {
-            return;
+            return 0;
         };
         if topic.paused || topic.channels.is_empty() {
-            return;
+            return 0;
         }
-        while let Some(&message) = topic.queue.front() {
+        let mut passed = 0;
+        while let Some(&message) = topic.queue.front().filter(|_| passed < messages_max) {
             let has_room = |&key: &ChannelKey| {
                 channels
                     .get(key)
                     .is_none_or(|channel: &Channel| channel.has_room(bounds.mem_queue_size))
             };
             if !topic.channels.iter().all(has_room) {
-                return;
+                break;
             }
             let stored = store.get_mut(message);
             let departure = departure(topic.limiter.as_mut(), stored, now);
@@ -131,11 +152,12 @@ impl TopicTable {
                 if let Some(at) = topic.sleep(head, last, now) {
                     wakeups.push(at, Target::Topic(key));
                 }
-                return;
+                break;
             }
             if let Some(limiter) = topic.limiter.as_mut().filter(|_| !stored.has_paid) {
                 limiter.take(stored.arrival.at, stored.body.len(), now);
             }
+            passed += 1;
             stored.released = now;
             let due = stored.due;
             topic.queue.pop_front();
@@ -156,10 +178,17 @@ impl TopicTable {
             }
             store.release(message);
         }
+        passed
     }
 
-    /// Channel → consumers that are ready, in turn. Gives how many messages left the queue.
-    fn deliver(&mut self, key: ChannelKey, now: Instant, outlet: &mut impl Outlet) -> usize {
+    /// Channel → consumers that are ready, in turn. Gives how many messages left the queue, `messages_max` at most.
+    fn deliver(
+        &mut self,
+        key: ChannelKey,
+        now: Instant,
+        messages_max: usize,
+        outlet: &mut impl Outlet,
+    ) -> usize {
         let TopicTable {
             topics,
             channels,
@@ -178,7 +207,9 @@ impl TopicTable {
             .get_mut(channel.topic)
             .and_then(|topic| topic.latency.as_mut());
         let mut delivered = 0;
-        while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front()) {
+        while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front())
+            && delivered < messages_max
+        {
             let Some(consumer) = consumers
                 .get_mut(next)
                 .filter(|consumer| consumer.is_ready())
@@ -199,12 +230,12 @@ impl TopicTable {
             }
             let stored = store.get(queued.message);
             let flight = consumer.send(next, queued, stored, now, outlet);
-            channel
-                .in_flight
-                .insert(&mut consumer.flights, stored.id, flight);
-            if !consumer.wake_armed {
-                consumer.wake_armed = true;
-                wakeups.push(flight.deadline, Target::Consumer(next));
+            let is_finished = consumer.subscription.is_finished_when_sent;
+            if is_finished {
+                consumer.finish_sent();
+                channel.finish_count += 1;
+            } else if let Some(at) = consumer.fly(&mut channel.in_flight, stored.id, flight) {
+                wakeups.push(at, Target::Consumer(next));
             }
             if let Some(latency) = &mut latency {
                 latency.record(Stage::Queue, now - queued.since, 1);
@@ -212,6 +243,9 @@ impl TopicTable {
                     let probe = Probe::new(channel.topic, &stored.arrival, now, weight);
                     outlet.follow(consumer.subscription.connection, probe);
                 }
+            }
+            if is_finished {
+                store.release(queued.message);
             }
             if channel.ready.len() > 1 {
                 channel.ready.rotate_left(1);
@@ -290,6 +324,19 @@ impl TopicTable {
 }
 
 impl Consumer {
+    /// Notes a message that nobody will speak of again.
+    fn finish_sent(&mut self) {
+        self.in_flight_count -= 1;
+        self.finish_count += 1;
+    }
+
+    /// Notes a message in flight; gives when to look after it, unless that is asked for already.
+    fn fly(&mut self, in_flight: &mut InFlight, id: u64, flight: Flight) -> Option<Instant> {
+        in_flight.insert(&mut self.flights, id, flight);
+        let is_armed = std::mem::replace(&mut self.wake_armed, true);
+        (!is_armed).then_some(flight.deadline)
+    }
+
     /// Frames a message for this consumer and hands it to its connection.
     fn send(
         &mut self,

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use clock::Instant;
+use kernel::{Share, TaskId};
 use limit::Holder;
 use limit::adaptor::Window;
 use placement::ServiceModel;
@@ -15,6 +16,7 @@ use wire::{ChannelName, TopicName};
 
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
+use super::effects::Effects;
 use super::held::Held;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
@@ -62,6 +64,10 @@ pub struct Topic {
     pub rejected_count: u64,
     /// Messages that waited for a token.
     pub delayed_count: u64,
+    /// The share of its reactor's time that it is entitled to; none: an equal part of what others leave.
+    pub cpu_share: Option<Share>,
+    /// Its task in the reactor's schedule, once it has been served.
+    pub task: Option<TaskId>,
     /// Accepted from connections that are not known as publishers of it: nobody can move those.
     pub fixed_count: u64,
     pub(super) channels: Vec<ChannelKey>,
@@ -92,21 +98,6 @@ pub(super) struct Fresh {
     pub(super) message: MessageRef,
     /// The first of its command.
     pub(super) is_first: bool,
-}
-
-/// What the shell has to do after a call; it empties the lists.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Connections whose channel is gone.
-    pub close: Vec<u64>,
-    /// Held publishers whose topic is gone.
-    pub orphans: Vec<Held>,
-    /// Topics with room again and publishers held.
-    pub roomy: Vec<TopicKey>,
-    /// The catalog changed.
-    pub catalog_changed: bool,
-    /// A topic waits for a share of its limit: its controller is to hear of it soon.
-    pub report_wanted: bool,
 }
 
 /// Due at some instant.
@@ -286,6 +277,7 @@ impl TopicTable {
             return;
         };
         self.by_name.remove(&topic.name);
+        self.effects.ended.extend(topic.task);
         for message in topic
             .queue
             .drain(..)
@@ -458,6 +450,8 @@ impl Topic {
             dropped_count: 0,
             rejected_count: 0,
             delayed_count: 0,
+            cpu_share: None,
+            task: None,
             fixed_count: 0,
             channels: Vec::new(),
             queue: VecDeque::new(),

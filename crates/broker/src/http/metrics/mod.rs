@@ -6,6 +6,7 @@
 
 mod series;
 mod summed;
+mod tasks;
 
 use std::fmt;
 
@@ -19,9 +20,13 @@ use prometheus_client::registry::Registry;
 
 use super::Shared;
 use super::answer::Failure;
+use crate::reactor::TaskReport;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
-use series::{CHANNEL, Kind, LATENCY, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TOPIC};
+use series::{
+    CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
+};
 use summed::{Summed, sum_up};
+use tasks::{Tasks, sum_up_tasks};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -35,21 +40,24 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
         ..StatsFilter::default()
     };
     let stats = service.handle.stats(filter).await?;
-    let page = render(stats, service.handle.config().metrics_max_topics);
+    let tasks = service.handle.tasks().await?;
+    let page = render(stats, tasks, service.handle.config().metrics_max_topics);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response())
 }
 
 /// The page for one snapshot, with at most `topics_max` topics of their own.
-pub(super) fn render(stats: Stats, topics_max: usize) -> String {
+pub(super) fn render(stats: Stats, tasks: Vec<TaskReport>, topics_max: usize) -> String {
     let Stats {
         topics, reactors, ..
     } = stats;
+    let summed = sum_up(topics, topics_max, CHANNELS_MAX);
     let snapshot = Snapshot {
         process: Process {
             producers: reactors.iter().map(|reactor| reactor.producers).sum(),
             resident_bytes: super::info::resident_bytes(),
         },
-        summed: sum_up(topics, topics_max, CHANNELS_MAX),
+        tasks: sum_up_tasks(tasks, &summed),
+        summed,
         reactors,
     };
     let mut registry = Registry::default();
@@ -72,6 +80,7 @@ struct Process {
 struct Snapshot {
     process: Process,
     summed: Summed,
+    tasks: Tasks,
     reactors: Vec<ReactorStats>,
 }
 
@@ -92,6 +101,11 @@ impl Collector for Snapshot {
             put(&mut encoder, series, self.channels())?;
         }
         self.put_latency(&mut encoder)?;
+        for series in TASK {
+            let tasks = self.tasks.by_topic.iter();
+            let labelled = tasks.map(|(topic, stats)| ([("topic", topic.as_str())], stats));
+            put(&mut encoder, series, labelled)?;
+        }
         for series in REACTOR {
             let numbered = self.reactors.iter().enumerate();
             let labelled: Vec<_> = numbered
@@ -105,7 +119,13 @@ impl Collector for Snapshot {
                     .map(|(number, r)| ([("reactor", number.as_str())], *r)),
             )?;
         }
-        Ok(())
+        let numbered = self.tasks.periods.iter().enumerate();
+        let labelled: Vec<_> = numbered
+            .map(|(number, periods)| (number.to_string(), periods))
+            .collect();
+        let labelled = labelled.iter();
+        let labelled = labelled.map(|(number, periods)| ([("reactor", number.as_str())], *periods));
+        put(&mut encoder, PERIODS, labelled)
     }
 }
 

@@ -3,6 +3,10 @@
 //! Counters get `_total` from the format. Units stand last in the name. docs/operating.md has the
 //! same table for operators, and a test holds the two together.
 
+use std::time::Duration;
+
+use kernel::{Share, TaskStats};
+
 use super::Snapshot;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
 
@@ -241,3 +245,71 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         |r| float(r.accept_backoffs),
     ),
 ];
+
+/// Of topics as tasks of their reactors; of the common tasks under no topic.
+pub(super) const TASK: &[Series<TaskStats>] = &[
+    gauge(
+        "srtm_task_cpu_share",
+        "Part of its reactor's time that a topic is entitled to.",
+        |t| t.share.map(Share::as_f64),
+    ),
+    counter(
+        "srtm_task_used_seconds",
+        "Time that a topic was served for.",
+        |t| seconds(t.used),
+    ),
+    counter(
+        "srtm_task_waited_seconds",
+        "Time that a topic had work and was not served.",
+        |t| seconds(t.waited),
+    ),
+    gauge(
+        "srtm_task_wait_max_seconds",
+        "Longest time that a topic had work and was not served.",
+        |t| seconds(t.wait_max),
+    ),
+    counter("srtm_task_turns", "Times that a topic was served.", |t| {
+        float(t.turns)
+    }),
+    counter(
+        "srtm_task_served_events",
+        "Events of a topic that were served: connections that became ready, and deliveries.",
+        |t| float(t.served_events),
+    ),
+    gauge(
+        "srtm_task_queued_events",
+        "Events of a topic that wait to be served.",
+        |t| float(t.queued_events as u64),
+    ),
+    counter(
+        "srtm_task_overruns",
+        "Turns that took more than a topic's credits.",
+        |t| float(t.overruns),
+    ),
+    gauge(
+        "srtm_task_overrun_max_seconds",
+        "The most that one of them took beyond the credits.",
+        |t| seconds(t.overrun_max),
+    ),
+    gauge(
+        "srtm_task_unstable",
+        "1 while a topic's events come faster than they are served.",
+        |t| float(u64::from(t.is_unstable)),
+    ),
+    counter(
+        "srtm_task_unstable_spells",
+        "Times that a topic became unstable.",
+        |t| float(t.unstable_spells),
+    ),
+];
+
+/// Of a reactor's schedule.
+pub(super) const PERIODS: &Series<u64> = &counter(
+    "srtm_reactor_periods",
+    "Times that the credits of topics were given out anew.",
+    |periods| float(*periods),
+);
+
+fn seconds(time: Duration) -> Option<f64> {
+    Some(time.as_secs_f64())
+}

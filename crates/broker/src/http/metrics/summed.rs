@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::stats::{ChannelStats, StageLatency, TopicStats};
 
 /// The name under which the others are summed up. A topic that really has it joins the sum.
-const OTHER: &str = "other";
+pub(super) const OTHER: &str = "other";
 
 /// A bounded number of topics, each with a bounded number of channels.
 #[derive(Debug)]

@@ -1,6 +1,11 @@
 //! The rendered page, line by line, and the bound on its series.
 
+use std::time::Duration;
+
+use kernel::TaskStats;
+
 use super::*;
+use crate::reactor::TaskRow;
 use crate::stats::StageLatency;
 
 fn topic(name: &str, message_count: u64) -> TopicStats {
@@ -39,6 +44,31 @@ fn stats(topics: Vec<TopicStats>) -> Stats {
     }
 }
 
+/// Of two reactors, with the topics that the tests have.
+fn tasks() -> Vec<TaskReport> {
+    let row = |topic: Option<&str>, number: u64| TaskRow {
+        topic: topic.map(str::to_owned),
+        stats: TaskStats {
+            share: topic.and_then(|_| kernel::Share::new(0.25).ok()),
+            used: Duration::from_millis(500 * number),
+            overruns: number,
+            wait_max: Duration::from_millis(number),
+            is_unstable: number == 2,
+            ..TaskStats::default()
+        },
+    };
+    let report = |tasks| TaskReport {
+        period: Duration::from_millis(10),
+        periods: 7,
+        tasks,
+    };
+    vec![
+        report(vec![row(None, 1), row(Some("t"), 1), row(Some("a"), 1)]),
+        report(vec![row(None, 3), row(Some("c"), 2), row(Some("b"), 4)]),
+        report(vec![row(Some("other"), 2)]),
+    ]
+}
+
 fn assert_lines(page: &str, lines: &[&str]) {
     for line in lines {
         assert!(
@@ -53,7 +83,7 @@ fn every_topic_channel_and_stage_has_its_series() {
     let mut limited = topic("t", 5);
     limited.limit = Some(limit::Limit::messages(1000.0, 50.0).expect("valid"));
     limited.tokens = Some(12.5);
-    let page = render(stats(vec![limited]), 10);
+    let page = render(stats(vec![limited]), tasks(), 10);
     assert_lines(
         &page,
         &[
@@ -71,6 +101,12 @@ fn every_topic_channel_and_stage_has_its_series() {
             r#"srtm_topic_latency_us_sum{topic="t",stage="total"} 30.0"#,
             r#"srtm_topic_latency_max_us{topic="t",stage="total"} 12.0"#,
             r#"srtm_reactor_turns_total{reactor="0"} 7.0"#,
+            r#"srtm_reactor_periods_total{reactor="1"} 7.0"#,
+            r#"srtm_task_used_seconds_total{topic="t"} 0.5"#,
+            r#"srtm_task_cpu_share{topic="t"} 0.25"#,
+            r#"srtm_task_unstable{topic="t"} 0.0"#,
+            r#"srtm_task_used_seconds_total{topic=""} 2.0"#,
+            r#"srtm_task_wait_max_seconds{topic=""} 0.003"#,
             "# EOF",
         ],
     );
@@ -84,7 +120,7 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
         topic("c", 10),
         topic("other", 1000),
     ];
-    let page = render(stats(topics), 2);
+    let page = render(stats(topics), tasks(), 2);
     assert_lines(
         &page,
         &[
@@ -96,6 +132,10 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
             r#"srtm_topic_messages_total{topic="other"} 1001.0"#,
             r#"srtm_channel_messages_total{topic="other",channel="other"} 1001.0"#,
             r#"srtm_topic_latency_us_count{topic="other",stage="total"} 6.0"#,
+            r#"srtm_task_overruns_total{topic="b"} 4.0"#,
+            r#"srtm_task_overruns_total{topic="other"} 4.0"#,
+            r#"srtm_task_wait_max_seconds{topic="other"} 0.002"#,
+            r#"srtm_task_unstable{topic="other"} 1.0"#,
         ],
     );
     assert!(
@@ -105,6 +145,10 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
     assert!(
         !page.contains(r#"topic="other",stage="total",quantile"#),
         "quantiles cannot be summed:\n{page}"
+    );
+    assert!(
+        !page.contains(r#"srtm_task_cpu_share{topic="other"}"#),
+        "nor do shares of several topics say anything of one:\n{page}"
     );
 }
 
@@ -122,7 +166,11 @@ fn no_series_appears_twice() {
             ..ChannelStats::default()
         }])
         .collect();
-    let page = render(stats(vec![wide, topic("other", 9), topic("x", 3)]), 1);
+    let page = render(
+        stats(vec![wide, topic("other", 9), topic("x", 3)]),
+        tasks(),
+        1,
+    );
     let mut names: Vec<_> = page
         .lines()
         .filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name))
@@ -148,6 +196,8 @@ fn the_operators_table_names_every_series() {
                 .map(|each| (each.name, each.kind)),
         )
         .chain(REACTOR.iter().map(|each| (each.name, each.kind)))
+        .chain(TASK.iter().map(|each| (each.name, each.kind)))
+        .chain([(PERIODS.name, PERIODS.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);
     for (name, kind) in names {
         let suffix = if kind == Kind::Counter { "_total" } else { "" };

@@ -333,6 +333,7 @@ fn bounds_on_topics_channels_and_consumers_refuse_with_the_bound() {
         connection: 1,
         msg_timeout: Duration::from_secs(60),
         sample_rate: 0,
+        is_finished_when_sent: false,
     };
     for name in ["a", "b", "c", "d"] {
         world.topic(name);
@@ -373,6 +374,7 @@ fn sampling_gives_a_consumer_its_share() {
         connection: 1,
         msg_timeout: Duration::from_secs(60),
         sample_rate: 25,
+        is_finished_when_sent: false,
     };
     let key = world
         .table
@@ -383,4 +385,58 @@ fn sampling_gives_a_consumer_its_share() {
         world.publish("t", &["m"; 100]);
     }
     assert_eq!(world.bodies().len(), 250);
+}
+
+#[test]
+fn a_consumer_that_says_nothing_has_its_messages_finished_as_they_are_sent() {
+    let mut world = World::new();
+    let subscription = Subscription {
+        connection: 1,
+        msg_timeout: Duration::from_millis(1),
+        sample_rate: 0,
+        is_finished_when_sent: true,
+    };
+    let key = world
+        .table
+        .subscribe("t", &"c".parse().expect("valid"), subscription)
+        .expect("within bounds");
+    world.table.set_ready(key, u32::MAX);
+    world.publish("t", &["m1", "m2", "m3"]);
+    world.advance_us(10_000);
+    assert_eq!(
+        world.bodies(),
+        ["m1", "m2", "m3"],
+        "once each, whatever the timeout"
+    );
+    let consumer = world.table.consumer(key).expect("it stays");
+    assert_eq!((consumer.in_flight_count, consumer.finish_count), (0, 3));
+    assert_eq!(world.table.undelivered(), 0);
+}
+
+#[test]
+fn a_topic_is_served_in_parts_and_asks_for_the_rest() {
+    let mut world = World::new();
+    let topic = world.topic("t");
+    world.subscribe("t", "a", 1, 100);
+    world.subscribe("t", "b", 2, 100);
+    let now = world.now();
+    let arrival = Arrival {
+        at: now,
+        wall_ns: 0,
+        read: now,
+        half_rtt_us: 0,
+    };
+    let bodies = ["m"; 10].map(str::as_bytes);
+    let published = world
+        .table
+        .publish(topic, bodies.into_iter(), arrival, Duration::ZERO);
+    assert_eq!(published, Published::Accepted);
+    let mut delivered = Vec::new();
+    while let Some(key) = world.table.pop_dirty() {
+        assert_eq!(key, topic);
+        world.table.run_topic(key, now, 4, &mut world.out);
+        delivered.push(world.bodies().len());
+    }
+    // Four messages to each of two channels at a time, until a part has nothing to do.
+    assert_eq!(delivered, [8, 8, 4, 0]);
 }

@@ -118,6 +118,7 @@ impl Play {
             connection: self.consumers.len() as u64,
             msg_timeout: Duration::from_secs(1),
             sample_rate: 0,
+            is_finished_when_sent: false,
         };
         if let Ok(key) = self.world.table.subscribe("t", &name, subscription) {
             self.world.table.set_ready(key, ready);

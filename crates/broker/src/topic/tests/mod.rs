@@ -150,6 +150,7 @@ impl World {
             connection,
             msg_timeout: Duration::from_secs(60),
             sample_rate: 0,
+            is_finished_when_sent: false,
         };
         let channel = channel.parse().expect("test names are valid");
         let key = self

@@ -1,0 +1,255 @@
+//! Connections to subscribers: made when one is heard of, made again when one breaks, given up when it is gone.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use announce::Endpoint;
+use clock::Instant;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use wire::announce::{InstanceId, Key, TopicId};
+use wire::tempo::put_hello;
+use wire::{ChannelName, TopicName};
+
+use crate::connection::TempoSubscriber;
+use crate::reactor::Delivery;
+use crate::sys::{self, Stream};
+use crate::{Handle, Operation};
+
+/// A connection takes so long at most to be made.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time until a connection that broke or could not be made is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Subscribers that messages are sent to, over all topics; further ones are not served.
+const DELIVERIES_MAX: usize = 16_384;
+
+const CHANNEL_PREFIX: &str = "tempo.";
+
+/// Whether a channel is one of a subscriber's that the broker has connected to.
+pub(super) fn is_ours(channel: &str) -> bool {
+    channel.starts_with(CHANNEL_PREFIX) && channel.ends_with("#ephemeral")
+}
+
+/// All of them.
+pub(super) struct Deliveries {
+    handle: Handle,
+    own: InstanceId,
+    key: Option<Key>,
+    wanted: BTreeMap<(TopicName, InstanceId), Wanted>,
+    dialling: JoinSet<Dialled>,
+    dials_failed: u64,
+}
+
+/// A subscriber that is to get messages.
+struct Wanted {
+    data: SocketAddr,
+    id: TopicId,
+    state: State,
+}
+
+enum State {
+    /// To be connected to at this instant.
+    Waiting(Instant),
+    /// Being connected to.
+    Dialling,
+    /// Connected, for as long as this can be upgraded.
+    Connected(Weak<()>),
+}
+
+/// What an attempt came to.
+pub(super) struct Dialled {
+    topic: TopicName,
+    instance: InstanceId,
+    data: SocketAddr,
+    outcome: Result<Weak<()>, String>,
+}
+
+impl Deliveries {
+    pub(super) fn new(handle: Handle, own: InstanceId, key: Option<Key>) -> Deliveries {
+        Deliveries {
+            handle,
+            own,
+            key,
+            wanted: BTreeMap::new(),
+            dialling: JoinSet::new(),
+            dials_failed: 0,
+        }
+    }
+
+    /// From now on `subscribers` are those of `topic`.
+    pub(super) fn want(&mut self, topic: &TopicName, subscribers: Vec<Endpoint>, now: Instant) {
+        let former: Vec<InstanceId> = self.of(topic).collect();
+        for instance in former {
+            let known = &self.wanted[&(topic.clone(), instance)];
+            let stays = subscribers.iter().any(|endpoint| {
+                endpoint.instance == instance
+                    && endpoint.data == known.data
+                    && endpoint.id == known.id
+            });
+            if !stays {
+                self.give_up(topic.clone(), instance);
+            }
+        }
+        for endpoint in subscribers {
+            let key = (topic.clone(), endpoint.instance);
+            if self.wanted.contains_key(&key) {
+                continue;
+            }
+            if self.wanted.len() >= DELIVERIES_MAX {
+                tracing::warn!("{topic}: more than {DELIVERIES_MAX} subscribers are not served");
+                return;
+            }
+            let wanted = Wanted {
+                data: endpoint.data,
+                id: endpoint.id,
+                state: State::Waiting(now),
+            };
+            self.wanted.insert(key, wanted);
+        }
+    }
+
+    /// Connects to those for whom it is time.
+    pub(super) fn dial_due(&mut self, now: Instant) {
+        for ((topic, instance), wanted) in &mut self.wanted {
+            match &wanted.state {
+                State::Waiting(at) if *at <= now => {}
+                State::Connected(alive) if alive.strong_count() == 0 => {
+                    wanted.state = State::Waiting(now + RETRY_PAUSE);
+                    continue;
+                }
+                _ => continue,
+            }
+            wanted.state = State::Dialling;
+            let (handle, key) = (self.handle.clone(), self.key.clone());
+            let (topic, instance) = (topic.clone(), *instance);
+            let (data, id, own) = (wanted.data, wanted.id, self.own);
+            self.dialling.spawn(async move {
+                let mut hello = Vec::new();
+                put_hello(&mut hello, own, key.as_ref());
+                let outcome = dial(&handle, topic.clone(), instance, id, data, hello).await;
+                Dialled {
+                    topic,
+                    instance,
+                    data,
+                    outcome,
+                }
+            });
+        }
+    }
+
+    /// Waits for an attempt to come to its end; for ever where there is none.
+    pub(super) async fn dialled(&mut self) -> Dialled {
+        loop {
+            match self.dialling.join_next().await {
+                Some(Ok(dialled)) => return dialled,
+                // One that panicked is not waited for; its subscriber is forgotten when it expires.
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Takes note of what an attempt came to.
+    pub(super) fn settle(&mut self, dialled: Dialled) {
+        let key = (dialled.topic.clone(), dialled.instance);
+        let wanted = self.wanted.get_mut(&key);
+        let Some(wanted) = wanted.filter(|wanted| wanted.data == dialled.data) else {
+            if dialled.outcome.is_ok() {
+                self.close(dialled.topic, dialled.instance);
+            }
+            return;
+        };
+        wanted.state = match dialled.outcome {
+            Ok(alive) => State::Connected(alive),
+            Err(error) => {
+                self.dials_failed += 1;
+                tracing::debug!("{}: subscriber at {}: {error}", key.0, dialled.data);
+                State::Waiting(sys::monotonic_now() + RETRY_PAUSE)
+            }
+        };
+    }
+
+    /// When [`Deliveries::dial_due`] has something to do.
+    pub(super) fn next_due(&self) -> Instant {
+        let due = |wanted: &Wanted| match &wanted.state {
+            State::Waiting(at) => Some(*at),
+            State::Connected(alive) if alive.strong_count() == 0 => Some(Instant::ZERO),
+            _ => None,
+        };
+        let dues = self.wanted.values().filter_map(due);
+        dues.min().unwrap_or(Instant::MAX)
+    }
+
+    /// Subscribers wanted.
+    pub(super) fn len(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Attempts that failed.
+    pub(super) fn dials_failed(&self) -> u64 {
+        self.dials_failed
+    }
+
+    fn of(&self, topic: &TopicName) -> impl Iterator<Item = InstanceId> {
+        let from = (topic.clone(), InstanceId(0));
+        let to = (topic.clone(), InstanceId(u64::MAX));
+        self.wanted
+            .range(from..=to)
+            .map(|((_, instance), _)| *instance)
+    }
+
+    fn give_up(&mut self, topic: TopicName, instance: InstanceId) {
+        self.wanted.remove(&(topic.clone(), instance));
+        self.close(topic, instance);
+    }
+
+    /// Deleting a subscriber's channel closes its connection.
+    fn close(&self, topic: TopicName, instance: InstanceId) {
+        let handle = self.handle.clone();
+        tokio::spawn(async move {
+            if let Some(channel) = channel_of(instance) {
+                // It may have closed the connection itself.
+                let _gone = handle.channel(topic, channel, Operation::Delete).await;
+            }
+        });
+    }
+}
+
+async fn dial(
+    handle: &Handle,
+    topic: TopicName,
+    instance: InstanceId,
+    id: TopicId,
+    data: SocketAddr,
+    hello: Vec<u8>,
+) -> Result<Weak<()>, String> {
+    let dialled = tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(data)).await;
+    let stream = dialled.map_err(|_| format!("no answer within {DIAL_TIMEOUT:?}"))?;
+    let stream = stream.and_then(TcpStream::into_std);
+    let stream = stream
+        .and_then(Stream::of)
+        .map_err(|error| error.to_string())?;
+    let channel = channel_of(instance).ok_or("its channel has no valid name")?;
+    let alive = Arc::new(());
+    let weak = Arc::downgrade(&alive);
+    let delivery = Delivery {
+        topic,
+        channel,
+        subscriber: TempoSubscriber { id, alive },
+        hello,
+        stream,
+        peer: data,
+    };
+    let begun = handle.begin_delivery(delivery).await;
+    begun.map(|()| weak).map_err(|error| error.to_string())
+}
+
+fn channel_of(instance: InstanceId) -> Option<ChannelName> {
+    format!("{CHANNEL_PREFIX}{:016x}#ephemeral", instance.0)
+        .parse()
+        .ok()
+}

@@ -1,0 +1,238 @@
+//! What the broker hears and says.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use announce::{AnnouncerConfig, Change, Directory, DirectoryConfig, Names, Proxy, Speaker};
+use clock::Instant;
+use rustc_hash::FxHashMap;
+use tokio::net::UdpSocket;
+use wire::TopicName;
+use wire::announce::{Announcement, InstanceId, MAX_DATAGRAM_BYTES, TopicId};
+
+use super::deliveries::{Deliveries, is_ours};
+use super::{AnnounceConfig, AnnounceStats};
+use crate::Handle;
+use crate::stats::StatsFilter;
+use crate::sys;
+
+/// Topics whose identifiers are remembered.
+const TOPICS_MAX: usize = 65_536;
+
+/// The state of one life of the broker.
+pub(super) struct Session {
+    handle: Handle,
+    config: AnnounceConfig,
+    socket: UdpSocket,
+    group: Option<UdpSocket>,
+    directory: Directory,
+    names: Names,
+    proxy: Proxy,
+    deliveries: Deliveries,
+    /// Topics that somebody publishes, and what the reactors believe that identifiers stand for.
+    published: BTreeSet<TopicName>,
+    told: FxHashMap<TopicId, TopicName>,
+    /// Topics that have a channel of an NSQ client.
+    taken: BTreeSet<TopicName>,
+    looked_at: Instant,
+}
+
+impl Session {
+    pub(super) fn new(
+        handle: Handle,
+        config: AnnounceConfig,
+        data: SocketAddr,
+        socket: UdpSocket,
+        group: Option<UdpSocket>,
+    ) -> Session {
+        let now = sys::monotonic_now();
+        // Another one with every start; the wall clock's nanoseconds never repeat in practice.
+        let instance = InstanceId(sys::wall_now().as_nanos() ^ u64::from(data.port()) << 48);
+        let random = clock::stream(instance.0, "announcements");
+        let pace = AnnouncerConfig::every(config.interval);
+        Session {
+            deliveries: Deliveries::new(handle.clone(), instance, config.key.clone()),
+            directory: Directory::new(instance, DirectoryConfig::default()),
+            names: Names::new(TOPICS_MAX),
+            proxy: Proxy::new(Speaker::new(instance, data), pace, random, now),
+            published: BTreeSet::new(),
+            told: FxHashMap::default(),
+            taken: BTreeSet::new(),
+            looked_at: Instant::ZERO,
+            handle,
+            config,
+            socket,
+            group,
+        }
+    }
+
+    /// Hears and speaks for ever.
+    pub(super) async fn keep(&mut self) {
+        let mut datagram = [0; MAX_DATAGRAM_BYTES + 1];
+        let mut from_group = [0; MAX_DATAGRAM_BYTES + 1];
+        loop {
+            self.go_on().await;
+            let due = self.next_due().saturating_since(sys::monotonic_now());
+            tokio::select! {
+                heard = self.socket.recv_from(&mut datagram) => {
+                    if let Ok((bytes, from)) = heard {
+                        self.hear(&datagram[..bytes], from);
+                    }
+                }
+                heard = receive(self.group.as_ref(), &mut from_group) => {
+                    if let Ok((bytes, from)) = heard {
+                        self.hear(&from_group[..bytes], from);
+                    }
+                }
+                dialled = self.deliveries.dialled() => self.deliveries.settle(dialled),
+                () = tokio::time::sleep(due) => {}
+            }
+        }
+    }
+
+    /// Takes leave of everybody.
+    pub(super) async fn leave(&mut self) {
+        for relayed in self.proxy.leave() {
+            self.send(relayed.to, &relayed.announcements).await;
+        }
+    }
+
+    fn next_due(&self) -> Instant {
+        let next = self
+            .proxy
+            .next_due()
+            .min(self.looked_at + self.config.interval);
+        let expiry = self.directory.next_expiry().unwrap_or(Instant::MAX);
+        next.min(expiry).min(self.deliveries.next_due())
+    }
+
+    /// Does what is due.
+    async fn go_on(&mut self) {
+        let now = sys::monotonic_now();
+        if now >= self.looked_at + self.config.interval {
+            self.looked_at = now;
+            self.look_at_channels(now).await;
+        }
+        let change = self.directory.expire(now);
+        self.apply(&change, now);
+        self.deliveries.dial_due(now);
+        self.tell_reactors().await;
+        let taken = &self.taken;
+        let takes = |topic: &TopicName| taken.contains(topic);
+        let due = self.proxy.due(&self.directory, &mut self.names, takes, now);
+        for relayed in due.into_iter().flatten() {
+            self.send(relayed.to, &relayed.announcements).await;
+        }
+        self.handle.announcements.show(AnnounceStats {
+            datagrams: self.directory.counters(),
+            names: self.names.counts(),
+            instances: self.directory.instances() as u64,
+            deliveries: self.deliveries.len() as u64,
+            dials_failed: self.deliveries.dials_failed(),
+        });
+    }
+
+    fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
+        let now = sys::monotonic_now();
+        let said = match Announcement::decode(datagram, self.config.key.as_ref()) {
+            Ok(said) => said,
+            Err(error) => {
+                tracing::debug!("announcement from {from}: {error}");
+                return self.directory.note_undecodable(&error);
+            }
+        };
+        match self.directory.hear(&said, from, now) {
+            Ok(change) => {
+                for entry in &said.entries {
+                    let _counted = self.names.hear(&entry.topic, entry.id);
+                }
+                self.apply(&change, now);
+            }
+            Err(refused) => tracing::debug!("announcement from {from}: {refused}"),
+        }
+    }
+
+    fn apply(&mut self, change: &Change, now: Instant) {
+        if change.is_empty() {
+            return;
+        }
+        self.proxy.changed(now);
+        for topic in &change.subscribers {
+            let endpoints = self.directory.subscribers_of(topic);
+            let subscribers = endpoints.filter(|endpoint| !endpoint.is_proxy);
+            self.deliveries.want(topic, subscribers.collect(), now);
+        }
+        for topic in &change.publishers {
+            let mut endpoints = self.directory.publishers_of(topic);
+            match endpoints.any(|endpoint| !endpoint.is_proxy) {
+                true => self.published.insert(topic.clone()),
+                false => self.published.remove(topic),
+            };
+        }
+    }
+
+    /// Tells the reactors what identifiers stand for, if that has changed.
+    async fn tell_reactors(&mut self) {
+        let mut told = FxHashMap::default();
+        for topic in &self.published {
+            let id = self.names.id_of(topic);
+            if self.names.topic_of(id) == Some(topic) {
+                told.insert(id, topic.clone());
+            }
+        }
+        if told == self.told {
+            return;
+        }
+        let identifiers = Arc::new(told.clone());
+        match self.handle.set_identifiers(identifiers).await {
+            Ok(()) => self.told = told,
+            Err(error) => tracing::warn!("identifiers of topics: {error}"),
+        }
+    }
+
+    /// Which topics NSQ clients have channels of.
+    async fn look_at_channels(&mut self, now: Instant) {
+        let Ok(stats) = self.handle.stats(StatsFilter::default()).await else {
+            return;
+        };
+        let has_channel = |topic: &crate::stats::TopicStats| {
+            topic
+                .channels
+                .iter()
+                .any(|channel| !is_ours(&channel.channel))
+        };
+        let taken: BTreeSet<TopicName> = stats
+            .topics
+            .iter()
+            .filter(|topic| has_channel(topic))
+            .filter_map(|topic| topic.topic.parse().ok())
+            .collect();
+        if taken != self.taken {
+            self.taken = taken;
+            self.proxy.changed(now);
+        }
+    }
+
+    async fn send(&self, to: SocketAddr, announcements: &[Announcement]) {
+        let mut datagram = Vec::new();
+        for announcement in announcements {
+            datagram.clear();
+            announcement.encode(self.config.key.as_ref(), &mut datagram);
+            if let Err(error) = self.socket.send_to(&datagram, to).await {
+                // Soft state: the next one may arrive.
+                tracing::debug!("announcing to {to}: {error}");
+            }
+        }
+    }
+}
+
+async fn receive(
+    socket: Option<&UdpSocket>,
+    datagram: &mut [u8],
+) -> std::io::Result<(usize, SocketAddr)> {
+    match socket {
+        Some(socket) => socket.recv_from(datagram).await,
+        None => std::future::pending().await,
+    }
+}

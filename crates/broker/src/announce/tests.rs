@@ -1,0 +1,1 @@
+//! The broker between publishers and subscribers of Tempo.

@@ -1,0 +1,140 @@
+//! A contract as it is declared: the body of a PUT.
+
+use kernel::Share;
+use limit::Limit;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+const EXAMPLE: &str = r#"write {"limit":{"rate":1000,"burst":50}}"#;
+
+const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency objectives yet; \
+    declare a limit without \"slo\"";
+
+/// What is to be in force; what is none of it is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Declared {
+    pub(super) limit: Option<Limit>,
+    /// Share of its reactor's time.
+    pub(super) cpu_share: Option<Share>,
+}
+
+/// Reads a contract. `limit` may be left out beside a `cpu_share`, and either may be `null`.
+///
+/// # Errors
+/// What is wrong, where, and what to write.
+pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
+    let contract: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("the contract is not JSON: {error}"))?;
+    let Value::Object(mut fields) = contract else {
+        return Err(format!("the contract is not an object; {EXAMPLE}"));
+    };
+    if fields.remove("slo").is_some_and(|slo| !slo.is_null()) {
+        return Err(SLO_UNSUPPORTED.to_owned());
+    }
+    let (limit, cpu_share) = (fields.remove("limit"), fields.remove("cpu_share"));
+    if limit.is_none() && cpu_share.is_none() {
+        return Err(format!("limit: missing; {EXAMPLE}, or null for none"));
+    }
+    if let Some(unknown) = fields.keys().next() {
+        return Err(format!(
+            "{unknown}: unknown field; a contract holds limit and cpu_share"
+        ));
+    }
+    let cpu_share: Option<f64> = field("cpu_share", cpu_share)?;
+    let cpu_share = cpu_share.map(Share::new).transpose();
+    Ok(Declared {
+        limit: field("limit", limit)?,
+        cpu_share: cpu_share.map_err(|error| format!("cpu_share: {error}"))?,
+    })
+}
+
+fn field<T: DeserializeOwned>(name: &str, value: Option<Value>) -> Result<Option<T>, String> {
+    serde_path_to_error::deserialize(value.unwrap_or_default()).map_err(|error| {
+        let (path, reason) = (error.path().to_string(), error.inner().to_string());
+        match path.as_str() {
+            "." | "?" => format!("{name}: {reason}"),
+            // The reason begins with the field's name, which the path has said.
+            field => format!(
+                "{name}.{field}: {}",
+                reason.strip_prefix(&format!("{field} ")).unwrap_or(&reason)
+            ),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contracts_are_read_or_refused_with_a_reason() {
+        for nothing in [r#"{"limit":null}"#, r#"{"cpu_share":null}"#] {
+            assert_eq!(read(nothing.as_bytes()), Ok(Declared::default()));
+        }
+        let share = Share::new(0.2).ok();
+        let alone = read(br#"{"cpu_share":0.2}"#).expect("valid");
+        assert_eq!((alone.limit, alone.cpu_share), (None, share));
+        let body =
+            r#"{"limit":{"rate":1000,"burst":50,"on_exceed":"drop"},"slo":null,"cpu_share":0.2}"#;
+        let both = read(body.as_bytes()).expect("valid");
+        assert_eq!(both.cpu_share, share);
+        let limit = both.limit.expect("declared");
+        assert_eq!(
+            (limit.rate.get(), limit.burst.get(), limit.on_exceed),
+            (1000.0, 50.0, limit::OnExceed::Drop)
+        );
+        let cases = [
+            ("", "not JSON"),
+            ("[]", "not an object"),
+            ("{}", "limit: missing"),
+            (r#"{"limit":5}"#, "limit: invalid type"),
+            (r#"{"limit":{}}"#, "limit: missing field `rate`"),
+            (r#"{"limit":{"rate":1}}"#, "limit: missing field `burst`"),
+            (
+                r#"{"limit":{"rate":0,"burst":1}}"#,
+                "limit.rate: 0 is out of range: it must be greater than 0",
+            ),
+            (
+                r#"{"limit":{"rate":-3,"burst":1}}"#,
+                "limit.rate: -3 is out of range",
+            ),
+            (r#"{"limit":{"rate":1e13,"burst":1}}"#, "limit.rate: "),
+            (r#"{"limit":{"rate":"x","burst":1}}"#, "limit.rate: "),
+            (
+                r#"{"limit":{"rate":1,"burst":0.5}}"#,
+                "limit.burst: 0.5 is out of range",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"unit":"litres"}}"#,
+                "limit.unit: ",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"on_exceed":"panic"}}"#,
+                "limit.on_exceed: ",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"sharing":"gtb"}}"#,
+                "limit.sharing: ",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"color":2}}"#,
+                "unknown field `color`",
+            ),
+            (r#"{"limit":null,"color":2}"#, "color: unknown field"),
+            (
+                r#"{"cpu_share":0}"#,
+                "cpu_share: a share of 0: give more than 0",
+            ),
+            (r#"{"cpu_share":1.2}"#, "cpu_share: a share of 1.2"),
+            (r#"{"cpu_share":"0.2"}"#, "cpu_share: invalid type"),
+            (
+                r#"{"limit":null,"slo":{"percentile":99,"latency_us":1000}}"#,
+                "slo: a broker on its own",
+            ),
+        ];
+        for (body, expected) in cases {
+            let reason = read(body.as_bytes()).expect_err(body);
+            assert!(reason.contains(expected), "{body}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Serving tasks: reading the connections of a topic, passing its messages on, and for how long at a time.
+
+use std::time::Duration;
+
+use kernel::{Share, TaskId, TaskStats, Turn};
+use wire::TopicName;
+
+use super::schedule::Readiness;
+use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, write};
+use crate::BrokerError;
+use crate::config::ArrivalClock;
+use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
+use crate::sys;
+use crate::topic::TopicKey;
+
+/// A slice reads so long at most before what it read is passed on and written, so that the first message read does not
+/// wait for the last.
+const SLICE_MAX: Duration = Duration::from_micros(400);
+
+/// A slice while other topics wait.
+const SLICE_SHARED_MAX: Duration = Duration::from_micros(50);
+
+/// While topics compete, epoll is asked so often who has become ready: a topic with credits is not to wait behind what
+/// was ready before.
+const LOOK_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Messages of one topic that are passed on in one go.
+const MESSAGES_MAX: usize = 1024;
+
+/// The tasks of a reactor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskReport {
+    /// T: what shares are fractions of.
+    pub period: Duration,
+    /// Times that credits were given out anew.
+    pub periods: u64,
+    /// One row per task.
+    pub tasks: Vec<TaskRow>,
+}
+
+/// One task of a reactor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRow {
+    /// The topic that it serves; none: what belongs to no topic of the reactor.
+    pub topic: Option<String>,
+    /// How it has fared.
+    pub stats: TaskStats,
+}
+
+impl Reactor {
+    /// Puts what epoll told into the queues of the topics that it belongs to.
+    pub(super) fn gather_events(&mut self) {
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            match event.token {
+                LISTENER_TOKEN => self.accept(),
+                WAKER_TOKEN => {
+                    self.has_mail = true;
+                    self.open_listener();
+                }
+                token => {
+                    let key = ConnectionKey::from_bits(token);
+                    self.schedule.notice(key, Readiness::of(event));
+                }
+            }
+        }
+        self.events = events;
+    }
+
+    /// Serves tasks until none has work, or it is time to look who else has become ready.
+    pub(super) fn serve(&mut self) {
+        self.resume_held();
+        self.wake_topics();
+        while let Some(turn) = self.schedule.take(self.now) {
+            let events = self.serve_task(&turn);
+            self.now = sys::monotonic_now();
+            self.is_now_fresh = true;
+            self.schedule.finish(turn, events, self.now);
+            self.wake_topics();
+            let look_after = match self.schedule.is_shared() {
+                true => LOOK_INTERVAL,
+                false => SLICE_MAX,
+            };
+            if self.now - self.turn_began >= look_after {
+                return;
+            }
+        }
+    }
+
+    /// Puts topics into their queues that something has happened to or for which something is due.
+    pub(super) fn wake_topics(&mut self) {
+        if self.is_wakeup_due() {
+            self.table.wake(self.now);
+        }
+        while let Some(topic) = self.table.pop_dirty() {
+            if let Some(task) = self.task_of(topic) {
+                self.schedule.notice_topic(topic, task);
+            }
+        }
+        self.schedule.tell(self.now);
+    }
+
+    /// Passes messages of a topic on and writes them to its consumers.
+    pub(super) fn serve_topic(&mut self, topic: TopicKey) {
+        let mut outlet = write::Outputs {
+            connections: &mut self.connections,
+            dirty_consumers: &mut self.dirty_consumers,
+            spare: &mut self.spare_outputs,
+            random: &mut self.random,
+            budget: &mut self.probe_budget,
+            with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
+            now: self.now,
+        };
+        self.table
+            .run_topic(topic, self.now, MESSAGES_MAX, &mut outlet);
+        self.flush_consumers();
+        self.carry_out_effects();
+    }
+
+    /// The task of a topic, made if need be.
+    pub(super) fn task_of(&mut self, topic: TopicKey) -> Option<TaskId> {
+        let known = self.table.topic(topic)?.task;
+        Some(known.unwrap_or_else(|| {
+            let task = self.schedule.add(topic);
+            self.table.set_task(topic, task);
+            task
+        }))
+    }
+
+    /// From now on what a connection sends is served with `topic`, or with what belongs to no topic.
+    pub(super) fn place(&mut self, key: ConnectionKey, topic: Option<TopicKey>) {
+        let task = topic.and_then(|topic| self.task_of(topic));
+        self.schedule.place(key, task);
+    }
+
+    /// Changes the share of this reactor's time that a topic is entitled to; makes the topic if need be.
+    pub(super) fn set_cpu_share(
+        &mut self,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        let not_found = || BrokerError::TopicNotFound(topic.to_string());
+        let key = match (self.table.find(topic.as_str()), share) {
+            (Some(key), _) => key,
+            (None, None) => return Err(not_found()),
+            (None, Some(_)) => self
+                .table
+                .find_or_create(topic.as_str())
+                .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
+        };
+        let task = self.task_of(key).ok_or_else(not_found)?;
+        if self.table.topic(key).map(|topic| topic.cpu_share) != Some(share) {
+            self.schedule
+                .set_share(task, share)
+                .map_err(|error| BrokerError::Refused(error.to_string()))?;
+            self.table.set_cpu_share(key, share);
+        }
+        Ok(())
+    }
+
+    /// How the tasks of this reactor have fared.
+    pub(super) fn tasks(&self) -> TaskReport {
+        let name = |topic: Option<TopicKey>| {
+            let topic = self.table.topic(topic?)?;
+            Some(topic.name.as_str().to_string())
+        };
+        let row = |(topic, stats)| TaskRow {
+            topic: name(topic),
+            stats,
+        };
+        TaskReport {
+            period: self.shared.config.share_period,
+            periods: self.schedule.periods(),
+            tasks: self.schedule.tasks(self.now).map(row).collect(),
+        }
+    }
+
+    /// One turn of a task: reads its connections for a slice, then passes its messages on. Gives how many events that
+    /// were.
+    fn serve_task(&mut self, turn: &Turn) -> usize {
+        let task = turn.task;
+        let mut events = 0;
+        let mut slice = match self.schedule.is_idle() {
+            true => SLICE_MAX,
+            false => SLICE_SHARED_MAX,
+        };
+        while let Some((key, readiness)) = self.schedule.next_ready(task) {
+            events += 1;
+            if let Some(next) = self.schedule.peek_ready(task) {
+                // The system call in between gives the next one's memory time to arrive.
+                self.connections.prefetch(next, HOT_BYTES);
+            }
+            self.serve_connection(key, readiness);
+            if self.is_wakeup_due() {
+                // A release that fell due meanwhile does not wait for the rest of the slice either.
+                slice = SLICE_SHARED_MAX;
+            }
+            if self.now - turn.began >= slice {
+                break;
+            }
+        }
+        self.wake_topics();
+        for _ in 0..self.schedule.topics_waiting(task) {
+            if let Some(topic) = self.schedule.next_topic(task) {
+                events += 1;
+                self.serve_topic(topic);
+                self.resume_held();
+            }
+        }
+        events
+    }
+
+    fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
+        if readiness.resumed {
+            self.reconsider(key);
+        }
+        let has_failed = readiness.error && !self.take_ack_stamps(key);
+        if readiness.writable || has_failed {
+            self.write(key);
+        }
+        let ends = readiness.closing || has_failed;
+        // It may have been paused after epoll told; then epoll tells again when it is watched again.
+        let may_read = |pause: Pause| pause == Pause::No || ends;
+        let may_read = self
+            .connections
+            .get(key)
+            .is_some_and(|connection| may_read(connection.pause));
+        if (readiness.readable || has_failed) && may_read {
+            self.read(key);
+            if ends {
+                self.schedule.notice(key, Readiness::READABLE);
+            }
+        }
+        // While the socket is in the cache; at the end of the turn it would not be.
+        self.flush_connection(key);
+    }
+
+    fn is_wakeup_due(&self) -> bool {
+        self.table.next_wakeup().is_some_and(|at| at <= self.now)
+    }
+}

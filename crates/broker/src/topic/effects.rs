@@ -1,0 +1,23 @@
+//! What the topics ask of the shell that drives them.
+
+use kernel::TaskId;
+
+use super::held::Held;
+use super::table::TopicKey;
+
+/// What the shell has to do after a call; it empties the lists.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Connections whose channel is gone.
+    pub close: Vec<u64>,
+    /// Held publishers whose topic is gone.
+    pub orphans: Vec<Held>,
+    /// Topics with room again and publishers held.
+    pub roomy: Vec<TopicKey>,
+    /// Tasks of topics that are gone.
+    pub ended: Vec<TaskId>,
+    /// The catalog changed.
+    pub catalog_changed: bool,
+    /// A topic waits for a share of its limit: its controller is to hear of it soon.
+    pub report_wanted: bool,
+}
