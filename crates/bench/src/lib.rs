@@ -30,6 +30,7 @@ pub mod stamp;
 pub mod standings;
 pub mod subscriber;
 pub mod sys;
+pub mod tempo;
 pub mod throughput;
 pub mod trial;
 pub mod workload;
@@ -83,6 +84,14 @@ pub enum Command {
     /// Example: bench fit --slo 1ms --peers srtm,nsqd,nats; or of a broker that runs:
     /// bench fit --address 127.0.0.1:4150 --protocol nsq
     Fit(Box<fit::FitOptions>),
+    /// Repeat the evaluation of the Tempo paper: rates, delays, topics, shares.
+    ///
+    /// Examples: bench tempo rate; bench tempo topics --rows srtm-peer,nsqd; bench tempo shares
+    Tempo(Box<tempo::TempoOptions>),
+    /// Flood one topic and see what a conformant one beside it notices.
+    ///
+    /// Example: bench neighbour --rows srtm-shares,srtm-equal,nsqd,nats --rounds 3
+    Neighbour(Box<tempo::neighbour::NeighbourOptions>),
 }
 
 /// Carries out `command`. `relaunch` are the arguments after which the running program understands these commands:
@@ -100,6 +109,8 @@ pub fn execute(command: &Command, relaunch: &[String]) -> Result<(), BenchError>
         Command::Clock(options) => clock_check::check_clocks(options).map(drop),
         Command::Cluster(options) => cluster::check(options),
         Command::Fit(options) => fit::fit(options, relaunch),
+        Command::Tempo(options) => tempo::execute(options, relaunch),
+        Command::Neighbour(options) => tempo::neighbour::neighbour(options, relaunch),
         Command::Calibrate(options) => {
             calibrate::calibrate(options, BUILT_PROGRAM.as_ref(), WORK_DIR.as_ref()).map(drop)
         }

@@ -76,6 +76,48 @@ pub enum ClientError {
         /// The bound.
         window: usize,
     },
+    /// A message is longer than the endpoint was made for; it was not taken.
+    #[error(
+        "a message of {bytes} bytes, at most {bytes_max} are taken: see NodeOptions::body_bytes_max"
+    )]
+    TooLong {
+        /// Bytes of its body.
+        bytes: usize,
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// The publication's queue is full, and the caller is a timer or a subscription that must not wait; the message was not
+    /// taken.
+    #[error("the publication's queue is full, and a callback must not wait for room in it")]
+    Full,
+    /// The topic's limit rejects its excess; the message was not taken.
+    #[error("the topic's limit of {limit} is used up: the message was not taken")]
+    OverLimit {
+        /// The whole topic's limit.
+        limit: limit::Limit,
+    },
+    /// The publication, or its endpoint, has ended.
+    #[error("the publication has ended")]
+    Ended,
+    /// This endpoint publishes, or subscribes, the topic already.
+    #[error("{topic} has a {what} at this endpoint already: share that one, or end it first")]
+    InUse {
+        /// The topic.
+        topic: String,
+        /// "publication" or "subscription".
+        what: &'static str,
+    },
+    /// An option of an endpoint is not valid; nothing was started.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The field of [`crate::tempo::NodeOptions`].
+        option: &'static str,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// The messaging kernel refused a task.
+    #[error("{0}")]
+    Kernel(#[from] kernel::KernelError),
 }
 
 impl ClientError {
@@ -88,12 +130,19 @@ impl ClientError {
             | Self::Announcement { .. }
             | Self::NoBroker { .. }
             | Self::Empty
-            | Self::WindowFull { .. } => false,
+            | Self::WindowFull { .. }
+            | Self::TooLong { .. }
+            | Self::Full
+            | Self::OverLimit { .. }
+            | Self::InUse { .. }
+            | Self::Option { .. }
+            | Self::Kernel(_) => false,
             Self::Io { .. }
             | Self::Closed
             | Self::Silent(_)
             | Self::Protocol(_)
-            | Self::NotPlaced(_) => true,
+            | Self::NotPlaced(_)
+            | Self::Ended => true,
         }
     }
 

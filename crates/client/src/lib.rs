@@ -31,6 +31,7 @@ mod error;
 pub mod placed;
 mod publisher;
 mod subscriber;
+pub mod tempo;
 
 pub use echo::{EchoListener, Echoer};
 pub use error::ClientError;

@@ -18,6 +18,7 @@ mod measure;
 pub mod parallel;
 pub mod plan;
 mod scene;
+pub mod tempo;
 
 pub use capacity::capacity;
 pub use error::SimError;

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use broker::{ArrivalClock, Config, ControllerLink, http};
 use clap::{Args, ValueEnum};
+use kernel::OnOverrun;
 use placement::ServiceModel;
+use realtime::{Priority, Realtime};
 
 use crate::address::ListenAddress;
+use crate::announce_flags::AnnounceFlags;
 use crate::duration::GoDuration;
+use crate::error::Failure;
 
 /// Settings of one broker.
 #[derive(Args, Clone, Debug)]
@@ -88,6 +92,12 @@ pub(crate) struct BrokerFlags {
     /// as much to the latency, 0s never rests
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().turn_spacing))]
     pub(crate) turn_spacing: GoDuration,
+    /// Time that topics have shares of (`srtm topic set --cpu-share`); a topic with credits waits no longer.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().share_period))]
+    pub(crate) share_period: GoDuration,
+    /// What happens to a topic that was served for longer than its credits.
+    #[arg(long, value_enum, default_value_t = Overrun::Penalise)]
+    pub(crate) on_overrun: Overrun,
     /// Time that a new connection has for its protocol magic.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
     pub(crate) handshake_timeout: GoDuration,
@@ -109,6 +119,8 @@ pub(crate) struct BrokerFlags {
     /// Releases of each topic whose instants are kept for /v1/topics/{t}/releases; 0 keeps none.
     #[arg(long, value_name = "N", default_value_t = defaults().release_log_messages)]
     pub(crate) release_log_messages: usize,
+    #[command(flatten)]
+    pub(crate) announce: AnnounceFlags,
 }
 
 /// Where HTTP is served, if at all. Wrapped because clap reads an `Option` as a flag that may be absent.
@@ -122,6 +134,46 @@ pub(crate) enum Clock {
     Kernel,
     /// The time at which the broker read it.
     Read,
+}
+
+/// What happens to a topic that was served for longer than its credits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Overrun {
+    /// It is counted.
+    Report,
+    /// It is counted, and the excess is missing from the credits of its next periods.
+    Penalise,
+}
+
+/// How the threads that serve are scheduled; for brokers of SRTM's own command line, nsqd has no such thing.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RealtimeFlags {
+    /// Runs reactor threads under SCHED_FIFO and locks all memory; ends with an error where that is not permitted.
+    #[arg(long)]
+    realtime: bool,
+    /// Priority of those threads, 1 to 99.
+    #[arg(long, value_name = "P", default_value_t = Priority::default(), requires = "realtime")]
+    realtime_priority: Priority,
+    /// CPUs for those threads, such as 2,3: the first thread runs on the first [default: any].
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "realtime"
+    )]
+    cpus: Vec<usize>,
+}
+
+impl RealtimeFlags {
+    /// What these flags describe, if they ask for it. Whether it is permitted shows when it is begun.
+    pub(crate) fn realtime(&self) -> Result<Option<Realtime>, Failure> {
+        if !self.realtime {
+            return Ok(None);
+        }
+        let realtime = Realtime::new(self.realtime_priority, self.cpus.clone());
+        let realtime = realtime.map_err(|error| Failure::Usage(format!("--cpus: {error}")))?;
+        Ok(Some(realtime))
+    }
 }
 
 impl BrokerFlags {
@@ -146,6 +198,7 @@ impl BrokerFlags {
             controller,
             service_time,
             release_log_messages: self.release_log_messages,
+            announce: self.announce.config(),
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
@@ -174,9 +227,16 @@ impl BrokerFlags {
             max_topics: self.max_topics,
             max_channels: self.max_channels,
             turn_spacing: self.turn_spacing.0,
+            share_period: self.share_period.0,
+            on_overrun: match self.on_overrun {
+                Overrun::Report => OnOverrun::Report,
+                Overrun::Penalise => OnOverrun::Penalise,
+            },
             handshake_timeout: self.handshake_timeout.0,
             drain_timeout: self.drain_timeout.0,
             metrics_max_topics: self.metrics_max_topics,
+            // What nsqd does not have and other flags describe.
+            ..Config::default()
         }
     }
 }
@@ -212,6 +272,8 @@ mod tests {
     struct Only {
         #[command(flatten)]
         flags: BrokerFlags,
+        #[command(flatten)]
+        realtime: RealtimeFlags,
     }
 
     fn config(arguments: &[&str]) -> Config {
@@ -244,6 +306,8 @@ mod tests {
             "--data-path=/data",
             "--mem-queue-size=5",
             "--drain-timeout=250ms",
+            "--share-period=2ms",
+            "--on-overrun=report",
         ]);
         assert_eq!(config.tcp_address.to_string(), "0.0.0.0:4250");
         assert_eq!(
@@ -254,6 +318,40 @@ mod tests {
         assert_eq!(config.drain_timeout, Duration::from_millis(250));
         assert_eq!(config.arrival_clock, ArrivalClock::Read);
         assert_eq!(config.data_path, Some(PathBuf::from("/data")));
+        assert_eq!(
+            (config.share_period, config.on_overrun),
+            (Duration::from_millis(2), OnOverrun::Report)
+        );
+    }
+
+    #[test]
+    fn real_time_is_asked_for_as_a_whole() {
+        let parse = |arguments: &[&str]| {
+            let all = ["test"].iter().chain(arguments);
+            Only::try_parse_from(all).map(|only| only.realtime)
+        };
+        let none = parse(&[]).expect("no flags").realtime();
+        assert_eq!(none.expect("nothing to check"), None);
+        let flags = parse(&["--realtime", "--realtime-priority=42", "--cpus=3,1"]).expect("valid");
+        let realtime = flags.realtime().expect("valid").expect("asked for");
+        assert_eq!(
+            (realtime.priority().get(), realtime.cpus()),
+            (42, &[3, 1][..])
+        );
+        for bad in [
+            &["--realtime-priority=5"][..],
+            &["--cpus=0"],
+            &["--realtime", "--realtime-priority=0"],
+            &["--realtime", "--realtime-priority=100"],
+            &["--realtime", "--cpus=a"],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+        let twice = parse(&["--realtime", "--cpus=1,1"])
+            .expect("numbers")
+            .realtime();
+        let error = twice.expect_err("one CPU for two").to_string();
+        assert!(error.contains("CPU 1 is named twice"), "{error}");
     }
 
     #[test]

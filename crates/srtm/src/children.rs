@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use realtime::Realtime;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,6 +38,8 @@ pub(crate) struct Template {
     pub(crate) data_dir: Option<PathBuf>,
     /// Time that each message takes, if emulated.
     pub(crate) service_time: Option<GoDuration>,
+    /// How their threads are scheduled: each broker has one, the first on the first CPU.
+    pub(crate) realtime: Option<Realtime>,
     /// Log level.
     pub(crate) log_level: String,
 }
@@ -159,6 +162,9 @@ impl Template {
         if let Some(time) = self.service_time {
             command.args(["--emulate-service-time", &time.to_string()]);
         }
+        if let Some(realtime) = &self.realtime {
+            command.args(scheduling_flags(realtime, number));
+        }
         // A group of its own, so that Ctrl-C reaches the parent alone.
         command
             .stdin(Stdio::piped())
@@ -166,6 +172,20 @@ impl Template {
             .process_group(0);
         command.spawn().map_err(Failure::io(starting))
     }
+}
+
+/// The flags of broker `number` for its one thread.
+fn scheduling_flags(realtime: &Realtime, number: u32) -> Vec<String> {
+    let priority = realtime.priority().to_string();
+    let mut flags = vec![
+        String::from("--realtime"),
+        String::from("--realtime-priority"),
+        priority,
+    ];
+    if let Some(cpu) = realtime.cpus().get(number as usize) {
+        flags.extend([String::from("--cpus"), cpu.to_string()]);
+    }
+    flags
 }
 
 /// Keeps one broker running until told to stop, then drains it.
@@ -222,5 +242,22 @@ async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>) {
             // It may have ended just now.
             let _ = child.kill().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use realtime::Priority;
+
+    use super::*;
+
+    #[test]
+    fn each_broker_has_a_cpu_of_its_own() {
+        let realtime = |cpus| Realtime::new(Priority::default(), cpus).expect("valid");
+        let pinned = realtime(vec![4, 2]);
+        let expected = ["--realtime", "--realtime-priority", "10", "--cpus", "2"];
+        assert_eq!(scheduling_flags(&pinned, 1), expected);
+        let free = realtime(Vec::new());
+        assert_eq!(scheduling_flags(&free, 1), expected[..3]);
     }
 }

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use broker::agent;
+use broker::announce::AnnouncePort;
 use broker::catalog_file::CatalogFile;
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::{Broker, Config, Handle};
@@ -81,6 +82,7 @@ pub(crate) struct Daemon {
     http: Option<Part>,
     catalog: Option<Part>,
     agent: Option<Part>,
+    announce: Option<Part>,
 }
 
 impl Daemon {
@@ -101,6 +103,7 @@ impl Daemon {
             http: None,
             catalog: None,
             agent: None,
+            announce: None,
         };
         if let Some(file) = catalog_file {
             if let Err(error) = file.restore(&handle).await {
@@ -118,6 +121,14 @@ impl Daemon {
                 http::serve(handle, listener, info, stopped)
             }));
             tracing::info!("HTTP: listening on {address}");
+        }
+        if let Some(announce) = config.announce.clone() {
+            let port = AnnouncePort::bind(announce).await?;
+            tracing::info!("announcements: listening on {}", port.address()?);
+            let handle = daemon.handle();
+            daemon.announce = Some(Part::spawn(move |stopped| {
+                port.run(handle, tcp_address, stopped)
+            }));
         }
         if let Some(link) = config.controller.clone() {
             let at =
@@ -142,6 +153,9 @@ impl Daemon {
             "stopping: up to {drain_timeout} for queued messages; a second signal stops at once"
         );
         let stopping = async {
+            if let Some(announce) = self.announce {
+                announce.stop().await;
+            }
             if let Some(agent) = self.agent {
                 agent.stop().await;
             }

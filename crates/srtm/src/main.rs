@@ -8,6 +8,7 @@
 //! signal cuts the drain short.
 
 mod address;
+mod announce_flags;
 mod api;
 mod broker_flags;
 mod children;

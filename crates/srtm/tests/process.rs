@@ -192,10 +192,13 @@ fn topics_and_limits_outlive_a_restart() {
         "5",
         "--burst",
         "2",
+        "--cpu-share",
+        "0.25",
         "--broker",
         &first.http,
     ]);
-    assert_eq!(text(&set.stdout), "t: 5 messages/s, burst 2, delay\n");
+    let contract = "5 messages/s, burst 2, delay; cpu share 0.25";
+    assert_eq!(text(&set.stdout), format!("t: {contract}\n"));
     let second = srtm(&[&["broker", "--data-path", folder.as_str()], &PORTS[..]].concat());
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains("another broker uses this data folder"));
@@ -205,9 +208,29 @@ fn topics_and_limits_outlive_a_restart() {
     let again = Process::start(&arguments);
     let list = srtm(&["topic", "ls", "--broker", &again.http]);
     assert!(
-        text(&list.stdout).contains("5 messages/s, burst 2, delay"),
+        text(&list.stdout).contains(contract),
         "{}",
         text(&list.stdout)
+    );
+    let shown = srtm(&["topic", "show", "t", "--broker", &again.http]);
+    assert!(
+        text(&shown.stdout).contains("share      0.25: "),
+        "{}",
+        text(&shown.stdout)
+    );
+    let given_up = srtm(&[
+        "topic",
+        "set",
+        "t",
+        "--cpu-share",
+        "none",
+        "--broker",
+        &again.http,
+    ]);
+    assert_eq!(
+        text(&given_up.stdout),
+        "t: none\n",
+        "and no limit was declared"
     );
     let removed = srtm(&["topic", "rm", "t", "--broker", &again.http]);
     assert!(text(&removed.stdout).contains("the topic and its messages stay"));
@@ -256,7 +279,16 @@ const MISTAKES: &str = "
     2 | burst 0.5 is out of range         | topic set t --rate 1 --burst 0.5
     2 | a/b                               | topic set a/b --rate 1 --burst 1
     2 | cannot place publishers           | topic set t --rate 1 --burst 1 --slo-p99 1ms --broker HTTP
-    2 | shares of a core                  | topic set t --rate 1 --burst 1 --cpu-share 0.2
+    2 | more than 0 and at most 1         | topic set t --rate 1 --burst 1 --cpu-share 1.5
+    2 | more than 0 and at most 1         | topic set t --cpu-share 20%
+    1 | 409 a share of 0.9 does not fit   | topic set t --cpu-share 0.9 --broker HTTP
+    2 | both, or --cpu-share              | topic set t --broker HTTP
+    2 | a period of 0ns                   | broker --share-period 0s --http-address none
+    2 | 1 CPUs for 2 reactor threads      | broker --threads 2 --realtime --cpus 0 --http-address none
+    2 | CPU 1 is named twice              | broker --realtime --cpus 1,1
+    2 | give 1 to 99                      | broker --realtime --realtime-priority 0
+    2 | --realtime                        | broker --cpus 1
+    2 | 1 CPUs for 2 brokers              | up --brokers 2 --realtime --cpus 0
     2 | only static is there yet          | topic set t --rate 1 --burst 1 --share-policy gtb
     1 | is an HTTP port of SRTM there?    | where t --controller 127.0.0.1:1
     1 | is an HTTP port of SRTM there?    | publisher ls t --controller 127.0.0.1:1
@@ -271,7 +303,17 @@ const MISTAKES: &str = "
 
 #[test]
 fn mistakes_are_told_with_an_exit_code() {
-    let taken = Process::start(&[&["broker"], &PORTS[..]].concat());
+    let taken = Process::start(&[&["broker", "--threads", "1"], &PORTS[..]].concat());
+    let held = srtm(&[
+        "topic",
+        "set",
+        "held",
+        "--cpu-share",
+        "0.5",
+        "--broker",
+        &taken.http,
+    ]);
+    assert!(held.status.success(), "{}", text(&held.stderr));
     for row in MISTAKES.lines().filter(|row| !row.is_empty()) {
         let columns: Vec<_> = row.split('|').map(str::trim).collect();
         let [code, expected, line] = columns[..] else {

@@ -142,7 +142,7 @@ fn address(broker: &Value) -> Answer {
     }
 }
 
-fn base(controller: &str) -> String {
+pub(crate) fn base(controller: &str) -> String {
     let controller = controller.trim_end_matches('/');
     if controller.contains("://") {
         controller.to_owned()
@@ -152,7 +152,7 @@ fn base(controller: &str) -> String {
 }
 
 /// A path segment: everything but letters, digits and `-._~` percent-encoded.
-fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

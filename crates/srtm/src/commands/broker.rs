@@ -7,7 +7,7 @@ use broker::Config;
 use broker::http::LogLevel;
 use clap::Args;
 
-use crate::broker_flags::BrokerFlags;
+use crate::broker_flags::{BrokerFlags, RealtimeFlags};
 use crate::daemon::{self, Until};
 use crate::error::Failure;
 use crate::log;
@@ -17,7 +17,8 @@ Examples:
   srtm broker
   srtm broker --tcp-address 127.0.0.1:4150 --http-address 127.0.0.1:4151 --data-path /var/lib/srtm
   srtm broker --controller 10.0.0.7:4170 --broker-name b1 --broadcast-address 10.0.0.8
-  srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s";
+  srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s
+  srtm broker --threads 2 --realtime --cpus 2,3";
 
 /// Flags of `srtm broker`.
 #[derive(Args, Debug)]
@@ -25,6 +26,8 @@ Examples:
 pub(crate) struct Flags {
     #[command(flatten)]
     broker: BrokerFlags,
+    #[command(flatten)]
+    realtime: RealtimeFlags,
     /// Folder where `srtm calibrate` kept what this broker carries [default: --data-path].
     #[arg(long, value_name = "FOLDER", requires = "controller")]
     calibration: Option<PathBuf>,
@@ -39,6 +42,7 @@ pub(crate) struct Flags {
 /// Runs the broker.
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     let mut config = flags.broker.into_config();
+    config.realtime = flags.realtime.realtime()?;
     read_calibration(&mut config, flags.calibration.as_deref())?;
     let name = config
         .controller

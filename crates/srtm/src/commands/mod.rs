@@ -8,6 +8,7 @@ mod demo;
 pub(crate) mod experiment;
 pub(crate) mod nsqd;
 pub(crate) mod nsqlookupd;
+mod peer;
 pub(crate) mod plan;
 pub(crate) mod publish;
 pub(crate) mod publisher;

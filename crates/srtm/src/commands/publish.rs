@@ -4,9 +4,11 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use clap::Args;
+use client::tempo::{Node, PublicationOptions};
 use client::{Acknowledgement, Publisher, PublisherOptions};
 use wire::TopicName;
 
+use super::peer::PeerFlags;
 use crate::error::Failure;
 use crate::time::{now, sleep_until};
 
@@ -14,7 +16,14 @@ const EXAMPLES: &str = "\
 Examples:
   echo 21.5 | srtm pub temperature
   srtm pub temperature --message 21.5 --count 10000 --rate 500
-  srtm pub temperature --tcp 10.0.0.7:4150 < readings.txt";
+  srtm pub temperature --tcp 10.0.0.7:4150 < readings.txt
+  srtm pub temperature --peer --message 21.5 --rate 10 --count 100
+  srtm pub temperature --peer 10.0.0.7:4151 --key @/etc/srtm.key < readings.txt";
+
+/// How long a subscriber is waited for before anything is published to one.
+const SUBSCRIBER_WAIT: Duration = Duration::from_secs(10);
+/// How long the last messages may take to be written.
+const FLUSH_WAIT: Duration = Duration::from_secs(60);
 
 /// Flags of `srtm pub`.
 #[derive(Args, Debug)]
@@ -34,10 +43,20 @@ pub(crate) struct Flags {
     /// NSQ address of the broker.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4150")]
     tcp: String,
+    #[command(flatten)]
+    peer: PeerFlags,
 }
 
 /// Publishes and says how much.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    match flags.peer.start()? {
+        Some(node) => run_peer(flags, &node),
+        None => run_client(flags),
+    }
+}
+
+/// To a broker, with its acknowledgement.
+fn run_client(flags: &Flags) -> Result<(), Failure> {
     let options = PublisherOptions {
         client_id: "srtm-pub".to_owned(),
         // Stock brokers answer each message instead.
@@ -47,50 +66,92 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         },
         ..PublisherOptions::default()
     };
-    let publisher = Publisher::connect(&flags.tcp, options).map_err(Failure::client(&flags.tcp))?;
+    let mut publisher =
+        Publisher::connect(&flags.tcp, options).map_err(Failure::client(&flags.tcp))?;
+    publish_all(flags, |body| {
+        publisher
+            .publish(flags.topic.as_str(), body)
+            .map_err(Failure::client(&flags.tcp))
+    })?;
+    publisher.flush().map_err(Failure::client(&flags.tcp))?;
+    eprintln!(
+        "{} messages accepted on {}",
+        publisher.acknowledged(),
+        flags.topic
+    );
+    Ok(())
+}
+
+/// To whoever subscribes on the channel.
+fn run_peer(flags: &Flags, node: &Node) -> Result<(), Failure> {
+    let (topic, place) = (&flags.topic, flags.peer.place());
+    let failed = || Failure::client(&place);
+    let publisher = node
+        .publisher(topic.as_str(), PublicationOptions::default())
+        .map_err(failed())?;
+    if !publisher.wait_for_subscriber(SUBSCRIBER_WAIT) {
+        let what = format!(
+            "{place}: waiting for a subscriber of {topic} (nothing is kept for later: start `srtm sub {topic} --peer` first, \
+             with the same --peer, --key and --interface)"
+        );
+        return Err(Failure::io(what)(io::ErrorKind::TimedOut.into()));
+    }
+    publish_all(flags, |body| publisher.publish(body).map_err(failed()))?;
+    let is_flushed = publisher.flush(FLUSH_WAIT);
+    let counts = publisher.counts();
+    let lost = counts.unheard;
+    eprintln!(
+        "{} messages published on {topic} to {} subscribers{}{}",
+        counts.published,
+        counts.subscribers,
+        if lost > 0 {
+            format!("; {lost} found none")
+        } else {
+            String::new()
+        },
+        if is_flushed {
+            ""
+        } else {
+            "; the last ones could not be sent"
+        },
+    );
+    Ok(())
+}
+
+/// Publishes what the flags say, as fast as they say.
+fn publish_all(
+    flags: &Flags,
+    publish: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut paced = Paced {
-        publisher,
+        publish,
         flags,
         start: now(),
         published: 0,
     };
     match &flags.message {
         Some(message) => {
-            for _ in 0..flags.count.unwrap_or(1) {
-                paced.publish(message.as_bytes())?;
-            }
+            (0..flags.count.unwrap_or(1)).try_for_each(|_| paced.publish(message.as_bytes()))
         }
-        None => paced.publish_lines(io::stdin().lock())?,
+        None => paced.publish_lines(io::stdin().lock()),
     }
-    paced
-        .publisher
-        .flush()
-        .map_err(Failure::client(&flags.tcp))?;
-    eprintln!(
-        "{} messages accepted on {}",
-        paced.publisher.acknowledged(),
-        flags.topic
-    );
-    Ok(())
 }
 
 /// Spaces messages evenly from its start on; late ones are not waited for twice.
-struct Paced<'a> {
-    publisher: Publisher,
+struct Paced<'a, P> {
+    publish: P,
     flags: &'a Flags,
     start: std::time::Instant,
     published: u64,
 }
 
-impl Paced<'_> {
+impl<P: FnMut(&[u8]) -> Result<(), Failure>> Paced<'_, P> {
     fn publish(&mut self, body: &[u8]) -> Result<(), Failure> {
         if let Some(rate) = self.flags.rate {
             sleep_until(self.start + Duration::from_secs_f64(self.published as f64 / rate));
         }
         self.published += 1;
-        self.publisher
-            .publish(self.flags.topic.as_str(), body)
-            .map_err(Failure::client(&self.flags.tcp))
+        (self.publish)(body)
     }
 
     /// Empty lines are no messages.

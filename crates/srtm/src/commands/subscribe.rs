@@ -1,13 +1,16 @@
 //! `srtm sub`: the messages of a channel, or what arrives of them per second.
 
 use std::io::{self, Write};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use client::tempo::{Node, SubscriptionOptions};
 use client::{ClientError, Subscriber, SubscriberOptions};
 use hdrhistogram::Histogram;
 use wire::{ChannelName, TopicName};
 
+use super::peer::PeerFlags;
 use crate::error::Failure;
 use crate::time::{now, unix_time};
 
@@ -15,7 +18,12 @@ const EXAMPLES: &str = "\
 Examples:
   srtm sub temperature archive
   srtm sub temperature tail#ephemeral --count 10
-  srtm sub temperature archive --no-print --tcp 10.0.0.7:4150";
+  srtm sub temperature archive --no-print --tcp 10.0.0.7:4150
+  srtm sub temperature --peer
+  srtm sub temperature --peer 10.0.0.7:4151 --key @/etc/srtm.key --no-print";
+
+/// Messages that wait for standard output; beyond, the publishers wait.
+const WAITING_MAX: usize = 1024;
 
 /// How long to wait for a message before the output is looked after.
 const TURN: Duration = Duration::from_millis(100);
@@ -30,8 +38,9 @@ const AGE_MAX_US: u64 = 3_600_000_000;
 pub(crate) struct Flags {
     /// The topic.
     topic: TopicName,
-    /// The channel.
-    channel: ChannelName,
+    /// The channel; of no meaning with --peer, where every subscriber gets every message.
+    #[arg(required_unless_present = "peer")]
+    channel: Option<ChannelName>,
     /// Ends after this many messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -44,10 +53,30 @@ pub(crate) struct Flags {
     /// NSQ address of the broker.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4150")]
     tcp: String,
+    #[command(flatten)]
+    peer: PeerFlags,
 }
 
 /// Receives until the count is reached or a signal ends the process.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    match (flags.peer.start()?, &flags.channel) {
+        (Some(node), channel) => {
+            if let Some(channel) = channel {
+                eprintln!(
+                    "srtm: channel {channel} is ignored: with --peer every subscriber gets every message"
+                );
+            }
+            run_peer(flags, &node)
+        }
+        (None, Some(channel)) => run_client(flags, channel),
+        (None, None) => Err(Failure::Usage(
+            "a channel is needed, as in `srtm sub temperature archive`, or --peer".to_owned(),
+        )),
+    }
+}
+
+/// From a broker's channel.
+fn run_client(flags: &Flags, channel: &ChannelName) -> Result<(), Failure> {
     let client_failed = || Failure::client(&flags.tcp);
     let options = SubscriberOptions {
         client_id: "srtm-sub".to_owned(),
@@ -55,13 +84,9 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         output_buffer_timeout: Some(Duration::ZERO),
         ..SubscriberOptions::default()
     };
-    let mut subscriber = Subscriber::connect(
-        &flags.tcp,
-        flags.topic.as_str(),
-        flags.channel.as_str(),
-        options,
-    )
-    .map_err(client_failed())?;
+    let mut subscriber =
+        Subscriber::connect(&flags.tcp, flags.topic.as_str(), channel.as_str(), options)
+            .map_err(client_failed())?;
     let mut output = Output::new(flags.no_print)?;
     let mut left = flags.count.unwrap_or(u64::MAX);
     while left > 0 {
@@ -69,7 +94,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
             Ok(Some(message)) => {
                 let id = message.id;
                 // Finished only when it is out: what was not printed is sent again to the next one.
-                if output.take(message.body, message.timestamp_ns)? == Reader::Gone {
+                if output.take(message.body, Some(message.timestamp_ns))? == Reader::Gone {
                     return Ok(());
                 }
                 subscriber.finish(id).map_err(client_failed())?;
@@ -87,6 +112,33 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     subscriber.close().map_err(client_failed())
 }
 
+/// From whoever publishes on the channel.
+fn run_peer(flags: &Flags, node: &Node) -> Result<(), Failure> {
+    let mut output = Output::new(flags.no_print)?;
+    let (bodies, received) = sync_channel::<Vec<u8>>(WAITING_MAX);
+    let options = SubscriptionOptions::default();
+    let _subscription = node
+        .subscribe(flags.topic.as_str(), options, move |message| {
+            // The command may have all that it wanted.
+            let _ended = bodies.send(message.body.to_vec());
+        })
+        .map_err(Failure::client(&flags.peer.place()))?;
+    let mut left = flags.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        if let Ok(body) = received.recv_timeout(TURN) {
+            if output.take(&body, None)? == Reader::Gone {
+                break;
+            }
+            left -= 1;
+        }
+        output.summarise_when_due();
+    }
+    output.summarise();
+    // Before the endpoint ends, so that its threads do not wait for room.
+    drop(received);
+    Ok(())
+}
+
 /// Whether anybody reads standard output.
 #[derive(PartialEq, Eq)]
 enum Reader {
@@ -101,6 +153,7 @@ struct Output {
 
 struct Summary {
     since: Instant,
+    messages: u64,
     ages_us: Histogram<u64>,
 }
 
@@ -109,6 +162,7 @@ impl Output {
         let summary = if is_summary {
             Some(Summary {
                 since: now(),
+                messages: 0,
                 ages_us: histogram()?,
             })
         } else {
@@ -117,14 +171,17 @@ impl Output {
         Ok(Output { summary })
     }
 
-    fn take(&mut self, body: &[u8], timestamp_ns: i64) -> Result<Reader, Failure> {
+    /// Prints a message or counts it, with its age where it says when it was published.
+    fn take(&mut self, body: &[u8], timestamp_ns: Option<i64>) -> Result<Reader, Failure> {
         if let Some(summary) = &mut self.summary {
-            let age_ns = unix_time()
-                .as_nanos()
-                .saturating_sub(u128::try_from(timestamp_ns).unwrap_or(0));
-            summary
-                .ages_us
-                .saturating_record(u64::try_from(age_ns / 1000).unwrap_or(u64::MAX));
+            summary.messages += 1;
+            if let Some(timestamp_ns) = timestamp_ns {
+                let age_ns = unix_time()
+                    .as_nanos()
+                    .saturating_sub(u128::try_from(timestamp_ns).unwrap_or(0));
+                let age_us = u64::try_from(age_ns / 1000).unwrap_or(u64::MAX);
+                summary.ages_us.saturating_record(age_us);
+            }
             return Ok(Reader::There);
         }
         let mut out = io::stdout().lock();
@@ -150,15 +207,16 @@ impl Output {
             return;
         };
         let elapsed_s = (now() - summary.since).as_secs_f64();
-        println!("{}", line(&summary.ages_us, elapsed_s));
+        println!("{}", line(summary.messages, &summary.ages_us, elapsed_s));
+        summary.messages = 0;
         summary.ages_us.reset();
         summary.since = now();
     }
 }
 
 /// One line of the summary.
-fn line(ages_us: &Histogram<u64>, elapsed_s: f64) -> String {
-    let rate = ages_us.len() as f64 / elapsed_s.max(1e-9);
+fn line(messages: u64, ages_us: &Histogram<u64>, elapsed_s: f64) -> String {
+    let rate = messages as f64 / elapsed_s.max(1e-9);
     if ages_us.is_empty() {
         return format!("{rate:>10.0} msg/s");
     }
@@ -184,11 +242,11 @@ mod tests {
     #[test]
     fn summaries_give_rate_and_ages() {
         let mut ages_us = histogram().expect("bounds are valid");
-        assert_eq!(line(&ages_us, 1.0).trim(), "0 msg/s");
+        assert_eq!(line(0, &ages_us, 1.0).trim(), "0 msg/s");
         for _ in 0..500 {
             ages_us.saturating_record(2000);
         }
-        let line = line(&ages_us, 0.5);
+        let line = line(500, &ages_us, 0.5);
         assert!(
             line.contains("1000 msg/s") && line.contains("p99     2.0"),
             "{line}"

@@ -5,6 +5,7 @@ mod at_controller;
 mod profile;
 
 use clap::{Args, Subcommand};
+use kernel::{KernelError, Share};
 use limit::{Burst, JudgedBy, OnExceed, Rate, Unit};
 use placement::{Mode, Policy};
 use wire::TopicName;
@@ -18,6 +19,7 @@ Examples:
   srtm topic set temperature --rate 1000 --burst 50
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
+  srtm topic set alarms --cpu-share 0.2
   srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
   srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151";
 const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
@@ -34,7 +36,8 @@ const RM_EXAMPLES: &str = "Examples:\n  srtm topic rm temperature\n  srtm topic 
 /// What to do with topics.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicCommand {
-    /// Declares a topic: its limit over the whole cluster, and what is promised.
+    /// Declares a topic: its limit over the whole cluster, its share of time, and what is promised. What is left out is not
+    /// declared any more.
     #[command(after_help = SET_EXAMPLES)]
     Set(SetFlags),
     /// Lists topics with their limits and how they stand.
@@ -86,12 +89,17 @@ pub(crate) struct SetFlags {
     /// Find correlation groups from arrivals where publishers name none.
     #[arg(long)]
     infer_groups: bool,
-    /// Share of a core; not supported yet.
-    #[arg(long, value_name = "SHARE")]
-    cpu_share: Option<String>,
+    /// Part of its reactor's time that the topic is entitled to, above 0 and at most 1, or none: an equal part of what
+    /// others leave. The parts of all topics are at most 1 in sum.
+    #[arg(long, value_name = "PART|none")]
+    cpu_share: Option<CpuShare>,
     #[command(flatten)]
     whom: Whom,
 }
+
+/// A share, or none. Wrapped because clap reads an `Option` as a flag that may be absent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct CpuShare(Option<Share>);
 
 /// Flags of `srtm topic show`.
 #[derive(Args, Debug)]
@@ -156,18 +164,48 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
 
 fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
     let not_there = |flag: &str, why: &str| Err(Failure::Usage(format!("{flag}: {why}")));
-    if flags.cpu_share.is_some() {
-        return not_there(
-            "--cpu-share",
-            "topics are not scheduled by shares of a core yet",
-        );
-    }
     if flags.whom.broker.is_some() && flags.slo_p99.is_some() {
         let why = "a broker on its own cannot place publishers to keep a promise; ask a controller";
         return not_there("--slo-p99", why);
     }
-    if flags.whom.broker.is_some() && flags.rate.is_none() {
-        return not_there("--rate and --burst", "a broker on its own needs both");
+    if flags.whom.broker.is_some() && flags.rate.is_none() && flags.cpu_share.is_none() {
+        let why = "a broker on its own needs both, or --cpu-share";
+        return not_there("--rate and --burst", why);
     }
     Ok(())
+}
+
+impl SetFlags {
+    fn cpu_share(&self) -> Option<Share> {
+        self.cpu_share.and_then(|CpuShare(share)| share)
+    }
+}
+
+impl std::str::FromStr for CpuShare {
+    type Err = KernelError;
+
+    fn from_str(text: &str) -> Result<CpuShare, KernelError> {
+        match text {
+            "none" => Ok(CpuShare(None)),
+            text => text.parse().map(|share| CpuShare(Some(share))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_parts_or_none() {
+        assert_eq!("none".parse(), Ok(CpuShare(None)));
+        assert_eq!("0.2".parse(), Ok(CpuShare(Share::new(0.2).ok())));
+        for bad in ["0", "1.5", "-1", "20%", "", "None"] {
+            let error = bad.parse::<CpuShare>().expect_err(bad).to_string();
+            assert!(
+                error.contains("more than 0 and at most 1"),
+                "{bad}: {error}"
+            );
+        }
+    }
 }

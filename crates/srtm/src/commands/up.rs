@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use control::ControlHandle;
 use control::handle::Command;
+use realtime::{Realtime, RealtimeError};
 use tokio::sync::mpsc;
 
+use crate::broker_flags::RealtimeFlags;
 use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
@@ -22,6 +24,7 @@ Examples:
   srtm up
   srtm up --brokers 3 --data-dir /var/lib/srtm
   srtm up --brokers 2 --max-brokers 6 --emulate-service-time 40us --profile-window 10s
+  srtm up --brokers 2 --realtime --cpus 2,3
   srtm up --brokers 3 --demo";
 
 /// Brokers that `srtm up` starts at most, unless told otherwise.
@@ -53,6 +56,8 @@ pub(crate) struct UpFlags {
     #[arg(long)]
     demo: bool,
     #[command(flatten)]
+    realtime: RealtimeFlags,
+    #[command(flatten)]
     control: ControlFlags,
     /// Least important lines that are logged: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -72,6 +77,10 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         .map_err(|reason| Failure::Usage(format!("--log-level: {reason}")))?;
     log::start(&level, "[srtm] ");
     let settings = flags.control.settings()?;
+    let realtime = flags.realtime.realtime()?;
+    if let Some(realtime) = &realtime {
+        may_be_realtime(realtime, most)?;
+    }
     let ports = flags.ports.ports();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
@@ -80,7 +89,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         let spawner = Box::new(move |topic: &str, _| drop(wish.try_send(topic.to_owned())));
         let data_dir = flags.data_dir.clone();
         let controller = ControllerDaemon::start(settings, ports, data_dir, Some(spawner)).await?;
-        let mut children = Children::new(flags.template(&controller), most);
+        let mut children = Children::new(flags.template(&controller, realtime), most);
         for _ in 0..flags.brokers {
             children.start_one()?;
         }
@@ -102,6 +111,18 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// Brokers that may not, or have no CPU, would be started again and again.
+fn may_be_realtime(realtime: &Realtime, brokers: u32) -> Result<(), Failure> {
+    let cpus = realtime.cpus().len();
+    if cpus > 0 && cpus < brokers as usize {
+        return Err(Failure::Usage(format!(
+            "--cpus: {cpus} CPUs for {brokers} brokers of one thread each: name one for each"
+        )));
+    }
+    let refused = |error: RealtimeError| Failure::Usage(format!("--realtime: {error}"));
+    realtime.check().map_err(refused)
 }
 
 /// Until a signal, or the demo's end.
@@ -142,13 +163,14 @@ async fn all_up(handle: &ControlHandle, brokers: u32) {
 }
 
 impl UpFlags {
-    fn template(&self, controller: &ControllerDaemon) -> Template {
+    fn template(&self, controller: &ControllerDaemon, realtime: Option<Realtime>) -> Template {
         Template {
             ip: self.ports.ports().http.ip(),
             tcp_base_port: self.tcp_base_port,
             link: controller.ports.link,
             data_dir: self.data_dir.clone(),
             service_time: self.emulate_service_time,
+            realtime,
             log_level: self.log_level.clone(),
         }
     }

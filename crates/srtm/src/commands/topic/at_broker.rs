@@ -1,4 +1,4 @@
-//! `srtm topic --broker URL`: limits at one broker on its own.
+//! `srtm topic --broker URL`: limits and shares at one broker on its own.
 
 use serde_json::{Value, json};
 
@@ -19,20 +19,23 @@ const STAGES: [&str; 8] = [
 ];
 
 pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
-    let limit = json!({
-        "rate": flags.rate,
-        "burst": flags.burst,
-        "unit": flags.unit,
-        "on_exceed": flags.on_exceed,
-        "judged_by": flags.judged_by,
-        "sharing": flags.share_policy,
+    let limit = flags.rate.map(|rate| {
+        json!({
+            "rate": rate,
+            "burst": flags.burst,
+            "unit": flags.unit,
+            "on_exceed": flags.on_exceed,
+            "judged_by": flags.judged_by,
+            "sharing": flags.share_policy,
+        })
     });
+    let cpu_share = flags.cpu_share().map(kernel::Share::as_f64);
     let api = Api::new(broker);
     let contract = api.put(
         &format!("/v1/topics/{}", escaped(&flags.name)),
-        &json!({ "limit": limit }),
+        &json!({ "limit": limit, "cpu_share": cpu_share }),
     )?;
-    println!("{}: {}", flags.name, limit_line(&contract["limit"]));
+    println!("{}: {}", flags.name, contract_line(&contract));
     Ok(())
 }
 
@@ -46,12 +49,12 @@ pub(super) fn ls(broker: &str) -> Result<(), Failure> {
         eprintln!("no topics");
         return Ok(());
     }
-    println!("{:<32} LIMIT", "TOPIC");
+    println!("{:<32} CONTRACT", "TOPIC");
     for topic in topics {
         println!(
             "{:<32} {}",
             topic["name"].as_str().unwrap_or_default(),
-            limit_line(&topic["limit"])
+            contract_line(topic)
         );
     }
     Ok(())
@@ -75,6 +78,8 @@ pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
         return Ok(());
     }
     print!("{}", page(topic));
+    let tasks = api.get("/v1/tasks")?;
+    print!("{}", task_lines(&tasks, flags.name.as_str()));
     Ok(())
 }
 
@@ -86,11 +91,20 @@ pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
     } else {
         api.delete(&format!("/v1/topics/{}", escaped(&flags.name)))?;
         println!(
-            "{}: no limit any more; the topic and its messages stay",
+            "{}: neither limit nor share any more; the topic and its messages stay",
             flags.name
         );
     }
     Ok(())
+}
+
+/// A contract in one line.
+fn contract_line(contract: &Value) -> String {
+    let limit = limit_line(&contract["limit"]);
+    match contract["cpu_share"].as_f64() {
+        Some(share) => format!("{limit}; cpu share {share}"),
+        None => limit,
+    }
 }
 
 /// A limit in one line.
@@ -164,6 +178,38 @@ fn page(topic: &Value) -> String {
     page
 }
 
+/// How a topic of `/v1/tasks` fares with its share; nothing where it has not been served yet.
+fn task_lines(document: &Value, name: &str) -> String {
+    let tasks = document["tasks"].as_array();
+    let Some(task) = tasks.and_then(|tasks| tasks.iter().find(|task| task["topic"] == name)) else {
+        return String::new();
+    };
+    let ms = |field: &str| task[field].as_f64().unwrap_or_default() / 1000.0;
+    let period_ms = document["period_us"].as_f64().unwrap_or_default() / 1000.0;
+    let share = match task["cpu_share"].as_f64() {
+        Some(share) => format!("{share}"),
+        None => String::from("none declared"),
+    };
+    let stability = match task["unstable"].as_bool() {
+        Some(true) => "unstable: more comes than its share can serve",
+        _ => "stable",
+    };
+    let mut lines = format!(
+        "share      {share}: {:.3} ms of each {period_ms} ms, {stability} ({} spells of instability)\n",
+        ms("allotment_us"),
+        task["unstable_spells"]
+    );
+    lines += &format!(
+        "served     {} times, {:.1} ms in all; waited {:.3} ms at most; {} overruns, {:.3} ms at most\n",
+        task["turns"],
+        ms("used_us"),
+        ms("wait_max_us"),
+        task["overruns"],
+        ms("overrun_max_us")
+    );
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +219,12 @@ mod tests {
         let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "static"});
         assert_eq!(limit_line(&limit), "1000 bytes/s, burst 2.5, drop");
         assert_eq!(limit_line(&Value::Null), "none");
+        let contract = json!({"limit": limit, "cpu_share": 0.2});
+        assert_eq!(
+            contract_line(&contract),
+            "1000 bytes/s, burst 2.5, drop; cpu share 0.2"
+        );
+        assert_eq!(contract_line(&json!({"limit": null})), "none");
         let topic = json!({
             "topic_name": "t", "paused": false, "message_count": 9, "message_bytes": 90, "depth": 1,
             "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
@@ -198,5 +250,18 @@ mod tests {
             page.contains("latency    total    p50       1.0 us"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn tasks_read_as_text() {
+        let task = json!({"topic": "t", "cpu_share": 0.2, "allotment_us": 2000, "turns": 7, "used_us": 1500,
+            "wait_max_us": 2500, "overruns": 1, "overrun_max_us": 250, "unstable": true, "unstable_spells": 3});
+        let document = json!({"period_us": 10_000, "tasks": [{"topic": null}, task]});
+        let lines = "\
+share      0.2: 2.000 ms of each 10 ms, unstable: more comes than its share can serve (3 spells of instability)
+served     7 times, 1.5 ms in all; waited 2.500 ms at most; 1 overruns, 0.250 ms at most
+";
+        assert_eq!(task_lines(&document, "t"), lines);
+        assert_eq!(task_lines(&document, "u"), "");
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
     let spec = TopicSpec {
         limit,
         slo,
+        cpu_share: flags.cpu_share(),
         policy: flags.policy,
         fit: flags.fit,
         infer_groups: flags.infer_groups,
@@ -112,14 +113,15 @@ fn contract(spec: &TopicSpec) -> String {
     let limit = spec
         .limit
         .map_or_else(|| String::from("no limit"), |limit| limit.to_string());
-    match spec.slo {
-        Some(slo) => format!(
-            "{limit}; p{} within {}",
-            slo.percentile,
-            milliseconds(slo.latency_us)
-        ),
-        None => limit,
+    let mut contract = limit;
+    if let Some(slo) = spec.slo {
+        let within = milliseconds(slo.latency_us);
+        let _ = write!(contract, "; p{} within {within}", slo.percentile);
     }
+    if let Some(share) = spec.cpu_share {
+        let _ = write!(contract, "; cpu share {share}");
+    }
+    contract
 }
 
 fn milliseconds(us: f64) -> String {

@@ -1,0 +1,192 @@
+//! Connections until it is known whose they are: the hello, and the first message that a subscription is waiting for.
+//!
+//! A sender says who it is and sends the messages of one topic. The first one tells which, and the connection goes to
+//! that subscription with everything that was read. Messages that nobody here subscribes are dropped and counted until
+//! then; a sender that has nothing to say yet stays here.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use wire::announce::{InstanceId, Key};
+use wire::tempo::{HelloDecoded, MessageDecoded, decode_hello, decode_message};
+
+use super::{ARRIVALS, Event, State, TAKEN_PER_TURN};
+use crate::tempo::inbox::Inbox;
+use crate::tempo::poller::Watching;
+use crate::tempo::subscription::{self, Incoming};
+
+/// Connections that wait here at most; further ones are closed.
+const ARRIVALS_MAX: usize = 4096;
+
+/// Bytes that one read asks for.
+const READ_BYTES: usize = 4096;
+
+/// Bytes of messages that are not whole yet, of all connections here; one that would exceed it is closed.
+const BYTES_MAX: usize = 64 << 20;
+
+/// A connection that is no subscription's yet.
+pub(super) struct Arrival {
+    watching: Watching,
+    stream: TcpStream,
+    read: Vec<u8>,
+    sender: Option<InstanceId>,
+}
+
+/// What is to become of an arrival.
+enum Fate {
+    Waits,
+    /// Its first message is of this topic.
+    Known(wire::TopicName),
+    Ended,
+    /// Not the protocol, or not the key.
+    Refused,
+}
+
+impl State {
+    /// Takes new connections.
+    pub(super) fn accept(&mut self) {
+        self.listener.0.look();
+        for _ in 0..TAKEN_PER_TURN {
+            let stream = match self.listener.1.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The next arrival tells of this one too, where there were no descriptors left.
+                Err(_) => {
+                    self.counts.arrivals_refused += 1;
+                    return;
+                }
+            };
+            if self.arrivals.len() >= ARRIVALS_MAX || !self.admit(stream) {
+                self.counts.arrivals_refused += 1;
+            }
+        }
+        self.listener.0.tell_again();
+    }
+
+    fn admit(&mut self, stream: TcpStream) -> bool {
+        let slot = self.arrivals.vacant_entry();
+        let key = ARRIVALS.saturating_add(u32::try_from(slot.key()).unwrap_or(u32::MAX));
+        let target: Arc<Inbox<Event>> = Arc::clone(&self.inbox);
+        let watching = stream
+            .set_nonblocking(true)
+            .and_then(|()| self.poller.watch(&stream, target, key));
+        let Ok(watching) = watching else {
+            return false;
+        };
+        slot.insert(Arrival {
+            watching,
+            stream,
+            read: Vec::new(),
+            sender: None,
+        });
+        true
+    }
+
+    /// Reads from a connection that nobody has yet.
+    pub(super) fn greet(&mut self, key: u32) {
+        let at = (key - ARRIVALS) as usize;
+        let Some(arrival) = self.arrivals.get_mut(at) else {
+            return;
+        };
+        let mut fate = match arrival.receive() {
+            Ok(true) => Fate::Waits,
+            Ok(false) | Err(_) => Fate::Ended,
+        };
+        if arrival.sender.is_none() && !arrival.read.is_empty() {
+            match arrival.introduce(self.options.key.as_ref()) {
+                Ok(()) => {}
+                Err(()) => fate = Fate::Refused,
+            }
+        }
+        if arrival.sender.is_some() && !matches!(fate, Fate::Refused) {
+            fate = self.sort(at, fate);
+        }
+        if matches!(fate, Fate::Waits) && !self.has_room_for(at) {
+            fate = Fate::Refused;
+        }
+        match fate {
+            Fate::Waits => {}
+            Fate::Known(topic) => self.hand_over(at, &topic),
+            Fate::Ended => drop(self.arrivals.remove(at)),
+            Fate::Refused => {
+                self.counts.hellos_refused += 1;
+                self.arrivals.remove(at);
+            }
+        }
+    }
+
+    /// Whether what a connection has sent may stay. Small amounts always may.
+    fn has_room_for(&self, at: usize) -> bool {
+        let read = |(_, arrival): (usize, &Arrival)| arrival.read.len();
+        self.arrivals[at].read.len() <= READ_BYTES
+            || self.arrivals.iter().map(read).sum::<usize>() <= BYTES_MAX
+    }
+
+    /// Drops messages that nobody subscribes, up to one that somebody does.
+    fn sort(&mut self, at: usize, otherwise: Fate) -> Fate {
+        let arrival = &mut self.arrivals[at];
+        let mut used = 0;
+        let fate = loop {
+            let rest = &arrival.read[used..];
+            let (id, message) = match decode_message(rest, self.options.body_bytes_max) {
+                Ok(MessageDecoded::Complete { id, used, .. }) => (id, used),
+                Ok(MessageDecoded::Incomplete { .. }) => break otherwise,
+                Err(_) => break Fate::Refused,
+            };
+            if let Some(topic) = self.listening.get(&id) {
+                break Fate::Known(topic.clone());
+            }
+            self.counts.unknown += 1;
+            used += message;
+        };
+        arrival.read.drain(..used);
+        fate
+    }
+
+    fn hand_over(&mut self, at: usize, topic: &wire::TopicName) {
+        let arrival = self.arrivals.remove(at);
+        let member = self.subscriptions.get(topic);
+        if let (Some(member), Some(sender)) = (member, arrival.sender) {
+            arrival.watching.end(&arrival.stream);
+            let incoming = Incoming::new(sender, arrival.stream, arrival.read);
+            member.inbox.put(subscription::Event::Adopt(incoming));
+        }
+    }
+}
+
+impl Arrival {
+    /// Reads what is there, up to a bound; false at the end.
+    fn receive(&mut self) -> io::Result<bool> {
+        self.watching.look();
+        let before = self.read.len();
+        self.read.resize(before + READ_BYTES, 0);
+        let result = self.stream.read(&mut self.read[before..]);
+        self.read
+            .truncate(before + result.as_ref().map_or(0, |&bytes| bytes));
+        match result {
+            Ok(0) => Ok(false),
+            Ok(_) => {
+                self.watching.tell_again();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.watching.tell_again();
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the hello, as soon as it is whole.
+    fn introduce(&mut self, key: Option<&Key>) -> Result<(), ()> {
+        if let HelloDecoded::Complete { instance, used } =
+            decode_hello(&self.read, key).map_err(|_| ())?
+        {
+            self.sender = Some(instance);
+            self.read.drain(..used);
+        }
+        Ok(())
+    }
+}

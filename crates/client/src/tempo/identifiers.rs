@@ -1,0 +1,125 @@
+//! The controller's name service: which identifier a topic has, everywhere alike.
+//!
+//! A thread asks for each topic of this endpoint, `PUT /v1/names/{topic}`, until it is told; meanwhile, and where there is
+//! no controller, identifiers are hashed from names. Once told, nothing is asked again: what others call a topic is heard
+//! from their announcements.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::Agent;
+use wire::TopicName;
+use wire::announce::TopicId;
+
+use super::control::Control;
+use super::monotonic::now;
+use crate::error::ClientError;
+use crate::placed::{base, segment};
+
+/// A controller that does not answer is asked again after this time.
+const RETRY: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+
+/// Topics that wait for an answer; beyond, a topic keeps its hashed identifier.
+const WAITING_MAX: usize = 65_536;
+
+/// Asks for identifiers. The thread ends with it, after the call it may be in.
+pub(super) struct NameService {
+    topics: Sender<TopicName>,
+}
+
+impl NameService {
+    /// Begins to ask the controller at `url`, on behalf of `control`.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] where the system gives no thread.
+    pub(super) fn start(url: &str, control: &Arc<Control>) -> Result<NameService, ClientError> {
+        let (topics, asked) = channel();
+        let names = format!("{}/v1/names", base(url));
+        let control = Arc::downgrade(control);
+        std::thread::Builder::new()
+            .name("tempo-names".to_owned())
+            .spawn(move || serve(&names, &asked, &control))
+            .map_err(ClientError::io("start a thread"))?;
+        Ok(NameService { topics })
+    }
+
+    /// Asks for a topic's identifier; returns at once.
+    pub(super) fn ask(&self, topic: &TopicName) {
+        // The thread ends before its sender in no case but a panic, and then names are hashed.
+        let _ended = self.topics.send(topic.clone());
+    }
+}
+
+fn serve(names: &str, asked: &Receiver<TopicName>, control: &Weak<Control>) {
+    let config = Agent::config_builder()
+        .timeout_global(Some(TIMEOUT))
+        .build();
+    let agent: Agent = config.into();
+    let mut waiting: Vec<TopicName> = Vec::new();
+    loop {
+        let next = if waiting.is_empty() {
+            asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            asked.recv_timeout(RETRY)
+        };
+        match next {
+            Ok(topic) if waiting.len() < WAITING_MAX => waiting.push(topic),
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // The first that is not answered ends the round: the others would not be either.
+        while let Some(topic) = waiting.last() {
+            let Some(id) = ask(&agent, names, topic) else {
+                break;
+            };
+            let Some(control) = control.upgrade() else {
+                return;
+            };
+            control.state().assign(topic, id, now());
+            control.look();
+            waiting.pop();
+        }
+    }
+}
+
+/// The controller's answer: `{"topic": …, "id": …}`.
+fn ask(agent: &Agent, names: &str, topic: &TopicName) -> Option<TopicId> {
+    let url = format!("{names}/{}", segment(topic.as_str()));
+    let mut answer = agent.put(&url).send_empty().ok()?;
+    let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES);
+    id_of(&body.read_to_vec().ok()?, topic)
+}
+
+fn id_of(answer: &[u8], topic: &TopicName) -> Option<TopicId> {
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    let is_about_it = answer["topic"].as_str() == Some(topic.as_str());
+    let id = u32::try_from(answer["id"].as_u64()?).ok()?;
+    is_about_it.then_some(TopicId(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_about_the_topic_names_it() {
+        let topic: TopicName = "temperature".parse().expect("valid");
+        for (answer, id) in [
+            (r#"{"topic":"temperature","id":7}"#, Some(7)),
+            (r#"{"id":7,"topic":"temperature","more":1}"#, Some(7)),
+            (r#"{"topic":"pressure","id":7}"#, None),
+            (r#"{"topic":"temperature","id":4294967296}"#, None),
+            (r#"{"topic":"temperature","id":-1}"#, None),
+            (r#"{"topic":"temperature"}"#, None),
+            ("7", None),
+            ("", None),
+        ] {
+            let found = id_of(answer.as_bytes(), &topic).map(|id| id.0);
+            assert_eq!(found, id, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a broker says of its tasks: `GET /v1/tasks`.
+
+use std::time::Duration;
+
+use kernel::Share;
+use serde::Deserialize;
+use wire::TopicName;
+
+use super::Question;
+use crate::api::Api;
+use crate::error::Failure;
+
+const PATH: &str = "/v1/tasks";
+
+/// All tasks of a broker.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Figures {
+    /// T.
+    pub(super) period_us: f64,
+    tasks: Vec<TaskFigures>,
+}
+
+/// One task: a topic. Counts grow from the time that it was made.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct TaskFigures {
+    topic: String,
+    /// The share that it declares.
+    cpu_share: Option<f64>,
+    /// Its credits of one period.
+    allotment_us: f64,
+    /// Events that wait or are being served.
+    pub(super) queued_events: u64,
+    pub(super) served_events: u64,
+    /// Time that it was served for.
+    used_us: f64,
+    /// Sum over all events of the time that they have been there.
+    sojourn_us: f64,
+    pub(super) unstable: bool,
+}
+
+impl Figures {
+    /// Asks the broker.
+    pub(super) fn read(api: &Api) -> Result<Figures, Failure> {
+        let answer = api.get(PATH)?;
+        serde_json::from_value(answer).map_err(|error| Failure::Api {
+            url: String::from(PATH),
+            reason: format!("the answer is not one of this version: {error}"),
+        })
+    }
+
+    /// The task of the topic in question.
+    pub(super) fn task(&self, question: &Question<'_>) -> Result<&TaskFigures, Failure> {
+        let name = question.topic.as_str();
+        let task = self.tasks.iter().find(|task| task.topic == name);
+        task.ok_or_else(|| Failure::Api {
+            url: question.broker.to_owned(),
+            reason: format!("no topic {name}: it is made by its first message or subscriber"),
+        })
+    }
+
+    /// What others than `topic` have not declared; a millionth where they have declared the whole.
+    pub(super) fn left_for(&self, topic: &TopicName) -> Share {
+        let others = self
+            .tasks
+            .iter()
+            .filter(|task| task.topic != topic.as_str());
+        let declared: f64 = others.filter_map(|task| task.cpu_share).sum();
+        share_near(1.0 - declared)
+    }
+}
+
+impl TaskFigures {
+    /// Its share; where it declares none what it gets of what others leave.
+    pub(super) fn effective_share(&self, period_us: f64) -> Share {
+        share_near(self.cpu_share.unwrap_or(self.allotment_us / period_us))
+    }
+
+    /// The mean wait of the events that were served since `before`; `None` where there were none.
+    pub(super) fn mean_wait_since(&self, before: &TaskFigures) -> Option<Duration> {
+        let served = self.served_events.checked_sub(before.served_events)?;
+        let stayed_us = self.sojourn_us - before.sojourn_us;
+        let used_us = self.used_us - before.used_us;
+        // Turns of several events count whole for each of them in the one and once in the other.
+        let waited_us = (stayed_us - used_us).max(0.0);
+        if served == 0 {
+            return None;
+        }
+        Duration::try_from_secs_f64(waited_us / served as f64 / 1e6).ok()
+    }
+}
+
+/// The share that is nearest to a number.
+fn share_near(value: f64) -> Share {
+    const LEAST: f64 = 1e-6;
+    Share::new(value.clamp(LEAST, 1.0)).unwrap_or(Share::WHOLE)
+}

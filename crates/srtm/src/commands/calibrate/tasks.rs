@@ -1,0 +1,107 @@
+//! `srtm calibrate tasks`: the share of the kernel's time that a task needs for a wanted mean wait.
+//!
+//! With a spec it is simulated in virtual time, beside what queueing theory expects; with `--broker` it is measured at a running
+//! broker, whose topic's share is raised until the wait holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kernel::Share;
+use sim::tempo;
+use wire::TopicName;
+
+use super::live;
+use crate::commands::scenario::{self, Jobs};
+use crate::duration::GoDuration;
+use crate::error::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  srtm calibrate tasks SPEC.toml
+  srtm calibrate tasks SPEC.toml --json
+  srtm calibrate tasks --broker http://127.0.0.1:4151 --topic alarms --want-wait 2ms
+  srtm calibrate tasks --broker http://127.0.0.1:4151 --topic alarms --want-wait 2ms --max-share 0.5 --window 30s
+
+docs/calibrate.md describes SPEC.toml and what is measured.";
+
+/// Flags of `srtm calibrate tasks`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TasksFlags {
+    /// Tasks, when their events arrive, how long these take, and the kernel: simulated.
+    #[arg(
+        value_name = "SPEC.toml",
+        required_unless_present = "broker",
+        conflicts_with = "broker"
+    )]
+    spec: Option<PathBuf>,
+    /// HTTP port of a broker that has no controller.
+    #[arg(long, value_name = "URL", requires = "topic", requires = "want_wait")]
+    broker: Option<String>,
+    /// The topic whose share is raised; what it is sent meanwhile is what it is calibrated for.
+    #[arg(long, value_name = "TOPIC", requires = "broker")]
+    topic: Option<TopicName>,
+    /// The mean time that its events are to wait for their turn, at most.
+    #[arg(long, value_name = "DURATION", requires = "broker")]
+    want_wait: Option<GoDuration>,
+    /// Time that is measured under each share; a fifth of it passes before.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10s",
+        requires = "broker"
+    )]
+    window: GoDuration,
+    /// The largest share to try [default: all that other topics leave].
+    #[arg(long, value_name = "SHARE", requires = "broker")]
+    max_share: Option<Share>,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Calibrates and prints.
+pub(super) fn run(flags: &TasksFlags) -> Result<(), Failure> {
+    match (flags, &flags.spec) {
+        (_, Some(spec)) => simulate(spec, flags),
+        (
+            TasksFlags {
+                broker: Some(broker),
+                topic: Some(topic),
+                want_wait: Some(GoDuration(wanted)),
+                ..
+            },
+            None,
+        ) => {
+            let question = live::Question {
+                broker,
+                topic,
+                wanted: *wanted,
+                window: flags.window.0,
+                max_share: flags.max_share,
+            };
+            live::run(&question, flags.json)
+        }
+        _ => Err(Failure::Usage(String::from(
+            "give a SPEC.toml, or --broker with --topic and --want-wait",
+        ))),
+    }
+}
+
+fn simulate(path: &Path, flags: &TasksFlags) -> Result<(), Failure> {
+    ::bench::sys::end_with_closed_output();
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(Failure::io(format!("read {shown}")))?;
+    let wrong = |error| Failure::Usage(format!("{shown}: {error}"));
+    let spec = tempo::Spec::parse(&text).map_err(wrong)?;
+    let calibration = tempo::calibrate(&spec, flags.jobs.count()).map_err(wrong)?;
+    if flags.json {
+        scenario::print_json(&calibration)?;
+    } else {
+        print!("{calibration}");
+    }
+    Ok(())
+}
