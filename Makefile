@@ -15,7 +15,7 @@ FUZZ_TIME ?= 60
 # $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
-.PHONY: help run test bench bench-fit experiments pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test \
+.PHONY: help run test bench bench-fit experiments pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
 	clients clients-nsqd quick-binary debian-packages
 
 help: ## Say what can be made.
@@ -25,7 +25,7 @@ run: ## Start a controller, three brokers and the demo workload; Ctrl-C ends it.
 	cargo build --release --locked -p srtm
 	./$(TARGET)/release/srtm up --brokers 3 --emulate-service-time 150us --profile-window 5s --log-level warn --demo
 
-test: lint cargo-test clients ## All checks and tests, as CI runs them.
+test: lint cargo-test loom clients ## All checks and tests, as CI runs them.
 
 bench: ## Measure SRTM beside nsqd, NATS, Mosquitto and a bare relay.
 	cargo build --release --locked -p bench -p srtm
@@ -86,6 +86,9 @@ go-check: ## Lints, formatting and tests of the Go programs.
 
 cargo-test: ## Unit, property and integration tests of Rust.
 	$(call timed,$@,cargo test --workspace --locked)
+
+loom: ## Every order of steps of the kernel's threads, in small programs.
+	$(call timed,$@,RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --locked -p kernel --test loom --release)
 
 clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM.
 	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" PYTHONPATH=clients/python:experiments/plot $(VENV)/bin/python -m pytest tests/clients clients/python experiments/plot)

@@ -27,7 +27,7 @@ const PERIOD_MAX: Duration = Duration::from_secs(60);
 /// What a scheduler is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// T: the time that shares are fractions of. While all are conformant and stable no event waits longer.
+    /// T: the time that shares are fractions of. What it says about the wait of an event: [`crate::theory::wait_bound`].
     pub period: Duration,
     /// Steps in which credits are told apart.
     pub buckets: usize,

@@ -117,8 +117,7 @@ mod tests {
     #[test]
     fn a_stage_is_read_whole_or_not_at_all() {
         let figures = json!({ "count": 3, "p50": 1.0, "p99": 2.0, "p999": 2.5, "max": 3.0 });
-        let answer =
-            json!({ "topics": [{ "srtm": { "latency_us": { "total": figures } } }] });
+        let answer = json!({ "topics": [{ "srtm": { "latency_us": { "total": figures } } }] });
         let expected = Stage {
             messages: 3,
             p50_us: 1.0,

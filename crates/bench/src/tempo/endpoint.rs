@@ -225,7 +225,9 @@ pub fn serve(text: &str, is_background: bool) -> Result<(), BenchError> {
     let task: Task = serde_json::from_str(text)
         .map_err(|error| BenchError::Options(format!("no task of an endpoint: {error}")))?;
     let done = match task {
-        Task::Publish(publishing) => publisher::publish(&publishing, await_window).map(Answer::Published),
+        Task::Publish(publishing) => {
+            publisher::publish(&publishing, await_window).map(Answer::Published)
+        }
         Task::Subscribe(subscribing) => subscriber::subscribe(&subscribing, await_window, |done| {
             say(&Answer::Subscribed(done))?;
             wait_for_the_end()

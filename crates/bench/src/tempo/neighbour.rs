@@ -164,7 +164,10 @@ pub fn neighbour(options: &NeighbourOptions, relaunch: &[String]) -> Result<(), 
                 match contender.run(situation, &load, options, relaunch) {
                     Ok(reading) => {
                         let name = contender.row.name();
-                        eprintln!("neighbour {}", reading.progress(name, round, options.rounds));
+                        eprintln!(
+                            "neighbour {}",
+                            reading.progress(name, round, options.rounds)
+                        );
                         results.append("neighbour", name, round, &load, &reading)?;
                         readings.push(reading);
                     }
@@ -182,7 +185,11 @@ pub fn neighbour(options: &NeighbourOptions, relaunch: &[String]) -> Result<(), 
     let rows: Vec<(&str, &[Vec<Reading>])> = rows
         .map(|contender| (contender.row.name(), &contender.rounds[..]))
         .collect();
-    print!("{}\n{}", report::figures(&rows, form), report::ratios(&rows, form));
+    print!(
+        "{}\n{}",
+        report::figures(&rows, form),
+        report::ratios(&rows, form)
+    );
     for contender in &contenders {
         if let Some(failure) = &contender.failure {
             println!("{}: left out: {failure}", contender.row.name());
@@ -324,9 +331,7 @@ impl Contender {
         running: &RunningPeer,
     ) -> Result<Reading, BenchError> {
         let told = |name| match self.row {
-            Row::SrtmShares | Row::SrtmEqual => {
-                stage(running.http_address, TOPIC, name).map(Some)
-            }
+            Row::SrtmShares | Row::SrtmEqual => stage(running.http_address, TOPIC, name).map(Some),
             Row::Nsqd | Row::Nats => Ok(None),
         };
         Ok(Reading {

@@ -120,7 +120,11 @@ pub fn distribution(options: &DistributionOptions, relaunch: &[String]) -> Resul
     let form = Form::new(options.series.markdown);
     print!("{}", series::render("msg/s", &cells, form));
     for cell in cells.iter().filter(|cell| !cell.trials.is_empty()) {
-        println!("\n{} msg/s, {}: delays of the sample", cell.label, cell.row.name());
+        println!(
+            "\n{} msg/s, {}: delays of the sample",
+            cell.label,
+            cell.row.name()
+        );
         print!("{}", histogram(cell, form));
     }
     Ok(())
@@ -155,14 +159,19 @@ fn sending(rate: Option<f64>, measure_ms: u64, series: &SeriesOptions) -> Sendin
 fn highest(cells: &[Cell], row: Row) -> f64 {
     let trials = cells.iter().filter(|cell| cell.row == row);
     let trials = trials.flat_map(|cell| &cell.trials);
-    trials.map(|trial| trial.received_per_second).fold(0.0, f64::max)
+    trials
+        .map(|trial| trial.received_per_second)
+        .fold(0.0, f64::max)
 }
 
 /// The distribution of all rounds together.
 fn histogram(cell: &Cell, form: Form) -> String {
     let mut rows: Vec<(f64, u64)> = Vec::new();
     for row in cell.trials.iter().flat_map(|trial| &trial.delays.rows) {
-        match rows.iter_mut().find(|(edge_us, _)| *edge_us == row.up_to_us) {
+        match rows
+            .iter_mut()
+            .find(|(edge_us, _)| *edge_us == row.up_to_us)
+        {
             Some((_, messages)) => *messages += row.messages,
             None => rows.push((row.up_to_us, row.messages)),
         }

@@ -31,11 +31,7 @@ pub struct SeriesOptions {
     #[arg(long)]
     pub markdown: bool,
     /// File that results are appended to, a JSON line each.
-    #[arg(
-        long,
-        default_value = "bench/results/tempo.jsonl",
-        value_name = "FILE"
-    )]
+    #[arg(long, default_value = "bench/results/tempo.jsonl", value_name = "FILE")]
     pub results: PathBuf,
 }
 
@@ -80,7 +76,9 @@ pub fn run(
         .flat_map(|(label, _)| rows.iter().map(|row| cell(label, *row)));
     let mut cells: Vec<Cell> = pairs.collect();
     for round in 1..=rounds {
-        let sendings = points.iter().flat_map(|(_, sending)| rows.iter().map(move |_| sending));
+        let sendings = points
+            .iter()
+            .flat_map(|(_, sending)| rows.iter().map(move |_| sending));
         for (cell, sending) in cells.iter_mut().zip(sendings) {
             let name = cell.row.name();
             match trial::run(cell.row, sending, &options.programs, relaunch) {

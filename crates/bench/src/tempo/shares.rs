@@ -62,11 +62,7 @@ pub struct SharesOptions {
     #[arg(long)]
     pub markdown: bool,
     /// File that results are appended to, a JSON line each.
-    #[arg(
-        long,
-        default_value = "bench/results/tempo.jsonl",
-        value_name = "FILE"
-    )]
+    #[arg(long, default_value = "bench/results/tempo.jsonl", value_name = "FILE")]
     pub results: PathBuf,
 }
 
@@ -120,7 +116,11 @@ pub fn shares(options: &SharesOptions, relaunch: &[String]) -> Result<(), BenchE
     let mut rows = Vec::new();
     for round in 1..=options.rounds {
         for scene in [Scene::OneThread, Scene::TwoThreads, Scene::Broker] {
-            eprintln!("tempo-shares {}, round {round} of {}", scene.name(), options.rounds);
+            eprintln!(
+                "tempo-shares {}, round {round} of {}",
+                scene.name(),
+                options.rounds
+            );
             let report = match scene {
                 Scene::OneThread | Scene::TwoThreads => at_endpoint(scene, options, relaunch)?,
                 Scene::Broker => in_broker(options, relaunch)?,
@@ -181,7 +181,11 @@ fn at_endpoint(
         publisher.begin(&window)?;
     }
     let subscribed = subscriber.subscribed(&window)?;
-    let used_ns: Vec<u64> = subscribed.topics.iter().map(|topic| topic.used_ns).collect();
+    let used_ns: Vec<u64> = subscribed
+        .topics
+        .iter()
+        .map(|topic| topic.used_ns)
+        .collect();
     let messages = subscribed.topics.iter().map(|topic| topic.messages);
     let messages: Vec<u64> = messages.collect();
     Ok(Report::of(scene, options, &used_ns, Some(&messages)))
@@ -215,18 +219,16 @@ fn in_broker(options: &SharesOptions, relaunch: &[String]) -> Result<Report, Ben
 }
 
 /// What the broker says that each topic used within the window, nanoseconds.
-fn used_in(
-    http: SocketAddr,
-    names: &[String],
-    window: &Window,
-) -> Result<Vec<u64>, BenchError> {
+fn used_in(http: SocketAddr, names: &[String], window: &Window) -> Result<Vec<u64>, BenchError> {
     rest_until(window.start_ns);
     let before = used_us(http)?;
     rest_until(window.end_ns);
     let after = used_us(http)?;
     let used = |name: &String| {
         let of = |used: &std::collections::BTreeMap<String, u64>| used.get(name).copied();
-        1000 * of(&after).unwrap_or(0).saturating_sub(of(&before).unwrap_or(0))
+        1000 * of(&after)
+            .unwrap_or(0)
+            .saturating_sub(of(&before).unwrap_or(0))
     };
     Ok(names.iter().map(used).collect())
 }
@@ -280,7 +282,12 @@ impl Scene {
 }
 
 impl Report {
-    fn of(scene: Scene, options: &SharesOptions, used_ns: &[u64], messages: Option<&[u64]>) -> Self {
+    fn of(
+        scene: Scene,
+        options: &SharesOptions,
+        used_ns: &[u64],
+        messages: Option<&[u64]>,
+    ) -> Self {
         let wanted: f64 = options.shares.iter().sum();
         let all_ns: u64 = used_ns.iter().sum();
         let threads = scene.threads() as f64;

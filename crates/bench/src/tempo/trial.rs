@@ -88,7 +88,9 @@ pub fn run(
     relaunch: &[String],
 ) -> Result<Trial, BenchError> {
     let between = row.start(programs, relaunch)?;
-    let topics: Vec<String> = (1..=sending.topics).map(|topic| format!("t{topic}")).collect();
+    let topics: Vec<String> = (1..=sending.topics)
+        .map(|topic| format!("t{topic}"))
+        .collect();
     let subscribing = Subscribing {
         way: between.way,
         topics: topics.iter().map(|topic| (topic.clone(), None)).collect(),
@@ -181,7 +183,9 @@ impl Trial {
         let sent: u64 = published.iter().map(|publisher| publisher.sent).sum();
         let received: u64 = subscribed.topics.iter().map(|topic| topic.messages).sum();
         let per_second = |messages: u64| messages as f64 / seconds;
-        let delays_ns = published.iter().flat_map(|one| one.delays_ns.iter().copied());
+        let delays_ns = published
+            .iter()
+            .flat_map(|one| one.delays_ns.iter().copied());
         let all_ns = used.broker_ns + used.subscriber_ns + used.publishers_ns;
         let cores = |ns: u64| ns as f64 / 1e9 / seconds;
         let latest = published.iter().map(|publisher| &publisher.lateness);

@@ -43,9 +43,7 @@ impl Credit {
     pub fn new(window_messages: u64) -> Result<Self, BenchError> {
         let what = "listen for echoes";
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(BenchError::io(what))?;
-        socket
-            .set_nonblocking(true)
-            .map_err(BenchError::io(what))?;
+        socket.set_nonblocking(true).map_err(BenchError::io(what))?;
         Ok(Self {
             reply_to: socket.local_addr().map_err(BenchError::io(what))?,
             socket,

@@ -25,8 +25,13 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Takes messages of one topic.
 pub enum Outlet {
-    /// Tempo's endpoint; the node lives as long as its publication.
-    Tempo(TopicPublisher, Node),
+    /// Tempo's endpoint, which lives as long as its publication.
+    Tempo {
+        /// The publication.
+        publisher: TopicPublisher,
+        /// Ends with it.
+        _node: Box<Node>,
+    },
     /// Connections that take turns.
     Stream(Box<StreamOutlet>),
 }
@@ -87,7 +92,8 @@ impl Outlet {
                 let text = format!("no subscriber found within {} s", FIND_TIMEOUT.as_secs());
                 return Err(BenchError::protocol("tempo", text));
             }
-            return Ok(Self::Tempo(publisher, node));
+            let _node = Box::new(node);
+            return Ok(Self::Tempo { publisher, _node });
         };
         let open = |_| {
             let mut stream = connect(address)?;
@@ -118,7 +124,7 @@ impl Outlet {
     #[inline]
     pub fn put(&mut self, body: &[u8]) -> Result<(), BenchError> {
         match self {
-            Self::Tempo(publisher, _) => publisher.publish(body).map_err(client_failed),
+            Self::Tempo { publisher, .. } => publisher.publish(body).map_err(client_failed),
             Self::Stream(stream) => {
                 stream.bodies.extend_from_slice(body);
                 Ok(())
@@ -132,7 +138,7 @@ impl Outlet {
     /// When the broker closed the connection or answered with an error.
     pub fn flush(&mut self, deadline_ns: u64) -> Result<bool, BenchError> {
         match self {
-            Self::Tempo(..) => Ok(true),
+            Self::Tempo { .. } => Ok(true),
             Self::Stream(stream) => stream.flush(deadline_ns),
         }
     }
@@ -208,7 +214,10 @@ mod tests {
     fn what_is_due_together_is_written_together() {
         let address = "127.0.0.1:9".parse().expect("an address");
         for (way, expected) in [
-            (Way::Nsq(address), &b"MPUB t\n\0\0\0\x0e\0\0\0\x02\0\0\0\x01a\0\0\0\x01b"[..]),
+            (
+                Way::Nsq(address),
+                &b"MPUB t\n\0\0\0\x0e\0\0\0\x02\0\0\0\x01a\0\0\0\x01b"[..],
+            ),
             (Way::Nats(address), b"PUB t 1\r\na\r\nPUB t 1\r\nb\r\n"),
         ] {
             let (_, protocol) = way.protocol("t").expect("not Tempo");

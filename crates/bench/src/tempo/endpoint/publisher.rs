@@ -168,11 +168,7 @@ mod tests {
             batch_messages: 1,
             connections: 1,
         };
-        for (rate, expected) in [
-            (Some(500.0), 1),
-            (Some(120_000.0), 150),
-            (None, 1250),
-        ] {
+        for (rate, expected) in [(Some(500.0), 1), (Some(120_000.0), 150), (None, 1250)] {
             publishing.rate = rate;
             assert_eq!(publishing.mark_every(), expected, "{rate:?}");
         }

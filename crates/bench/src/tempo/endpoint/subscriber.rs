@@ -205,6 +205,10 @@ fn share(value: f64) -> Result<Share, BenchError> {
 fn work(iterations: u64) {
     let mut value = 1_u64;
     for step in 0..iterations {
-        value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
+        value = black_box(
+            value
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(step),
+        );
     }
 }
