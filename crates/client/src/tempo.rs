@@ -57,6 +57,7 @@ pub use limit::Limit;
 pub use node::Node;
 pub use options::{
     Channel, DEFAULT_GROUP, NodeOptions, OnFull, PublicationOptions, SubscriptionOptions,
+    ThreadStart,
 };
 pub use publication::PublicationCounts;
 pub use stats::{Activity, NodeStats, TaskReport};

@@ -171,8 +171,8 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`KernelError::NoSuchTask`].
-    pub fn remove(&self, task: TaskId, now: Instant) -> Result<(), KernelError> {
-        self.remove_with(task, now, &|_| ())
+    pub fn remove(&self, task: TaskId) -> Result<(), KernelError> {
+        self.remove_with(task, &|_| ())
     }
 
     /// Changes what a task declares; in force with its next credits.
@@ -254,7 +254,6 @@ impl Scheduler {
     pub(crate) fn remove_with(
         &self,
         task: TaskId,
-        _now: Instant,
         farewell: &dyn Fn(usize),
     ) -> Result<(), KernelError> {
         let mut registry = lock(&self.registry);

@@ -70,7 +70,7 @@ fn a_removed_task_leaves_its_place_and_its_share() {
         let task = scheduler.add(Some(Share::WHOLE)).expect("there is room");
         assert!(scheduler.add(None).is_err());
         scheduler.post(task, 3, now);
-        scheduler.remove(task, now).expect("it is there");
+        scheduler.remove(task).expect("it is there");
         assert!(!scheduler.post(task, 1, now), "its name finds nothing");
         assert!(scheduler.take(now).is_none(), "nor is it served");
         assert!(scheduler.is_idle());
@@ -175,11 +175,8 @@ fn a_task_removed_in_its_turn_is_gone_when_the_turn_ends() {
     let (scheduler, task) = half();
     scheduler.post(task, 3, at_ms(0));
     let turn = scheduler.take(at_ms(0)).expect("it has work");
-    scheduler.remove(task, at_ms(0)).expect("it is there");
-    assert_eq!(
-        scheduler.remove(task, at_ms(0)),
-        Err(crate::KernelError::NoSuchTask)
-    );
+    scheduler.remove(task).expect("it is there");
+    assert_eq!(scheduler.remove(task), Err(crate::KernelError::NoSuchTask));
     assert!(!scheduler.finish(turn, 3, at_ms(1)));
     assert!(scheduler.is_idle());
     assert_eq!(scheduler.stats().tasks, 0);

@@ -125,9 +125,9 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::NoSuchTask`].
-    pub fn remove(&self, task: TaskId, now: Instant) -> Result<(), KernelError> {
+    pub fn remove(&self, task: TaskId) -> Result<(), KernelError> {
         self.scheduler
-            .remove_with(task, now, &|place| self.drop_handler(place))
+            .remove_with(task, &|place| self.drop_handler(place))
     }
 
     /// Notes that `events` were put into the task's queue, before this call, and wakes a thread if the task had none before. Says
@@ -218,7 +218,7 @@ impl Kernel {
         let served = served.unwrap_or_else(|panic| {
             self.note_panic(task, panic);
             // Another thread may have removed it meanwhile.
-            let _gone = self.remove(task, now);
+            let _gone = self.remove(task);
             0
         });
         // A handler that found nothing has served before what was counted only then: the turn settles it.

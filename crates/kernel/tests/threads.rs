@@ -161,13 +161,13 @@ fn tasks_come_and_go_while_all_are_busy() {
                         }
                         if tasks.len() == 2 {
                             let task = tasks.pop_front().expect("two");
-                            kernel.remove(task, ticks.now()).expect("ours");
+                            kernel.remove(task).expect("ours");
                             assert!(!kernel.post(task, 1, ticks.now()));
                             assert!(kernel.stats_of(task, ticks.now()).is_none());
                         }
                     }
                     for task in tasks {
-                        kernel.remove(task, ticks.now()).expect("ours");
+                        kernel.remove(task).expect("ours");
                     }
                 })
             })
@@ -221,12 +221,11 @@ fn a_task_is_removed_by_its_own_handler() {
     let ticks = Arc::new(Ticks::default());
     let ends = Arc::new(AtomicUsize::new(0));
     let id = Arc::new(Mutex::new(None));
-    let (kernel_too, id_too, ticks_too) =
-        (Arc::downgrade(&kernel), Arc::clone(&id), Arc::clone(&ticks));
+    let (kernel_too, id_too) = (Arc::downgrade(&kernel), Arc::clone(&id));
     let task = add(&kernel, &ends, move |_| {
         let kernel = kernel_too.upgrade().expect("it works");
         let task = id_too.lock().expect("whole").expect("it is known");
-        kernel.remove(task, ticks_too.now()).expect("it is there");
+        kernel.remove(task).expect("it is there");
         kernel.stop();
         1
     })

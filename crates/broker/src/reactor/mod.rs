@@ -310,7 +310,7 @@ impl Reactor {
         }
         self.roomy.append(&mut effects.roomy);
         for task in effects.ended.drain(..) {
-            self.schedule.end(task, self.now);
+            self.schedule.end(task);
         }
         while let Some(connection) = self.table.effects.close.pop() {
             self.close(

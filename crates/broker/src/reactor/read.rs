@@ -15,6 +15,9 @@ use crate::config::ArrivalClock;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
 use crate::sys::{self, Received};
 
+/// One receive takes at most so much while other topics wait.
+const READ_SHARED_BYTES: usize = 16 * 1024;
+
 /// How long a peer may take to read its last error.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -88,7 +91,8 @@ impl Reactor {
 
     fn read_in_place(&mut self, key: ConnectionKey) {
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        if let Some(count) = self.receive(key, &mut buffer) {
+        let most = self.read_bytes_max();
+        if let Some(count) = self.receive(key, &mut buffer[..most]) {
             let used = self.execute_all(key, &buffer[..count]);
             if used < count {
                 let mut input = self.lend_input();
@@ -111,7 +115,7 @@ impl Reactor {
         // beyond it: the decoder has checked `needed` against the size limits.
         let room = needed
             .saturating_sub(held)
-            .clamp(READ_BYTES / 4, 16 * READ_BYTES);
+            .clamp(self.read_bytes_max() / 4, 16 * READ_BYTES);
         input.resize(held + room, 0);
         match self.receive(key, &mut input[held..]) {
             Some(count) => {
@@ -151,6 +155,14 @@ impl Reactor {
         }
         if let Some(home) = self.moving.take() {
             self.hand_over(key, home);
+        }
+    }
+
+    /// What one receive takes at most: while other topics wait, what is executed in about the time of their slice.
+    fn read_bytes_max(&self) -> usize {
+        match self.schedule.is_contended() {
+            true => READ_SHARED_BYTES,
+            false => READ_BYTES,
         }
     }
 

@@ -119,8 +119,8 @@ impl Schedule {
     }
 
     /// Ends the task of a topic that is gone; its connections belong to no topic then.
-    pub(super) fn end(&mut self, task: TaskId, now: Instant) {
-        if task == self.common || self.scheduler.remove(task, now).is_err() {
+    pub(super) fn end(&mut self, task: TaskId) {
+        if task == self.common || self.scheduler.remove(task).is_err() {
             return;
         }
         self.topics -= 1;
@@ -234,6 +234,11 @@ impl Schedule {
     /// Whether no task waits to be served.
     pub(super) fn is_idle(&self) -> bool {
         self.scheduler.is_idle()
+    }
+
+    /// Whether somebody waits while a task is served.
+    pub(super) fn is_contended(&self) -> bool {
+        self.is_shared() && !self.is_idle()
     }
 
     /// Whether topics compete here.

@@ -22,10 +22,13 @@ const SLICE_SHARED_MAX: Duration = Duration::from_micros(50);
 
 /// While topics compete, epoll is asked so often who has become ready: a topic with credits is not to wait behind what
 /// was ready before.
-const LOOK_INTERVAL: Duration = Duration::from_micros(100);
+const LOOK_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Messages of one topic that are passed on in one go.
 const MESSAGES_MAX: usize = 1024;
+
+/// The same while other topics wait: about what a shared slice takes.
+const MESSAGES_SHARED_MAX: usize = 256;
 
 /// The tasks of a reactor.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,8 +114,12 @@ impl Reactor {
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.now,
         };
+        let messages_max = match self.schedule.is_contended() {
+            true => MESSAGES_SHARED_MAX,
+            false => MESSAGES_MAX,
+        };
         self.table
-            .run_topic(topic, self.now, MESSAGES_MAX, &mut outlet);
+            .run_topic(topic, self.now, messages_max, &mut outlet);
         self.flush_consumers();
         self.carry_out_effects();
     }
@@ -180,9 +187,9 @@ impl Reactor {
     fn serve_task(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
         let mut events = 0;
-        let mut slice = match self.schedule.is_idle() {
-            true => SLICE_MAX,
-            false => SLICE_SHARED_MAX,
+        let mut slice = match self.schedule.is_contended() {
+            true => SLICE_SHARED_MAX,
+            false => SLICE_MAX,
         };
         while let Some((key, readiness)) = self.schedule.next_ready(task) {
             events += 1;

@@ -77,7 +77,7 @@ impl<E> Inbox<E> {
         let task = self.state().task.take();
         if let (Some(task), Some(kernel)) = (task, self.kernel.upgrade()) {
             // It is gone where its handler panicked.
-            let _gone = kernel.remove(task, now());
+            let _gone = kernel.remove(task);
         }
     }
 

@@ -17,7 +17,7 @@ use super::handles::{Subscription, Timer, TopicPublisher};
 use super::identifiers::NameService;
 use super::inbox::Inbox;
 use super::monotonic::now;
-use super::options::{NodeOptions, PublicationOptions, SubscriptionOptions};
+use super::options::{NodeOptions, PublicationOptions, SubscriptionOptions, ThreadStart};
 use super::poller::Poller;
 use super::stats::NodeStats;
 use super::subscription::TempoMessage;
@@ -76,7 +76,7 @@ impl Node {
         let rest: Arc<Poller> = Arc::clone(&poller);
         let kernel = Arc::new(Kernel::new(config, rest)?.with_cores(cores));
         let instance = InstanceId(random());
-        let (threads, on_thread_start) = (options.threads, options.on_thread_start);
+        let (threads, on_thread_start) = (options.threads, options.on_thread_start.clone());
         let (share, controller) = (options.control_share, options.controller.clone());
         let control = Control::open(instance, options, &kernel, &poller)?;
         let task = kernel.add(Some(share), Box::new(ControlTask(Arc::clone(&control))))?;
@@ -212,12 +212,12 @@ impl Node {
     fn start_threads(
         &mut self,
         threads: usize,
-        on_start: Option<fn(usize) -> std::io::Result<()>>,
+        on_start: Option<ThreadStart>,
     ) -> Result<(), ClientError> {
         let (started, outcomes) = channel();
         for number in 0..threads {
             let kernel = Arc::clone(&self.shared.kernel);
-            let started = started.clone();
+            let (started, on_start) = (started.clone(), on_start.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("tempo-{number}"))
                 .spawn(move || schedule(&kernel, number, on_start, started))
@@ -280,11 +280,11 @@ pub(super) fn is_scheduling() -> bool {
 fn schedule(
     kernel: &Kernel,
     number: usize,
-    on_start: Option<fn(usize) -> std::io::Result<()>>,
+    on_start: Option<ThreadStart>,
     started: Sender<std::io::Result<()>>,
 ) {
     IS_SCHEDULING.set(true);
-    let outcome = on_start.map_or(Ok(()), |on_start| on_start(number));
+    let outcome = on_start.map_or(Ok(()), |on_start| on_start.run(number));
     let is_ready = outcome.is_ok();
     // Whoever starts the threads waits until the last of them has said how it went.
     let _heard = started.send(outcome);

@@ -1,6 +1,7 @@
 //! What an endpoint, a publication and a subscription are made for.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::Share;
@@ -54,7 +55,28 @@ pub struct NodeOptions {
     pub body_bytes_max: u32,
     /// Run by each scheduling thread before anything else, with its number: to ask the system for real-time priority, for
     /// one. An error ends the start.
-    pub on_thread_start: Option<fn(usize) -> std::io::Result<()>>,
+    pub on_thread_start: Option<ThreadStart>,
+}
+
+/// What a scheduling thread does first, given its number.
+#[derive(Clone)]
+pub struct ThreadStart(Arc<dyn Fn(usize) -> std::io::Result<()> + Send + Sync>);
+
+impl ThreadStart {
+    /// Runs `start` on each thread.
+    pub fn new(start: impl Fn(usize) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+        ThreadStart(Arc::new(start))
+    }
+
+    pub(super) fn run(&self, number: usize) -> std::io::Result<()> {
+        (self.0)(number)
+    }
+}
+
+impl std::fmt::Debug for ThreadStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ThreadStart")
+    }
 }
 
 /// What happens to a message that finds a queue full.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
-use client::tempo::{Channel, Node, NodeOptions, PublicationOptions};
+use client::tempo::{Channel, Node, NodeOptions, PublicationOptions, ThreadStart};
 use rustc_hash::FxHashMap;
 use wire::announce::{Announcement, Role, TopicId};
 
@@ -245,7 +245,8 @@ fn endpoints_that_cannot_be_are_refused() {
         ),
         (
             broken(|options| {
-                options.on_thread_start = Some(|_| Err(std::io::Error::other("no priority")));
+                let refused = ThreadStart::new(|_| Err(std::io::Error::other("no priority")));
+                options.on_thread_start = Some(refused);
             }),
             "no priority",
         ),

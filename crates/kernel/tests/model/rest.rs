@@ -201,7 +201,7 @@ fn a_worker_sleeps_through_no_post() {
         kernel.post(task, 1, Instant::ZERO);
         kernel.post(task, 1, Instant::ZERO);
         worker.join().expect("it saw both");
-        kernel.remove(task, Instant::ZERO).expect("it is there");
+        kernel.remove(task).expect("it is there");
         assert_eq!(ends.load(std::sync::atomic::Ordering::Relaxed), 1);
     });
 }
@@ -222,7 +222,7 @@ fn a_handler_ends_once_however_it_is_removed() {
             thread::spawn(move || kernel.work(&|| Instant::ZERO))
         };
         kernel.post(task, 1, Instant::ZERO);
-        kernel.remove(task, Instant::ZERO).expect("it is there");
+        kernel.remove(task).expect("it is there");
         kernel.stop();
         worker.join().expect("no panic");
         // What was met by nobody before the stop is met now.
@@ -243,7 +243,7 @@ fn a_writer_blocked_on_a_task_that_is_removed_is_told() {
             // As many as fit, then it waits for a reader that never comes.
             while writer.put(1, Instant::ZERO) == Put::Queued {}
         });
-        kernel.remove(task, Instant::ZERO).expect("it is there");
+        kernel.remove(task).expect("it is there");
         // A thread that comes by meets the task, should it have been waiting.
         let worker = {
             let kernel = StdArc::clone(&kernel);

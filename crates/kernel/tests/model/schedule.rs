@@ -161,10 +161,7 @@ fn a_task_is_removed_while_it_is_posted_to_and_served() {
         let task = station.served[0].0;
         let writer = spawn(&station, |station| station.post(0));
         let server = spawn(&station, |station| station.serve_one(Duration::ZERO));
-        station
-            .scheduler
-            .remove(task, at_us(0))
-            .expect("it is there");
+        station.scheduler.remove(task).expect("it is there");
         writer.join().expect("no panic");
         server.join().expect("no panic");
         assert!(!station.serve_one(Duration::ZERO), "it is gone");

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use clap::Args;
-use client::tempo::{Channel, DEFAULT_GROUP, Key, Node, NodeOptions};
+use client::tempo::{Channel, DEFAULT_GROUP, Key, Node, NodeOptions, ThreadStart};
 
+use crate::broker_flags::RealtimeFlags;
 use crate::error::Failure;
 
 /// Where a broker takes announcements unless told otherwise.
@@ -27,6 +28,8 @@ pub(crate) struct PeerFlags {
     /// Controller that gives topics their identifiers [default: they are hashed from names].
     #[arg(long, value_name = "URL", requires = "peer")]
     controller: Option<String>,
+    #[command(flatten)]
+    realtime: RealtimeFlags,
 }
 
 /// An address on the command line, as the channel that it means.
@@ -36,8 +39,15 @@ pub(crate) struct PeerAddress(Channel);
 impl PeerFlags {
     /// The endpoint that the flags ask for; none without `--peer`.
     pub(crate) fn start(&self) -> Result<Option<Node>, Failure> {
+        let on_thread_start = self.on_thread_start()?;
         let Some(PeerAddress(channel)) = self.peer else {
-            return Ok(None);
+            return match on_thread_start {
+                Some(_) => Err(Failure::Usage(
+                    "--realtime: without --peer there is no thread of the messaging kernel"
+                        .to_owned(),
+                )),
+                None => Ok(None),
+            };
         };
         let options = NodeOptions {
             channel,
@@ -46,6 +56,7 @@ impl PeerFlags {
             threads: 2,
             key: self.key()?,
             controller: self.controller.clone(),
+            on_thread_start,
             ..NodeOptions::default()
         };
         let node = Node::start(options).map_err(Failure::client(&self.place()))?;
@@ -62,6 +73,21 @@ impl PeerFlags {
             Some(PeerAddress(Channel::Group(group))) => format!("group {group}"),
             None => "nowhere".to_owned(),
         }
+    }
+
+    /// What makes scheduling threads real-time ones, where that is asked for and permitted.
+    fn on_thread_start(&self) -> Result<Option<ThreadStart>, Failure> {
+        let Some(realtime) = self.realtime.realtime()? else {
+            return Ok(None);
+        };
+        let refused = |error| Failure::Usage(format!("--realtime: {error}"));
+        realtime.check().map_err(refused)?;
+        realtime.lock_memory().map_err(refused)?;
+        let start = move |number| {
+            let applied = realtime.apply_to_this_thread(number);
+            applied.map_err(std::io::Error::other)
+        };
+        Ok(Some(ThreadStart::new(start)))
     }
 
     fn key(&self) -> Result<Option<Key>, Failure> {

@@ -20,10 +20,12 @@ pub(super) struct Figures {
     tasks: Vec<TaskFigures>,
 }
 
-/// One task: a topic. Counts grow from the time that it was made.
+/// One task: that of a topic, or of what belongs to none. Counts grow from the time that it was made.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct TaskFigures {
-    topic: String,
+    topic: Option<String>,
+    /// The reactor whose time it has a share of.
+    reactor: usize,
     /// The share that it declares.
     cpu_share: Option<f64>,
     /// Its credits of one period.
@@ -51,19 +53,24 @@ impl Figures {
     /// The task of the topic in question.
     pub(super) fn task(&self, question: &Question<'_>) -> Result<&TaskFigures, Failure> {
         let name = question.topic.as_str();
-        let task = self.tasks.iter().find(|task| task.topic == name);
+        let task = self
+            .tasks
+            .iter()
+            .find(|task| task.topic.as_deref() == Some(name));
         task.ok_or_else(|| Failure::Api {
             url: question.broker.to_owned(),
             reason: format!("no topic {name}: it is made by its first message or subscriber"),
         })
     }
 
-    /// What others than `topic` have not declared; a millionth where they have declared the whole.
+    /// What other topics of the same reactor have not declared; a millionth where they have declared the whole.
     pub(super) fn left_for(&self, topic: &TopicName) -> Share {
+        let is_ours = |task: &&TaskFigures| task.topic.as_deref() == Some(topic.as_str());
+        let reactor = self.tasks.iter().find(is_ours).map(|task| task.reactor);
         let others = self
             .tasks
             .iter()
-            .filter(|task| task.topic != topic.as_str());
+            .filter(|task| Some(task.reactor) == reactor && !is_ours(task));
         let declared: f64 = others.filter_map(|task| task.cpu_share).sum();
         share_near(1.0 - declared)
     }
