@@ -77,7 +77,7 @@ advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec d
 	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
-	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients clients/python experiments/plot && $(VENV)/bin/ruff format -q --check tests/clients clients/python experiments/plot)
+	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients tests/peer clients/python experiments/plot && $(VENV)/bin/ruff format -q --check tests/clients tests/peer clients/python experiments/plot)
 
 go-check: ## Lints, formatting and tests of the Go programs.
 	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./... && go -C clients/go vet ./... && go -C clients/go test ./...)
@@ -90,8 +90,8 @@ cargo-test: ## Unit, property and integration tests of Rust.
 loom: ## Every order of steps of the kernel's threads, in small programs.
 	$(call timed,$@,RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --locked -p kernel --test loom --release)
 
-clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" PYTHONPATH=clients/python:experiments/plot $(VENV)/bin/python -m pytest tests/clients clients/python experiments/plot)
+clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, and endpoints over a bridge.
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" PYTHONPATH=tests/clients:clients/python:experiments/plot $(VENV)/bin/python -m pytest tests/clients tests/peer clients/python experiments/plot)
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd $(VENV)/bin/python -m pytest tests/clients)
@@ -105,6 +105,9 @@ debian-packages:
 	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 	  if [ "$$(id -u)" != 0 ]; then echo "install Debian's python3-venv first (this is not root)" >&2; exit 1; fi; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; \
+	fi
+	@if [ "$$(id -u)" = 0 ] && ! command -v ip >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iproute2; \
 	fi
 
 $(VENV)/.ready: tests/clients/requirements.txt | debian-packages

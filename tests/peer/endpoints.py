@@ -4,12 +4,15 @@ A publisher's lines are written by the test; what a subscriber prints is read fr
 order and losses can be seen.
 """
 
+import contextlib
 import http.client
+import itertools
+import json
 import re
-import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from broker import command_line
 from deadlines import GENEROUS_S, wait_until
@@ -20,6 +23,9 @@ ANNOUNCE_PORT = 14151
 TCP_ESTABLISHED = "01"
 
 REPORT = re.compile(r"(\d+) messages published on \S+ to (\d+) subscribers(?:; (\d+) found none)?")
+
+
+Started = TypeVar("Started", bound="Program")
 
 
 class Program:
@@ -53,26 +59,44 @@ class Program:
 
     def kill(self) -> None:
         """Ends it at once, so that it takes no leave of anybody."""
-        if self.process.stdin:
-            self.process.stdin.close()
         self.process.kill()
         self.process.wait()
+        if self.process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+
+    def datagrams_read(self) -> int:
+        """UDP datagrams that programs of this one's host have read, by the kernel's count."""
+        names, values = (
+            line.split()[1:]
+            for line in Path(f"/proc/{self.process.pid}/net/snmp").read_text().splitlines()
+            if line.startswith("Udp:")
+        )
+        return int(values[names.index("InDatagrams")])
 
     def connections_to(self, host: Host) -> int:
-        """Established TCP connections from this program's host to `host`, by the kernel's table of the host."""
+        """Established TCP connections from this program's host to `host`."""
+        return len(self._established(host))
+
+    def unacknowledged_bytes(self, host: Host) -> int:
+        """Bytes that were written to those connections and that `host` has not acknowledged."""
+        return sum(int(row[4].partition(":")[0], 16) for row in self._established(host))
+
+    def _established(self, host: Host) -> list[list[str]]:
+        """Rows of the kernel's table of TCP connections (proc_pid_net(5))."""
         quads = [int(part) for part in host.address.split(".")]
         remote = "".join(f"{quad:02X}" for quad in reversed(quads))
         lines = Path(f"/proc/{self.process.pid}/net/tcp").read_text().splitlines()[1:]
-        rows = (line.split() for line in lines)
-        return sum(row[2].startswith(f"{remote}:") and row[3] == TCP_ESTABLISHED for row in rows)
+        rows = [line.split() for line in lines]
+        return [row for row in rows if row[2].startswith(f"{remote}:") and row[3] == TCP_ESTABLISHED]
 
 
 class Publisher(Program):
-    """`srtm pub`: publishes numbers, counted from 0 on."""
+    """`srtm pub`: publishes numbers, counted from `first` on."""
 
-    def __init__(self, host: Host, log_path: Path, topic: str, *flags: str) -> None:
+    def __init__(self, host: Host, log_path: Path, topic: str, *flags: str, first: int = 0) -> None:
         super().__init__(host, log_path, "pub", topic, *flags, stdin=subprocess.PIPE)
-        self.published = 0
+        self.published = first
 
     def publish(self, count: int = 1) -> list[int]:
         """Hands over the next numbers; it may have them waiting."""
@@ -83,16 +107,21 @@ class Publisher(Program):
         self.process.stdin.flush()
         return numbers
 
+    def publish_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Publishes one after the other until `condition` holds."""
+
+        def publish_and_look() -> bool:
+            self.publish()
+            return condition()
+
+        wait_until(publish_and_look, what)
+
     def publish_until_heard(self, *subscribers: "Subscriber") -> None:
         """Publishes one after the other until each subscriber has heard one of them."""
         first = self.published
-        for subscriber in subscribers:
-
-            def is_heard(subscriber: "Subscriber" = subscriber) -> bool:
-                self.publish()
-                return any(number >= first for number in subscriber.heard())
-
-            wait_until(is_heard, f"any of {first} and up at {subscriber.host.namespace}")
+        self.publish_until(
+            lambda: all(subscriber.last_heard() >= first for subscriber in subscribers), f"any of {first} and up"
+        )
 
     def finish(self) -> tuple[int, int, int]:
         """Ends its input and waits; its report: published, subscribers at the end, and how many found none."""
@@ -116,10 +145,14 @@ class Subscriber(Program):
         text = self.output_path.read_text()
         return [int(line) for line in text[: text.rfind("\n") + 1].split()]
 
+    def last_heard(self) -> int:
+        """The last number so far; -1 before the first."""
+        return next(reversed(self.heard()), -1)
+
     def wait_for(self, numbers: Iterable[int]) -> None:
         """Waits until all these were heard."""
         wanted = set(numbers)
-        wait_until(lambda: wanted <= set(self.heard()), f"{len(wanted)} messages at {self.host.namespace}")
+        wait_until(lambda: wanted <= set(self.heard()), f"{len(wanted)} messages at {self.host.address}")
 
 
 class AnnouncedBroker(Program):
@@ -145,8 +178,16 @@ class AnnouncedBroker(Program):
         port = re.search(r"HTTP: listening on \S+:(\d+)", said)
         return int(port[1]) if port and "announcements: listening on" in said else None
 
-    def get(self, path: str) -> bytes:
-        """The body of an HTTP answer, which must be 200."""
+    def messages(self, topic: str) -> int:
+        """Messages of the topic that have come to the broker."""
+        topics = json.loads(self._get(f"/stats?format=json&topic={topic}"))["topics"] or []
+        return sum(entry["message_count"] for entry in topics)
+
+    def announcements(self) -> dict[str, Any]:
+        """What has become of the announcements that came to the broker."""
+        return json.loads(self._get("/v1/announcements"))
+
+    def _get(self, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self._http_port, timeout=GENEROUS_S)
         with self.host.inside():
             connection.connect()
@@ -159,13 +200,42 @@ class AnnouncedBroker(Program):
         finally:
             connection.close()
 
-    def terminate(self) -> int:
-        """Asks for an orderly end; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.wait()
+
+class Endpoints:
+    """Starts programs for one test and one topic, and ends those that are left, each by its own process id."""
+
+    def __init__(self, logs: Path, topic: str) -> None:
+        self.topic = topic
+        self._logs = logs
+        self._started: list[Program] = []
+
+    def subscriber(self, host: Host, peer: str, *flags: str) -> Subscriber:
+        """Starts `srtm sub TOPIC --peer PEER`."""
+        return self._keep(Subscriber(host, self._log("sub"), self.topic, "--peer", peer, *flags))
+
+    def publisher(self, host: Host, peer: str, *flags: str, first: int = 0) -> Publisher:
+        """Starts `srtm pub TOPIC --peer PEER`."""
+        return self._keep(Publisher(host, self._log("pub"), self.topic, "--peer", peer, *flags, first=first))
+
+    def broker(self, host: Host) -> AnnouncedBroker:
+        """Starts a broker and waits until it listens."""
+        return self._keep(AnnouncedBroker(host, self._log("broker")))
+
+    def close(self) -> None:
+        """Ends everything."""
+        for program in self._started:
+            program.kill()
+
+    def _log(self, kind: str) -> Path:
+        return self._logs / f"{kind}{len(self._started)}"
+
+    def _keep(self, program: Started) -> Started:
+        self._started.append(program)
+        return program
 
 
-def assert_in_order(subscriber: Subscriber) -> None:
-    """Each message at most once, and in the order in which one publisher published them."""
-    heard = subscriber.heard()
-    assert all(earlier < later for earlier, later in zip(heard, heard[1:], strict=False)), heard
+def assert_in_order(*subscribers: Subscriber) -> None:
+    """Each message at most once, and in the order in which they were published."""
+    for subscriber in subscribers:
+        heard = subscriber.heard()
+        assert all(earlier < later for earlier, later in itertools.pairwise(heard)), heard

@@ -169,6 +169,12 @@ impl<T> Key<T> {
         self.index as usize
     }
 
+    /// Tells it from keys of values that had the slot before.
+    #[must_use]
+    pub fn generation(self) -> u32 {
+        self.generation
+    }
+
     /// The key that [`Key::to_bits`] made a number of.
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {

@@ -6,17 +6,15 @@
 //! and it is not overwritten before it was understood. Buckets start empty whatever the file says,
 //! since it holds no tokens.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel::Share;
 use serde::{Deserialize, Serialize};
+use serde_path_to_error::{Path as JsonPath, Segment};
 use tokio::time::sleep;
 
-use crate::handle::Kept;
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle, Operation};
 
@@ -36,7 +34,7 @@ pub struct CatalogFile {
     path: PathBuf,
     temporary: PathBuf,
     /// What the file holds.
-    written: Kept,
+    written: Catalog,
     _lock: File,
 }
 
@@ -45,9 +43,6 @@ pub struct CatalogFile {
 struct Document {
     version: u32,
     topics: Vec<CatalogTopic>,
-    /// Shares of their reactor's time, by topic.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    cpu_shares: BTreeMap<String, f64>,
 }
 
 impl CatalogFile {
@@ -63,7 +58,7 @@ impl CatalogFile {
         let lock = lock(data_path)?;
         let written = match fs::read_to_string(&path) {
             Ok(text) => parse(&text).map_err(|(line, reason)| broken(&path, line, &reason))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Catalog::default(),
             Err(error) => return Err(failed("read the catalog", &path, error)),
         };
         let temporary = data_path.join(format!("{FILE_NAME}.new"));
@@ -77,7 +72,7 @@ impl CatalogFile {
 
     /// What the file holds.
     #[must_use]
-    pub fn kept(&self) -> &Kept {
+    pub fn catalog(&self) -> &Catalog {
         &self.written
     }
 
@@ -87,7 +82,7 @@ impl CatalogFile {
     /// # Errors
     /// Those of [`Handle`].
     pub async fn restore(&self, handle: &Handle) -> Result<(), BrokerError> {
-        for topic in &self.written.catalog.topics {
+        for topic in &self.written.topics {
             // Names were checked when the file was read.
             let Ok(name) = topic.name.parse::<wire::TopicName>() else {
                 continue;
@@ -97,7 +92,7 @@ impl CatalogFile {
             } else {
                 handle.topic(name.clone(), Operation::Create).await?;
             }
-            if let Some(&share) = self.written.cpu_shares.get(&topic.name) {
+            if let Some(share) = topic.cpu_share {
                 match handle.set_cpu_share(name.clone(), Some(share)).await {
                     Err(BrokerError::Refused(reason)) => tracing::error!(
                         "topic {name} does not get its share {share} of a reactor's time back: {reason}"
@@ -152,21 +147,17 @@ impl CatalogFile {
         }
     }
 
-    /// Replaces the file unless it holds `kept` already.
+    /// Replaces the file unless it holds `catalog` already.
     ///
     /// # Errors
     /// [`BrokerError::Io`] naming the step and the path.
-    pub fn save(&mut self, kept: Kept) -> Result<(), BrokerError> {
-        if kept == self.written {
+    pub fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
+        if catalog == self.written {
             return Ok(());
         }
-        let shares = kept.cpu_shares.iter();
         let document = Document {
             version: FORMAT,
-            topics: kept.catalog.topics.clone(),
-            cpu_shares: shares
-                .map(|(topic, share)| (topic.clone(), share.as_f64()))
-                .collect(),
+            topics: catalog.topics,
         };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| failed("render the catalog", &self.path, io::Error::other(error)))?;
@@ -184,14 +175,14 @@ impl CatalogFile {
             .parent()
             .map_or(Ok(()), |folder| File::open(folder)?.sync_all());
         folder.map_err(|source| failed("sync the folder of", &self.path, source))?;
-        self.written = kept;
+        self.written.topics = document.topics;
         Ok(())
     }
 
     async fn save_from(&mut self, handle: &Handle) -> bool {
-        let saved = match handle.kept().await {
+        let saved = match handle.catalog().await {
             // A catalog is small and changes seldom: the write may hold this thread for its moment.
-            Ok(kept) => tokio::task::block_in_place(|| self.save(kept)),
+            Ok(catalog) => tokio::task::block_in_place(|| self.save(catalog)),
             Err(error) => Err(error),
         };
         if let Err(error) = &saved {
@@ -219,9 +210,12 @@ fn lock(data_path: &Path) -> Result<File, BrokerError> {
 }
 
 /// The catalog in `text`, or the line and what is wrong there.
-fn parse(text: &str) -> Result<Kept, (usize, String)> {
-    let document: Document =
-        serde_json::from_str(text).map_err(|error| (error.line(), error.to_string()))?;
+fn parse(text: &str) -> Result<Catalog, (usize, String)> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let document: Document = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| unfit(text, error.path(), error.inner()))?;
+    json.end()
+        .map_err(|error| (error.line(), error.to_string()))?;
     if document.version != FORMAT {
         return Err((
             1,
@@ -241,25 +235,34 @@ fn parse(text: &str) -> Result<Kept, (usize, String)> {
             valid.map_err(|error| (line_of(text, &channel.name), error.to_string()))?;
         }
     }
-    Ok(Kept {
-        cpu_shares: shares(text, &document)?,
-        catalog: Catalog {
-            topics: document.topics,
-        },
+    Ok(Catalog {
+        topics: document.topics,
     })
 }
 
-fn shares(text: &str, document: &Document) -> Result<BTreeMap<String, Share>, (usize, String)> {
-    let shares = document.cpu_shares.iter().map(|(name, &value)| {
-        let broken = |reason: String| (last_line_of(text, name), reason);
-        if !document.topics.iter().any(|topic| topic.name == *name) {
-            return Err(broken(format!("cpu_shares: there is no topic {name}")));
-        }
-        let share = Share::new(value);
-        let share = share.map_err(|error| broken(format!("cpu_shares: {name}: {error}")))?;
-        Ok((name.clone(), share))
-    });
-    shares.collect()
+/// The line of a value that cannot be, and why: with its topic and its field where JSON itself is whole.
+fn unfit(text: &str, path: &JsonPath, error: &serde_json::Error) -> (usize, String) {
+    let plain = (error.line(), error.to_string());
+    let (Some(Segment::Seq { index }), Some(Segment::Map { key })) =
+        (path.iter().nth(1), path.iter().next_back())
+    else {
+        return plain;
+    };
+    let document = serde_json::from_str(text).unwrap_or(serde_json::Value::Null);
+    let Some(topic) = document["topics"][*index]["name"].as_str() else {
+        return plain;
+    };
+    // A value is judged after what follows it was looked at, which may stand on a later line.
+    let name = serde_json::Value::from(key.as_str()).to_string();
+    let before = text.lines().take(error.line()).enumerate();
+    let named = before.filter(|(_, line)| line.contains(&name)).last();
+    let line = named.map_or(error.line(), |(index, _)| index + 1);
+    let (place, reason) = (path.to_string(), &plain.1);
+    let field = place.split_once("].").map_or(&*place, |(_, field)| field);
+    let reason = reason
+        .rsplit_once(" at line ")
+        .map_or(&**reason, |(why, _)| why);
+    (line, format!("topic {topic}: {field}: {reason}"))
 }
 
 /// The first line that holds `name` as a JSON string.
@@ -268,16 +271,6 @@ fn line_of(text: &str, name: &str) -> usize {
     text.lines()
         .position(|line| line.contains(&quoted))
         .map_or(1, |index| index + 1)
-}
-
-/// The last such line: shares stand behind their topics.
-fn last_line_of(text: &str, name: &str) -> usize {
-    let quoted = serde_json::Value::from(name).to_string();
-    let holds = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.contains(&quoted));
-    holds.last().map_or(1, |(index, _)| index + 1)
 }
 
 fn broken(path: &Path, line: usize, reason: &str) -> BrokerError {

@@ -4,7 +4,6 @@
 //! comes back through a oneshot. Reactors never wait for the caller. The inbox is bounded: at the
 //! bound a call fails with [`BrokerError::Busy`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,8 +100,8 @@ pub enum Answer {
     Done,
     /// Answer to [`Request::Stats`].
     Stats(Box<Stats>),
-    /// Answer to [`Request::Catalog`]; shares of reactors' time by topic.
-    Catalog(Catalog, BTreeMap<String, Share>),
+    /// Answer to [`Request::Catalog`].
+    Catalog(Catalog),
     /// Answer to [`Request::Tasks`].
     Tasks(Box<TaskReport>),
     /// Answer to [`Request::Report`].
@@ -113,15 +112,6 @@ pub enum Answer {
     Recording(Box<TraceResult>),
     /// Answer to [`Request::Releases`].
     Releases(Vec<u64>),
-}
-
-/// What outlives a restart.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    /// Topics, channels, pauses and limits.
-    pub catalog: Catalog,
-    /// Shares of their reactor's time that topics of the catalog are entitled to, by name.
-    pub cpu_shares: BTreeMap<String, Share>,
 }
 
 /// Where a reactor sends its answer.
@@ -270,16 +260,14 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub async fn kept(&self) -> Result<Kept, BrokerError> {
-        let mut merged = Kept::default();
+    pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
+        let mut merged = Catalog::default();
         for home in 0..self.inboxes.len() {
-            if let Answer::Catalog(part, cpu_shares) = self.ask(home, Request::Catalog).await? {
-                merged.catalog.topics.extend(part.topics);
-                merged.cpu_shares.extend(cpu_shares);
+            if let Answer::Catalog(part) = self.ask(home, Request::Catalog).await? {
+                merged.topics.extend(part.topics);
             }
         }
-        let topics = &mut merged.catalog.topics;
-        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(merged)
     }
 

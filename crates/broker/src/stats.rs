@@ -43,6 +43,8 @@ pub struct TopicStats {
     pub limit: Option<Limit>,
     /// What a controller granted of it and is in force, if there is a controller.
     pub share: Option<Share>,
+    /// Part of its reactor's time that it is entitled to, if it declares one.
+    pub cpu_share: Option<kernel::Share>,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
     /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
@@ -173,7 +175,7 @@ pub struct StatsFilter {
     pub include_clients: bool,
 }
 
-/// What outlives a restart: topics, channels, pauses and limits. Never messages.
+/// What outlives a restart: topics, channels, pauses, limits and shares. Never messages.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Catalog {
     /// Non-ephemeral topics, ordered by name.
@@ -194,6 +196,13 @@ pub struct CatalogTopic {
     /// The limit in force, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// Part of its reactor's time that it is entitled to, if it declares one: more than 0 and at most 1.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "link::cpu_share"
+    )]
+    pub cpu_share: Option<kernel::Share>,
 }
 
 /// A channel in the [`Catalog`].

@@ -25,7 +25,7 @@ pub(crate) struct BrokerFlags {
     /// Address told to clients and in /info [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
-    /// Folder that keeps topics, channels, pauses and limits over restarts [default: nothing is kept].
+    /// Folder that keeps topics, channels, pauses, limits and shares over restarts [default: nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_path: Option<PathBuf>,
     /// Reactor threads, 1 to 64 [default: one per core].
@@ -92,12 +92,8 @@ pub(crate) struct BrokerFlags {
     /// as much to the latency, 0s never rests
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().turn_spacing))]
     pub(crate) turn_spacing: GoDuration,
-    /// Time that topics have shares of (`srtm topic set --cpu-share`); a topic with credits waits no longer.
-    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().share_period))]
-    pub(crate) share_period: GoDuration,
-    /// What happens to a topic that was served for longer than its credits.
-    #[arg(long, value_enum, default_value_t = Overrun::Penalise)]
-    pub(crate) on_overrun: Overrun,
+    #[command(flatten)]
+    pub(crate) schedule: ScheduleFlags,
     /// Time that a new connection has for its protocol magic.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
     pub(crate) handshake_timeout: GoDuration,
@@ -136,9 +132,20 @@ pub(crate) enum Clock {
     Read,
 }
 
+/// How topics share the time of a broker's threads.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ScheduleFlags {
+    /// Time that topics have shares of (`srtm topic set --cpu-share`); a topic with credits waits no longer.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().share_period))]
+    share_period: GoDuration,
+    /// What happens to a topic that was served for longer than its credits.
+    #[arg(long, value_enum, default_value_t = Overrun::Penalise)]
+    on_overrun: Overrun,
+}
+
 /// What happens to a topic that was served for longer than its credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Overrun {
+enum Overrun {
     /// It is counted.
     Report,
     /// It is counted, and the excess is missing from the credits of its next periods.
@@ -148,7 +155,7 @@ pub(crate) enum Overrun {
 /// How the threads that serve are scheduled; for brokers of SRTM's own command line, nsqd has no such thing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RealtimeFlags {
-    /// Runs reactor threads under SCHED_FIFO and locks all memory; ends with an error where that is not permitted.
+    /// Runs the threads that serve under SCHED_FIFO and locks all memory; ends with an error where that is not permitted.
     #[arg(long)]
     realtime: bool,
     /// Priority of those threads, 1 to 99.
@@ -176,6 +183,29 @@ impl RealtimeFlags {
     }
 }
 
+impl ScheduleFlags {
+    /// Puts what these flags describe into a broker's settings, which judge whether it is in range.
+    pub(crate) fn put(&self, config: &mut Config) {
+        config.share_period = self.share_period.0;
+        config.on_overrun = match self.on_overrun {
+            Overrun::Report => OnOverrun::Report,
+            Overrun::Penalise => OnOverrun::Penalise,
+        };
+    }
+
+    /// The same flags for another broker.
+    pub(crate) fn arguments(&self) -> [String; 2] {
+        let overrun = match self.on_overrun {
+            Overrun::Report => "report",
+            Overrun::Penalise => "penalise",
+        };
+        [
+            format!("--share-period={}", self.share_period),
+            format!("--on-overrun={overrun}"),
+        ]
+    }
+}
+
 impl BrokerFlags {
     /// The settings that these flags describe; ranges are checked when the broker starts.
     pub(crate) fn into_config(self) -> Config {
@@ -194,7 +224,7 @@ impl BrokerFlags {
             servers: 1,
             ..ServiceModel::default()
         });
-        Config {
+        let mut config = Config {
             controller,
             service_time,
             release_log_messages: self.release_log_messages,
@@ -227,17 +257,14 @@ impl BrokerFlags {
             max_topics: self.max_topics,
             max_channels: self.max_channels,
             turn_spacing: self.turn_spacing.0,
-            share_period: self.share_period.0,
-            on_overrun: match self.on_overrun {
-                Overrun::Report => OnOverrun::Report,
-                Overrun::Penalise => OnOverrun::Penalise,
-            },
             handshake_timeout: self.handshake_timeout.0,
             drain_timeout: self.drain_timeout.0,
             metrics_max_topics: self.metrics_max_topics,
             // What nsqd does not have and other flags describe.
             ..Config::default()
-        }
+        };
+        self.schedule.put(&mut config);
+        config
     }
 }
 
@@ -322,6 +349,24 @@ mod tests {
             (config.share_period, config.on_overrun),
             (Duration::from_millis(2), OnOverrun::Report)
         );
+    }
+
+    #[test]
+    fn a_schedule_is_handed_on() {
+        for (period, overrun) in [("2ms", "report"), ("1.5s", "penalise")] {
+            let told = [
+                format!("--share-period={period}"),
+                format!("--on-overrun={overrun}"),
+            ];
+            let first = config(&[&told[0], &told[1]]);
+            let flags = Only::try_parse_from([String::from("test")].iter().chain(&told));
+            let handed_on = flags.expect("valid flags").flags.schedule.arguments();
+            let second = config(&[&handed_on[0], &handed_on[1]]);
+            assert_eq!(
+                (second.share_period, second.on_overrun),
+                (first.share_period, first.on_overrun)
+            );
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::announce_flags::AnnouncePorts;
+use crate::broker_flags::ScheduleFlags;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 
@@ -40,6 +42,10 @@ pub(crate) struct Template {
     pub(crate) service_time: Option<GoDuration>,
     /// How their threads are scheduled: each broker has one, the first on the first CPU.
     pub(crate) realtime: Option<Realtime>,
+    /// How topics share that thread.
+    pub(crate) schedule: ScheduleFlags,
+    /// Their ports for announcements, if they take part in them.
+    pub(crate) announce: Option<AnnouncePorts>,
     /// Log level.
     pub(crate) log_level: String,
 }
@@ -122,6 +128,26 @@ impl Template {
         let name = Template::name(number);
         let starting = format!("starting broker {name}");
         let program = std::env::current_exe().map_err(Failure::io(starting.clone()))?;
+        let mut command = Command::new(program);
+        command.arg("broker").args(self.arguments(number)?);
+        if let Some(folder) = &self.data_dir {
+            let own = folder.join(&name);
+            std::fs::create_dir_all(&own)
+                .map_err(Failure::io(format!("making {}", own.display())))?;
+            command.arg("--calibration").arg(folder);
+            command.arg("--data-path").arg(own);
+        }
+        // A group of its own, so that Ctrl-C reaches the parent alone.
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0);
+        command.spawn().map_err(Failure::io(starting))
+    }
+
+    /// The flags of broker `number` but for its folders: at every start the same.
+    fn arguments(&self, number: u32) -> Result<Vec<String>, Failure> {
+        let name = Template::name(number);
         let (tcp, http) = match (self.tcp_base_port, self.port(number)) {
             (0, _) => (0, 0),
             (_, Some(port)) if port < u16::MAX => (port, port + 1),
@@ -132,45 +158,29 @@ impl Template {
                 )));
             }
         };
-        let mut command = Command::new(program);
-        command
-            .arg("broker")
-            .args([
-                "--broker-name",
-                &name,
-                "--node-id",
-                &number.to_string(),
-                "--threads",
-                "1",
-            ])
-            .arg("--stop-with-stdin")
-            .args(["--controller", &self.link.to_string()])
-            .args(["--tcp-address", &SocketAddr::new(self.ip, tcp).to_string()])
-            .args([
-                "--http-address",
-                &SocketAddr::new(self.ip, http).to_string(),
-            ])
-            .args(["--broadcast-address", &self.ip.to_string()])
-            .args(["--log-level", &self.log_level]);
-        if let Some(folder) = &self.data_dir {
-            let own = folder.join(&name);
-            std::fs::create_dir_all(&own)
-                .map_err(Failure::io(format!("making {}", own.display())))?;
-            command.arg("--calibration").arg(folder);
-            command.arg("--data-path").arg(own);
-        }
+        let listen = |port| SocketAddr::new(self.ip, port);
+        let mut arguments = vec![
+            String::from("--stop-with-stdin"),
+            String::from("--threads=1"),
+            format!("--broker-name={name}"),
+            format!("--node-id={number}"),
+            format!("--controller={}", self.link),
+            format!("--tcp-address={}", listen(tcp)),
+            format!("--http-address={}", listen(http)),
+            format!("--broadcast-address={}", self.ip),
+            format!("--log-level={}", self.log_level),
+        ];
+        arguments.extend(self.schedule.arguments());
         if let Some(time) = self.service_time {
-            command.args(["--emulate-service-time", &time.to_string()]);
+            arguments.push(format!("--emulate-service-time={time}"));
         }
         if let Some(realtime) = &self.realtime {
-            command.args(scheduling_flags(realtime, number));
+            arguments.extend(scheduling_flags(realtime, number));
         }
-        // A group of its own, so that Ctrl-C reaches the parent alone.
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0);
-        command.spawn().map_err(Failure::io(starting))
+        if let Some(announce) = &self.announce {
+            arguments.extend(announce.arguments(number)?);
+        }
+        Ok(arguments)
     }
 }
 
@@ -247,9 +257,90 @@ async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use realtime::Priority;
 
     use super::*;
+    use crate::announce_flags::AnnouncePortFlags;
+    use crate::broker_flags::BrokerFlags;
+
+    #[derive(Debug, Parser)]
+    struct Up {
+        #[command(flatten)]
+        schedule: ScheduleFlags,
+        #[command(flatten)]
+        announce: AnnouncePortFlags,
+    }
+
+    #[derive(Debug, Parser)]
+    struct Broker {
+        #[command(flatten)]
+        flags: BrokerFlags,
+        #[arg(long)]
+        log_level: String,
+        #[arg(long)]
+        stop_with_stdin: bool,
+    }
+
+    fn template(arguments: &[&str]) -> Template {
+        let up = Up::try_parse_from(["up"].iter().chain(arguments));
+        let up = up.expect("valid flags");
+        let ip = IpAddr::from([127, 0, 0, 1]);
+        Template {
+            ip,
+            tcp_base_port: 5000,
+            link: SocketAddr::new(ip, 4999),
+            data_dir: None,
+            service_time: "40us".parse().ok(),
+            realtime: None,
+            schedule: up.schedule,
+            announce: up.announce.ports(ip),
+            log_level: "warn".to_owned(),
+        }
+    }
+
+    fn config(template: &Template, number: u32) -> broker::Config {
+        let arguments = template.arguments(number).expect("there are ports");
+        let all = [vec!["broker".to_owned()], arguments].concat();
+        let broker = Broker::try_parse_from(all).expect("valid flags");
+        assert!(broker.stop_with_stdin && broker.log_level == "warn");
+        broker.flags.into_config()
+    }
+
+    #[test]
+    fn brokers_are_told_what_they_have_in_common_and_what_is_their_own() {
+        let plain = config(&template(&[]), 0);
+        let default = broker::Config::default();
+        assert_eq!(plain.share_period, default.share_period);
+        assert_eq!(plain.on_overrun, default.on_overrun);
+        assert!(plain.announce.is_none());
+        let template = template(&[
+            "--share-period=3ms",
+            "--on-overrun=report",
+            "--announce-base-port=6000",
+            "--announce-key=secret",
+            "--announce-interval=250ms",
+        ]);
+        for number in 0..3 {
+            let config = config(&template, number);
+            config.validate().expect("in range");
+            let port = 5000 + 2 * number as u16;
+            assert_eq!(config.tcp_address.port(), port);
+            assert_eq!(config.http_address.expect("served").port(), port + 1);
+            assert_eq!((config.threads, config.node_id), (1, number as u16));
+            let link = config.controller.expect("there is one");
+            assert_eq!(link.address, "127.0.0.1:4999");
+            assert_eq!(link.broker_name, Template::name(number));
+            let model = config.service_time.expect("emulated");
+            assert_eq!(model.per_message_ns, 40_000.0);
+            assert_eq!(config.share_period, Duration::from_millis(3));
+            assert_eq!(config.on_overrun, kernel::OnOverrun::Report);
+            let announce = config.announce.expect("takes part");
+            assert_eq!(announce.address.port(), 6000 + number as u16);
+            assert_eq!(announce.interval, Duration::from_millis(250));
+            assert!(announce.key.is_some());
+        }
+    }
 
     #[test]
     fn each_broker_has_a_cpu_of_its_own() {

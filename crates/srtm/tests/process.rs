@@ -271,6 +271,15 @@ const MISTAKES: &str = "
     2 | is no level                       | broker --log-level loud
     2 | start 1 to 64                     | up --brokers 0
     2 | no more than may run              | up --brokers 3 --max-brokers 2
+    2 | a period of 0ns                   | up --share-period 0s
+    2 | possible values: report, penalise | up --on-overrun ignore
+    2 | not in 1..=65535                  | up --announce-base-port 0
+    2 | 65535: no port left for broker 2  | up --brokers 2 --announce-base-port 65535
+    2 | --announce-interval: 0ns          | up --announce-base-port 23001 --announce-interval 0s
+    2 | --announce-base-port <PORT>       | up --announce-interval 2s
+    2 | --announce-base-port <PORT>       | up --announce-key x
+    2 | reading the key from nowhere      | up --announce-base-port 23001 --announce-key @nowhere
+    2 | reading the key from nowhere      | broker --announce-address 127.0.0.1:0 --announce-key @nowhere
     2 | does not speak TLS                | nsqd -tls-required
     2 | flag provided but not defined     | nsqd -no-such-flag
     2 | is no level                       | nsqd -log-level=loud

@@ -4,7 +4,15 @@ use crate::finding::Finding;
 use crate::source::{Source, without_comment};
 
 /// Crates without clock, input, output, threads or system calls: time and randomness are their arguments.
-const PURE_CRATES: &[&str] = &["clock", "wire", "limit", "kernel", "placement", "workload", "announce"];
+const PURE_CRATES: &[&str] = &[
+    "clock",
+    "wire",
+    "limit",
+    "kernel",
+    "placement",
+    "workload",
+    "announce",
+];
 
 /// Folders whose code may read flags and the environment.
 const MAY_READ_ENVIRONMENT: &[&str] = &["crates/srtm/", "xtask/", "tests/"];

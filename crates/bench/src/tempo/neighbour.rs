@@ -1,7 +1,7 @@
 //! Isolation: what a conformant topic notices of another one that floods the same broker core.
 //!
-//! The neighbour is 20 sensors with a subscriber, at normal priority. The other topic is fed over a few connections with MPUBs (in NATS:
-//! PUBs written together) by a process at nice 19 on the same core as the neighbour's, so that it is the broker that has to
+//! The neighbour is 20 sensors with a subscriber, at normal priority. The other topic is fed over a few connections with PUBs, many
+//! in a write, by a process at nice 19 on the same core as the neighbour's, so that it is the broker that has to
 //! tell them apart. Nobody subscribes to it and it is ephemeral, so the broker drops its messages and never holds its
 //! publisher: a subscriber would cost the generator's core more than the flood does the broker's.
 //!
@@ -80,6 +80,9 @@ pub struct NeighbourOptions {
     /// Messages of one write of the flood.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub flood_batch_messages: u64,
+    /// Flood NSQ brokers with MPUBs: more messages for less work of both sides.
+    #[arg(long)]
+    pub flood_mpub: bool,
     /// Connections of the flood.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub flood_connections: usize,
@@ -371,6 +374,7 @@ fn start_flood(
         under_way_messages: None,
         batch_messages: options.flood_batch_messages,
         connections: options.flood_connections,
+        is_mpub: options.flood_mpub,
     };
     let place = Place {
         core: Some(options.programs.generator_core),

@@ -244,6 +244,7 @@ fn flood(way: Way, topic: &str, body_bytes: usize, batch_messages: u64) -> Publi
         under_way_messages: None,
         batch_messages,
         connections: 1,
+        is_mpub: true,
     }
 }
 

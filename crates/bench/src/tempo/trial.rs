@@ -114,8 +114,13 @@ pub fn run(
             under_way_messages: sending.rate_per_publisher.is_none().then_some(under_way),
             batch_messages: 1,
             connections: 1,
+            is_mpub: true,
         };
-        let place = place(programs.generator_core);
+        // Many publishers stand for machines of their own, and must not take the core from their one subscriber.
+        let place = Place {
+            is_background: sending.topics > 1,
+            ..place(programs.generator_core)
+        };
         Endpoint::start(&Task::Publish(publishing), place, relaunch)
     };
     let mut cast = Cast {

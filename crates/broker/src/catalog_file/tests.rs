@@ -1,5 +1,7 @@
 //! Rounds over real files: what is kept, what is refused, what a restart finds.
 
+use kernel::Share;
+
 use super::*;
 use crate::stats::CatalogChannel;
 use crate::{Broker, Config};
@@ -26,32 +28,35 @@ impl Drop for Folder {
     }
 }
 
-fn kept() -> Kept {
+fn share(value: f64) -> Option<Share> {
+    Some(Share::new(value).expect("valid"))
+}
+
+fn catalog() -> Catalog {
     let limit = limit::Limit::messages(10.5, 2.0).expect("valid");
     let channels = vec![CatalogChannel {
         name: "c".into(),
         paused: true,
     }];
-    let catalog = Catalog {
+    Catalog {
         topics: vec![
             CatalogTopic {
                 name: "..".into(),
                 paused: true,
                 channels,
                 limit: Some(limit),
+                cpu_share: share(0.25),
+            },
+            CatalogTopic {
+                name: "free".into(),
+                ..CatalogTopic::default()
             },
             CatalogTopic {
                 name: "t".into(),
+                cpu_share: share(0.7),
                 ..CatalogTopic::default()
             },
         ],
-    };
-    let shares = [("..", 0.25), ("t", 0.7)];
-    Kept {
-        catalog,
-        cpu_shares: shares
-            .map(|(name, share)| (name.into(), Share::new(share).expect("valid")))
-            .into(),
     }
 }
 
@@ -59,11 +64,14 @@ fn kept() -> Kept {
 fn what_was_saved_is_read_back() {
     let folder = Folder::new("round-trip");
     let mut file = CatalogFile::open(&folder.0).expect("empty folder");
-    assert_eq!(file.kept(), &Kept::default());
-    file.save(kept()).expect("saved");
+    assert_eq!(file.catalog(), &Catalog::default());
+    file.save(catalog()).expect("saved");
     drop(file);
     let file = CatalogFile::open(&folder.0).expect("readable");
-    assert_eq!(file.kept(), &kept());
+    assert_eq!(file.catalog(), &catalog());
+    let text = fs::read_to_string(folder.0.join(FILE_NAME)).expect("file");
+    assert_eq!(text.matches("\"cpu_share\": ").count(), 2, "{text}");
+    assert!(text.contains("\"cpu_share\": 0.25"), "{text}");
     let mut names: Vec<_> = fs::read_dir(&folder.0)
         .expect("folder")
         .map(|entry| entry.expect("entry").file_name())
@@ -92,16 +100,17 @@ fn broken_files_are_refused_with_their_line_and_left_alone() {
         ),
         (
             "{\"version\": 1,\n \"topics\": [{\"name\": \"t\",\n \"limit\": {\"rate\": 0, \"burst\": 1}}]}",
-            "line 3",
+            "line 3: topic t: limit.rate: rate 0 is out of range",
         ),
         (
-            "{\"version\": 1,\n \"topics\": [{\"name\": \"t\"}],\n \"cpu_shares\": {\n  \"t\": 1.5}}",
-            "line 4: cpu_shares: t: a share of 1.5",
+            "{\"version\": 1,\n \"topics\": [{\"name\": \"a\", \"cpu_share\": 0.5}, {\n  \"name\": \"t\",\n  \"cpu_share\": 1.5\n }\n]}",
+            "line 4: topic t: cpu_share: a share of 1.5",
         ),
         (
-            "{\"version\": 1,\n \"topics\": [],\n \"cpu_shares\": {\"t\": 0.5}}",
-            "line 3: cpu_shares: there is no topic t",
+            "{\"version\": 1,\n \"topics\": [\n  {\"cpu_share\": \"0.2\",\n   \"name\": \"t\"}]}",
+            "line 3: topic t: cpu_share: invalid type: string \"0.2\"",
         ),
+        ("{\"version\": 1, \"topics\": []}\n}", "line 2"),
     ];
     for (index, (text, expected)) in cases.into_iter().enumerate() {
         let folder = Folder::new(&format!("broken-{index}"));
@@ -146,10 +155,10 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
     let keeper = tokio::spawn(file.keep(handle.clone(), async {
         let _ = stopped.await;
     }));
-    let expected = kept();
+    let expected = catalog();
     let limited: wire::TopicName = "..".parse().expect("valid");
     handle
-        .set_limit(limited.clone(), expected.catalog.topics[0].limit)
+        .set_limit(limited.clone(), expected.topics[0].limit)
         .await
         .expect("set");
     handle
@@ -164,36 +173,36 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
             .expect("done");
     }
     handle
-        .topic("t".parse().expect("valid"), Operation::Create)
+        .topic("free".parse().expect("valid"), Operation::Create)
         .await
         .expect("created");
     handle
         .topic("gone#ephemeral".parse().expect("valid"), Operation::Create)
         .await
         .expect("created");
-    for (name, share) in &expected.cpu_shares {
-        let name = name.parse().expect("valid");
-        handle.set_cpu_share(name, Some(*share)).await.expect("set");
+    for topic in &expected.topics {
+        let name = topic.name.parse().expect("valid");
+        let set = handle.set_cpu_share(name, topic.cpu_share).await;
+        set.expect("set");
     }
     stop.send(()).expect("still keeping");
     keeper.await.expect("ends");
     broker.stop();
 
     let file = CatalogFile::open(&folder.0).expect("readable");
-    assert_eq!(file.kept(), &expected);
+    assert_eq!(file.catalog(), &expected);
     let broker = Broker::start(config).expect("starts");
     file.restore(&broker.handle()).await.expect("restored");
-    assert_eq!(broker.handle().kept().await.expect("answers"), expected);
+    let restored = broker.handle().catalog().await;
+    assert_eq!(restored.expect("answers"), expected);
     broker.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_that_fits_no_more_does_not_stop_the_start() {
     let folder = Folder::new("fewer-threads");
-    let topics = "[{\"name\": \"a\"}, {\"name\": \"b\"}]";
-    folder.write(&format!(
-        "{{\"version\": 1, \"topics\": {topics}, \"cpu_shares\": {{\"a\": 0.75, \"b\": 0.5}}}}"
-    ));
+    let topics = "[{\"name\": \"a\", \"cpu_share\": 0.75}, {\"name\": \"b\", \"cpu_share\": 0.5}]";
+    folder.write(&format!("{{\"version\": 1, \"topics\": {topics}}}"));
     let file = CatalogFile::open(&folder.0).expect("each is valid");
     let broker = Broker::start(Config {
         tcp_address: ([127, 0, 0, 1], 0).into(),
@@ -202,9 +211,9 @@ async fn a_share_that_fits_no_more_does_not_stop_the_start() {
     });
     let broker = broker.expect("starts");
     file.restore(&broker.handle()).await.expect("restored");
-    let kept = broker.handle().kept().await.expect("answers");
-    assert_eq!(kept.catalog, file.kept().catalog);
-    let share = Share::new(0.75).expect("valid");
-    assert_eq!(kept.cpu_shares, BTreeMap::from([("a".into(), share)]));
+    let mut expected = file.catalog().clone();
+    expected.topics[1].cpu_share = None;
+    let restored = broker.handle().catalog().await;
+    assert_eq!(restored.expect("answers"), expected);
     broker.stop();
 }

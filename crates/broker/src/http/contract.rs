@@ -12,7 +12,6 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use limit::{Limit, Share};
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::TopicName;
@@ -31,11 +30,10 @@ pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 /// `GET /v1/topics`: all topics with their contracts, ordered by name.
 pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
     let stats = service.handle.stats(StatsFilter::default()).await?;
-    let cpu_shares = cpu_shares(&service).await?;
     let listed = stats.topics.iter().map(|topic| Listed {
         name: &topic.topic,
         limit: topic.limit.as_ref(),
-        cpu_share: cpu_shares.get(&topic.topic).copied(),
+        cpu_share: topic.cpu_share,
         share: topic.share,
     });
     let topics: Vec<_> = listed.collect();
@@ -152,7 +150,7 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
         return Err(BrokerError::TopicNotFound(topic.to_string()).into());
     };
     let mut answer = json!({ "limit": topic.limit });
-    if let Some(share) = cpu_shares(service).await?.get(&topic.topic) {
+    if let Some(share) = topic.cpu_share {
         answer["cpu_share"] = Value::from(share.as_f64());
     }
     if service.handle.config().controller.is_some() {
@@ -160,15 +158,6 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
         answer["share"] = json!(topic.share);
     }
     Ok(answer_json(&answer))
-}
-
-/// Shares of their reactor's time that topics are entitled to, by name.
-async fn cpu_shares(service: &Service) -> Result<FxHashMap<String, kernel::Share>, Refusal> {
-    let reports = service.handle.tasks().await?;
-    let rows = reports.into_iter().flat_map(|report| report.tasks);
-    Ok(rows
-        .filter_map(|row| Some((row.topic?, row.stats.share?)))
-        .collect())
 }
 
 /// A topic's name from a path.

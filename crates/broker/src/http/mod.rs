@@ -8,6 +8,7 @@
 //! Deliberately absent: HTTPS, `/debug/pprof` (there is no Go runtime to look into) and nsqd's
 //! redirects of paths with superfluous slashes.
 
+mod announcements;
 mod answer;
 mod arrivals;
 mod body;
@@ -74,6 +75,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
         .route("/v1/tasks", get(tasks::tasks))
+        .route("/v1/announcements", get(announcements::announcements))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))

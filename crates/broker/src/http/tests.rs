@@ -12,6 +12,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::{Broker, Config};
 
+mod announcements;
 mod shares;
 
 /// A broker of its own per test, on ports that the system chooses.

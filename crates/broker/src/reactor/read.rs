@@ -15,8 +15,8 @@ use crate::config::ArrivalClock;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
 use crate::sys::{self, Received};
 
-/// One receive takes at most so much while other topics wait.
-const READ_SHARED_BYTES: usize = 16 * 1024;
+/// One receive takes at most so much while topics compete.
+const READ_SHARED_BYTES: usize = 4 * 1024;
 
 /// How long a peer may take to read its last error.
 const LINGER: Duration = Duration::from_secs(1);
@@ -158,9 +158,9 @@ impl Reactor {
         }
     }
 
-    /// What one receive takes at most: while other topics wait, what is executed in about the time of their slice.
+    /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
     fn read_bytes_max(&self) -> usize {
-        match self.schedule.is_contended() {
+        match self.schedule.is_shared(self.now) {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,
         }

@@ -1,7 +1,5 @@
 //! Questions and orders that come through the handle.
 
-use std::collections::BTreeMap;
-
 use kernel::Share;
 use limit::Limit;
 use link::TopicReport;
@@ -44,7 +42,7 @@ impl Reactor {
             }
             Request::SetContract(topic, limit, share) => self.set_contract(&topic, limit, share),
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
-            Request::Catalog => Ok(self.catalog()),
+            Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
             Request::RememberTraffic(window) => {
                 self.table.history_window = window;
@@ -160,15 +158,6 @@ impl Reactor {
             set?;
         }
         self.set_limit(topic, limit)
-    }
-
-    fn catalog(&self) -> Answer {
-        let catalog = self.table.catalog();
-        let names = catalog.topics.iter().map(|topic| &topic.name);
-        let shares: BTreeMap<String, Share> = names
-            .filter_map(|name| Some((name.clone(), self.cpu_share_of(name)?)))
-            .collect();
-        Answer::Catalog(catalog, shares)
     }
 
     /// The controller hears of every share, also where nothing else is to be said of the topic: it puts right what is not

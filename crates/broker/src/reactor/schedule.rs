@@ -10,6 +10,7 @@
 //! reactor) share one task. So do topics for which no task is left.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use clock::Instant;
 use kernel::{KernelError, Scheduler, SchedulerConfig, Share, TaskId, TaskStats, Turn};
@@ -23,18 +24,7 @@ const TASKS_MAX: usize = 4096;
 
 /// What a connection is to be served for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Readiness {
-    /// There is something to read.
-    pub(super) readable: bool,
-    /// There is room to write.
-    pub(super) writable: bool,
-    /// The peer has sent its end.
-    pub(super) closing: bool,
-    /// It failed, or something lies in its error queue.
-    pub(super) error: bool,
-    /// What it has sent already may be executed now.
-    pub(super) resumed: bool,
-}
+pub(super) struct Readiness(u8);
 
 /// Tasks and their event queues.
 #[derive(Debug)]
@@ -45,7 +35,10 @@ pub(super) struct Schedule {
     /// By the connection's slot.
     places: Vec<Place>,
     common: TaskId,
-    topics: usize,
+    period: Duration,
+    /// The task that was served last, and when another one was before it.
+    served: TaskId,
+    switched_at: Instant,
     /// Tasks whose queues have events that the scheduler has not been told of.
     untold: Vec<TaskId>,
 }
@@ -55,21 +48,23 @@ pub(super) struct Schedule {
 struct Line {
     task: TaskId,
     topic: Option<TopicKey>,
-    /// The task has ended; its number waits for another one.
-    is_over: bool,
     ready: VecDeque<ConnectionKey>,
     topics: VecDeque<TopicKey>,
+    /// Since when the first of them has had something to do.
+    topics_since: Instant,
     /// Events that the scheduler has not been told of: it is told of all at once.
     untold: usize,
 }
 
-/// Where a connection belongs, and what it waits for in the queue there.
+/// Where a connection belongs, and what it waits for in the queue there. With thousands of connections each place looked at may
+/// be a cache miss: eight of them share a line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
 struct Place {
-    /// Whose place it is: another connection may have had the slot before.
-    connection: ConnectionKey,
-    task: TaskId,
-    waits_for: Option<Readiness>,
+    /// Of the connection: another one may have had the slot before.
+    generation: u32,
+    line: u16,
+    waits_for: Readiness,
 }
 
 impl Schedule {
@@ -84,7 +79,9 @@ impl Schedule {
             lines: Vec::new(),
             places: Vec::new(),
             common,
-            topics: 0,
+            period: config.period,
+            served: common,
+            switched_at: Instant::ZERO,
             untold: Vec::new(),
         };
         schedule.begin_line(common, None);
@@ -96,7 +93,6 @@ impl Schedule {
         match self.scheduler.add(None) {
             Ok(task) => {
                 self.begin_line(task, Some(topic));
-                self.topics += 1;
                 task
             }
             Err(_) => self.common,
@@ -123,25 +119,28 @@ impl Schedule {
         if task == self.common || self.scheduler.remove(task).is_err() {
             return;
         }
-        self.topics -= 1;
         let line = &mut self.lines[task.index()];
         line.topic = None;
-        line.is_over = true;
         line.topics.clear();
         let ready = std::mem::take(&mut line.ready);
-        for key in ready {
-            if let Some(waits_for) = self.stop_waiting(key) {
-                self.notice(key, waits_for);
+        let common = self.common.index() as u16;
+        for place in &mut self.places {
+            if usize::from(place.line) == task.index() {
+                place.line = common;
             }
+        }
+        for key in ready {
+            let waits_for = self.stop_waiting(key);
+            self.notice(key, waits_for);
         }
     }
 
     /// A connection has come; it belongs to no topic yet.
     pub(super) fn welcome(&mut self, key: ConnectionKey) {
         let place = Place {
-            connection: key,
-            task: self.common,
-            waits_for: None,
+            generation: key.generation(),
+            line: self.common.index() as u16,
+            waits_for: Readiness::default(),
         };
         if self.places.len() <= key.slot() {
             self.places.resize(key.slot() + 1, place);
@@ -153,8 +152,9 @@ impl Schedule {
     #[inline]
     pub(super) fn place(&mut self, key: ConnectionKey, task: Option<TaskId>) {
         let place = &mut self.places[key.slot()];
-        if place.connection == key {
-            place.task = task.unwrap_or(self.common);
+        if place.generation == key.generation() {
+            // There are fewer tasks than a u16 counts.
+            place.line = task.unwrap_or(self.common).index() as u16;
         }
     }
 
@@ -162,27 +162,28 @@ impl Schedule {
     /// is not served.
     pub(super) fn notice(&mut self, key: ConnectionKey, readiness: Readiness) {
         let place = &mut self.places[key.slot()];
-        if place.connection != key {
+        if place.generation != key.generation() {
             return;
         }
-        if let Some(waits_for) = &mut place.waits_for {
-            waits_for.add(readiness);
-            return;
+        let is_queued = place.waits_for.has(Readiness::QUEUED);
+        place.waits_for.add(readiness);
+        if !is_queued {
+            place.waits_for.add(Readiness::QUEUED);
+            let line = &mut self.lines[usize::from(place.line)];
+            line.ready.push_back(key);
+            let task = line.task;
+            self.note_event(task);
         }
-        place.waits_for = Some(readiness);
-        let line = &self.lines[place.task.index()];
-        if line.task != place.task || line.is_over {
-            // Its topic is gone, and perhaps another one has the number.
-            place.task = self.common;
-        }
-        let task = place.task;
-        self.lines[task.index()].ready.push_back(key);
-        self.note_event(task);
     }
 
-    /// Puts a topic that has something to do into the queue of its task.
-    pub(super) fn notice_topic(&mut self, topic: TopicKey, task: TaskId) {
-        self.lines[task.index()].topics.push_back(topic);
+    /// Puts a topic that has had something to do since `since` into the queue of its task.
+    pub(super) fn notice_topic(&mut self, topic: TopicKey, task: TaskId, since: Instant) {
+        let line = &mut self.lines[task.index()];
+        line.topics_since = match line.topics.is_empty() {
+            true => since,
+            false => line.topics_since.min(since),
+        };
+        line.topics.push_back(topic);
         self.note_event(task);
     }
 
@@ -197,7 +198,12 @@ impl Schedule {
 
     /// Whose turn it is.
     pub(super) fn take(&mut self, now: Instant) -> Option<Turn> {
-        self.scheduler.take(now)
+        let turn = self.scheduler.take(now)?;
+        if turn.task != self.served {
+            self.served = turn.task;
+            self.switched_at = now;
+        }
+        Some(turn)
     }
 
     /// Ends a turn in which `events` events were taken out of the task's queue.
@@ -208,7 +214,7 @@ impl Schedule {
     /// The next connection in the queue of `task`, with what it waits for: nothing where it is gone since.
     pub(super) fn next_ready(&mut self, task: TaskId) -> Option<(ConnectionKey, Readiness)> {
         let key = self.lines[task.index()].ready.pop_front()?;
-        Some((key, self.stop_waiting(key).unwrap_or_default()))
+        Some((key, self.stop_waiting(key)))
     }
 
     /// The connection that [`Schedule::next_ready`] gives next.
@@ -219,6 +225,12 @@ impl Schedule {
     /// The next topic in the queue of `task`.
     pub(super) fn next_topic(&mut self, task: TaskId) -> Option<TopicKey> {
         self.lines[task.index()].topics.pop_front()
+    }
+
+    /// Since when topics wait in the queue of `task`, if any do.
+    pub(super) fn topics_wait_since(&self, task: TaskId) -> Option<Instant> {
+        let line = &self.lines[task.index()];
+        (!line.topics.is_empty()).then_some(line.topics_since)
     }
 
     /// Topics in the queue of `task`.
@@ -236,14 +248,9 @@ impl Schedule {
         self.scheduler.is_idle()
     }
 
-    /// Whether somebody waits while a task is served.
-    pub(super) fn is_contended(&self) -> bool {
-        self.is_shared() && !self.is_idle()
-    }
-
-    /// Whether topics compete here.
-    pub(super) fn is_shared(&self) -> bool {
-        self.topics > 1
+    /// Whether tasks compete: within the last period more than one was served.
+    pub(super) fn is_shared(&self, now: Instant) -> bool {
+        now - self.switched_at < self.period
     }
 
     /// How every task has fared, with the topic that it is for.
@@ -269,18 +276,21 @@ impl Schedule {
         line.untold += 1;
     }
 
-    fn stop_waiting(&mut self, key: ConnectionKey) -> Option<Readiness> {
+    fn stop_waiting(&mut self, key: ConnectionKey) -> Readiness {
         let place = &mut self.places[key.slot()];
-        place.waits_for.take_if(|_| place.connection == key)
+        match place.generation == key.generation() {
+            true => std::mem::take(&mut place.waits_for),
+            false => Readiness::default(),
+        }
     }
 
     fn begin_line(&mut self, task: TaskId, topic: Option<TopicKey>) {
         let line = Line {
             task,
             topic,
-            is_over: false,
             ready: VecDeque::new(),
             topics: VecDeque::new(),
+            topics_since: Instant::ZERO,
             untold: 0,
         };
         match self.lines.get_mut(task.index()) {
@@ -294,38 +304,37 @@ impl Schedule {
 }
 
 impl Readiness {
+    /// It is in a queue, whatever for.
+    const QUEUED: Readiness = Readiness(1);
+    /// There is something to read.
+    pub(super) const READABLE: Readiness = Readiness(2);
+    /// There is room to write.
+    pub(super) const WRITABLE: Readiness = Readiness(4);
+    /// The peer has sent its end.
+    pub(super) const CLOSING: Readiness = Readiness(8);
+    /// It failed, or something lies in its error queue.
+    pub(super) const ERROR: Readiness = Readiness(16);
     /// What it has sent already may be executed now.
-    pub(super) const RESUMED: Readiness = Readiness {
-        readable: false,
-        writable: false,
-        closing: false,
-        error: false,
-        resumed: true,
-    };
-
-    /// There is more to read.
-    pub(super) const READABLE: Readiness = Readiness {
-        readable: true,
-        resumed: false,
-        ..Readiness::RESUMED
-    };
+    pub(super) const RESUMED: Readiness = Readiness(32);
 
     /// What epoll told.
     pub(super) fn of(event: &Event) -> Readiness {
-        Readiness {
-            readable: event.readable,
-            writable: event.writable,
-            closing: event.closing,
-            error: event.error,
-            resumed: false,
-        }
+        let told = [
+            (event.readable, Readiness::READABLE),
+            (event.writable, Readiness::WRITABLE),
+            (event.closing, Readiness::CLOSING),
+            (event.error, Readiness::ERROR),
+        ];
+        let bits = told.iter().map(|&(is, bit)| u8::from(is) * bit.0).sum();
+        Readiness(bits)
+    }
+
+    /// Whether that is among it.
+    pub(super) fn has(self, other: Readiness) -> bool {
+        self.0 & other.0 != 0
     }
 
     fn add(&mut self, other: Readiness) {
-        self.readable |= other.readable;
-        self.writable |= other.writable;
-        self.closing |= other.closing;
-        self.error |= other.error;
-        self.resumed |= other.resumed;
+        self.0 |= other.0;
     }
 }

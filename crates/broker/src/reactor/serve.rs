@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clock::Instant;
 use kernel::{Share, TaskId, TaskStats, Turn};
 use wire::TopicName;
 
@@ -17,18 +18,19 @@ use crate::topic::TopicKey;
 /// wait for the last.
 const SLICE_MAX: Duration = Duration::from_micros(400);
 
-/// A slice while other topics wait.
-const SLICE_SHARED_MAX: Duration = Duration::from_micros(50);
+/// A slice while topics compete: some reads, for they are not interrupted. What they brought may be passed on later, when
+/// the topic has nothing more to read, so that deliveries stay as large as they were.
+const SLICE_SHARED_MAX: Duration = Duration::from_micros(12);
 
 /// While topics compete, epoll is asked so often who has become ready: a topic with credits is not to wait behind what
 /// was ready before.
-const LOOK_INTERVAL: Duration = Duration::from_micros(50);
+const LOOK_INTERVAL: Duration = Duration::from_micros(25);
 
 /// Messages of one topic that are passed on in one go.
 const MESSAGES_MAX: usize = 1024;
 
-/// The same while other topics wait: about what a shared slice takes.
-const MESSAGES_SHARED_MAX: usize = 256;
+/// The same while topics compete.
+const MESSAGES_SHARED_MAX: usize = 64;
 
 /// The tasks of a reactor.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +82,7 @@ impl Reactor {
             self.is_now_fresh = true;
             self.schedule.finish(turn, events, self.now);
             self.wake_topics();
-            let look_after = match self.schedule.is_shared() {
+            let look_after = match self.schedule.is_shared(self.now) {
                 true => LOOK_INTERVAL,
                 false => SLICE_MAX,
             };
@@ -92,15 +94,21 @@ impl Reactor {
 
     /// Puts topics into their queues that something has happened to or for which something is due.
     pub(super) fn wake_topics(&mut self) {
+        self.notice_dirty_topics(self.now);
         if self.is_wakeup_due() {
             self.table.wake(self.now);
-        }
-        while let Some(topic) = self.table.pop_dirty() {
-            if let Some(task) = self.task_of(topic) {
-                self.schedule.notice_topic(topic, task);
-            }
+            // What is due is as good as waiting since long.
+            self.notice_dirty_topics(Instant::ZERO);
         }
         self.schedule.tell(self.now);
+    }
+
+    fn notice_dirty_topics(&mut self, since: Instant) {
+        while let Some(topic) = self.table.pop_dirty() {
+            if let Some(task) = self.task_of(topic) {
+                self.schedule.notice_topic(topic, task, since);
+            }
+        }
     }
 
     /// Passes messages of a topic on and writes them to its consumers.
@@ -114,7 +122,7 @@ impl Reactor {
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.now,
         };
-        let messages_max = match self.schedule.is_contended() {
+        let messages_max = match self.schedule.is_shared(self.now) {
             true => MESSAGES_SHARED_MAX,
             false => MESSAGES_MAX,
         };
@@ -187,7 +195,7 @@ impl Reactor {
     fn serve_task(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
         let mut events = 0;
-        let mut slice = match self.schedule.is_contended() {
+        let slice = match self.schedule.is_shared(turn.began) {
             true => SLICE_SHARED_MAX,
             false => SLICE_MAX,
         };
@@ -198,19 +206,23 @@ impl Reactor {
                 self.connections.prefetch(next, HOT_BYTES);
             }
             self.serve_connection(key, readiness);
-            if self.is_wakeup_due() {
-                // A release that fell due meanwhile does not wait for the rest of the slice either.
-                slice = SLICE_SHARED_MAX;
-            }
-            if self.now - turn.began >= slice {
+            // A release that fell due meanwhile does not wait for the rest of the slice either.
+            if self.is_wakeup_due() || self.now - turn.began >= slice {
                 break;
             }
         }
         self.wake_topics();
+        let waited_since = self.schedule.topics_wait_since(task);
+        let is_patient = waited_since.is_some_and(|since| self.now - since < SLICE_MAX);
+        if is_patient && self.schedule.peek_ready(task).is_some() {
+            return events;
+        }
         for _ in 0..self.schedule.topics_waiting(task) {
             if let Some(topic) = self.schedule.next_topic(task) {
                 events += 1;
                 self.serve_topic(topic);
+                // What was left over goes on with the next turn, whatever there is to read.
+                self.notice_dirty_topics(Instant::ZERO);
                 self.resume_held();
             }
         }
@@ -218,21 +230,21 @@ impl Reactor {
     }
 
     fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
-        if readiness.resumed {
+        if readiness.has(Readiness::RESUMED) {
             self.reconsider(key);
         }
-        let has_failed = readiness.error && !self.take_ack_stamps(key);
-        if readiness.writable || has_failed {
+        let has_failed = readiness.has(Readiness::ERROR) && !self.take_ack_stamps(key);
+        if readiness.has(Readiness::WRITABLE) || has_failed {
             self.write(key);
         }
-        let ends = readiness.closing || has_failed;
+        let ends = readiness.has(Readiness::CLOSING) || has_failed;
         // It may have been paused after epoll told; then epoll tells again when it is watched again.
         let may_read = |pause: Pause| pause == Pause::No || ends;
         let may_read = self
             .connections
             .get(key)
             .is_some_and(|connection| may_read(connection.pause));
-        if (readiness.readable || has_failed) && may_read {
+        if (readiness.has(Readiness::READABLE) || has_failed) && may_read {
             self.read(key);
             if ends {
                 self.schedule.notice(key, Readiness::READABLE);

@@ -110,6 +110,7 @@ impl TopicTable {
                 .as_ref()
                 .filter(|limiter| limiter.is_controlled())
                 .and_then(|limiter| limiter.share(now)),
+            cpu_share: topic.cpu_share,
             tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
             window_excess: topic.limiter.as_ref().map(TopicLimiter::window_excess),
             latency: topic
@@ -176,6 +177,7 @@ impl TopicTable {
             paused: topic.paused,
             channels,
             limit,
+            cpu_share: topic.cpu_share,
         }
     }
 }

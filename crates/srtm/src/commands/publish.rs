@@ -101,7 +101,7 @@ fn run_peer(flags: &Flags, node: &Node) -> Result<(), Failure> {
     let counts = publisher.counts();
     let lost = counts.unheard;
     eprintln!(
-        "{} messages published on {topic} to {} subscribers{}{}",
+        "{} messages published on {topic}, subscribers: {}{}{}",
         counts.published,
         counts.subscribers,
         if lost > 0 {

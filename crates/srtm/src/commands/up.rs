@@ -1,15 +1,18 @@
 //! `srtm up`: a controller and brokers on one machine.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use broker::Config;
 use clap::Args;
 use control::ControlHandle;
 use control::handle::Command;
 use realtime::{Realtime, RealtimeError};
 use tokio::sync::mpsc;
 
-use crate::broker_flags::RealtimeFlags;
+use crate::announce_flags::{AnnouncePortFlags, AnnouncePorts};
+use crate::broker_flags::{RealtimeFlags, ScheduleFlags};
 use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
@@ -25,6 +28,7 @@ Examples:
   srtm up --brokers 3 --data-dir /var/lib/srtm
   srtm up --brokers 2 --max-brokers 6 --emulate-service-time 40us --profile-window 10s
   srtm up --brokers 2 --realtime --cpus 2,3
+  srtm up --brokers 2 --share-period 5ms --announce-base-port 4151 --announce-key @/etc/srtm.key
   srtm up --brokers 3 --demo";
 
 /// Brokers that `srtm up` starts at most, unless told otherwise.
@@ -58,6 +62,10 @@ pub(crate) struct UpFlags {
     #[command(flatten)]
     realtime: RealtimeFlags,
     #[command(flatten)]
+    schedule: ScheduleFlags,
+    #[command(flatten)]
+    announce: AnnouncePortFlags,
+    #[command(flatten)]
     control: ControlFlags,
     /// Least important lines that are logged: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -82,6 +90,8 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         may_be_realtime(realtime, most)?;
     }
     let ports = flags.ports.ports();
+    let announce = flags.announce.ports(ports.http.ip());
+    may_start(&flags.schedule, announce.as_ref(), most)?;
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let (wish, wanted) = mpsc::channel(16);
@@ -89,14 +99,16 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         let spawner = Box::new(move |topic: &str, _| drop(wish.try_send(topic.to_owned())));
         let data_dir = flags.data_dir.clone();
         let controller = ControllerDaemon::start(settings, ports, data_dir, Some(spawner)).await?;
-        let mut children = Children::new(flags.template(&controller, realtime), most);
+        let template = flags.template(&controller, realtime, announce.clone());
+        let mut children = Children::new(template, most);
         for _ in 0..flags.brokers {
             children.start_one()?;
         }
         tokio::select! {
             () = signals.next() => {}
             () = all_up(&controller.handle, flags.brokers) => {
-                println!("{}", places(&controller, flags.demo));
+                let announce = Announcing::of(announce.as_ref(), flags.brokers)?;
+                println!("{}", places(&controller.ports, announce.as_ref(), flags.demo));
                 serve(&flags, &controller, &mut children, wanted, &mut signals).await?;
             }
         }
@@ -111,6 +123,20 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// Brokers that refuse their settings, or have no port, would be started again and again.
+fn may_start(
+    schedule: &ScheduleFlags,
+    announce: Option<&AnnouncePorts>,
+    brokers: u32,
+) -> Result<(), Failure> {
+    let mut config = Config::default();
+    schedule.put(&mut config);
+    config.announce = announce
+        .map(|ports| ports.config(brokers - 1))
+        .transpose()?;
+    Ok(config.validate()?)
 }
 
 /// Brokers that may not, or have no CPU, would be started again and again.
@@ -163,7 +189,12 @@ async fn all_up(handle: &ControlHandle, brokers: u32) {
 }
 
 impl UpFlags {
-    fn template(&self, controller: &ControllerDaemon, realtime: Option<Realtime>) -> Template {
+    fn template(
+        &self,
+        controller: &ControllerDaemon,
+        realtime: Option<Realtime>,
+        announce: Option<AnnouncePorts>,
+    ) -> Template {
         Template {
             ip: self.ports.ports().http.ip(),
             tcp_base_port: self.tcp_base_port,
@@ -171,29 +202,103 @@ impl UpFlags {
             data_dir: self.data_dir.clone(),
             service_time: self.emulate_service_time,
             realtime,
+            schedule: self.schedule.clone(),
+            announce,
             log_level: self.log_level.clone(),
         }
     }
 }
 
+/// Where the brokers that were started take announcements.
+struct Announcing {
+    first: SocketAddr,
+    last: SocketAddr,
+    is_signed: bool,
+}
+
+impl Announcing {
+    fn of(ports: Option<&AnnouncePorts>, brokers: u32) -> Result<Option<Announcing>, Failure> {
+        let Some(ports) = ports else { return Ok(None) };
+        Ok(Some(Announcing {
+            first: ports.address(0)?,
+            last: ports.address(brokers - 1)?,
+            is_signed: ports.is_signed(),
+        }))
+    }
+}
+
 /// Where to look and what to try.
-fn places(controller: &ControllerDaemon, is_demo: bool) -> String {
+fn places(ports: &Ports, announcing: Option<&Announcing>, is_demo: bool) -> String {
     let Ports {
         http, lookup_http, ..
-    } = &controller.ports;
+    } = ports;
     let topic = if is_demo { "sensors" } else { "temperature" };
+    let (mut announcements, mut peer) = (String::new(), String::new());
+    if let Some(Announcing {
+        first,
+        last,
+        is_signed,
+    }) = announcing
+    {
+        let further = match last == first {
+            true => String::new(),
+            false => format!(" to {last}, one broker each"),
+        };
+        let key = if *is_signed { " --key …" } else { "" };
+        announcements = format!("announcements   {first}{further}\n");
+        peer = format!("                srtm sub {topic} --peer {first}{key}\n");
+    }
     format!(
         "
 control API     http://{http}/v1/topics   brokers: /v1/brokers   events: /v1/events
 metrics         http://{http}/metrics
 NSQ consumers   --lookupd-http-address={lookup_http}
-
+{announcements}
 try             srtm topic show {topic}
                 srtm where {topic}
                 srtm topic set {topic} --rate 1500 --burst 50 --slo-p99 2ms
                 srtm publisher ls {topic}
-
+{peer}
 Ctrl-C drains and stops.
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_name_announce_ports_where_there_are_any() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let ports = Ports {
+            http: at(4180),
+            link: at(4170),
+            lookup_tcp: at(4160),
+            lookup_http: at(4161),
+        };
+        let announcing = |last, is_signed| Announcing {
+            first: at(5001),
+            last: at(last),
+            is_signed,
+        };
+        let plain = places(&ports, None, false);
+        assert!(plain.contains("http://127.0.0.1:4180/v1/topics") && !plain.contains("peer"));
+        let alone = places(&ports, Some(&announcing(5001, false)), true);
+        assert!(
+            alone.contains("\nannouncements   127.0.0.1:5001\n"),
+            "{alone}"
+        );
+        let several = places(&ports, Some(&announcing(5003, true)), false);
+        let lines = [
+            "announcements   127.0.0.1:5001 to 127.0.0.1:5003, one broker each",
+            "                srtm sub temperature --peer 127.0.0.1:5001 --key …",
+        ];
+        for line in lines {
+            assert!(several.lines().any(|each| each == line), "{several}");
+        }
+        // Nothing else differs.
+        let rest = several.lines().filter(|line| !lines.contains(line));
+        assert!(rest.eq(plain.lines()), "{several}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Where a publisher's messages go: into Tempo's endpoint, or as bytes of another protocol into connections.
 //!
-//! Tempo's endpoint gathers batches by itself. For the others what is put between two flushes is written at once: one MPUB in
-//! NSQ, several PUBs in NATS. That is the best that a publisher of theirs can do with messages that are due together.
+//! Tempo's endpoint gathers batches by itself. For the others what is put between two flushes is written at once: in NSQ one
+//! MPUB or several PUBs, as told, and in NATS several PUBs.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
@@ -42,6 +42,8 @@ pub struct StreamOutlet {
     topic: String,
     connections: Vec<Connection>,
     next: usize,
+    /// In NSQ: one MPUB instead of several PUBs.
+    is_mpub: bool,
     /// Bodies that wait for the flush, back to back.
     bodies: Vec<u8>,
     body_bytes: usize,
@@ -82,6 +84,7 @@ impl Outlet {
         topic: &str,
         body_bytes: usize,
         connections: usize,
+        is_mpub: bool,
     ) -> Result<Self, BenchError> {
         let Some((address, protocol)) = way.protocol(topic) else {
             let node = Node::start(node_options(way, 1)?).map_err(client_failed)?;
@@ -109,6 +112,7 @@ impl Outlet {
             connections: connections.collect::<Result<_, BenchError>>()?,
             topic: topic.to_owned(),
             next: 0,
+            is_mpub,
             bodies: Vec::new(),
             body_bytes: body_bytes.max(1),
             command: Vec::new(),
@@ -151,7 +155,13 @@ impl StreamOutlet {
         if bodies.is_empty() {
             return Ok(true);
         }
-        put_publish(&mut self.command, &self.protocol, &self.topic, &bodies);
+        put_publish(
+            &mut self.command,
+            &self.protocol,
+            &self.topic,
+            &bodies,
+            self.is_mpub,
+        );
         self.bodies.clear();
         self.next = (self.next + 1) % self.connections.len();
         let mut written = 0;
@@ -195,11 +205,22 @@ impl Connection {
 }
 
 /// The bytes that publish `bodies` at once.
-fn put_publish(out: &mut Vec<u8>, protocol: &Protocol, topic: &str, bodies: &[&[u8]]) {
-    if let Protocol::Nsq(_) = protocol {
+fn put_publish(
+    out: &mut Vec<u8>,
+    protocol: &Protocol,
+    topic: &str,
+    bodies: &[&[u8]],
+    is_mpub: bool,
+) {
+    let is_nsq = matches!(protocol, Protocol::Nsq(_));
+    if is_nsq && is_mpub {
         return wire::command::put_mpub(out, topic, bodies);
     }
     for body in bodies {
+        if is_nsq {
+            wire::command::put_pub(out, topic, body);
+            continue;
+        }
         out.extend_from_slice(format!("PUB {topic} {}\r\n", body.len()).as_bytes());
         out.extend_from_slice(body);
         out.extend_from_slice(b"\r\n");
@@ -213,16 +234,23 @@ mod tests {
     #[test]
     fn what_is_due_together_is_written_together() {
         let address = "127.0.0.1:9".parse().expect("an address");
-        for (way, expected) in [
+        let mpub = b"MPUB t\n\0\0\0\x0e\0\0\0\x02\0\0\0\x01a\0\0\0\x01b";
+        for (way, is_mpub, expected) in [
+            (Way::Nsq(address), true, &mpub[..]),
             (
                 Way::Nsq(address),
-                &b"MPUB t\n\0\0\0\x0e\0\0\0\x02\0\0\0\x01a\0\0\0\x01b"[..],
+                false,
+                b"PUB t\n\0\0\0\x01aPUB t\n\0\0\0\x01b",
             ),
-            (Way::Nats(address), b"PUB t 1\r\na\r\nPUB t 1\r\nb\r\n"),
+            (
+                Way::Nats(address),
+                true,
+                b"PUB t 1\r\na\r\nPUB t 1\r\nb\r\n",
+            ),
         ] {
             let (_, protocol) = way.protocol("t").expect("not Tempo");
             let mut out = Vec::new();
-            put_publish(&mut out, &protocol, "t", &[b"a", b"b"]);
+            put_publish(&mut out, &protocol, "t", &[b"a", b"b"], is_mpub);
             assert_eq!(out, expected, "{way:?}");
         }
     }

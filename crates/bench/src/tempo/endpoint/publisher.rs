@@ -45,6 +45,8 @@ pub struct Publishing {
     pub batch_messages: u64,
     /// Connections, in protocols other than Tempo's.
     pub connections: usize,
+    /// In NSQ: what is due together is one MPUB instead of several PUBs.
+    pub is_mpub: bool,
 }
 
 /// What a publisher has done.
@@ -80,6 +82,7 @@ pub(super) fn publish(
         topic,
         body_bytes,
         connections,
+        is_mpub,
         ..
     } = publishing;
     let mut bodies = Bodies::new(
@@ -87,7 +90,7 @@ pub(super) fn publish(
         publishing.mark_every(),
         publishing.under_way_messages,
     )?;
-    let outlet = Outlet::open(*way, topic, *body_bytes, *connections)?;
+    let outlet = Outlet::open(*way, topic, *body_bytes, *connections, *is_mpub)?;
     let window = await_window()?;
     let mut run = Run {
         pace: Pace::new(publishing.rate, window.begin_ns),
@@ -100,7 +103,13 @@ pub(super) fn publish(
     let sent_before = run.pace.sent();
     let _before_the_window = bodies.delays_ns();
     let mut lateness_ns = Vec::new();
-    let mut note = |late_ns| lateness_ns.push(late_ns);
+    // Without a rate nothing is ever late.
+    let has_rate = publishing.rate.is_some();
+    let mut note = |late_ns| {
+        if has_rate {
+            lateness_ns.push(late_ns);
+        }
+    };
     while run.turn(&mut bodies, window.end_ns, &mut note)? {}
     let sent = run.pace.sent() - sent_before;
     sys::pause_for(ECHO_WAIT);
@@ -167,6 +176,7 @@ mod tests {
             under_way_messages: None,
             batch_messages: 1,
             connections: 1,
+            is_mpub: true,
         };
         for (rate, expected) in [(Some(500.0), 1), (Some(120_000.0), 150), (None, 1250)] {
             publishing.rate = rate;

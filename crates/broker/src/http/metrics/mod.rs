@@ -4,6 +4,7 @@
 //! bounded: `metrics_max_topics` topics and [`CHANNELS_MAX`] channels of each stand for themselves,
 //! the busiest by message count, and the others are summed up under the name `other`.
 
+mod announcements;
 mod series;
 mod summed;
 mod tasks;
@@ -20,8 +21,10 @@ use prometheus_client::registry::Registry;
 
 use super::Shared;
 use super::answer::Failure;
+use crate::announce::AnnounceStats;
 use crate::reactor::TaskReport;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
+use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use series::{
     CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
 };
@@ -41,12 +44,20 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     };
     let stats = service.handle.stats(filter).await?;
     let tasks = service.handle.tasks().await?;
-    let page = render(stats, tasks, service.handle.config().metrics_max_topics);
+    let config = service.handle.config();
+    let heard = config.announce.as_ref();
+    let announcements = heard.map(|_| service.handle.announcements.stats());
+    let page = render(stats, tasks, announcements, config.metrics_max_topics);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response())
 }
 
 /// The page for one snapshot, with at most `topics_max` topics of their own.
-pub(super) fn render(stats: Stats, tasks: Vec<TaskReport>, topics_max: usize) -> String {
+fn render(
+    stats: Stats,
+    tasks: Vec<TaskReport>,
+    announcements: Option<AnnounceStats>,
+    topics_max: usize,
+) -> String {
     let Stats {
         topics, reactors, ..
     } = stats;
@@ -59,6 +70,7 @@ pub(super) fn render(stats: Stats, tasks: Vec<TaskReport>, topics_max: usize) ->
         tasks: sum_up_tasks(tasks, &summed),
         summed,
         reactors,
+        announcements,
     };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
@@ -82,6 +94,8 @@ struct Snapshot {
     summed: Summed,
     tasks: Tasks,
     reactors: Vec<ReactorStats>,
+    /// `None`: the broker has no announce port.
+    announcements: Option<AnnounceStats>,
 }
 
 impl Collector for Snapshot {
@@ -107,25 +121,13 @@ impl Collector for Snapshot {
             put(&mut encoder, series, labelled)?;
         }
         for series in REACTOR {
-            let numbered = self.reactors.iter().enumerate();
-            let labelled: Vec<_> = numbered
-                .map(|(number, reactor)| (number.to_string(), reactor))
-                .collect();
-            put(
-                &mut encoder,
-                series,
-                labelled
-                    .iter()
-                    .map(|(number, r)| ([("reactor", number.as_str())], *r)),
-            )?;
+            put_numbered(&mut encoder, series, &self.reactors)?;
         }
-        let numbered = self.tasks.periods.iter().enumerate();
-        let labelled: Vec<_> = numbered
-            .map(|(number, periods)| (number.to_string(), periods))
-            .collect();
-        let labelled = labelled.iter();
-        let labelled = labelled.map(|(number, periods)| ([("reactor", number.as_str())], *periods));
-        put(&mut encoder, PERIODS, labelled)
+        put_numbered(&mut encoder, PERIODS, &self.tasks.periods)?;
+        match &self.announcements {
+            Some(stats) => self.put_announcements(&mut encoder, stats),
+            None => Ok(()),
+        }
     }
 }
 
@@ -144,6 +146,27 @@ impl Snapshot {
                 .iter()
                 .map(move |channel| ([("topic", name), ("channel", &channel.channel)], channel))
         })
+    }
+
+    fn put_announcements(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        stats: &AnnounceStats,
+    ) -> fmt::Result {
+        for family in BY_CAUSE {
+            let counts = family.causes.iter().map(|(cause, of)| (cause, of(stats)));
+            let counts: Vec<_> = counts.collect();
+            let labelled = counts.iter();
+            let labelled = labelled.map(|(cause, count)| ([(family.label, **cause)], count));
+            put(encoder, &family.series, labelled)?;
+        }
+        for series in ANNOUNCE {
+            put(encoder, series, [([], stats)])?;
+        }
+        for series in TEMPO {
+            put_numbered(encoder, series, &self.reactors)?;
+        }
+        Ok(())
     }
 
     /// Quantiles as gauges: they come from the reactors' own histograms, whose buckets are far finer
@@ -174,6 +197,19 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// One family over what the reactors have, labelled with their numbers.
+fn put_numbered<T>(
+    encoder: &mut DescriptorEncoder<'_>,
+    series: &Series<T>,
+    of_reactors: &[T],
+) -> fmt::Result {
+    let numbers: Vec<String> = (0..of_reactors.len())
+        .map(|each| each.to_string())
+        .collect();
+    let labels = numbers.iter().map(|number| [("reactor", number.as_str())]);
+    put(encoder, series, labels.zip(of_reactors))
 }
 
 /// One family: descriptor, then a sample per labelled item that has the value.

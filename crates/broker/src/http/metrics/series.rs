@@ -26,7 +26,7 @@ pub(super) struct Series<T: 'static> {
     pub(super) value: fn(&T) -> Option<f64>,
 }
 
-const fn counter<T>(
+pub(super) const fn counter<T>(
     name: &'static str,
     help: &'static str,
     value: fn(&T) -> Option<f64>,
@@ -39,7 +39,7 @@ const fn counter<T>(
     }
 }
 
-const fn gauge<T>(
+pub(super) const fn gauge<T>(
     name: &'static str,
     help: &'static str,
     value: fn(&T) -> Option<f64>,
@@ -53,7 +53,7 @@ const fn gauge<T>(
 }
 
 /// Counts beyond 2^53 lose their last digits, after 285 years at a million a second.
-fn float(count: u64) -> Option<f64> {
+pub(super) fn float(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
@@ -243,6 +243,26 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         "srtm_reactor_accept_backoffs",
         "Times the listener paused for want of file descriptors.",
         |r| float(r.accept_backoffs),
+    ),
+    gauge(
+        "srtm_reactor_publishers",
+        "Publishers attached that announced themselves in IDENTIFY.",
+        |r| float(r.publishers),
+    ),
+    counter(
+        "srtm_reactor_moves",
+        "Publishers told to move to another broker.",
+        |r| float(r.moves_sent),
+    ),
+    counter(
+        "srtm_reactor_unknown_moves",
+        "Orders to move publishers that are not attached, or to somewhere that is no address.",
+        |r| float(r.moves_unknown),
+    ),
+    counter(
+        "srtm_reactor_throttled_notices",
+        "Notices to publishers that a limit holds them back.",
+        |r| float(r.throttled_sent),
     ),
 ];
 

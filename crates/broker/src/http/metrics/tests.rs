@@ -69,6 +69,18 @@ fn tasks() -> Vec<TaskReport> {
     ]
 }
 
+fn announcements() -> AnnounceStats {
+    let mut stats = AnnounceStats {
+        instances: 4,
+        dials_failed: 5,
+        ..AnnounceStats::default()
+    };
+    stats.datagrams.forged = 6;
+    stats.datagrams.expired = 7;
+    stats.names.foreign = 8;
+    stats
+}
+
 fn assert_lines(page: &str, lines: &[&str]) {
     for line in lines {
         assert!(
@@ -83,7 +95,7 @@ fn every_topic_channel_and_stage_has_its_series() {
     let mut limited = topic("t", 5);
     limited.limit = Some(limit::Limit::messages(1000.0, 50.0).expect("valid"));
     limited.tokens = Some(12.5);
-    let page = render(stats(vec![limited]), tasks(), 10);
+    let page = render(stats(vec![limited]), tasks(), None, 10);
     assert_lines(
         &page,
         &[
@@ -120,7 +132,7 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
         topic("c", 10),
         topic("other", 1000),
     ];
-    let page = render(stats(topics), tasks(), 2);
+    let page = render(stats(topics), tasks(), None, 2);
     assert_lines(
         &page,
         &[
@@ -153,6 +165,46 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
 }
 
 #[test]
+fn announcements_and_moves_have_their_series() {
+    let mut heard = stats(Vec::new());
+    heard.reactors.push(ReactorStats {
+        publishers: 9,
+        moves_sent: 10,
+        moves_unknown: 11,
+        throttled_sent: 12,
+        tempo_unknown_ids: 13,
+        tempo_hellos_refused: 14,
+        ..ReactorStats::default()
+    });
+    let page = render(heard.clone(), Vec::new(), Some(announcements()), 10);
+    let of_announcements = [
+        "# TYPE srtm_announcements counter",
+        r#"srtm_announcements_total{outcome="forged"} 6.0"#,
+        r#"srtm_announcements_total{outcome="own"} 0.0"#,
+        r#"srtm_announce_departures_total{cause="expired"} 7.0"#,
+        r#"srtm_identifiers_refused_total{cause="foreign"} 8.0"#,
+        "srtm_announce_instances 4.0",
+        "srtm_announce_failed_dials_total 5.0",
+        "srtm_identifier_collisions_total 0.0",
+        r#"srtm_tempo_unknown_identifiers_total{reactor="1"} 13.0"#,
+        r#"srtm_tempo_refused_hellos_total{reactor="1"} 14.0"#,
+    ];
+    assert_lines(&page, &of_announcements);
+    let of_publishers = [
+        r#"srtm_reactor_publishers{reactor="1"} 9.0"#,
+        r#"srtm_reactor_moves_total{reactor="1"} 10.0"#,
+        r#"srtm_reactor_unknown_moves_total{reactor="1"} 11.0"#,
+        r#"srtm_reactor_throttled_notices_total{reactor="1"} 12.0"#,
+    ];
+    assert_lines(&page, &of_publishers);
+    let page = render(heard, Vec::new(), None, 10);
+    assert_lines(&page, &of_publishers);
+    for line in of_announcements {
+        assert!(!page.contains(line), "{line:?} in\n{page}");
+    }
+}
+
+#[test]
 fn no_series_appears_twice() {
     let many = (0..60).map(|n| ChannelStats {
         channel: format!("c{n}"),
@@ -169,6 +221,7 @@ fn no_series_appears_twice() {
     let page = render(
         stats(vec![wide, topic("other", 9), topic("x", 3)]),
         tasks(),
+        Some(announcements()),
         1,
     );
     let mut names: Vec<_> = page
@@ -197,6 +250,13 @@ fn the_operators_table_names_every_series() {
         )
         .chain(REACTOR.iter().map(|each| (each.name, each.kind)))
         .chain(TASK.iter().map(|each| (each.name, each.kind)))
+        .chain(ANNOUNCE.iter().map(|each| (each.name, each.kind)))
+        .chain(TEMPO.iter().map(|each| (each.name, each.kind)))
+        .chain(
+            BY_CAUSE
+                .iter()
+                .map(|each| (each.series.name, each.series.kind)),
+        )
         .chain([(PERIODS.name, PERIODS.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);
     for (name, kind) in names {
@@ -204,6 +264,12 @@ fn the_operators_table_names_every_series() {
         assert!(
             docs.contains(&format!("`{name}{suffix}`")),
             "docs/operating.md does not name {name}{suffix}"
+        );
+    }
+    for (cause, _) in BY_CAUSE.iter().flat_map(|family| family.causes) {
+        assert!(
+            docs.contains(&format!("`{cause}`")),
+            "docs/operating.md does not explain {cause}"
         );
     }
 }
