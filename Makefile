@@ -42,8 +42,9 @@ experiments: ## Rerun the experiments of the SRTM paper in virtual time and draw
 	./$(TARGET)/release/srtm experiment --all
 	$(MAKE) pictures
 
-pictures: build/plot/.ready ## Draw the results of the experiments into docs/pictures.
+pictures: build/plot/.ready ## Draw the results of experiments and measurements into docs/pictures.
 	build/plot/bin/python experiments/plot/plot.py
+	build/plot/bin/python experiments/plot/tempo.py
 
 fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \

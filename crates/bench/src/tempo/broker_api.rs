@@ -36,6 +36,22 @@ pub fn set_cpu_share(http: SocketAddr, topic: &str, share: f64) -> Result<(), Be
     answer.map(drop).map_err(failed)
 }
 
+/// Makes a channel of `topic`.
+///
+/// # Errors
+/// When the broker refuses.
+pub fn create_channel(http: SocketAddr, topic: &str, channel: &str) -> Result<(), BenchError> {
+    let (topic, channel) = (escaped(topic), escaped(channel));
+    let path = format!("/channel/create?topic={topic}&channel={channel}");
+    let failed = |error: ureq::Error| BenchError::Http {
+        method: "POST",
+        path: path.clone(),
+        text: error.to_string(),
+    };
+    let answer = ureq::post(format!("http://{http}{path}")).send_empty();
+    answer.map(drop).map_err(failed)
+}
+
 /// Time that each topic has been served for, microseconds.
 ///
 /// # Errors
@@ -83,7 +99,7 @@ fn stage_of(answer: &Value, stage: &str) -> Option<Stage> {
     })
 }
 
-/// The mark of an ephemeral topic would begin a URL's fragment.
+/// The mark of what is ephemeral would begin a URL's fragment.
 fn escaped(topic: &str) -> String {
     topic.replace('#', "%23")
 }

@@ -16,7 +16,7 @@ use clap::Args;
 use kernel::theory::largest_share;
 use serde::Serialize;
 
-use super::broker_api::{set_cpu_share, used_us};
+use super::broker_api::{create_channel, set_cpu_share, used_us};
 use super::endpoint::{Endpoint, Place, Publishing, Subscribing, Task, Window};
 use super::render::Form;
 use super::way::{Row, Way};
@@ -29,6 +29,8 @@ use crate::sys;
 const BODY_BYTES: usize = 128;
 /// Bodies of the flood: short, so that the broker has work and its publishers little.
 const FLOOD_BODY_BYTES: usize = 16;
+/// The channel that takes the flood and drops it: a topic without one would just fill its queue.
+const SINK: &str = "sink#ephemeral";
 /// Messages of a flood's MPUB at least.
 const FLOOD_BATCH_MESSAGES: u64 = 1000;
 
@@ -152,7 +154,7 @@ fn at_endpoint(
 ) -> Result<Report, BenchError> {
     let threads = scene.threads();
     let between = Row::SrtmPeer.start(&options.programs, relaunch)?;
-    let names = topic_names(options.shares.len(), "");
+    let names = topic_names(options.shares.len());
     let shares = options.shares.iter().copied().map(Some);
     let subscribing = Subscribing {
         way: between.way,
@@ -193,9 +195,10 @@ fn at_endpoint(
 
 fn in_broker(options: &SharesOptions, relaunch: &[String]) -> Result<Report, BenchError> {
     let broker = Peer::Srtm.start(&options.programs, relaunch)?;
-    let names = topic_names(options.shares.len(), "#ephemeral");
+    let names = topic_names(options.shares.len());
     for (name, share) in names.iter().zip(&options.shares) {
         set_cpu_share(broker.http_address, name, *share)?;
+        create_channel(broker.http_address, name, SINK)?;
     }
     let way = Way::Nsq(broker.target.address);
     let place = Place {
@@ -248,9 +251,8 @@ fn flood(way: Way, topic: &str, body_bytes: usize, batch_messages: u64) -> Publi
     }
 }
 
-fn topic_names(count: usize, ending: &str) -> Vec<String> {
-    let name = |number| format!("share{number}{ending}");
-    (1..=count).map(name).collect()
+fn topic_names(count: usize) -> Vec<String> {
+    (1..=count).map(|number| format!("share{number}")).collect()
 }
 
 fn window(options: &SharesOptions) -> Window {
@@ -299,7 +301,7 @@ impl Report {
             let all: u64 = values.iter().sum();
             values[index] as f64 / all.max(1) as f64
         };
-        let names = topic_names(options.shares.len(), "");
+        let names = topic_names(options.shares.len());
         let rows = names.into_iter().zip(&options.shares).enumerate();
         let topics = rows.map(|(index, (topic, share))| Obtained {
             topic,
