@@ -21,6 +21,7 @@ pub mod oracle;
 pub mod profile;
 mod rate;
 mod share;
+pub mod sharing;
 pub mod theory;
 
 pub use adaptor::{History, Traffic};

@@ -1,0 +1,87 @@
+//! Central token bucket and 1/N: a part of the limit that depends on nothing.
+
+use clock::Instant;
+
+use super::estimate::Traffic;
+use super::{Figures, Limiter, Policy, Remote, Sharing, SharingError, Update, Verdict, counted};
+use crate::{Burst, Rate, Share, TokenBucket};
+
+/// A token bucket of the whole limit (`ctb`) or of 1/N of it (`static`). Hears nothing; its demand is told for who
+/// wants to see it.
+#[derive(Debug)]
+pub(super) struct FixedShare {
+    sharing: Sharing,
+    bucket: TokenBucket,
+    traffic: Traffic,
+}
+
+impl FixedShare {
+    pub(super) fn new(sharing: &Sharing, now: Instant) -> Self {
+        let Share { rate, burst } = share_of(sharing);
+        FixedShare {
+            sharing: *sharing,
+            bucket: TokenBucket::empty(rate, burst, now),
+            traffic: Traffic::new(sharing.config().ewma_1s, now),
+        }
+    }
+}
+
+fn share_of(sharing: &Sharing) -> Share {
+    let config = sharing.config();
+    let parts = match config.policy {
+        Policy::Ctb => 1.0,
+        _ => f64::from(config.limiters),
+    };
+    Share {
+        rate: sharing.rate(config.rate.get() / parts),
+        burst: sharing.depth(1.0 / parts),
+    }
+}
+
+impl Limiter for FixedShare {
+    fn handle(&mut self, now: Instant, _flow: u64, units: f64) -> Verdict {
+        let units = counted(units);
+        self.traffic.arrived(units);
+        if self.bucket.try_take(now, units) {
+            self.traffic.passed(units);
+            Verdict::Forward
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    fn observe(&mut self, _now: Instant, _flow: u64, units: f64, _waits: bool) {
+        let units = counted(units);
+        self.traffic.arrived(units);
+        self.traffic.passed(units);
+    }
+
+    fn estimate(&mut self, now: Instant, _remote: Remote) -> Update {
+        self.traffic.end(now);
+        Update::measured(self.traffic.arriving(), self.traffic.passing())
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            rate: self.bucket.rate(),
+            burst: self.bucket.burst(),
+        }
+    }
+
+    fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
+        self.sharing = self.sharing.with_limit(rate, burst)?;
+        let Share { rate, burst } = share_of(&self.sharing);
+        self.bucket.resize(now, rate, burst);
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            arriving: self.traffic.arriving(),
+            passing: self.traffic.passing(),
+            weight: 0.0,
+            local_limit: self.bucket.rate().get(),
+            limit: self.sharing.config().rate.get(),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Flow proportional share: a part of the limit per flow that is held back (DRL, section 3.2.2, figure 2).
+//!
+//! Every limiter has a weight, and its bucket the rate L · w_i / Σ w_j. The weight is
+//!
+//! * where the limiter holds traffic back: the number of flows as fast as its fastest one that its traffic is worth;
+//! * where traffic is held back elsewhere: whatever makes the local limit equal to the demand;
+//! * where there is no traffic: as good as nothing.
+//!
+//! The paper leaves open what happens beside that. What is ours, and why, with figures: docs/sharing.md. In short:
+//! weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets no more than 1/N at once;
+//! weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
+//! limiter is what holds its traffic back.
+
+mod sample;
+
+use std::time::Duration;
+
+use clock::{Instant, Xoshiro256PlusPlus};
+
+use super::estimate::{Ended, Memory, Traffic, uniform};
+use super::{Figures, Limiter, Remote, Sharing, SharingError, Update, Verdict, counted};
+use crate::{Burst, Rate, Share, TokenBucket};
+use sample::FlowSample;
+
+/// The part of the limit that all limiters would have together if they were idle but one. Each has 1/N of it at least,
+/// which is what lets a first packet through, and fills the bucket for the next ones.
+const IDLE_PART: f64 = 0.02;
+
+/// Where traffic is held back elsewhere, the local limit is this much above the demand: at the demand itself every
+/// fluctuation would look as if the limiter were what holds it back.
+const HEADROOM: f64 = 1.05;
+
+/// The least part of its limit that traffic has which is held back here: a single flow's saw tooth goes from 1 to 1/2.
+/// Only traffic that was refused something is measured by it.
+const SAW_TOOTH: f64 = 0.5;
+
+/// How long ago a refusal may be to tell that. Longer than a tooth lasts on most paths.
+const REFUSAL_MEMORY: Duration = Duration::from_secs(2);
+
+/// Gaps between packets, as expected, after which there is no more traffic: 1 in 55 gaps of random arrivals is as long.
+const SILENT_GAPS: f64 = 4.0;
+
+/// The longest gap that is waited for.
+const LONGEST_GAP: Duration = Duration::from_secs(2);
+
+/// How many times as long as the EWMA flows are averaged: the fastest of some saw teeth is to be the one that is fastest
+/// in the mean, not the one that is just at its tip.
+const FLOW_MEMORY: f64 = 4.0;
+
+/// How fast a local limit above 1/N grows at most: by a factor of e in a second. While limiters grow together, none of them
+/// has heard yet how much the others want.
+const GROWTH_1S: f64 = 1.0;
+
+/// How many times as long as the EWMA the overbooking remembers: slower than the updates that it goes by, or it swings.
+const OVERBOOKING_MEMORY: f64 = 4.0;
+
+/// The greatest weight: so many flows.
+const WEIGHT_MAX: f64 = 1e9;
+
+#[derive(Debug)]
+pub(super) struct FlowShare {
+    sharing: Sharing,
+    memory: Memory,
+    random: Xoshiro256PlusPlus,
+    bucket: TokenBucket,
+    traffic: Traffic,
+    flows: FlowSample,
+    weight: f64,
+    local_limit: f64,
+    limit: f64,
+    /// What the local limit is a multiple of its part of, 1 to the config's `overbooking`.
+    overbooked: f64,
+    silent: bool,
+    /// Whether the weight comes from flows that were counted since the last silence.
+    counted: bool,
+    last_arrival: Instant,
+    last_refusal: Option<Instant>,
+}
+
+/// Where the traffic is held back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum HeldBack {
+    /// There is none.
+    Silent,
+    /// Nobody knows yet: it has just begun.
+    Begins,
+    /// This limiter.
+    Here,
+    /// Something else: a slow link, a slow sender.
+    Elsewhere,
+}
+
+impl FlowShare {
+    pub(super) fn new(sharing: &Sharing, now: Instant, random: Xoshiro256PlusPlus) -> Self {
+        let config = sharing.config();
+        let limiters = f64::from(config.limiters);
+        let local_limit = config.rate.get() / limiters;
+        let depth = sharing.depth(1.0 / limiters);
+        FlowShare {
+            sharing: *sharing,
+            memory: Memory::new(config.ewma_1s),
+            random,
+            bucket: TokenBucket::empty(sharing.rate(local_limit), depth, now),
+            traffic: Traffic::new(config.ewma_1s, now),
+            flows: FlowSample::new(config.sampled_flows),
+            weight: IDLE_PART / limiters,
+            local_limit,
+            limit: config.rate.get(),
+            overbooked: 1.0,
+            silent: true,
+            counted: false,
+            last_arrival: now,
+            last_refusal: None,
+        }
+    }
+
+    fn arrived(&mut self, now: Instant, units: f64) {
+        self.traffic.arrived(units);
+        self.last_arrival = self.last_arrival.max(now);
+    }
+
+    fn passed(&mut self, flow: u64, units: f64) {
+        self.traffic.passed(units);
+        let watched = self.flows.passed(flow, units);
+        let chance = self.sharing.config().resample_probability;
+        if !watched && (self.flows.has_room() || uniform(&mut self.random) < chance) {
+            self.flows.admit(flow);
+        }
+    }
+
+    fn refused(&mut self, now: Instant) {
+        self.last_refusal = Some(now);
+    }
+
+    fn held_back(&self, now: Instant, ended: Ended) -> HeldBack {
+        if ended.arrived > 0.0 {
+            if self.silent {
+                return HeldBack::Begins;
+            }
+        } else if self.silent || now - self.last_arrival >= self.longest_gap(ended) {
+            return HeldBack::Silent;
+        }
+        let demand = self.traffic.arriving();
+        let refused = self
+            .last_refusal
+            .is_some_and(|at| now - at <= REFUSAL_MEMORY);
+        if demand >= self.local_limit || (refused && demand >= SAW_TOOTH * self.local_limit) {
+            HeldBack::Here
+        } else {
+            HeldBack::Elsewhere
+        }
+    }
+
+    /// How long nothing may arrive until there is no traffic.
+    fn longest_gap(&self, ended: Ended) -> Duration {
+        let demand = self.traffic.arriving();
+        let gap_s = if demand > 0.0 {
+            self.flows.packet_units() / demand
+        } else {
+            0.0
+        };
+        let longest_s = (SILENT_GAPS * gap_s).max(ended.seconds);
+        Duration::from_secs_f64(longest_s.min(LONGEST_GAP.as_secs_f64()))
+    }
+
+    /// The weight that gives this limiter `rate` while the others have `remote`: figure 2, line 9.
+    fn weight_for(&self, rate: f64, remote: f64) -> f64 {
+        let rate = rate.min(self.limit * (1.0 - 1e-6));
+        rate * remote / (self.limit - rate)
+    }
+
+    fn weigh(&mut self, ended: Ended, held_back: HeldBack, around: Around) {
+        let demand = self.traffic.arriving();
+        let mut kept = self.memory.kept(ended.seconds);
+        let ideal = match held_back {
+            HeldBack::Silent => {
+                self.weight = around.floor;
+                return;
+            }
+            HeldBack::Begins => {
+                let fair = self.limit / around.connected;
+                let rate = ended.arrived.min(fair.max(self.local_limit));
+                self.weight = self.weight_for(rate, around.remote).max(around.floor);
+                self.counted = false;
+                return;
+            }
+            HeldBack::Here => {
+                let counted = self.flows.equivalent_flows();
+                if counted.is_some() && !self.counted {
+                    // There is nothing to average the first count with.
+                    kept = 0.0;
+                    self.counted = true;
+                }
+                counted.unwrap_or(self.weight)
+            }
+            HeldBack::Elsewhere => {
+                let weight = self.weight_for(demand * HEADROOM, around.remote);
+                // Where nobody is held back, weights would shrink together, and soon one flow would weigh them all up.
+                weight / (around.remote + weight).min(1.0)
+            }
+        };
+        let ideal = ideal.max(around.floor);
+        let averaged = self.weight.powf(kept) * ideal.powf(1.0 - kept);
+        self.weight = averaged.clamp(around.floor, WEIGHT_MAX);
+    }
+
+    /// Figure 2, line 10, averaged above L/N.
+    fn divide(&mut self, ended: Ended, held_back: HeldBack, around: Around) {
+        let part = self.limit * self.weight / (around.remote + self.weight);
+        if held_back == HeldBack::Silent {
+            self.overbooked = 1.0;
+            self.local_limit = part;
+            return;
+        }
+        let kept = self.memory.kept(ended.seconds);
+        let fill = self.limit / (self.traffic.passing() + around.passed).max(1e-9 * self.limit);
+        self.overbook(held_back, fill, kept);
+        let target = part * self.overbooked * fill.min(1.0);
+        let averaged = self.local_limit * kept + target * (1.0 - kept);
+        let fair = self.limit / around.connected;
+        self.local_limit = if target > self.local_limit {
+            let grown = self.local_limit * (GROWTH_1S * ended.seconds).exp();
+            averaged.min(grown).max(target.min(fair))
+        } else {
+            averaged
+        };
+    }
+
+    /// Brings the bucket to the local limit.
+    fn resize(&mut self, now: Instant) {
+        let rate = self.sharing.rate(self.local_limit);
+        let depth = self.sharing.depth(self.local_limit / self.limit);
+        self.bucket.resize(now, rate, depth);
+    }
+
+    /// Books more than the limit while limiters that hold traffic back cannot fill their parts, with `fill` the
+    /// multiple of what passes that the limit is.
+    fn overbook(&mut self, held_back: HeldBack, fill: f64, kept: f64) {
+        let towards = match held_back {
+            HeldBack::Here => self.overbooked * fill.clamp(0.5, 2.0),
+            _ => 1.0,
+        };
+        let step = (1.0 - kept) / OVERBOOKING_MEMORY;
+        let overbooked = self.overbooked + (towards - self.overbooked) * step;
+        self.overbooked = overbooked.clamp(1.0, self.sharing.config().overbooking);
+    }
+}
+
+/// The other limiters, as they count.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    /// Limiters that are connected, this one included.
+    connected: f64,
+    /// The others' weights together.
+    remote: f64,
+    /// Units per second that passed the others.
+    passed: f64,
+    /// The least weight.
+    floor: f64,
+}
+
+impl Around {
+    fn new(remote: Remote, limiters: u32) -> Self {
+        let connected = f64::from(remote.connected.clamp(1, limiters));
+        let passed = remote.others.passed();
+        // What others cannot have less than, whether they were heard or not.
+        let least = IDLE_PART / connected;
+        let remote = remote.others.demand().max(least * (connected - 1.0));
+        // Makes the local limit IDLE_PART / N of the limit.
+        let floor = IDLE_PART * remote / (connected - IDLE_PART);
+        Around {
+            connected,
+            remote,
+            passed,
+            floor: floor.clamp(least, WEIGHT_MAX),
+        }
+    }
+}
+
+impl Limiter for FlowShare {
+    fn handle(&mut self, now: Instant, flow: u64, units: f64) -> Verdict {
+        let units = counted(units);
+        self.arrived(now, units);
+        if self.bucket.try_take(now, units) {
+            self.passed(flow, units);
+            Verdict::Forward
+        } else {
+            self.refused(now);
+            Verdict::Drop
+        }
+    }
+
+    fn observe(&mut self, now: Instant, flow: u64, units: f64, waits: bool) {
+        let units = counted(units);
+        self.arrived(now, units);
+        self.passed(flow, units);
+        if waits {
+            self.refused(now);
+        }
+    }
+
+    fn estimate(&mut self, now: Instant, remote: Remote) -> Update {
+        let Some(ended) = self.traffic.end(now) else {
+            return Update::measured(self.weight, self.traffic.passing());
+        };
+        let config = self.sharing.config();
+        let around = Around::new(remote, config.limiters);
+        let limit = self.sharing.limit_of(remote.connected);
+        self.local_limit *= limit / self.limit;
+        self.limit = limit;
+        let memory_s = FLOW_MEMORY * self.memory.time_constant_s();
+        self.flows.end(ended.seconds, memory_s);
+        let held_back = self.held_back(now, ended);
+        if held_back == HeldBack::Begins {
+            self.traffic.begin_anew(ended);
+        }
+        self.weigh(ended, held_back, around);
+        self.divide(ended, held_back, around);
+        if held_back == HeldBack::Silent && !self.silent {
+            self.flows.clear();
+            self.last_refusal = None;
+        }
+        self.silent = held_back == HeldBack::Silent;
+        self.resize(now);
+        Update::measured(self.weight, self.traffic.passing())
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            rate: self.bucket.rate(),
+            burst: self.bucket.burst(),
+        }
+    }
+
+    fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
+        let changed = self.sharing.with_limit(rate, burst)?;
+        let factor = rate.get() / self.sharing.config().rate.get();
+        self.sharing = changed;
+        self.limit *= factor;
+        self.local_limit *= factor;
+        self.resize(now);
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            arriving: self.traffic.arriving(),
+            passing: self.traffic.passing(),
+            weight: self.weight,
+            local_limit: self.bucket.rate().get(),
+            limit: self.limit,
+        }
+    }
+}
