@@ -4,10 +4,12 @@
 //! consumed and needed bytes are in range, values are within the limits they were checked against, a
 //! part of a command is never taken for another, and a command written again is the same command. An
 //! IDENTIFY body is negotiated: what is granted is within its bounds and survives being asked for again.
-//! An announcement has one form only, and is believed with the right key or none.
+//! An announcement has one form only, and is believed with the right key or none. A datagram of limiters is good on one path
+//! and as one number.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
 use wire::announce::{AnnounceError, Announcement, Key, MAX_DATAGRAM_BYTES, MAX_EXPIRY_MS};
+use wire::gossip::{self, Datagram, DatagramError};
 use wire::tempo::{self, HelloDecoded, MessageDecoded, SIGNED_HELLO_BYTES, TempoError};
 use wire::{
     Command, Decoded, Frame, FrameDecoded, Limits, MESSAGE_HEADER_BYTES, Phase, ProtocolError,
@@ -409,5 +411,90 @@ fn check_messages(mut rest: &[u8], max_body_bytes: u32) {
                 return;
             }
         }
+    }
+}
+
+/// A datagram of limiters: a selector, the counter that is expected, and the bytes. An odd selector has them tagged first, as
+/// one that knows the key could.
+pub fn check_gossip(input: &[u8]) {
+    let Some((&[selector, counter], bytes)) = input.split_first_chunk() else {
+        return;
+    };
+    let counter = u64::from(counter) << 12 | 1;
+    let end = |port: u16, incarnation: u64| gossip::Endpoint {
+        address: ([10, 0, 0, 1], port).into(),
+        incarnation,
+    };
+    let Ok(key) = gossip::Key::from_passphrase("fuzz") else {
+        panic!("a phrase is a key");
+    };
+    let (path, back) = (
+        key.path(end(1, 5), end(2, 6)),
+        key.path(end(2, 6), end(1, 5)),
+    );
+    match gossip::decode(bytes) {
+        Ok(Datagram::Update(sealed)) if selector & 1 == 0 => {
+            // A tag of 48 bits is not guessed by mutation.
+            assert_eq!(sealed.open(&path, counter), Err(DatagramError::Forged));
+            assert_eq!(&bytes[..2], sealed.limit().0.to_be_bytes());
+            assert_eq!(&bytes[2..4], sealed.sequence().to_be_bytes());
+        }
+        Ok(Datagram::Update(_)) => check_update(bytes, counter, &path, &back),
+        Ok(Datagram::Membership(sealed)) => {
+            assert!(bytes.len() <= gossip::MAX_MEMBERSHIP_BYTES);
+            assert!(sealed.open(&path).is_err());
+            let around = gossip::MEMBERSHIP_HEADER_BYTES + gossip::MEMBERSHIP_TAG_BYTES;
+            let payload = &bytes[gossip::MEMBERSHIP_HEADER_BYTES..][..bytes.len() - around];
+            let (incarnation, number) = (sealed.incarnation(), sealed.counter());
+            let mut again = Vec::new();
+            let put = gossip::put_membership(&mut again, &path, incarnation, number, payload);
+            assert_eq!(put, Ok(()));
+            assert_eq!(again.len(), bytes.len());
+            assert_eq!(again[..again.len() - 16], bytes[..bytes.len() - 16]);
+            let Ok(Datagram::Membership(sealed)) = gossip::decode(&again) else {
+                panic!("what was written is not read");
+            };
+            assert_eq!(sealed.open(&path), Ok(payload));
+            assert_eq!(sealed.open(&back), Err(DatagramError::Forged));
+        }
+        Err(DatagramError::Length(length)) => assert_eq!(length, bytes.len()),
+        Err(error) => assert_eq!(error, DatagramError::Kind(bytes[0])),
+    }
+}
+
+/// The fields of an update, written as they are and tagged.
+fn check_update(bytes: &[u8], counter: u64, path: &gossip::Path, back: &gossip::Path) {
+    let number = |at: usize| {
+        let bits = u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]]);
+        f32::from_bits(bits << 7)
+    };
+    let update = gossip::Update {
+        limit: gossip::LimitId(u16::from_be_bytes([bytes[0], bytes[1]])),
+        sequence: counter as u16,
+        epoch: bytes[4],
+        demand: number(5),
+        passed: number(8),
+        weight: number(11),
+    };
+    let again = update.encode(path, counter);
+    let Ok(Datagram::Update(sealed)) = gossip::decode(&again) else {
+        panic!("what was written is not read");
+    };
+    assert_eq!(sealed.open(back, counter), Err(DatagramError::Forged));
+    assert_eq!(sealed.open(path, counter + 1), Err(DatagramError::Forged));
+    let Ok(read) = sealed.open(path, counter) else {
+        panic!("{update:?} cannot be read");
+    };
+    assert!(
+        [read.demand, read.passed, read.weight]
+            .iter()
+            .all(|number| *number >= 0.0)
+    );
+    if [update.demand, update.passed, update.weight]
+        .iter()
+        .all(|number| number.is_finite())
+    {
+        assert_eq!(read, update);
+        assert_eq!(again[4..14], bytes[4..14]);
     }
 }

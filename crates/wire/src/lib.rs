@@ -3,7 +3,8 @@
 //! Both directions of both peers are here: [`decode`] reads a client's commands in place and
 //! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
 //! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between. Tempo's
-//! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data.
+//! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data. Limiters that
+//! share a limit speak [`gossip`].
 //!
 //! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
 //! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
@@ -18,6 +19,7 @@ pub mod command;
 mod decode;
 mod error;
 pub mod frame;
+pub mod gossip;
 pub mod identify;
 mod message_id;
 mod mpub;

@@ -33,6 +33,11 @@ fn data_connections() {
     run("decode_tempo", laws::check_tempo);
 }
 
+#[test]
+fn datagrams_of_limiters() {
+    run("decode_gossip", laws::check_gossip);
+}
+
 fn run(target: &str, check: fn(&[u8])) {
     let seeds = corpus(target);
     let mut mutator = Mutator {

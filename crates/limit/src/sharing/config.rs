@@ -155,8 +155,8 @@ pub enum SharingError {
 /// The most limiters that share a limit.
 pub(super) const MAX_LIMITERS: u32 = 65_536;
 
-/// Two full Ethernet packets.
-const TWO_PACKETS_BYTES: f64 = 3000.0;
+/// Three full Ethernet packets.
+const THREE_PACKETS_BYTES: f64 = 4500.0;
 
 impl SharingConfig {
     /// A limit in messages; everything else as in the paper or, where that is silent, as docs/sharing.md explains.
@@ -184,7 +184,7 @@ impl SharingConfig {
         })
     }
 
-    /// A limit in bytes, of packets: every local bucket holds two full packets at least, or the burst if it is less.
+    /// A limit in bytes, of packets: every local bucket holds three full packets at least, or the burst if it is less.
     ///
     /// # Errors
     /// [`SharingError::Limit`] when a number is out of range.
@@ -196,7 +196,7 @@ impl SharingConfig {
     ) -> Result<Self, SharingError> {
         let config = Self::messages(policy, rate, burst, limiters)?;
         Ok(SharingConfig {
-            least_depth: Burst::new(burst.min(TWO_PACKETS_BYTES))?,
+            least_depth: Burst::new(burst.min(THREE_PACKETS_BYTES))?,
             ..config
         })
     }

@@ -137,11 +137,16 @@ impl Traffic {
         self.passing.get()
     }
 
-    /// Forgets all but the interval that has just ended.
-    pub(super) fn begin_anew(&mut self, ended: Ended) {
+    /// Forgets what arrived before the interval that has just ended, and after a `long` silence what passed, too. After
+    /// a short one that stays: only intervals with traffic end a silence, and their rates alone would be too much.
+    pub(super) fn begin_anew(&mut self, ended: Ended, long: bool) {
+        let kept = self.memory.kept(ended.seconds);
         self.arriving = Smoothed::default();
-        self.passing = Smoothed::default();
-        self.take(ended);
+        self.arriving.take(ended.arrived, kept);
+        if long {
+            self.passing = Smoothed::default();
+            self.passing.take(ended.passed, kept);
+        }
     }
 
     fn take(&mut self, ended: Ended) {

@@ -71,6 +71,8 @@ pub(super) struct FlowShare {
     /// What the local limit is a multiple of its part of, 1 to the config's `overbooking`.
     overbooked: f64,
     silent: bool,
+    /// How long there has been no traffic.
+    silent_s: f64,
     /// Whether the weight comes from flows that were counted since the last silence.
     counted: bool,
     last_arrival: Instant,
@@ -108,6 +110,7 @@ impl FlowShare {
             limit: config.rate.get(),
             overbooked: 1.0,
             silent: true,
+            silent_s: f64::INFINITY,
             counted: false,
             last_arrival: now,
             last_refusal: None,
@@ -229,8 +232,9 @@ impl FlowShare {
     /// Brings the bucket to the local limit.
     fn resize(&mut self, now: Instant) {
         let rate = self.sharing.rate(self.local_limit);
-        let depth = self.sharing.depth(self.local_limit / self.limit);
-        self.bucket.resize(now, rate, depth);
+        // A part of the whole limit, not of what is left of it: so all depths together stay what they were.
+        let part = self.local_limit / self.sharing.config().rate.get();
+        self.bucket.resize(now, rate, self.sharing.depth(part));
     }
 
     /// Books more than the limit while limiters that hold traffic back cannot fill their parts, with `fill` the
@@ -306,13 +310,16 @@ impl Limiter for FlowShare {
         let config = self.sharing.config();
         let around = Around::new(remote, config.limiters);
         let limit = self.sharing.limit_of(remote.connected);
-        self.local_limit *= limit / self.limit;
+        // Who is gone takes a part of everybody's limit away. What comes back with it is divided anew: a limiter alone has
+        // all of its 1/N, and N times that would be the whole limit, N times.
+        self.local_limit *= (limit / self.limit).min(1.0);
         self.limit = limit;
         let memory_s = FLOW_MEMORY * self.memory.time_constant_s();
         self.flows.end(ended.seconds, memory_s);
         let held_back = self.held_back(now, ended);
         if held_back == HeldBack::Begins {
-            self.traffic.begin_anew(ended);
+            let long = self.silent_s >= LONGEST_GAP.as_secs_f64();
+            self.traffic.begin_anew(ended, long);
         }
         self.weigh(ended, held_back, around);
         self.divide(ended, held_back, around);
@@ -321,6 +328,10 @@ impl Limiter for FlowShare {
             self.last_refusal = None;
         }
         self.silent = held_back == HeldBack::Silent;
+        self.silent_s = match self.silent {
+            true => self.silent_s + ended.seconds,
+            false => 0.0,
+        };
         self.resize(now);
         Update::measured(self.weight, self.traffic.passing())
     }

@@ -75,7 +75,8 @@ fn fps_holds_the_limit_at_490_limiters() {
         println!("{parts:.2?}");
         assert!((steady - 1.0).abs() < 0.05, "{transport:?}: {parts:.3?}");
         assert!(greatest(&parts[10..]) < 1.05, "{transport:?}: {parts:.3?}");
-        assert!(beginning < 1.15, "{transport:?}: {parts:.3?}");
+        // While flows begin, full buckets are emptied: all of them hold 0.4 s of the limit.
+        assert!(beginning < 1.25, "{transport:?}: {parts:.3?}");
     }
 }
 
@@ -94,7 +95,7 @@ fn a_system_that_wakes_all_at_once_stays_near_the_limit() {
     world.run_until_s(10.0);
     let parts = passed_per_second(&mut world, 8);
     println!("{parts:.2?}");
-    // Every bucket is full: 490 times two packets, a quarter of a second of the limit.
+    // Every bucket is full: 490 times three packets, a third of a second of the limit.
     assert!(parts[0] < 1.3, "{parts:?}");
     assert!(greatest(&parts[1..]) < 1.2, "{parts:?}");
 }

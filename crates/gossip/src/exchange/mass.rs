@@ -1,0 +1,115 @@
+//! The mass that a limiter holds and divides.
+
+use limit::sharing::Update;
+use wire::gossip::carried;
+
+use super::message::WEIGHT_MAX;
+
+/// Sums with their weight, and how much of them is this limiter's own and nobody else's yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Mass {
+    demand: f64,
+    passed: f64,
+    weight: f64,
+    /// What is left here of what this limiter put in and nothing was mixed with. In a mean of all it would seem N times as
+    /// large as it is.
+    unmixed: Unmixed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Unmixed {
+    demand: f64,
+    passed: f64,
+    weight: f64,
+}
+
+/// One of the equal parts of a mass, as it travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Part {
+    pub(super) demand: f32,
+    pub(super) passed: f32,
+    pub(super) weight: f32,
+}
+
+/// Own numbers as they travel.
+pub(super) fn carried_own(own: Update) -> (f32, f32) {
+    (carried(own.demand()), carried(own.passed()))
+}
+
+impl Mass {
+    /// What a limiter begins with.
+    pub(super) fn of(own: Update) -> Self {
+        Mass {
+            demand: own.demand(),
+            passed: own.passed(),
+            weight: 1.0,
+            unmixed: Unmixed::default(),
+        }
+    }
+
+    pub(super) fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// The limiter's own numbers change, by so many times `weight` in the sums. Those of one limiter may fall below 0 by it;
+    /// what it hears lifts them again.
+    pub(super) fn change(&mut self, before: Update, after: Update, weight: f64) {
+        let demand = (after.demand() - before.demand()) * weight;
+        let passed = (after.passed() - before.passed()) * weight;
+        self.demand += demand;
+        self.passed += passed;
+        self.unmixed.demand += demand;
+        self.unmixed.passed += passed;
+    }
+
+    /// Replaces a part of the mass by as large a part of what a limiter begins with.
+    pub(super) fn renew(&mut self, own: Update, part: f64) {
+        let renewed = |held: &mut f64, own: f64| *held += (own - *held) * part;
+        renewed(&mut self.demand, own.demand());
+        renewed(&mut self.passed, own.passed());
+        renewed(&mut self.weight, 1.0);
+        renewed(&mut self.unmixed.demand, own.demand());
+        renewed(&mut self.unmixed.passed, own.passed());
+        renewed(&mut self.unmixed.weight, 1.0);
+    }
+
+    /// Takes in a part that counts so many `times`.
+    pub(super) fn take(&mut self, part: Update, weight: f64, times: f64) {
+        self.demand += part.demand() * times;
+        self.passed += part.passed() * times;
+        self.weight += weight * times;
+    }
+
+    /// Gives `parts` parts away, all as large as what is left but for rounding. What travels is rounded first and
+    /// subtracted as it is, so nothing is lost. What would not be believed stays: a sum below 0, or beyond all bounds.
+    pub(super) fn divide(&mut self, parts: u32) -> Part {
+        let parts = f64::from(parts);
+        let equal = |sum: f64, most: f64| carried((sum / (parts + 1.0)).min(most));
+        let part = Part {
+            demand: equal(self.demand, Update::MAX),
+            passed: equal(self.passed, Update::MAX),
+            weight: equal(self.weight, WEIGHT_MAX.into()),
+        };
+        self.demand -= f64::from(part.demand) * parts;
+        self.passed -= f64::from(part.passed) * parts;
+        self.weight -= f64::from(part.weight) * parts;
+        self.unmixed.demand /= parts + 1.0;
+        self.unmixed.passed /= parts + 1.0;
+        self.unmixed.weight /= parts + 1.0;
+        part
+    }
+
+    /// Demand and what passes, as the mean of all limiters.
+    pub(super) fn means(&self) -> (f64, f64) {
+        let weight = self.weight - self.unmixed.weight;
+        (
+            (self.demand - self.unmixed.demand) / weight,
+            (self.passed - self.unmixed.passed) / weight,
+        )
+    }
+
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> [f64; 3] {
+        [self.demand, self.passed, self.weight]
+    }
+}

@@ -1,0 +1,84 @@
+//! What a limiter makes of its mass: the sums of all others, smoothed.
+
+use std::time::Duration;
+
+use limit::sharing::Update;
+
+use super::mass::Mass;
+
+/// What is left of an old sum after one second.
+const KEPT_1S: f64 = 0.01;
+
+/// Smoothed sums of all limiters, and this one's own numbers smoothed alike, so that a change of its own does not appear
+/// in one before the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    kept: f64,
+    state: State,
+    all: (f64, f64),
+    own: (f64, f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing was ever known.
+    Nothing,
+    /// Those of an epoch before.
+    Held,
+    /// Those of this epoch.
+    Current,
+}
+
+impl Sums {
+    pub(super) fn new(interval: Duration) -> Self {
+        Sums {
+            kept: KEPT_1S.powf(interval.as_secs_f64()),
+            state: State::Nothing,
+            all: (0.0, 0.0),
+            own: (0.0, 0.0),
+        }
+    }
+
+    /// Whether they say anything.
+    pub(super) fn are_known(&self) -> bool {
+        self.state != State::Nothing
+    }
+
+    /// Takes in a mass that has spread among so many limiters. An epoch's first one counts as it is.
+    pub(super) fn take(&mut self, mass: &Mass, own: Update, limiters: u32) {
+        let limiters = f64::from(limiters);
+        let (demand, passed) = mass.means();
+        if !demand.is_finite() || !passed.is_finite() {
+            // The whole mass is this limiter's own: it says nothing of others.
+            return;
+        }
+        let kept = match self.state {
+            State::Current => self.kept,
+            State::Nothing | State::Held => 0.0,
+        };
+        self.state = State::Current;
+        let mix = |old: f64, new: f64| old * kept + new * (1.0 - kept);
+        self.all = (
+            mix(self.all.0, demand * limiters),
+            mix(self.all.1, passed * limiters),
+        );
+        self.own = (mix(self.own.0, own.demand()), mix(self.own.1, own.passed()));
+    }
+
+    /// An epoch begins: what is known stays as it is until its sums have spread.
+    pub(super) fn hold(&mut self) {
+        if self.state == State::Current {
+            self.state = State::Held;
+        }
+    }
+
+    pub(super) fn others(&self) -> Update {
+        update(self.all.0 - self.own.0, self.all.1 - self.own.1)
+    }
+}
+
+/// Numbers brought into range.
+pub(super) fn update(demand: f64, passed: f64) -> Update {
+    let within = |number: f64| number.clamp(0.0, Update::MAX);
+    Update::new(within(demand), within(passed)).unwrap_or_default()
+}

@@ -1,0 +1,21 @@
+//! What limiters of one limit tell each other (DRL, sections 3.1, 4.2 and 5.6).
+//!
+//! * [`Exchange`] is one limiter's part in the sums of one limit: at the end of each estimate interval it says what to
+//!   send to whom, and from what it hears it tells how much the others demand.
+//! * [`Node`] is one process's part in the gossip of all its limits: the exchanges, who is connected (SWIM, by `foca`),
+//!   and the datagrams in between, tagged with a key. It takes and gives bytes, and time is an argument.
+//! * [`Socket`] carries a node's datagrams. Only it does input and output; what to wait for and when is its owner's.
+//!
+//! docs/gossip.md has the bytes, what is safe against whom, and what happens when something fails.
+
+mod error;
+mod exchange;
+mod membership;
+mod node;
+mod socket;
+
+pub use error::GossipError;
+pub use exchange::{Branches, Exchange, Heard, Message};
+pub use node::{Counters, Node, NodeConfig, PeerState, Transmit};
+pub use socket::{Socket, SocketCounters};
+pub use wire::gossip::{Key, KeyError, LimitId};

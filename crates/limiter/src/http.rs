@@ -1,0 +1,271 @@
+//! HTTP beside the packets: what happens, and other limits while it does.
+//!
+//! It has a thread of its own. Questions go to the thread that moves packets through a bounded channel; that one answers
+//! with numbers, and the text is made here.
+
+mod metrics;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::amount::Bandwidth;
+use crate::config::{Config, LimitConfig};
+use crate::error::LimiterError;
+use crate::router::Counters;
+use crate::service::{DeviceCounters, QueueCounters, Unsent};
+use crate::site::Passed;
+
+/// Questions that wait at most; further ones are refused.
+const QUESTIONS_MAX: usize = 64;
+
+/// The port, its thread, and the questions that come from it.
+#[derive(Debug)]
+pub(crate) struct HttpPort {
+    questions: Receiver<Question>,
+    close: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What HTTP wants of the thread that moves packets.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// All numbers.
+    Snapshot(oneshot::Sender<Snapshot>),
+    /// Another limit for a class; the answer is the one in force, or why there is none.
+    SetLimit {
+        class: usize,
+        change: LimitChange,
+        answer: oneshot::Sender<Result<LimitConfig, String>>,
+    },
+}
+
+/// What is to be different about a limit.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitChange {
+    pub(crate) rate: Bandwidth,
+    pub(crate) burst_bytes: Option<f64>,
+}
+
+/// All numbers at one instant.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) limits: Vec<Option<LimitConfig>>,
+    /// By site, then by class.
+    pub(crate) standings: Vec<StandingNumbers>,
+    /// By site; none without gossip by UDP.
+    pub(crate) gossip: Vec<Option<gossip::Counters>>,
+    pub(crate) unsent: Unsent,
+    pub(crate) counters: Counters,
+    pub(crate) devices: DeviceCounters,
+    pub(crate) queues: QueueCounters,
+    pub(crate) held: usize,
+}
+
+/// How a site stands towards a class.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct StandingNumbers {
+    #[serde(flatten)]
+    pub(crate) passed: Passed,
+    /// Bytes per second; none if all packets pass.
+    pub(crate) local_limit: Option<f64>,
+    /// What it divides the limit by: bytes per second, or for `fps` flows.
+    pub(crate) demand: f64,
+    /// Bytes per second that it let through of late.
+    pub(crate) passing: f64,
+    /// Sites that are there.
+    pub(crate) connected: u32,
+}
+
+/// What every handler sees.
+#[derive(Debug)]
+struct Desk {
+    questions: SyncSender<Question>,
+    sites: Vec<String>,
+    classes: Vec<String>,
+}
+
+impl HttpPort {
+    /// Answers at the address that `config` has, if it has one.
+    pub(crate) fn open(config: &Config) -> Result<Option<HttpPort>, LimiterError> {
+        let Some(address) = config.http else {
+            return Ok(None);
+        };
+        let what = || LimiterError::io(format!("listening for HTTP at {address}"));
+        let listener = listen(address).map_err(what())?;
+        let (asked, questions) = sync_channel(QUESTIONS_MAX);
+        let desk = Arc::new(Desk {
+            questions: asked,
+            sites: config.site.iter().map(|site| site.name.clone()).collect(),
+            classes: config
+                .class
+                .iter()
+                .map(|class| class.name.clone())
+                .collect(),
+        });
+        let (close, closed) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("http".to_owned());
+        let thread = thread
+            .spawn(move || serve(listener, desk, closed))
+            .map_err(what())?;
+        Ok(Some(HttpPort {
+            questions,
+            close: Some(close),
+            thread: Some(thread),
+        }))
+    }
+
+    /// The next question, if one waits.
+    pub(crate) fn next(&self) -> Option<Question> {
+        self.questions.try_recv().ok()
+    }
+}
+
+impl Drop for HttpPort {
+    fn drop(&mut self) {
+        drop(self.close.take());
+        // Those who wait for an answer are told that there is none.
+        while let Ok(question) = self.questions.try_recv() {
+            drop(question);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    tracing::info!("HTTP: listening on {}", listener.local_addr()?);
+    Ok(listener)
+}
+
+fn serve(listener: TcpListener, desk: Arc<Desk>, closed: oneshot::Receiver<()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let served = runtime.enable_all().build().and_then(|runtime| {
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::select! {
+                served = axum::serve(listener, router(desk)) => served,
+                // Idle connections would keep a graceful end waiting.
+                _ = closed => Ok(()),
+            }
+        })
+    });
+    if let Err(error) = served {
+        tracing::error!("HTTP: {error}; packets go on");
+    }
+}
+
+fn router(desk: Arc<Desk>) -> axum::Router {
+    axum::Router::new()
+        .route("/metrics", get(metrics))
+        .route("/v1/sites", get(sites))
+        .route("/v1/limits", get(limits))
+        .route("/v1/limits/{class}", put(set_limit))
+        .with_state(desk)
+}
+
+/// Why there is no answer.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "message": self.1 }))).into_response()
+    }
+}
+
+impl Desk {
+    async fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Question,
+    ) -> Result<T, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || {
+            Refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the limiter is stopping".to_owned(),
+            )
+        };
+        match self.questions.try_send(question(answer)) {
+            Ok(()) => answered.await.map_err(|_| gone()),
+            Err(TrySendError::Full(_)) => Err(Refusal(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{QUESTIONS_MAX} requests wait already: ask again"),
+            )),
+            Err(TrySendError::Disconnected(_)) => Err(gone()),
+        }
+    }
+}
+
+async fn metrics(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
+    let snapshot = desk.ask(Question::Snapshot).await?;
+    let text = metrics::render(&desk.sites, &desk.classes, &snapshot);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([("content-type", kind)], text).into_response())
+}
+
+async fn sites(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
+    let snapshot = desk.ask(Question::Snapshot).await?;
+    let classes = desk.classes.len();
+    let site = |(number, name): (usize, &String)| {
+        let standings = &snapshot.standings[number * classes..][..classes];
+        let named = desk.classes.iter().zip(standings);
+        let named: Vec<_> = named
+            .map(|(class, standing)| json!({ "class": class, "standing": standing }))
+            .collect();
+        json!({ "site": name, "classes": named })
+    };
+    let sites: Vec<_> = desk.sites.iter().enumerate().map(site).collect();
+    Ok(Json(json!({ "sites": sites })).into_response())
+}
+
+async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
+    let snapshot = desk.ask(Question::Snapshot).await?;
+    let limits = desk.classes.iter().zip(&snapshot.limits);
+    let limits: Vec<_> = limits
+        .map(|(class, limit)| json!({ "class": class, "limit": limit }))
+        .collect();
+    Ok(Json(json!({ "limits": limits })).into_response())
+}
+
+async fn set_limit(
+    State(desk): State<Arc<Desk>>,
+    Path(class): Path<String>,
+    body: String,
+) -> Result<Response, Refusal> {
+    let number = desk.classes.iter().position(|known| *known == class);
+    let number = number.ok_or_else(|| {
+        let known = desk.classes.join(", ");
+        Refusal(
+            StatusCode::NOT_FOUND,
+            format!("there is no class {class:?}: there are {known}"),
+        )
+    })?;
+    let change: LimitChange = serde_json::from_str(&body).map_err(|error| {
+        let reason =
+            format!("{error}; write it as {{\"rate\": \"20 Mbps\", \"burst_bytes\": 75000}}");
+        Refusal(StatusCode::BAD_REQUEST, reason)
+    })?;
+    let limit = desk
+        .ask(|answer| Question::SetLimit {
+            class: number,
+            change,
+            answer,
+        })
+        .await?;
+    let limit = limit.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
+    Ok(Json(json!({ "class": class, "limit": limit })).into_response())
+}

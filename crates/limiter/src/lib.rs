@@ -1,0 +1,36 @@
+//! Packet limiter for real TCP traffic (DRL, section 4.2).
+//!
+//! Packets come in through TUN devices or NFQUEUE and are forwarded or dropped at once, never queued. One direction is
+//! limited, from the sources to the sinks; what comes back, acknowledgements above all, passes. One process stands for
+//! any number of *sites*; each has its own [`limit::sharing::Limiter`] per class of traffic and its own part in the
+//! gossip, as if it were a machine of its own.
+//!
+//! The core is pure: [`packet`] reads headers, [`class`] says what is limited, [`Router`] decides, and [`emulate`] holds
+//! packets back for testbeds that want a network's delays and bandwidths. [`Service`] is the shell around it: one thread
+//! with one epoll instance that reads the clock once per turn. HTTP and the record are threads of their own.
+//!
+//! What this does not do: it shapes nothing, marks nothing and reassembles nothing; addresses and routes are the
+//! operator's.
+
+pub mod address;
+pub mod amount;
+pub mod class;
+pub mod config;
+pub mod emulate;
+mod error;
+pub mod fabric;
+mod hold;
+mod http;
+mod nfqueue;
+pub mod packet;
+mod record;
+mod router;
+mod service;
+mod site;
+mod sys;
+
+pub use config::Config;
+pub use error::LimiterError;
+pub use router::{Counters, Port, Route, Router, Side};
+pub use service::{Service, Stop};
+pub use site::{Passed, Standing};

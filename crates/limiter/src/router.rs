@@ -1,0 +1,509 @@
+//! What becomes of a packet: which site and class it belongs to, whether it passes, and, in a testbed, when.
+//!
+//! Without emulation [`Router::route`] decides at once, and nothing is kept. With it the router keeps copies of packets
+//! until they are where they go; its owner calls [`Router::advance`] when [`Router::due`] says so, and before it hands in
+//! packets of the same instant.
+
+mod flows;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use clock::Instant;
+use limit::sharing::{Sharing, SharingError, Verdict};
+
+use crate::address::PrefixTable;
+use crate::class::Match;
+use crate::config::{Config, ConfigError};
+use crate::emulate::Network;
+use crate::fabric::Fabric;
+use crate::hold::Hold;
+use crate::packet::{Header, Odd};
+use crate::site::Standing;
+
+pub(crate) use flows::{FLOWS_MAX, Flows};
+
+/// Where packets come in and go out: one of a pair of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Which pair, as the configuration counts them.
+    pub pair: usize,
+    /// Which of the two.
+    pub side: Side,
+}
+
+/// The two sides of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Towards the sources.
+    Inner,
+    /// Towards the sinks.
+    Outer,
+}
+
+/// What to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// It leaves by the other port of its pair, at once.
+    Forward,
+    /// It is gone.
+    Drop,
+    /// The router has a copy and says when it leaves.
+    Held,
+}
+
+/// What happened beside the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that could not be read and were dropped, as [`Odd::index`] counts.
+    pub odd: [u64; Odd::ALL.len()],
+    /// Packets of a limited class to a sink that no site stands for; dropped.
+    pub unplaced: u64,
+    /// Packets from sources that belong to no class; they passed.
+    pub unclassed: u64,
+    /// Packets from sinks; they passed.
+    pub returned: u64,
+    /// Bytes of them.
+    pub returned_bytes: u64,
+    /// Packets lost in front of a bottleneck.
+    pub lost_at_bottlenecks: u64,
+    /// Packets lost in front of a link.
+    pub lost_at_links: u64,
+    /// Packets lost because too many were held back.
+    pub lost_in_hold: u64,
+    /// Packets that were held back and delivered.
+    pub delivered: u64,
+    /// By how much they were late, added up, ns.
+    pub late_ns: u64,
+    /// By how much the latest of them was late, ns.
+    pub latest_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Router {
+    classes: Vec<Match>,
+    sites: PrefixTable,
+    site_count: usize,
+    /// By pair: the site that all its packets belong to.
+    pairs: Vec<Option<usize>>,
+    /// Each site's number among all N.
+    numbers: Vec<u32>,
+    limiters: u32,
+    /// By site, then by class.
+    standings: Vec<Standing>,
+    network: Option<Network>,
+    /// On their way to their limiter.
+    coming: Hold<Parcel>,
+    /// On their way from it.
+    going: Hold<Parcel>,
+    spare: Vec<Vec<u8>>,
+    counters: Counters,
+    flows: Option<Flows>,
+}
+
+/// A packet that is held back.
+#[derive(Debug)]
+struct Parcel {
+    stage: Stage,
+    to: Port,
+    site: usize,
+    class: Option<usize>,
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// At the end of its bottleneck.
+    Link,
+    /// At its limiter.
+    Limiter,
+    /// At its destination.
+    Arrival,
+}
+
+/// Buffers that are kept for the next packets.
+const SPARE_MAX: usize = 4096;
+
+impl Router {
+    /// The router that `config` describes, as it begins at `now`; `flows` whether it keeps account of flows.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when a limit cannot be.
+    pub fn new(config: &Config, now: Instant, flows: bool) -> Result<Router, ConfigError> {
+        let destinations = config.site.iter().enumerate().flat_map(|(number, site)| {
+            site.destinations
+                .iter()
+                .map(move |prefix| (*prefix, number))
+        });
+        let named = |name: &Option<String>| {
+            let name = name.as_ref()?;
+            config.site.iter().position(|site| site.name == *name)
+        };
+        let held = config
+            .emulate
+            .as_ref()
+            .map_or(0, |emulate| emulate.held_packets);
+        let mut router = Router {
+            classes: config
+                .class
+                .iter()
+                .map(|class| class.matching.clone())
+                .collect(),
+            sites: PrefixTable::new(destinations),
+            site_count: config.site.len(),
+            pairs: match config.intake {
+                crate::config::Intake::Tun => {
+                    config.tun.iter().map(|pair| named(&pair.site)).collect()
+                }
+                crate::config::Intake::Nfqueue => config
+                    .nfqueue
+                    .iter()
+                    .map(|queue| named(&queue.site))
+                    .collect(),
+            },
+            numbers: config.site_numbers(),
+            limiters: config.limiters(),
+            standings: Vec::new(),
+            network: config
+                .emulate
+                .as_ref()
+                .map(|emulate| Network::new(emulate, config.site.len(), now)),
+            coming: Hold::new(held),
+            going: Hold::new(held),
+            spare: Vec::new(),
+            counters: Counters::default(),
+            flows: flows.then(Flows::default),
+        };
+        router.stand(config, now)?;
+        Ok(router)
+    }
+
+    fn stand(&mut self, config: &Config, now: Instant) -> Result<(), ConfigError> {
+        let sharings = config.class.iter().enumerate().map(|(number, class)| {
+            let sharing = class.limit.map(|limit| config.sharing(&limit, number));
+            let sharing = sharing.transpose().map_err(|source| ConfigError::Limit {
+                class: class.name.clone(),
+                source,
+            })?;
+            Ok((class, sharing))
+        });
+        let sharings: Vec<_> = sharings.collect::<Result<_, ConfigError>>()?;
+        for site in 0..self.site_count {
+            for (class, sharing) in &sharings {
+                let limiter = sharing.map(|sharing| sharing.limiter(self.numbers[site], now));
+                let limiter = limiter.transpose().map_err(|source| ConfigError::Limit {
+                    class: class.name.clone(),
+                    source,
+                })?;
+                let on_failure = class
+                    .limit
+                    .map(|limit| limit.on_failure)
+                    .unwrap_or_default();
+                self.standings.push(Standing::new(limiter, on_failure));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides about `packet`, which came in by `from` at `now`.
+    pub fn route(&mut self, now: Instant, from: Port, packet: &[u8]) -> Route {
+        let header = match Header::parse(packet) {
+            Ok(header) => header,
+            Err(odd) => {
+                self.counters.odd[odd.index()] += 1;
+                return Route::Drop;
+            }
+        };
+        match from.side {
+            Side::Inner => self.limit(now, from, header, packet),
+            Side::Outer => self.pass_back(now, from, header, packet),
+        }
+    }
+
+    /// Decides about a packet of `length` bytes of which only the beginning is there; what is held back cannot be so.
+    pub(crate) fn route_head(
+        &mut self,
+        now: Instant,
+        from: Port,
+        head: &[u8],
+        length: usize,
+    ) -> Route {
+        match Header::parse_head(head, length) {
+            Ok(header) => self.limit(now, from, header, head),
+            Err(odd) => {
+                self.counters.odd[odd.index()] += 1;
+                Route::Drop
+            }
+        }
+    }
+
+    /// Moves on whatever is due at `now`; `deliver` gets what leaves, and by which port.
+    pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Port, &[u8])) {
+        // All that comes before all that goes: a packet that was forwarded late may have to leave at once.
+        while let Some((at, parcel)) = self.coming.pop_due(now) {
+            match parcel.stage {
+                Stage::Link => self.reach_link(at, parcel),
+                Stage::Limiter | Stage::Arrival => self.reach_limiter(at, parcel),
+            }
+        }
+        while let Some((due, parcel)) = self.going.pop_due(now) {
+            let late_ns = now.as_nanos() - due.as_nanos();
+            self.counters.delivered += 1;
+            self.counters.late_ns += late_ns;
+            self.counters.latest_ns = self.counters.latest_ns.max(late_ns);
+            deliver(parcel.to, &parcel.bytes);
+            self.take_back(parcel.bytes);
+        }
+    }
+
+    /// When [`Router::advance`] is to be called next. A packet on its way to its limiter may be judged later than it is
+    /// there, as of the instant when it was, as long as that is before it would arrive.
+    pub fn due(&self) -> Option<Instant> {
+        let grace = self
+            .network
+            .as_ref()
+            .map_or(Duration::ZERO, Network::least_delay);
+        let coming = self.coming.due().map(|due| due + grace / 2);
+        [coming, self.going.due()].into_iter().flatten().min()
+    }
+
+    /// Ends an estimate interval of `site`: what it found goes to `fabric`, and what it heard from there counts.
+    pub fn end_interval(&mut self, now: Instant, site: usize, fabric: &mut dyn Fabric) {
+        let classes = self.classes.len();
+        for class in 0..classes {
+            let standing = &mut self.standings[site * classes + class];
+            if standing.local_limit().is_none() {
+                continue;
+            }
+            let remote = fabric.remote(now, site, class);
+            if let Some(update) = standing.estimate(now, remote, self.limiters == 1) {
+                fabric.end_interval(now, site, class, update);
+            }
+        }
+    }
+
+    /// Puts another limit of `class` into force at all sites. They begin with empty buckets and 1/N of it, so none of
+    /// what the old limit allowed is carried over.
+    ///
+    /// # Errors
+    /// [`SharingError`] when there are not as many limiters as the sharing is for; then nothing changes.
+    pub fn set_limit(
+        &mut self,
+        now: Instant,
+        class: usize,
+        sharing: &Sharing,
+    ) -> Result<(), SharingError> {
+        let limiters = self
+            .numbers
+            .iter()
+            .map(|number| sharing.limiter(*number, now));
+        let limiters: Vec<_> = limiters.collect::<Result<_, _>>()?;
+        let classes = self.classes.len();
+        for (site, limiter) in limiters.into_iter().enumerate() {
+            self.standings[site * classes + class].replace(limiter);
+        }
+        Ok(())
+    }
+
+    /// How `site` stands towards `class`.
+    pub fn standing(&self, site: usize, class: usize) -> &Standing {
+        &self.standings[site * self.classes.len() + class]
+    }
+
+    /// What happened beside the limits.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Packets that are held back.
+    pub fn held(&self) -> usize {
+        self.coming.len() + self.going.len()
+    }
+
+    /// The account of flows, if one is kept.
+    pub(crate) fn flows(&self) -> Option<&Flows> {
+        self.flows.as_ref()
+    }
+
+    fn limit(&mut self, now: Instant, from: Port, header: Header, packet: &[u8]) -> Route {
+        let class = self.classes.iter().position(|class| class.covers(&header));
+        if class.is_none() {
+            self.counters.unclassed += 1;
+        }
+        let site = match self.site_of(from, header.destination) {
+            Some(site) => site,
+            None if class.is_none() => return self.pass_on(now, from, header, packet),
+            None => {
+                self.counters.unplaced += 1;
+                return Route::Drop;
+            }
+        };
+        if self.network.is_none() {
+            return match self.judge(now, site, class, &header) {
+                Verdict::Forward => Route::Forward,
+                Verdict::Drop => Route::Drop,
+            };
+        }
+        self.set_out(now, from, (site, class), header, packet)
+    }
+
+    /// Lets a packet go on its way from source to limiter.
+    fn set_out(
+        &mut self,
+        now: Instant,
+        from: Port,
+        (site, class): (usize, Option<usize>),
+        header: Header,
+        packet: &[u8],
+    ) -> Route {
+        let Some(network) = &mut self.network else {
+            return Route::Drop;
+        };
+        let Some(out) = network.through_bottleneck(now, header.source, header.length) else {
+            self.counters.lost_at_bottlenecks += 1;
+            return Route::Drop;
+        };
+        let parcel = Parcel {
+            stage: Stage::Link,
+            to: from.other(),
+            site,
+            class,
+            header,
+            bytes: self.copy(packet),
+        };
+        if out > now {
+            self.keep_coming(out, parcel);
+        } else {
+            self.reach_link(now, parcel);
+        }
+        Route::Held
+    }
+
+    fn reach_link(&mut self, at: Instant, mut parcel: Parcel) {
+        let Some(network) = &mut self.network else {
+            return;
+        };
+        match network.through_link(at, parcel.site, parcel.header.length) {
+            Some(there) => {
+                parcel.stage = Stage::Limiter;
+                self.keep_coming(there, parcel);
+            }
+            None => {
+                self.counters.lost_at_links += 1;
+                self.take_back(parcel.bytes);
+            }
+        }
+    }
+
+    fn reach_limiter(&mut self, at: Instant, parcel: Parcel) {
+        match self.judge(at, parcel.site, parcel.class, &parcel.header) {
+            Verdict::Forward => self.send(at, parcel.header.destination, parcel),
+            Verdict::Drop => self.take_back(parcel.bytes),
+        }
+    }
+
+    fn judge(
+        &mut self,
+        at: Instant,
+        site: usize,
+        class: Option<usize>,
+        header: &Header,
+    ) -> Verdict {
+        let Some(class) = class else {
+            return Verdict::Forward;
+        };
+        let flow = header.flow();
+        let standing = &mut self.standings[site * self.classes.len() + class];
+        let verdict = standing.judge(at, flow, header.length);
+        if let Some(flows) = &mut self.flows {
+            flows.count(at, flow, (site, class), header, verdict);
+        }
+        verdict
+    }
+
+    /// A packet to a sink that no site stands for, and that nothing limits.
+    fn pass_on(&mut self, now: Instant, from: Port, header: Header, packet: &[u8]) -> Route {
+        self.pass(now, from, header, header.destination, packet)
+    }
+
+    fn pass_back(&mut self, now: Instant, from: Port, header: Header, packet: &[u8]) -> Route {
+        self.counters.returned += 1;
+        self.counters.returned_bytes += u64::from(header.length);
+        self.pass(now, from, header, header.source, packet)
+    }
+
+    fn pass(
+        &mut self,
+        now: Instant,
+        from: Port,
+        header: Header,
+        sink: IpAddr,
+        packet: &[u8],
+    ) -> Route {
+        if self.network.is_none() {
+            return Route::Forward;
+        }
+        let parcel = Parcel {
+            stage: Stage::Arrival,
+            to: from.other(),
+            site: 0,
+            class: None,
+            header,
+            bytes: self.copy(packet),
+        };
+        self.send(now, sink, parcel);
+        Route::Held
+    }
+
+    /// Sends a packet over the path between limiter and `sink`, either way.
+    fn send(&mut self, at: Instant, sink: IpAddr, mut parcel: Parcel) {
+        let delay = self.network.as_ref().map(|network| network.delay(sink));
+        parcel.stage = Stage::Arrival;
+        if let Err(parcel) = self.going.push(at + delay.unwrap_or_default(), parcel) {
+            self.counters.lost_in_hold += 1;
+            self.take_back(parcel.bytes);
+        }
+    }
+
+    fn keep_coming(&mut self, at: Instant, parcel: Parcel) {
+        if let Err(parcel) = self.coming.push(at, parcel) {
+            self.counters.lost_in_hold += 1;
+            self.take_back(parcel.bytes);
+        }
+    }
+
+    fn site_of(&self, from: Port, sink: IpAddr) -> Option<usize> {
+        let only = (self.site_count == 1).then_some(0);
+        let pair = self.pairs.get(from.pair).copied().flatten();
+        pair.or_else(|| self.sites.find(sink)).or(only)
+    }
+
+    fn copy(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.extend_from_slice(packet);
+        bytes
+    }
+
+    fn take_back(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+}
+
+impl Port {
+    /// The other one of the pair.
+    pub const fn other(self) -> Port {
+        let side = match self.side {
+            Side::Inner => Side::Outer,
+            Side::Outer => Side::Inner,
+        };
+        Port { side, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

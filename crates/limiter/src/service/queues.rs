@@ -1,0 +1,153 @@
+//! NFQUEUE: the kernel asks about each packet that a rule of its packet filter gives to a queue.
+//!
+//! Only the heads of packets are copied here, and the answers to all packets of a turn go back together.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use clock::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::config::{Config, OnFailure, Queue};
+use crate::error::LimiterError;
+use crate::nfqueue::{QueueSettings, Said, put_verdict, read, take_over};
+use crate::router::{Port, Route, Router, Side};
+use crate::sys::netlink;
+
+/// Room for the headers of IP and transport, options included.
+const COPIED_BYTES: u32 = 128;
+
+/// Time that the kernel has to answer a request, s; it does so at once.
+const ANSWER_S: i64 = 5;
+
+/// What happened at queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueCounters {
+    /// Times that the kernel dropped packets because they were not read in time.
+    pub(crate) overruns: u64,
+    /// Answers that the kernel did not take, such as those about packets that are gone.
+    pub(crate) refused: u64,
+}
+
+/// All queues of a process.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    queues: Vec<(u16, OwnedFd)>,
+    buffer: Vec<u8>,
+    verdicts: Vec<u8>,
+    counters: QueueCounters,
+}
+
+impl Queues {
+    /// Takes over the queues that `config` names.
+    pub(super) fn open(config: &Config) -> Result<Queues, LimiterError> {
+        // The kernel knows nothing of classes: what it cannot ask about passes if that is right for all of them.
+        let limits: Vec<_> = config
+            .class
+            .iter()
+            .filter_map(|class| class.limit)
+            .collect();
+        let fail_open = limits
+            .iter()
+            .all(|limit| limit.on_failure == OnFailure::Open);
+        let queues = config.nfqueue.iter().map(|queue| {
+            let socket = open(queue, fail_open).map_err(|source| LimiterError::Queue {
+                number: queue.number,
+                netns: queue.netns.clone(),
+                source,
+            })?;
+            Ok((queue.number, socket))
+        });
+        Ok(Queues {
+            queues: queues.collect::<Result<_, LimiterError>>()?,
+            buffer: vec![0; 65_536],
+            verdicts: Vec::new(),
+            counters: QueueCounters::default(),
+        })
+    }
+
+    /// All sockets, in order.
+    pub(super) fn each(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.queues.iter().map(|(_, socket)| socket.as_fd())
+    }
+
+    /// Judges at most `most` packets of queue `index`.
+    pub(super) fn judge(&mut self, now: Instant, index: usize, most: usize, router: &mut Router) {
+        let Some((number, socket)) = self.queues.get(index) else {
+            return;
+        };
+        let port = Port {
+            pair: index,
+            side: Side::Inner,
+        };
+        self.verdicts.clear();
+        for _ in 0..most {
+            let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((_, received)) => received,
+                Err(rustix::io::Errno::NOBUFS) => {
+                    self.counters.overruns += 1;
+                    continue;
+                }
+                Err(_) => break,
+            };
+            let datagram = self.buffer.get(..received).unwrap_or_default();
+            read(datagram, |said| match said {
+                Said::Packet { id, head, length } => {
+                    let route = router.route_head(now, port, head, length);
+                    put_verdict(&mut self.verdicts, *number, id, route == Route::Forward);
+                }
+                Said::Answer(code) => self.counters.refused += u64::from(code != 0),
+                Said::Other => {}
+            });
+        }
+        if !self.verdicts.is_empty() && send(socket, &self.verdicts, SendFlags::empty()).is_err() {
+            self.counters.refused += 1;
+        }
+    }
+
+    pub(super) const fn counters(&self) -> QueueCounters {
+        self.counters
+    }
+}
+
+fn open(queue: &Queue, fail_open: bool) -> io::Result<OwnedFd> {
+    let socket = netlink::open(queue.netns.as_deref())?;
+    let settings = QueueSettings {
+        number: queue.number,
+        copied_bytes: COPIED_BYTES,
+        packets: queue.queue_packets,
+        fail_open,
+    };
+    send(&socket, &take_over(settings), SendFlags::empty())?;
+    await_answer(&socket)?;
+    Ok(socket)
+}
+
+/// Waits for the answer to a request.
+fn await_answer(socket: &OwnedFd) -> io::Result<()> {
+    let longest = Timespec {
+        tv_sec: ANSWER_S,
+        tv_nsec: 0,
+    };
+    let mut buffer = [0u8; 8192];
+    loop {
+        let mut ready = [PollFd::new(socket, PollFlags::IN)];
+        if poll(&mut ready, Some(&longest))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (_, received) = recv(socket, &mut buffer, RecvFlags::empty())?;
+        let mut answered = None;
+        read(buffer.get(..received).unwrap_or_default(), |said| {
+            if let Said::Answer(code) = said {
+                answered = Some(code);
+            }
+        });
+        match answered {
+            Some(0) => return Ok(()),
+            Some(code) => return Err(io::Error::from_raw_os_error(code)),
+            // A packet came first; it stays with the kernel, which drops it when this process ends.
+            None => {}
+        }
+    }
+}

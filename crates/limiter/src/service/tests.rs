@@ -1,0 +1,191 @@
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::*;
+
+/// The far ends of a pair of stand-ins for TUN devices: one packet per write and read.
+struct Far {
+    inner: OwnedFd,
+    outer: OwnedFd,
+}
+
+fn stand_ins() -> ([OwnedFd; 2], Far) {
+    let pair = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .expect("a pair of sockets")
+    };
+    let ((near_inner, inner), (near_outer, outer)) = (pair(), pair());
+    ([near_inner, near_outer], Far { inner, outer })
+}
+
+fn config(text: &str) -> Config {
+    const DEVICES: &str = "[[tun]]\ninner = { name = 'i0' }\nouter = { name = 'o0' }\n\
+                           [[tun]]\ninner = { name = 'i1' }\nouter = { name = 'o1' }\n";
+    Config::parse(&format!("{text}\n{DEVICES}[[site]]\nname = 'one'"), |_| {})
+        .expect("a configuration")
+}
+
+/// An IPv4 packet that is told from others by its length.
+fn packet(length: u16) -> Vec<u8> {
+    let mut packet = vec![0; length.into()];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&length.to_be_bytes());
+    packet
+}
+
+/// Waits until there is a packet, and gives its length.
+fn receive(from: &OwnedFd) -> usize {
+    let mut ready = [PollFd::new(from, PollFlags::IN)];
+    let long = Timespec {
+        tv_sec: 30,
+        tv_nsec: 0,
+    };
+    assert_eq!(poll(&mut ready, Some(&long)), Ok(1), "no packet came");
+    rustix::io::read(from, &mut [0u8; 2048]).expect("a packet")
+}
+
+fn send(to: &OwnedFd, packet: &[u8]) {
+    assert_eq!(rustix::io::write(to, packet), Ok(packet.len()));
+}
+
+/// Runs a limiter of `text` between stand-ins while `meanwhile` runs.
+fn run(text: &str, meanwhile: impl FnOnce(&mut Vec<Far>)) -> Result<(), LimiterError> {
+    let stop = Stop::new()?;
+    let (near, mut far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
+    let devices = Devices::stand_ins(near);
+    let service = Service::with(&config(text), &stop, devices, Queues::default())?;
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| service.run());
+        meanwhile(&mut far);
+        stop.stop();
+        running.join().expect("no panic")
+    })
+}
+
+#[test]
+fn packets_cross_their_own_pair_both_ways_and_odd_ones_do_not() {
+    let ran = run("", |far| {
+        for (number, far) in far.iter().enumerate() {
+            let length = 100 + number as u16;
+            send(&far.inner, &[9, 9, 9]);
+            send(&far.inner, &packet(length));
+            send(&far.outer, &packet(length + 10));
+            assert_eq!(receive(&far.outer), usize::from(length));
+            assert_eq!(receive(&far.inner), usize::from(length + 10));
+        }
+    });
+    ran.expect("stopped");
+}
+
+#[test]
+fn a_device_that_goes_takes_only_its_pair_along_and_the_last_one_ends_all() {
+    let ran = run("", |far| {
+        drop(far.remove(0));
+        send(&far[0].inner, &packet(77));
+        assert_eq!(receive(&far[0].outer), 77);
+    });
+    ran.expect("stopped, not given up");
+    let stop = Stop::new().expect("a descriptor");
+    let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
+    let service = Service::with(
+        &config(""),
+        &stop,
+        Devices::stand_ins(near),
+        Queues::default(),
+    );
+    drop(far);
+    let ended = service.expect("a service").run();
+    assert!(matches!(ended, Err(LimiterError::AllGone)), "{ended:?}");
+}
+
+#[test]
+fn a_record_tells_of_every_packet() {
+    let folder = std::env::temp_dir().join(format!("srtm-limiter-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path: PathBuf = folder.join("record.jsonl");
+    let text = format!(
+        "record = {path:?}\nrecord_interval_ms = 1\n[[class]]\nname = 'all'\n\
+         limit = {{ rate = 1, burst_bytes = 50, policy = 'ctb' }}\n[emulate]\ndelay_us = 1000"
+    );
+    let ran = run(&text, |far| {
+        for _ in 0..5 {
+            send(&far[0].inner, &packet(100));
+        }
+        send(&far[0].outer, &packet(40));
+        assert_eq!(receive(&far[0].inner), 40);
+    });
+    ran.expect("stopped");
+    let record = std::fs::read_to_string(&path).expect("a record");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    let lines = record
+        .lines()
+        .map(serde_json::from_str::<serde_json::Value>);
+    let lines: Vec<_> = lines.collect::<Result<_, _>>().expect("JSON");
+    let sum = |field: &str| {
+        lines
+            .iter()
+            .filter_map(|line| line[field][0].as_u64())
+            .sum::<u64>()
+    };
+    assert_eq!(
+        (
+            sum("dropped_packets"),
+            sum("dropped_bytes"),
+            sum("forwarded_bytes")
+        ),
+        (5, 500, 0)
+    );
+    let of = |kind: &str| {
+        lines
+            .iter()
+            .filter(|line| line["kind"] == kind)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("start").len(), of("flow").len(), of("end").len()),
+        (1, 1, 1)
+    );
+    assert_eq!(of("flow")[0]["passed"]["dropped_bytes"], 500);
+    assert_eq!(of("end")[0]["returned_bytes"], 40);
+}
+
+#[test]
+fn sites_find_each_other_by_gossip_over_udp() {
+    let port = |socket: &std::net::UdpSocket| socket.local_addr().expect("an address");
+    let bound = [0, 1].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    let [one, two] = [port(&bound[0]), port(&bound[1])];
+    drop(bound);
+    let text = format!(
+        "intake = 'tun'\n[[tun]]\ninner = {{ name = 'i' }}\nouter = {{ name = 'o' }}\n\
+         [[site]]\nname = 'one'\ngossip = '{one}'\ndestinations = ['10.0.0.1']\n\
+         [[site]]\nname = 'two'\ngossip = '{two}'\ndestinations = ['10.0.0.2']\n\
+         [[class]]\nname = 'all'\nlimit = {{ rate = 1000, burst_bytes = 500, policy = 'fps' }}\n\
+         [emulate]\ngossip_delay_us = 1000"
+    );
+    let config = Config::parse(&text, |_| {}).expect("a configuration");
+    let start = Instant::ZERO;
+    let mut voices = Voices::open(&config, start).expect("two sockets");
+    let mut router = Router::new(&config, start, false).expect("a router");
+    // Time is virtual, the sockets are not: each step takes in whatever has come.
+    let connected = (0..2_000_000u64).any(|step| {
+        let now = start + Duration::from_millis(step);
+        voices.wake(now);
+        for site in 0..2 {
+            voices.receive(now, site);
+            if step % 50 == 0 {
+                router.end_interval(now, site, voices.fabric());
+            }
+        }
+        (0..2).all(|site| router.standing(site, 0).connected() == 2)
+    });
+    assert!(connected);
+    assert!(
+        voices
+            .counters(0)
+            .is_some_and(|counters| counters.updates_received > 0)
+    );
+}

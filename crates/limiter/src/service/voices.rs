@@ -1,0 +1,90 @@
+//! What carries gossip: this process's memory, or UDP.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use clock::Instant;
+
+use super::nodes::{Nodes, Unsent};
+use crate::config::{Config, Transport};
+use crate::error::LimiterError;
+use crate::fabric::{Fabric, Hearsay};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Voices {
+    Memory(Hearsay),
+    Udp(Nodes),
+}
+
+impl Voices {
+    pub(super) fn open(config: &Config, now: Instant) -> Result<Voices, LimiterError> {
+        // One site has nobody to talk to, and needs no address.
+        if config.gossip.transport == Transport::Udp && config.limiters() > 1 {
+            return Ok(Voices::Udp(Nodes::open(config, now)?));
+        }
+        let emulate = config.emulate.clone().unwrap_or_default();
+        Ok(Voices::Memory(Hearsay::new(
+            config.site.len(),
+            config.class.len(),
+            Duration::from_micros(emulate.gossip_delay_us),
+            emulate.gossip_loss,
+            config.gossip.seed,
+        )))
+    }
+
+    pub(super) fn fabric(&mut self) -> &mut dyn Fabric {
+        match self {
+            Voices::Memory(hearsay) => hearsay,
+            Voices::Udp(nodes) => nodes,
+        }
+    }
+
+    /// What is to be watched, by site.
+    pub(super) fn each(&self) -> impl Iterator<Item = impl AsFd + '_> {
+        let nodes = match self {
+            Voices::Memory(_) => None,
+            Voices::Udp(nodes) => Some(nodes.each()),
+        };
+        nodes.into_iter().flatten()
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, site: usize) {
+        if let Voices::Udp(nodes) = self {
+            nodes.receive(now, site);
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant) {
+        if let Voices::Udp(nodes) = self {
+            nodes.wake(now);
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self {
+            Voices::Memory(_) => None,
+            Voices::Udp(nodes) => Some(nodes.due()),
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        if let Voices::Udp(nodes) = self {
+            nodes.leave();
+        }
+    }
+
+    pub(super) fn counters(&self, site: usize) -> Option<gossip::Counters> {
+        match self {
+            Voices::Memory(_) => None,
+            Voices::Udp(nodes) => nodes.counters(site),
+        }
+    }
+
+    pub(super) fn unsent(&self) -> Unsent {
+        match self {
+            Voices::Memory(_) => Unsent::default(),
+            Voices::Udp(nodes) => nodes.unsent(),
+        }
+    }
+}
