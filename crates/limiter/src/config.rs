@@ -143,7 +143,7 @@ pub struct LimitConfig {
     pub on_failure: OnFailure,
 }
 
-/// What becomes of packets while a site hears of no other one, and while the process stops.
+/// What becomes of packets while a site hears of no other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {

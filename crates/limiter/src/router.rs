@@ -4,6 +4,7 @@
 //! until they are where they go; its owner calls [`Router::advance`] when [`Router::due`] says so, and before it hands in
 //! packets of the same instant.
 
+mod counters;
 mod flows;
 
 use std::net::IpAddr;
@@ -18,9 +19,10 @@ use crate::config::{Config, ConfigError};
 use crate::emulate::Network;
 use crate::fabric::Fabric;
 use crate::hold::Hold;
-use crate::packet::{Header, Odd};
+use crate::packet::Header;
 use crate::site::Standing;
 
+pub use counters::Counters;
 pub(crate) use flows::{FLOWS_MAX, Flows};
 
 /// Where packets come in and go out: one of a pair of devices.
@@ -50,33 +52,6 @@ pub enum Route {
     Drop,
     /// The router has a copy and says when it leaves.
     Held,
-}
-
-/// What happened beside the limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets that could not be read and were dropped, as [`Odd::index`] counts.
-    pub odd: [u64; Odd::ALL.len()],
-    /// Packets of a limited class to a sink that no site stands for; dropped.
-    pub unplaced: u64,
-    /// Packets from sources that belong to no class; they passed.
-    pub unclassed: u64,
-    /// Packets from sinks; they passed.
-    pub returned: u64,
-    /// Bytes of them.
-    pub returned_bytes: u64,
-    /// Packets lost in front of a bottleneck.
-    pub lost_at_bottlenecks: u64,
-    /// Packets lost in front of a link.
-    pub lost_at_links: u64,
-    /// Packets lost because too many were held back.
-    pub lost_in_hold: u64,
-    /// Packets that were held back and delivered.
-    pub delivered: u64,
-    /// By how much they were late, added up, ns.
-    pub late_ns: u64,
-    /// By how much the latest of them was late, ns.
-    pub latest_ns: u64,
 }
 
 /// See the module.
@@ -284,25 +259,20 @@ impl Router {
         }
     }
 
-    /// Puts another limit of `class` into force at all sites. They begin with empty buckets and 1/N of it, so none of
-    /// what the old limit allowed is carried over.
+    /// Puts another limit of `class` into force at all sites: their parts change in proportion, and no tokens are given.
     ///
     /// # Errors
-    /// [`SharingError`] when there are not as many limiters as the sharing is for; then nothing changes.
+    /// [`SharingError`] when it cannot be divided among so many; then nothing changes.
     pub fn set_limit(
         &mut self,
         now: Instant,
         class: usize,
         sharing: &Sharing,
     ) -> Result<(), SharingError> {
-        let limiters = self
-            .numbers
-            .iter()
-            .map(|number| sharing.limiter(*number, now));
-        let limiters: Vec<_> = limiters.collect::<Result<_, _>>()?;
+        let (rate, burst) = (sharing.config().rate, sharing.config().burst);
         let classes = self.classes.len();
-        for (site, limiter) in limiters.into_iter().enumerate() {
-            self.standings[site * classes + class].replace(limiter);
+        for site in 0..self.site_count {
+            self.standings[site * classes + class].set_limit(now, rate, burst)?;
         }
         Ok(())
     }

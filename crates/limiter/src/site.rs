@@ -1,7 +1,8 @@
 //! What one site does about one class: its limiter, and what became of the packets.
 
 use clock::Instant;
-use limit::sharing::{Limiter, Remote, Update, Verdict};
+use limit::sharing::{Limiter, Remote, SharingError, Update, Verdict};
+use limit::{Burst, Rate};
 use serde::Serialize;
 
 use crate::config::OnFailure;
@@ -70,8 +71,16 @@ impl Standing {
     }
 
     /// Enforces another limit from now on.
-    pub(crate) fn replace(&mut self, limiter: Box<dyn Limiter>) {
-        self.limiter = Some(limiter);
+    pub(crate) fn set_limit(
+        &mut self,
+        now: Instant,
+        rate: Rate,
+        burst: Burst,
+    ) -> Result<(), SharingError> {
+        match &mut self.limiter {
+            Some(limiter) => limiter.set_limit(now, rate, burst),
+            None => Ok(()),
+        }
     }
 
     /// What became of its packets.
