@@ -11,8 +11,10 @@ use realtime::{Realtime, RealtimeError};
 use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
+use crate::agent::LinkBoard;
 use crate::announce::AnnounceBoard;
 use crate::reactor::{Inbox, Reactor, Shared};
+use crate::sharing::SharingBoard;
 use crate::topic::{Bounds, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
 
@@ -78,6 +80,8 @@ impl Broker {
             changed: Arc::new(Notify::new()),
             report_wanted: Arc::new(Notify::new()),
             announcements: AnnounceBoard::default(),
+            link: LinkBoard::default(),
+            sharing: SharingBoard::default(),
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -110,6 +114,8 @@ impl Broker {
             changed: Arc::clone(&self.shared.changed),
             report_wanted: Arc::clone(&self.shared.report_wanted),
             announcements: self.shared.announcements.clone(),
+            link: self.shared.link.clone(),
+            sharing: self.shared.sharing.clone(),
         }
     }
 

@@ -11,6 +11,7 @@ use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
 use crate::announce::AnnounceConfig;
+use crate::sharing::SharingConfig;
 
 /// Longest time between two loop turns that may be asked for.
 const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
@@ -38,6 +39,8 @@ pub struct ControllerLink {
     pub advertised_tcp_address: Option<String>,
     /// Where HTTP is to be asked, `host:port`, if not where the listener is bound.
     pub advertised_http_address: Option<String>,
+    /// Where other brokers gossip with this one, `ip:port`, if they can.
+    pub gossip_address: Option<String>,
     /// Messages per second that the broker carries under its SLO, if it was calibrated.
     pub mcap: Option<f64>,
     /// Its service model, if it was calibrated; one that is emulated is told by itself.
@@ -119,6 +122,8 @@ pub struct Config {
     pub service_time: Option<ServiceModel>,
     /// How it takes part in Tempo's announcements; `None`: it does not, and refuses Tempo's data connections.
     pub announce: Option<AnnounceConfig>,
+    /// How it shares limits with other brokers by gossip.
+    pub sharing: SharingConfig,
     /// Releases of each topic whose instants are kept for `GET /v1/topics/{topic}/releases`, 8 bytes each;
     /// 0: none. For tests.
     pub release_log_messages: usize,
@@ -161,6 +166,7 @@ impl Default for Config {
             controller: None,
             service_time: None,
             announce: None,
+            sharing: SharingConfig::default(),
             release_log_messages: 0,
         }
     }

@@ -15,9 +15,12 @@ use link::Move;
 use tokio::sync::{Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
+use crate::agent::LinkBoard;
 use crate::announce::AnnounceBoard;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
+use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
+use crate::topic::{Group, IntervalEnd, LimitNumber};
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
@@ -56,8 +59,12 @@ pub enum Request {
     SetLimit(TopicName, Option<Limit>),
     /// Entitle a topic (created unless it exists) to a share of its reactor's time, or to none of its own.
     SetCpuShare(TopicName, Option<Share>),
-    /// Both at once, or neither.
-    SetContract(TopicName, Option<Limit>, Option<Share>),
+    /// Both at once, or neither; the number is what gossip knows the limit by.
+    SetContract(TopicName, Option<Limit>, Option<Share>, Option<LimitNumber>),
+    /// Share limits with these brokers by gossip; `None`: with whom is not known.
+    Join(Option<Group>),
+    /// End an estimate interval of all shared limits, with what is known of the others.
+    EndInterval(Arc<Remotes>),
     /// How the topics of this reactor have fared as tasks.
     Tasks,
     /// Copy of the counters.
@@ -112,6 +119,8 @@ pub enum Answer {
     Recording(Box<TraceResult>),
     /// Answer to [`Request::Releases`].
     Releases(Vec<u64>),
+    /// Answer to [`Request::EndInterval`].
+    Interval(Vec<IntervalEnd>),
 }
 
 /// Where a reactor sends its answer.
@@ -126,6 +135,10 @@ pub struct Handle {
     pub(crate) report_wanted: Arc<Notify>,
     /// Figures of announcements.
     pub announcements: AnnounceBoard,
+    /// What went over the link to a controller.
+    pub link: LinkBoard,
+    /// Who shares limits by gossip, and its figures.
+    pub sharing: SharingBoard,
 }
 
 impl Handle {
@@ -220,9 +233,53 @@ impl Handle {
         limit: Option<Limit>,
         share: Option<Share>,
     ) -> Result<(), BrokerError> {
+        self.set_shared_contract(topic, limit, share, None).await
+    }
+
+    /// [`Handle::set_contract`] of a limit that gossip knows by a number.
+    ///
+    /// # Errors
+    /// Those of [`Handle::set_contract`].
+    pub async fn set_shared_contract(
+        &self,
+        topic: TopicName,
+        limit: Option<Limit>,
+        share: Option<Share>,
+        number: Option<LimitNumber>,
+    ) -> Result<(), BrokerError> {
         let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetContract(topic, limit, share))
+        self.done(home, Request::SetContract(topic, limit, share, number))
             .await
+    }
+
+    /// Lets all reactors share limits with the brokers of `group`; `None`: nothing of such limits passes.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn join(&self, group: Option<Group>) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Join(group)).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends an estimate interval of all shared limits; what to tell other brokers of each.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn end_interval(
+        &self,
+        remotes: Remotes,
+    ) -> Result<Vec<IntervalEnd>, BrokerError> {
+        let remotes = Arc::new(remotes);
+        let mut merged = Vec::new();
+        for home in 0..self.inboxes.len() {
+            let request = Request::EndInterval(Arc::clone(&remotes));
+            if let Answer::Interval(ends) = self.ask(home, request).await? {
+                merged.extend(ends);
+            }
+        }
+        Ok(merged)
     }
 
     /// How topics have fared as tasks: one report per reactor, in their order.

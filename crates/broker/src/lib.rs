@@ -18,6 +18,7 @@ mod error;
 mod handle;
 pub mod http;
 mod reactor;
+pub mod sharing;
 pub mod stats;
 mod sys;
 mod topic;

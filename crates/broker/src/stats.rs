@@ -3,6 +3,7 @@
 //! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) stands in
 //! types of its own. A snapshot is a copy: nothing here reaches into the data path.
 
+use limit::sharing::Policy;
 use limit::{Limit, Share};
 
 /// Everything one broker knows at one moment, merged over its reactors.
@@ -41,8 +42,10 @@ pub struct TopicStats {
     pub paused: bool,
     /// The limit in force, if any.
     pub limit: Option<Limit>,
-    /// What a controller granted of it and is in force, if there is a controller.
+    /// What of it may pass here at present, where a controller or brokers among themselves share it.
     pub share: Option<Share>,
+    /// How brokers share it by gossip, if they do.
+    pub sharing: Option<SharingStats>,
     /// Part of its reactor's time that it is entitled to, if it declares one.
     pub cpu_share: Option<kernel::Share>,
     /// Tokens in the bucket at the time of the snapshot.
@@ -51,6 +54,21 @@ pub struct TopicStats {
     pub window_excess: Option<f64>,
     /// Where the time went, stage by stage.
     pub latency: Vec<StageLatency>,
+}
+
+/// How brokers share a limit by gossip, as of the last interval that ended here.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct SharingStats {
+    /// By which policy.
+    pub policy: Policy,
+    /// Brokers that share it, this one included.
+    pub brokers: u32,
+    /// Of those, the ones that are heard, this one included.
+    pub connected: u32,
+    /// What this one tells the others: tokens per second that arrive, for `fps` a weight.
+    pub demand: f64,
+    /// Tokens per second that passed here.
+    pub passed: f64,
 }
 
 /// One stage of a message's way, in microseconds.

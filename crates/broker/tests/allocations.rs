@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use broker::{Broker, Config, Handle};
 use client::{Acknowledgement, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
-use limit::Limit;
+use limit::sharing::Policy;
+use limit::{Burst, Limit, OnExceed};
 
 /// Counts what threads other than the test's own allocate: that is, the reactor.
 struct Counting;
@@ -123,10 +124,25 @@ fn steady_state_allocates_nothing() {
         interval_ms: 5,
     };
     let limit = Some(Limit::messages(1e6, 16.0).expect("valid"));
+    let shared = |sharing, on_exceed| {
+        limit.map(|limit| Limit {
+            sharing,
+            on_exceed,
+            // Nothing is dropped, for each message is waited for.
+            burst: Burst::new(1e5).expect("valid"),
+            ..limit
+        })
+    };
+    let (fps, grd) = (
+        shared(Policy::Fps, OnExceed::Delay),
+        shared(Policy::Grd, OnExceed::Drop),
+    );
     for (name, acknowledgement, limit, large) in [
         ("an OK each", Acknowledgement::Each, None, false),
         ("cumulative acks", cumulative, None, false),
         ("a limit that delays", cumulative, limit, false),
+        ("a limit shared by flows", cumulative, fps, false),
+        ("a limit shared by random drop", cumulative, grd, false),
         ("large bodies", Acknowledgement::Each, None, true),
     ] {
         let allocations = allocations_of_10_000_messages(acknowledgement, limit, large);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::io::Read;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::Instant;
@@ -81,6 +82,9 @@ impl Service {
     ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
         let started = now_of_process();
         let mut core = Core::restore(settings, store.as_ref(), Instant::ZERO)?;
+        if !core.has_gossip_key() {
+            core.set_gossip_key(new_key()?);
+        }
         store.commit(core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
@@ -324,6 +328,21 @@ fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
 }
 
 /// Whether anybody listens at `address`.
+/// 32 bytes that nobody can guess, in hexadecimal digits.
+fn new_key() -> Result<String, ControlError> {
+    let mut bytes = [0; 32];
+    let drawn = std::fs::File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bytes));
+    drawn.map_err(|error| {
+        ControlError::Unavailable(format!(
+            "no key for gossip can be drawn from {RANDOM}: {error}"
+        ))
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Where the system gives random bytes.
+const RANDOM: &str = "/dev/urandom";
+
 async fn probe(address: &str) -> ProbeAnswer {
     match tokio::time::timeout(PROBE_TIMEOUT, TcpStream::connect(address)).await {
         Ok(Ok(_)) => ProbeAnswer::Open,

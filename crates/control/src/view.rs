@@ -219,6 +219,9 @@ pub struct BrokerView {
     /// Where its HTTP is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_address: Option<String>,
+    /// Where other brokers gossip with it; none: it shares no limits by gossip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gossip_address: Option<String>,
     /// `up`, `silent`, `draining` or `dead`.
     pub state: String,
     /// Messages per second it carries at most under its SLO (mcap).

@@ -1,6 +1,6 @@
 //! Gossip that cannot be set up or asked for.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 use std::time::Duration;
 
 use wire::gossip::LimitId;

@@ -45,11 +45,14 @@ pub struct Exchange {
     epoch: u8,
     /// Intervals that the epoch has lasted.
     age: u32,
+    /// The limiters that were connected when the epoch began, this one included: those that its sums are of.
+    among: u32,
     /// Whether a limiter came or went since the epoch began.
     stale: bool,
     /// This limiter's weight, averaged: single ones fall far below 1 by chance.
     mean_weight: f64,
-    /// Intervals since a message was found to be lost; `None` if that is long ago.
+    /// Intervals since a message was found to be lost, or as if since then where only the weight tells; `None` if that is
+    /// long ago.
     lossless_for: Option<u32>,
 }
 
@@ -74,6 +77,14 @@ const WEIGHT_RUNS_AWAY: f64 = 1e3;
 
 /// The part of the mean weight that stays from one interval to the next.
 const WEIGHT_KEPT: f64 = 0.9;
+
+/// The mean weight below which messages must have got lost, whether a gap was seen or not: among many limiters two meet
+/// seldom, so gaps are seen late, and changes that enter by more than the weight that is left seem as many times as large.
+/// Messages under way for three intervals and more may look alike. With one branch weights swing as far by chance.
+const WEIGHT_OF_LOSS: f64 = 0.25;
+
+/// How long so small a weight counts as loss, intervals.
+const WEIGHT_TELLS_INTERVALS: u32 = 100;
 
 /// The part of a mass that is renewed in each interval while messages get lost.
 const RENEWED: f64 = 0.01;
@@ -102,6 +113,7 @@ impl Exchange {
             sums: Sums::new(interval),
             epoch: 0,
             age: 0,
+            among: 1,
             stale: false,
             mean_weight: 1.0,
             lossless_for: None,
@@ -173,7 +185,8 @@ impl Exchange {
         Heard::Counted { lost }
     }
 
-    /// Limiter `peer` is there, or there again. What it says counts from now on, wherever its numbers begin.
+    /// Limiter `peer` is there, or there again. What it says counts from now on, wherever its numbers begin. Its 1/N comes
+    /// with its numbers: in a mesh with its first word, among sums when those of an epoch that began later have spread.
     pub fn connected(&mut self, peer: u32) {
         if peer as usize == self.me {
             return;
@@ -189,12 +202,16 @@ impl Exchange {
             sent: state.sent,
             ..Peer::default()
         };
+        if self.age == 0 {
+            self.among = self.limiters_connected();
+        }
         self.stale = true;
     }
 
     /// Limiter `peer` is gone: its numbers count as 0, and 1/N of the limit goes with it (DRL, section 5.6). In a mesh
-    /// both happen at once. Among sums its numbers stay until the next epoch's sums have spread: till then the others seem
-    /// to need more than they do.
+    /// both happen at once. Among sums its demand stays until the next epoch's sums have spread: till then the others seem
+    /// to need more than they do, so parts of a network whose sums are renewed one after the other never have more than
+    /// the limit together. What passes is taken to have shrunk with the limit.
     pub fn disconnected(&mut self, peer: u32) {
         let Some(state) = self.peers.get_mut(peer as usize) else {
             return;
@@ -211,13 +228,14 @@ impl Exchange {
     pub fn remote(&self) -> Remote {
         match self.branches {
             Branches::Mesh => self.remote_of_mesh(),
-            Branches::Random(_) => Remote {
-                others: self.latest_sums().others(),
-                connected: match self.sums.are_known() || self.has_spread() {
-                    true => self.limiters_connected(),
-                    false => 1,
-                },
-            },
+            Branches::Random(_) => {
+                let sums = self.latest_sums();
+                let connected = self.limiters_connected();
+                Remote {
+                    others: sums.others(connected),
+                    connected: sums.among().clamp(1, connected),
+                }
+            }
         }
     }
 
@@ -260,7 +278,7 @@ impl Exchange {
     fn latest_sums(&self) -> Sums {
         let mut sums = self.sums;
         if self.has_spread() {
-            sums.take(&self.mass, self.own, self.limiters_connected());
+            sums.take(&self.mass, self.own, self.among);
         }
         sums
     }
@@ -274,15 +292,16 @@ impl Exchange {
     /// missing; then a change enters by the weight that is here, and the mass is renewed little by little, so that errors
     /// are forgotten.
     fn change(&mut self, own: Update) {
-        self.lossless_for = self.lossless_for.map(|intervals| intervals + 1);
-        let is_lossy = self
-            .lossless_for
-            .is_some_and(|intervals| intervals < EPOCH_INTERVALS);
-        if is_lossy {
+        let lossless_for = self.lossless_for.map(|intervals| intervals + 1);
+        self.lossless_for = lossless_for.filter(|intervals| *intervals < EPOCH_INTERVALS);
+        if self.mean_weight < WEIGHT_OF_LOSS && self.branches != Branches::Random(1) {
+            let told = EPOCH_INTERVALS - WEIGHT_TELLS_INTERVALS;
+            self.lossless_for = Some(self.lossless_for.map_or(told, |gap| gap.min(told)));
+        }
+        if self.lossless_for.is_some() {
             self.mass.renew(self.own, RENEWED);
             self.mass.change(self.own, own, self.mean_weight);
         } else {
-            self.lossless_for = None;
             self.mass.change(self.own, own, 1.0);
         }
         self.own = own;
@@ -301,6 +320,7 @@ impl Exchange {
         self.sums.hold();
         self.epoch = epoch;
         self.age = 0;
+        self.among = self.limiters_connected();
         self.stale = false;
         self.mean_weight = 1.0;
         self.mass = Mass::of(self.own);

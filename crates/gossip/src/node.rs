@@ -13,8 +13,8 @@ mod limits;
 mod outbox;
 mod peer;
 
+use core::net::SocketAddr;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use clock::{Instant, Streams, Xoshiro256PlusPlus};

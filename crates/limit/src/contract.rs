@@ -11,11 +11,12 @@ use clock::Instant;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::sharing::Policy;
 use crate::{Burst, InvalidLimit, Rate, TokenBucket};
 
 /// A topic's limit: (r, b), what a token is, and what happens to the excess.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Declared", into = "Declared")]
+#[serde(try_from = "Declared", into = "Declared")]
 pub struct Limit {
     /// Tokens per second.
     pub rate: Rate,
@@ -27,6 +28,8 @@ pub struct Limit {
     pub on_exceed: OnExceed,
     /// The instant that conformance is decided by.
     pub judged_by: JudgedBy,
+    /// How brokers share it: `static` by leases of a controller, `gtb`, `grd` and `fps` by gossip among themselves.
+    pub sharing: Policy,
 }
 
 /// What a token is.
@@ -75,7 +78,26 @@ impl Limit {
             unit: Unit::Messages,
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
+            sharing: Policy::Static,
         })
+    }
+
+    /// Whether brokers agree on their shares among themselves, and no controller grants any.
+    pub fn is_gossiped(&self) -> bool {
+        self.sharing != Policy::Static
+    }
+
+    /// Whether its parts go together.
+    ///
+    /// # Errors
+    /// [`InvalidLimit::Together`] for a random drop that is to delay, [`InvalidLimit::Word`] for the policy `ctb`, which
+    /// shares nothing.
+    pub fn checked(self) -> Result<Self, InvalidLimit> {
+        match self.sharing {
+            Policy::Grd if self.on_exceed == OnExceed::Delay => Err(InvalidLimit::Together),
+            Policy::Ctb => Err(unknown_sharing(Policy::Ctb.as_str())),
+            _ => Ok(self),
+        }
     }
 
     /// The bucket that enforces this limit, empty at `now` as at every (re)start.
@@ -92,11 +114,15 @@ impl fmt::Display for Limit {
             unit,
             on_exceed,
             judged_by,
+            sharing,
         } = self;
         write!(f, "{rate} {unit}/s, burst {burst} {unit}, {on_exceed}")?;
-        match judged_by {
-            JudgedBy::Arrival => Ok(()),
-            JudgedBy::Release => f.write_str(", judged by release"),
+        if *judged_by == JudgedBy::Release {
+            f.write_str(", judged by release")?;
+        }
+        match sharing {
+            Policy::Static => Ok(()),
+            policy => write!(f, ", shared by {policy}"),
         }
     }
 }
@@ -190,20 +216,6 @@ impl FromStr for JudgedBy {
     }
 }
 
-impl FromStr for Sharing {
-    type Err = InvalidLimit;
-
-    fn from_str(word: &str) -> Result<Self, InvalidLimit> {
-        one_of(
-            "sharing",
-            &[Sharing::Static],
-            Sharing::as_str,
-            "static",
-            word,
-        )
-    }
-}
-
 /// The JSON object, field for field.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -216,43 +228,55 @@ struct Declared {
     on_exceed: OnExceed,
     #[serde(default, skip_serializing_if = "JudgedBy::is_default")]
     judged_by: JudgedBy,
-    #[serde(default)]
-    sharing: Sharing,
+    #[serde(default, deserialize_with = "topic_policy")]
+    sharing: Policy,
 }
 
-/// How brokers share the limit. Only one way is enforced, so [`Limit`] need not carry it.
-#[derive(Clone, Copy, Default)]
-enum Sharing {
-    /// Every broker enforces its own part.
-    #[default]
-    Static,
+/// The words that a topic's `sharing` takes.
+const SHARING: &str = "static, gtb, grd, fps";
+
+/// A policy in words of a topic's contract: on a command line or in its JSON.
+///
+/// # Errors
+/// [`InvalidLimit::Word`] for every other word, `ctb` among them: one bucket is not shared.
+pub fn topic_sharing(word: &str) -> Result<Policy, InvalidLimit> {
+    let known = word.parse().ok().filter(|&policy| policy != Policy::Ctb);
+    known.ok_or_else(|| unknown_sharing(word))
 }
 
-impl Sharing {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Sharing::Static => "static",
-        }
+fn unknown_sharing(word: &str) -> InvalidLimit {
+    InvalidLimit::Word {
+        field: "sharing",
+        given: word.to_owned(),
+        expected: SHARING,
     }
 }
 
-impl From<Declared> for Limit {
-    fn from(declared: Declared) -> Self {
+fn topic_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+    topic_sharing(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+}
+
+impl TryFrom<Declared> for Limit {
+    type Error = InvalidLimit;
+
+    fn try_from(declared: Declared) -> Result<Self, InvalidLimit> {
         let Declared {
             rate,
             burst,
             unit,
             on_exceed,
             judged_by,
-            sharing: Sharing::Static,
+            sharing,
         } = declared;
-        Limit {
+        let limit = Limit {
             rate,
             burst,
             unit,
             on_exceed,
             judged_by,
-        }
+            sharing,
+        };
+        limit.checked()
     }
 }
 
@@ -264,6 +288,7 @@ impl From<Limit> for Declared {
             unit,
             on_exceed,
             judged_by,
+            sharing,
         } = limit;
         Declared {
             rate,
@@ -271,7 +296,7 @@ impl From<Limit> for Declared {
             unit,
             on_exceed,
             judged_by,
-            sharing: Sharing::Static,
+            sharing,
         }
     }
 }
@@ -304,7 +329,6 @@ macro_rules! word {
 word!(Unit);
 word!(OnExceed);
 word!(JudgedBy);
-word!(Sharing);
 
 fn one_of<T: Copy>(
     field: &'static str,

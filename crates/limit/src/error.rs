@@ -27,6 +27,11 @@ pub enum InvalidLimit {
         /// The words it takes.
         expected: &'static str,
     },
+    /// A policy that drops at random, in a limit whose excess is to wait.
+    #[error(
+        "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject, or sharing fps"
+    )]
+    Together,
     /// A word that should be a number is none.
     #[error("{field} {given:?} is not a number")]
     NotANumber {

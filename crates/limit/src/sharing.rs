@@ -13,7 +13,7 @@
 //! excess waits, its owner keeps a bucket of [`Limiter::share`] and tells it what passes ([`Limiter::observe`]).
 //!
 //! What this does not do: it sends nothing. What limiters hear of each other, how late and how much of it is lost, is
-//! an argument ([`Remote`]); [`Peers`] adds up what named limiters said. Between two updates a limiter rests on what it
+//! an argument ([`Remote`]). Between two updates a limiter rests on what it
 //! heard last, so the sum of what all let through is near the limit and not below it at every instant, unlike the
 //! leases of [`crate::lease`].
 
@@ -22,11 +22,9 @@ mod estimate;
 mod fixed_share;
 mod flow_share;
 mod global_bucket;
-mod peers;
 mod random_drop;
 
 pub use config::{Policy, Sharing, SharingConfig, SharingError};
-pub use peers::Peers;
 
 use clock::Instant;
 
@@ -88,7 +86,7 @@ impl Update {
 /// What a limiter knows of the others at the end of an estimate interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remote {
-    /// The latest updates of all others, added up: exactly, as [`Peers::remote`] has them, or as gossip estimates them.
+    /// The latest updates of all others, added up: exactly, or as gossip estimates them.
     pub others: Update,
     /// Limiters that are connected, this one included. Each one that is missing from N takes 1/N of the limit away
     /// (DRL, section 5.6), so parts of a network that cannot hear each other never have more than the limit together. 0

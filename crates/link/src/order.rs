@@ -1,5 +1,7 @@
 //! What a controller says.
 
+use std::fmt;
+
 use limit::{Grant, Limit};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,11 @@ pub enum ToBroker {
         /// What and why.
         reason: String,
     },
-    /// A topic's contract; under a limit the topic passes nothing before it is granted a share.
+    /// The brokers that share limits by gossip; takes the place of the list before. A broker that was told none passes
+    /// nothing of such limits.
+    Sharers(Sharers),
+    /// A topic's contract; under a limit the topic passes nothing before it is granted a share, or knows with whom it
+    /// shares.
     Contract {
         /// Topic name.
         topic: String,
@@ -34,6 +40,9 @@ pub enum ToBroker {
             with = "crate::cpu_share"
         )]
         cpu_share: Option<kernel::Share>,
+        /// The number that gossip knows the limit by, where brokers share it among themselves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_number: Option<u16>,
         /// To be named in [`crate::ToController::ContractInForce`].
         ticket: u64,
     },
@@ -64,6 +73,34 @@ pub enum ToBroker {
         /// Who, and where to.
         moves: Vec<Move>,
     },
+}
+
+/// Who shares limits by gossip, and how.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharers {
+    /// Number of the list: greater than those before.
+    pub generation: u64,
+    /// Gossip addresses of all of them, `ip:port`; a broker is known by its place.
+    pub addresses: Vec<String>,
+    /// What signs gossip, as 64 hexadecimal digits; `None`: brokers have a key of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// To how many others a broker tells its numbers per interval; N − 1 or more: to all.
+    pub branches: u16,
+    /// Length of an estimate interval.
+    pub interval_ms: u64,
+}
+
+impl fmt::Debug for Sharers {
+    /// Without the key, which is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sharers")
+            .field("generation", &self.generation)
+            .field("addresses", &self.addresses)
+            .field("branches", &self.branches)
+            .field("interval_ms", &self.interval_ms)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One publisher's move.

@@ -43,6 +43,9 @@ pub struct Hello {
     pub tcp_address: String,
     /// Where HTTP is served.
     pub http_address: Option<String>,
+    /// Where other brokers gossip with it, `ip:port`; `None`: it shares no limits by gossip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gossip_address: Option<String>,
     /// Messages per second it carries under its SLO, if it was calibrated.
     pub mcap: Option<f64>,
     /// Its service model, if it was calibrated or emulates one.

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use broker::sharing::SharingConfig;
 use broker::{ArrivalClock, Config, ControllerLink, http};
 use clap::{Args, ValueEnum};
 use kernel::OnOverrun;
 use placement::ServiceModel;
 use realtime::{Priority, Realtime};
+use wire::gossip::Key;
 
 use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
@@ -117,6 +119,36 @@ pub(crate) struct BrokerFlags {
     pub(crate) release_log_messages: usize,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
+    #[command(flatten)]
+    pub(crate) gossip: GossipFlags,
+}
+
+/// How a broker shares limits with others by gossip.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GossipFlags {
+    /// UDP address for limits that brokers share by gossip, as the other brokers reach it; port 0 lets the system choose
+    /// [default: that of --tcp-address, by UDP].
+    #[arg(long, value_name = "IP:PORT", requires = "controller")]
+    gossip_address: Option<std::net::SocketAddr>,
+    /// File with a word that all brokers share; gossip is signed with it [default: the key that the controller hands out].
+    #[arg(long, value_name = "FILE", requires = "controller", value_parser = gossip_key)]
+    gossip_key_file: Option<Key>,
+}
+
+impl GossipFlags {
+    fn config(self) -> SharingConfig {
+        SharingConfig {
+            address: self.gossip_address,
+            key: self.gossip_key_file,
+        }
+    }
+}
+
+/// The key of a word in a file.
+fn gossip_key(path: &str) -> Result<Key, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Key::from_passphrase(&text)
+        .map_err(|error| format!("{path}: {error}; write a long word into it"))
 }
 
 /// Where HTTP is served, if at all. Wrapped because clap reads an `Option` as a flag that may be absent.
@@ -229,6 +261,7 @@ impl BrokerFlags {
             service_time,
             release_log_messages: self.release_log_messages,
             announce: self.announce.config(),
+            sharing: self.gossip.config(),
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),

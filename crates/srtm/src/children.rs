@@ -179,6 +179,8 @@ impl Template {
         }
         if let Some(announce) = &self.announce {
             arguments.extend(announce.arguments(number)?);
+            // Another broker's announcements may have the port that gossip would take by itself.
+            arguments.push(format!("--gossip-address={}", listen(0)));
         }
         Ok(arguments)
     }

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, broker, calibrate, controller, experiment, nsqd, nsqlookupd, plan, publish, publisher,
-    sim, subscribe, topic, trace, up, whereis,
+    bench, broker, calibrate, controller, experiment, limiter, nsqd, nsqlookupd, plan, publish,
+    publisher, sim, subscribe, topic, trace, up, whereis,
 };
 use crate::error::Failure;
 
@@ -29,6 +29,8 @@ enum Command {
     Broker(Box<broker::Flags>),
     /// Starts the control plane alone.
     Controller(Box<controller::Flags>),
+    /// Limits real TCP traffic of many sites together: packets from TUN devices or NFQUEUE.
+    Limiter(limiter::Flags),
     /// Starts one broker with nsqd's flags and log lines.
     #[command(disable_help_flag = true)]
     Nsqd(NsqdArguments),
@@ -99,6 +101,7 @@ impl Cli {
         match self.command {
             Command::Up(flags) => up::run(*flags),
             Command::Broker(flags) => broker::run(*flags),
+            Command::Limiter(flags) => limiter::run(flags),
             Command::Nsqd(arguments) => nsqd::run(arguments.arguments),
             Command::Controller(flags) => controller::run(*flags),
             Command::Nsqlookupd(arguments) => nsqlookupd::run(arguments.arguments),

@@ -36,6 +36,13 @@ pub(crate) struct ControlFlags {
     /// Messages per second that a broker carries under its promise, where it was not calibrated.
     #[arg(long, value_name = "R", default_value_t = defaults().mcap)]
     pub(crate) mcap: f64,
+    /// To how many others a broker tells its numbers per interval, where brokers share a limit by gossip; to all where there
+    /// are no more.
+    #[arg(long, value_name = "N", default_value_t = defaults().gossip_branches)]
+    pub(crate) gossip_branches: u16,
+    /// Length of the intervals after which they do.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().gossip_interval))]
+    pub(crate) gossip_interval: GoDuration,
 }
 
 /// The TB Adaptor.
@@ -67,6 +74,8 @@ impl ControlFlags {
             silent_after: self.report_interval.0 * 3,
             moves_per_s: self.moves_per_second,
             mcap: self.mcap,
+            gossip_branches: self.gossip_branches,
+            gossip_interval: self.gossip_interval.0,
             ..Settings::default()
         };
         control::check_settings(&settings).map_err(Failure::Usage)?;

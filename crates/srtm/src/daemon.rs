@@ -12,6 +12,7 @@ use broker::agent;
 use broker::announce::AnnouncePort;
 use broker::catalog_file::CatalogFile;
 use broker::http::{self, HttpInfo, LogLevel};
+use broker::sharing::SharingPort;
 use broker::{Broker, Config, Handle};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -82,6 +83,7 @@ pub(crate) struct Daemon {
     http: Option<Part>,
     catalog: Option<Part>,
     agent: Option<Part>,
+    sharing: Option<Part>,
     announce: Option<Part>,
 }
 
@@ -103,6 +105,7 @@ impl Daemon {
             http: None,
             catalog: None,
             agent: None,
+            sharing: None,
             announce: None,
         };
         if let Some(file) = catalog_file {
@@ -130,7 +133,17 @@ impl Daemon {
                 port.run(handle, tcp_address, stopped)
             }));
         }
-        if let Some(link) = config.controller.clone() {
+        let obeys = config.controller.is_some();
+        let (sharing, host) = (config.sharing.clone(), &config.broadcast_address);
+        let port = SharingPort::bind(sharing, tcp_address, host, obeys)?;
+        let gossip_address = port.address();
+        if let Some(address) = gossip_address {
+            tracing::info!("gossip: listening on {address}");
+        }
+        let sharer = daemon.handle();
+        daemon.sharing = Some(Part::spawn(move |stopped| port.run(sharer, stopped)));
+        if let Some(mut link) = config.controller.clone() {
+            link.gossip_address = gossip_address.map(|address| address.to_string());
             let at =
                 |address: SocketAddr| format!("{}:{}", config.broadcast_address, address.port());
             let (handle, tcp, http) = (daemon.handle(), at(tcp_address), http_address.map(at));
@@ -158,6 +171,9 @@ impl Daemon {
             }
             if let Some(agent) = self.agent {
                 agent.stop().await;
+            }
+            if let Some(sharing) = self.sharing {
+                sharing.stop().await;
             }
             // The file asks the reactors once more, so it goes before them.
             if let Some(catalog) = self.catalog {

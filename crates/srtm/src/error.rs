@@ -36,6 +36,9 @@ pub(crate) enum Failure {
         /// What happened, or the broker's answer.
         reason: String,
     },
+    /// The packet limiter could not start or go on.
+    #[error(transparent)]
+    Limiter(#[from] limiter::LimiterError),
     /// A measurement failed.
     #[error(transparent)]
     Bench(#[from] bench::error::BenchError),
@@ -53,6 +56,12 @@ pub(crate) enum Failure {
     Findings {
         /// How many.
         failed: usize,
+    },
+    /// The testbed of `experiment --live` has said what is wrong.
+    #[error("the testbed ended with code {code}; its lines above say why")]
+    Testbed {
+        /// Its exit code; -1 if a signal ended it.
+        code: i32,
     },
     /// A system call failed; `what` names what was tried.
     #[error("{what}: {source}{}", io_advice(source))]

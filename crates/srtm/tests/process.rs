@@ -298,10 +298,10 @@ const MISTAKES: &str = "
     2 | give 1 to 99                      | broker --realtime --realtime-priority 0
     2 | --realtime                        | broker --cpus 1
     2 | 1 CPUs for 2 brokers              | up --brokers 2 --realtime --cpus 0
-    2 | only static is there yet          | topic set t --rate 1 --burst 1 --share-policy gtb
+    2 | drops at random                   | topic set t --rate 1 --burst 1 --share-policy grd
     1 | is an HTTP port of SRTM there?    | where t --controller 127.0.0.1:1
     1 | is an HTTP port of SRTM there?    | publisher ls t --controller 127.0.0.1:1
-    1 | sharing is one of static          | topic set t --rate 1 --burst 1 --share-policy gtb --broker HTTP
+    2 | static, gtb, grd, fps             | topic set t --rate 1 --burst 1 --share-policy ctb --broker HTTP
     1 | no topic none                     | topic show none --broker HTTP
     1 | topic none does not exist         | topic rm none --broker HTTP
     1 | is an HTTP port of SRTM there?    | topic ls --broker 127.0.0.1:1

@@ -103,6 +103,17 @@ impl Run {
         Ok(true)
     }
 
+    /// Stops everybody and waits for nothing that is under way: where messages are dropped, not all come.
+    ///
+    /// # Errors
+    /// What a thread ended with.
+    pub fn abandon(self) -> Result<(), BenchError> {
+        self.board.is_silent.store(true, Ordering::Relaxed);
+        self.board.is_over.store(true, Ordering::Relaxed);
+        let received = join(self.receiver);
+        join(self.sender).and(received)
+    }
+
     /// Stops the publishers, waits for what is under way, and counts.
     ///
     /// # Errors

@@ -10,6 +10,8 @@ mod orders;
 mod session;
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use link::Hello;
@@ -28,6 +30,37 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Pause after the controller has refused: somebody has to change something first.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
+/// Bytes that went over the link, lengths included; headers of TCP and IP are not.
+#[derive(Clone, Debug, Default)]
+pub struct LinkBoard(Arc<(AtomicU64, AtomicU64)>);
+
+impl LinkBoard {
+    /// Bytes said to the controller.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.0.0.load(Ordering::Relaxed)
+    }
+
+    /// Bytes heard of it.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.0.1.load(Ordering::Relaxed)
+    }
+
+    fn note_sent(&self, bytes: usize) {
+        self.0.0.fetch_add(framed(bytes), Ordering::Relaxed);
+    }
+
+    fn note_received(&self, bytes: usize) {
+        self.0.1.fetch_add(framed(bytes), Ordering::Relaxed);
+    }
+}
+
+/// A message with its length of four bytes.
+fn framed(bytes: usize) -> u64 {
+    bytes as u64 + 4
+}
+
 /// Keeps the link of `handle`'s broker to its controller until `stop` completes. The addresses are those
 /// that the listeners are bound to; what `link` advertises goes before them.
 ///
@@ -45,6 +78,7 @@ pub async fn run(
         incarnation: sys::wall_now().as_nanos(),
         tcp_address: link.advertised_tcp_address.unwrap_or(tcp_address),
         http_address: link.advertised_http_address.or(http_address),
+        gossip_address: link.gossip_address,
         mcap: link.mcap,
         model: link.model.or(handle.config().service_time),
     };

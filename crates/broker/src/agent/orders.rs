@@ -99,10 +99,14 @@ async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Resul
             topic,
             limit,
             cpu_share,
+            limit_number,
             ticket,
         } => {
             let name = name(&topic)?;
-            let set = persist(|| handle.set_contract(name.clone(), limit, cpu_share)).await;
+            let set = persist(|| {
+                handle.set_shared_contract(name.clone(), limit, cpu_share, limit_number)
+            })
+            .await;
             match set {
                 Ok(()) => {}
                 // A topic that is not there has neither limit nor share.
@@ -118,6 +122,10 @@ async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Resul
             let name = name(&topic)?;
             let granted = persist(|| handle.grant(name.clone(), grant)).await;
             granted.map_err(|error| format!("share of {topic}: {error}"))
+        }
+        ToBroker::Sharers(sharers) => {
+            handle.sharing.listed(sharers);
+            Ok(())
         }
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
         ToBroker::Welcome { .. } | ToBroker::Refused { .. } | ToBroker::Measure { .. } => {

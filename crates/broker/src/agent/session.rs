@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use super::orders;
+use super::{LinkBoard, orders};
 use crate::{BrokerError, Handle};
 
 /// The controller has so long to answer a hello.
@@ -85,8 +85,8 @@ impl<'a> Session<'a> {
         let (bulk, waiting_bulk) = mpsc::channel(BULK_MAX);
         let (orders, waiting_orders) = mpsc::channel(ORDERS_MAX);
         tokio::select! {
-            ended = read(source, orders) => ended,
-            ended = write(sink, waiting_words, waiting_bulk) => ended,
+            ended = read(source, orders, &self.handle.link) => ended,
+            ended = write(sink, &self.handle.link, waiting_words, waiting_bulk) => ended,
             ended = orders::carry_out(self.handle, waiting_orders, words.clone(), bulk) => ended,
             ended = self.report(report_interval, words.clone()) => ended,
         }
@@ -94,10 +94,12 @@ impl<'a> Session<'a> {
 
     async fn greet(&self, sink: &mut Sink, source: &mut Source) -> Result<Duration, Ended> {
         let hello = ToController::Hello(self.hello.clone());
-        send(sink, &hello).await.map_err(Ended::Unreachable)?;
+        send(sink, &hello, &self.handle.link)
+            .await
+            .map_err(Ended::Unreachable)?;
         let answer = tokio::time::timeout(WELCOME_TIMEOUT, source.next()).await;
         let late = |_| Ended::Unreachable(format!("no welcome within {WELCOME_TIMEOUT:?}"));
-        match parse(answer.map_err(late)?).map_err(Ended::Unreachable)? {
+        match parse(answer.map_err(late)?, &self.handle.link).map_err(Ended::Unreachable)? {
             ToBroker::Welcome {
                 epoch,
                 report_interval_ms,
@@ -153,9 +155,9 @@ impl<'a> Session<'a> {
     }
 }
 
-async fn read(mut source: Source, orders: mpsc::Sender<ToBroker>) -> Ended {
+async fn read(mut source: Source, orders: mpsc::Sender<ToBroker>, link: &LinkBoard) -> Ended {
     loop {
-        let order = match parse(source.next().await) {
+        let order = match parse(source.next().await, link) {
             Ok(order) => order,
             Err(reason) => return Ended::Lost(reason),
         };
@@ -167,6 +169,7 @@ async fn read(mut source: Source, orders: mpsc::Sender<ToBroker>) -> Ended {
 
 async fn write(
     mut sink: Sink,
+    link: &LinkBoard,
     mut words: mpsc::Receiver<ToController>,
     mut bulk: mpsc::Receiver<ToController>,
 ) -> Ended {
@@ -177,14 +180,15 @@ async fn write(
             Some(word) = bulk.recv() => word,
             else => return Ended::Exiting,
         };
-        if let Err(reason) = send(&mut sink, &word).await {
+        if let Err(reason) = send(&mut sink, &word, link).await {
             return Ended::Lost(reason);
         }
     }
 }
 
-async fn send(sink: &mut Sink, word: &ToController) -> Result<(), String> {
+async fn send(sink: &mut Sink, word: &ToController, link: &LinkBoard) -> Result<(), String> {
     let bytes = encode(word)?;
+    link.note_sent(bytes.len());
     let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(Bytes::from(bytes))).await;
     sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
         .map_err(|error| error.to_string())
@@ -218,10 +222,16 @@ fn cut(word: &ToController) -> Result<Vec<u8>, String> {
     Err(String::from("a report is too long for the link"))
 }
 
-fn parse(message: Option<std::io::Result<bytes::BytesMut>>) -> Result<ToBroker, String> {
+fn parse(
+    message: Option<std::io::Result<bytes::BytesMut>>,
+    link: &LinkBoard,
+) -> Result<ToBroker, String> {
     match message {
         None => Err(String::from("it closed the link")),
         Some(Err(error)) => Err(error.to_string()),
-        Some(Ok(bytes)) => link::decode(&bytes).map_err(|error| error.to_string()),
+        Some(Ok(bytes)) => {
+            link.note_received(bytes.len());
+            link::decode(&bytes).map_err(|error| error.to_string())
+        }
     }
 }

@@ -184,6 +184,7 @@ impl Controller {
             topic: topic.clone(),
             limit,
             cpu_share,
+            limit_number: None,
             ticket,
         };
         self.say(&contract).await;
@@ -248,6 +249,7 @@ async fn shares_of_time_are_orders_and_are_reported() {
         topic: other.clone(),
         limit: Some(limit()),
         cpu_share: share(0.6),
+        limit_number: None,
         ticket: 3,
     };
     controller.say(&too_much).await;

@@ -18,7 +18,7 @@ use wire::TopicName;
 
 use super::answer::json as answer_json;
 use super::{Service, Shared};
-use crate::stats::StatsFilter;
+use crate::stats::{SharingStats, StatsFilter};
 use crate::{BrokerError, Operation};
 
 /// Longest contract, in bytes.
@@ -35,6 +35,7 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
         limit: topic.limit.as_ref(),
         cpu_share: topic.cpu_share,
         share: topic.share,
+        sharing: topic.sharing,
     });
     let topics: Vec<_> = listed.collect();
     Ok(answer_json(&json!({ "topics": topics })))
@@ -138,6 +139,8 @@ struct Listed<'a> {
     cpu_share: Option<kernel::Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<Share>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sharing: Option<SharingStats>,
 }
 
 async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refusal> {
@@ -153,9 +156,12 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     if let Some(share) = topic.cpu_share {
         answer["cpu_share"] = Value::from(share.as_f64());
     }
-    if service.handle.config().controller.is_some() {
-        // What of the limit is this broker's; `null` before the controller has granted anything.
+    if service.handle.config().controller.is_some() || topic.sharing.is_some() {
+        // What of the limit is this broker's; `null` before the controller has granted anything, or said who shares.
         answer["share"] = json!(topic.share);
+    }
+    if let Some(sharing) = &topic.sharing {
+        answer["sharing"] = json!(sharing);
     }
     Ok(answer_json(&answer))
 }

@@ -33,9 +33,11 @@ use clock::{Instant, StampMap};
 use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
+use crate::agent::LinkBoard;
 use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
 use crate::connection::{Connection, ConnectionKey};
+use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::topic::{TopicKey, TopicTable, Wakeups};
@@ -84,6 +86,10 @@ pub struct Shared {
     pub report_wanted: Arc<Notify>,
     /// Figures of announcements.
     pub announcements: AnnounceBoard,
+    /// What went over the link to a controller.
+    pub link: LinkBoard,
+    /// Who shares limits by gossip.
+    pub sharing: SharingBoard,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -307,6 +313,9 @@ impl Reactor {
         }
         if std::mem::take(&mut effects.report_wanted) {
             self.shared.report_wanted.notify_one();
+        }
+        if std::mem::take(&mut effects.sharing_began) {
+            self.shared.sharing.began();
         }
         self.roomy.append(&mut effects.roomy);
         for task in effects.ended.drain(..) {

@@ -28,6 +28,7 @@ impl Reactor {
             wall_ns: stamp.wall_ns,
             read: stamp.read,
             half_rtt_us: self.publisher_half_rtt_us(key),
+            flow: flow_of(self.number, key),
         };
         let Some((home, known, is_announced)) = self.home_and_key(key, topic) else {
             return Flow::End;
@@ -160,6 +161,7 @@ impl Reactor {
             wall_ns,
             read: self.now,
             half_rtt_us: 0,
+            flow: 0,
         }
     }
 
@@ -227,6 +229,12 @@ impl Reactor {
             .as_ref()
             .map(|published| (published.home, published.key, published.is_announced))
     }
+}
+
+/// A connection as a flow: another number for each connection of the broker, but for one in some 2^32 pairs.
+fn flow_of(reactor: usize, key: ConnectionKey) -> u32 {
+    let mixed = (key.to_bits() ^ (reactor as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32 | 1
 }
 
 /// What the handle is told.

@@ -10,7 +10,7 @@ use super::Reactor;
 use crate::BrokerError;
 use crate::handle::{Answer, Operation, Reply, Request};
 use crate::stats::{ClientStats, Stats, StatsFilter};
-use crate::topic::HeldRequest;
+use crate::topic::{HeldRequest, LimitNumber};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request, reply: Reply) {
@@ -35,12 +35,22 @@ impl Reactor {
             Request::Channel(topic, channel, operation) => {
                 self.operate_channel(&topic, &channel, operation)
             }
-            Request::SetLimit(topic, limit) => self.set_limit(&topic, limit),
+            Request::SetLimit(topic, limit) => self.set_limit(&topic, limit, None),
             Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
             Request::SetCpuShare(topic, share) => {
                 self.set_cpu_share(&topic, share).map(|()| Answer::Done)
             }
-            Request::SetContract(topic, limit, share) => self.set_contract(&topic, limit, share),
+            Request::SetContract(topic, limit, share, number) => {
+                self.set_contract(&topic, limit, share, number)
+            }
+            Request::Join(group) => {
+                self.table.join(group, self.now);
+                Ok(Answer::Done)
+            }
+            Request::EndInterval(remotes) => {
+                let known = |number| remotes.get(&number).copied();
+                Ok(Answer::Interval(self.table.end_interval(self.now, known)))
+            }
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
@@ -124,6 +134,7 @@ impl Reactor {
         &mut self,
         topic: &TopicName,
         limit: Option<Limit>,
+        number: Option<LimitNumber>,
     ) -> Result<Answer, BrokerError> {
         let key = match limit {
             Some(_) => self
@@ -135,7 +146,7 @@ impl Reactor {
                 .find(topic.as_str())
                 .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?,
         };
-        self.table.set_limit(key, limit, self.now);
+        self.table.set_shared_limit(key, limit, number, self.now);
         Ok(Answer::Done)
     }
 
@@ -145,6 +156,7 @@ impl Reactor {
         topic: &TopicName,
         limit: Option<Limit>,
         share: Option<Share>,
+        number: Option<LimitNumber>,
     ) -> Result<Answer, BrokerError> {
         let is_new = self.table.find(topic.as_str()).is_none();
         if !is_new || share.is_some() {
@@ -157,7 +169,7 @@ impl Reactor {
             }
             set?;
         }
-        self.set_limit(topic, limit)
+        self.set_limit(topic, limit, number)
     }
 
     /// The controller hears of every share, also where nothing else is to be said of the topic: it puts right what is not

@@ -20,4 +20,6 @@ pub struct Effects {
     pub catalog_changed: bool,
     /// A topic waits for a share of its limit: its controller is to hear of it soon.
     pub report_wanted: bool,
+    /// There is a new limit that brokers share by gossip: its intervals are to be ended.
+    pub sharing_began: bool,
 }

@@ -10,6 +10,7 @@ use clock::Instant;
 use limit::{Grant, Holder, Limit, Share};
 
 use super::limiter::TopicLimiter;
+use super::sharing::LimitNumber;
 use super::table::{TopicKey, TopicTable};
 
 /// What a limiter under a controller knows of its share.
@@ -82,8 +83,21 @@ impl Lease {
 }
 
 impl TopicTable {
-    /// Puts a limit on a topic, changes the one in force, or takes it away.
+    /// [`TopicTable::set_shared_limit`] of a limit that gossip has no number for.
+    #[cfg(test)]
     pub fn set_limit(&mut self, key: TopicKey, limit: Option<Limit>, now: Instant) {
+        self.set_shared_limit(key, limit, None, now);
+    }
+
+    /// Puts a limit on a topic, changes the one in force, or takes it away. `number` is what gossip knows it by, where brokers
+    /// share it among themselves.
+    pub fn set_shared_limit(
+        &mut self,
+        key: TopicKey,
+        limit: Option<Limit>,
+        number: Option<LimitNumber>,
+        now: Instant,
+    ) {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
@@ -94,7 +108,13 @@ impl TopicTable {
             traffic.begin_anew(now);
         }
         match (&mut topic.limiter, limit) {
-            (Some(limiter), Some(limit)) => limiter.set(limit, now),
+            (Some(limiter), Some(limit)) if limiter.is_kept_as(&limit, number) => {
+                limiter.set(limit, now);
+            }
+            (limiter, Some(limit)) if limit.is_gossiped() => {
+                *limiter = Some(TopicLimiter::gossiping(limit, number, self.group, now));
+                self.effects.sharing_began = true;
+            }
             (limiter, Some(limit)) if self.is_controlled => {
                 *limiter = Some(TopicLimiter::controlled(limit, self.reports.clone(), now));
             }

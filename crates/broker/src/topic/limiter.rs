@@ -1,7 +1,8 @@
 //! A topic's limit in force: the contract and its token bucket.
 //!
 //! On its own a broker enforces the whole limit. Under a controller the bucket is that of the share
-//! it granted ([`super::lease`]), and where there is none nothing passes.
+//! it granted ([`super::lease`]), and where there is none nothing passes. A limit that brokers share by gossip has the
+//! part that its policy says ([`super::sharing`]).
 //!
 //! The bucket judges by the time of arrival, so that nothing is delayed because it was read late. Taken
 //! alone that would let a process that was stopped for ten seconds release ten seconds' tokens at once;
@@ -12,9 +13,12 @@
 use std::time::Duration;
 
 use clock::Instant;
+use limit::sharing::Remote;
 use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
 
 use super::lease::Lease;
+use super::sharing::{Group, IntervalEnd, LimitNumber, SharedLimit};
+use super::store::Arrival;
 use super::witness::Witness;
 
 /// The lateness that a limit makes up for. Longer ones than a busy reactor's cost tokens.
@@ -35,9 +39,18 @@ pub struct TopicLimiter {
     withdrawn_at: Instant,
     booked: Option<Instant>,
     lease: Option<Box<Lease>>,
+    gossiped: Option<Gossiped>,
     /// Reports that may be asked for before their time for want of a share.
     asks_left: u32,
     witness: Witness,
+}
+
+/// A limit that brokers share by gossip.
+#[derive(Debug)]
+struct Gossiped {
+    number: Option<LimitNumber>,
+    /// None: it is not known yet who shares, and nothing passes.
+    policy: Option<Box<SharedLimit>>,
 }
 
 impl TopicLimiter {
@@ -53,9 +66,32 @@ impl TopicLimiter {
             withdrawn_at: now,
             booked: None,
             lease: None,
+            gossiped: None,
             asks_left: ASKS_MAX,
             witness: Witness::new(Some(share), now),
         }
+    }
+
+    /// A part of the limit as its policy says, among the brokers of `group`; nothing passes before they are known.
+    #[must_use]
+    pub fn gossiping(
+        limit: Limit,
+        number: Option<LimitNumber>,
+        group: Option<Group>,
+        now: Instant,
+    ) -> TopicLimiter {
+        let mut limiter = TopicLimiter {
+            share: None,
+            has_begun: false,
+            gossiped: Some(Gossiped {
+                number,
+                policy: None,
+            }),
+            witness: Witness::new(None, now),
+            ..TopicLimiter::new(limit, now)
+        };
+        limiter.join(group, now);
+        limiter
     }
 
     /// Nothing passes until a controller has granted a share; `reports` knows what it was told lately.
@@ -76,10 +112,52 @@ impl TopicLimiter {
         &self.limit
     }
 
-    /// Whether a controller shares the limit out.
+    /// Whether what may pass here is only a part of the limit: a controller shares it out, or brokers do.
     #[must_use]
-    pub fn is_controlled(&self) -> bool {
-        self.lease.is_some()
+    pub fn is_part(&self) -> bool {
+        self.lease.is_some() || self.gossiped.is_some()
+    }
+
+    /// The policy by which brokers share the limit, if they do and know each other.
+    #[must_use]
+    pub fn gossiped(&self) -> Option<&SharedLimit> {
+        self.gossiped.as_ref()?.policy.as_deref()
+    }
+
+    /// Whether this is how the limit is to be kept: by gossip under that number, or otherwise.
+    #[must_use]
+    pub fn is_kept_as(&self, limit: &Limit, number: Option<LimitNumber>) -> bool {
+        match &self.gossiped {
+            Some(gossiped) => {
+                let alike = (limit.sharing, limit.unit) == (self.limit.sharing, self.limit.unit);
+                alike && gossiped.number == number
+            }
+            None => !limit.is_gossiped(),
+        }
+    }
+
+    /// Begins to share with the brokers of `group`: with the N-th part, and no more tokens than the bucket holds. Nothing
+    /// passes where there is none.
+    pub fn join(&mut self, group: Option<Group>, now: Instant) {
+        let limit = self.limit;
+        let Some(gossiped) = &mut self.gossiped else {
+            return;
+        };
+        // What cannot be divided is not enforced by anybody, so nothing of it passes.
+        let policy =
+            group.and_then(|group| SharedLimit::new(&limit, gossiped.number, group, now).ok());
+        gossiped.policy = policy.map(Box::new);
+        let share = self.gossiped().map(SharedLimit::share);
+        self.apply(share, now);
+    }
+
+    /// Ends an estimate interval; what to tell the others.
+    pub fn end_interval(&mut self, now: Instant, remote: Remote) -> Option<IntervalEnd> {
+        let policy = self.gossiped.as_mut()?.policy.as_mut()?;
+        let end = policy.end_interval(now, remote);
+        let share = policy.share();
+        self.apply(Some(share), now);
+        Some(end)
     }
 
     /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].
@@ -122,6 +200,13 @@ impl TopicLimiter {
                 self.booked = None;
                 self.witness = Witness::new(None, now);
             }
+        } else if let Some(gossiped) = &mut self.gossiped {
+            self.limit = limit;
+            if let Some(policy) = &mut gossiped.policy {
+                policy.set_limit(&limit, now);
+                let share = policy.share();
+                self.apply(Some(share), now);
+            }
         } else if has_other_unit {
             *self = TopicLimiter::new(limit, now);
         } else if limit != self.limit {
@@ -135,7 +220,7 @@ impl TopicLimiter {
     /// Whether nothing passes for want of a share, and the controller may be bothered with it.
     #[must_use]
     pub fn asks_for_share(&self, now: Instant) -> bool {
-        self.asks_left > 0 && self.share(now).is_none()
+        self.lease.is_some() && self.asks_left > 0 && self.share(now).is_none()
     }
 
     /// Takes a grant; says whether it counts.
@@ -201,11 +286,18 @@ impl TopicLimiter {
 
     /// Takes the tokens of the message at the head, which passes now.
     #[inline]
-    pub fn take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) {
+    pub fn take(&mut self, arrival: &Arrival, body_bytes: usize, has_waited: bool, now: Instant) {
         let cost = self.cost(body_bytes);
+        if let Some(Gossiped {
+            policy: Some(policy),
+            ..
+        }) = &mut self.gossiped
+        {
+            policy.passed(now, arrival.flow, cost, has_waited);
+        }
         match self.booked.take() {
             None => {
-                self.bucket.take(self.seen(arrival, now), cost);
+                self.bucket.take(self.seen(arrival.at, now), cost);
             }
             // It leaves an empty bucket, whenever it goes: late by a stall, it took later tokens too.
             Some(booked) => {
@@ -224,10 +316,17 @@ impl TopicLimiter {
     }
 
     /// Judges a message at its arrival (`drop`); one that does not conform takes nothing.
-    pub fn try_take(&mut self, arrival: Instant, body_bytes: usize, now: Instant) -> bool {
+    pub fn try_take(&mut self, arrival: &Arrival, body_bytes: usize, now: Instant) -> bool {
         self.settle(now);
         let cost = self.cost(body_bytes);
-        self.share.is_some() && self.bucket.try_take(self.seen(arrival, now), cost)
+        let seen = self.seen(arrival.at, now);
+        match &mut self.gossiped {
+            Some(Gossiped {
+                policy: Some(policy),
+                ..
+            }) => policy.admits(seen, arrival.flow, cost),
+            _ => self.share.is_some() && self.bucket.try_take(seen, cost),
+        }
     }
 
     /// Judges a whole command at its arrival (`reject`), all of its messages or none.
@@ -236,7 +335,7 @@ impl TopicLimiter {
     /// A text for the publisher: what refuses it, by how much, and when to come again.
     pub fn try_take_batch<'a>(
         &mut self,
-        arrival: Instant,
+        arrival: &Arrival,
         bodies: impl Iterator<Item = &'a [u8]>,
         now: Instant,
     ) -> Result<(), String> {
@@ -249,7 +348,22 @@ impl TopicLimiter {
             ));
         };
         let total = bodies.map(|body| self.cost(body.len())).sum();
-        let judged = self.bucket.try_take_batch(self.seen(arrival, now), total);
+        let seen = self.seen(arrival.at, now);
+        if let Some(Gossiped {
+            policy: Some(policy),
+            ..
+        }) = &mut self.gossiped
+        {
+            if policy.admits(seen, arrival.flow, total) {
+                return Ok(());
+            }
+            let (sharing, rate, burst) = (self.limit.sharing, share.rate, share.burst);
+            return Err(format!(
+                "rate limit exceeded (this broker's part by {sharing} is {rate:.1} {unit}/s, burst {burst:.1}, at present): \
+                 {total} {unit} do not fit now; retry, or send fewer at once"
+            ));
+        }
+        let judged = self.bucket.try_take_batch(seen, total);
         judged.map_err(|refused| {
             let (rate, burst) = (share.rate, share.burst);
             format!("rate limit exceeded ({rate} {unit}/s, burst {burst}): {refused}")

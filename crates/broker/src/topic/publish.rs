@@ -56,7 +56,7 @@ impl TopicTable {
         }
         // A command that was held back was read long ago; what it finds now is judged now.
         let now = arrival.read.max(self.ran_at);
-        if let Err(reason) = topic.admit(arrival.at, bodies.clone(), now) {
+        if let Err(reason) = topic.admit(&arrival, bodies.clone(), now) {
             topic.rejected_count += 1;
             asked.refused_messages = asked.messages;
             asked.refused_bytes = asked.bytes;
@@ -73,7 +73,7 @@ impl TopicTable {
         );
         let mut is_first = true;
         for body in bodies {
-            if is_full || topic.exceeds(arrival.at, body, now) {
+            if is_full || topic.exceeds(&arrival, body, now) {
                 topic.dropped_count += 1;
                 asked.refused_messages += 1;
                 asked.refused_bytes += body.len() as u64;
@@ -153,7 +153,7 @@ impl Topic {
     /// Lets a limit with `reject` judge a command.
     fn admit<'a>(
         &mut self,
-        arrival: Instant,
+        arrival: &Arrival,
         bodies: impl Iterator<Item = &'a [u8]>,
         now: Instant,
     ) -> Result<(), String> {
@@ -167,7 +167,7 @@ impl Topic {
 
     /// Lets a limit with `drop` judge a message.
     #[inline]
-    fn exceeds(&mut self, arrival: Instant, body: &[u8], now: Instant) -> bool {
+    fn exceeds(&mut self, arrival: &Arrival, body: &[u8], now: Instant) -> bool {
         match &mut self.limiter {
             Some(limiter) if limiter.limit().on_exceed == OnExceed::Drop => {
                 !limiter.try_take(arrival, body.len(), now)

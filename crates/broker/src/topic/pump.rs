@@ -155,7 +155,7 @@ impl TopicTable {
                 break;
             }
             if let Some(limiter) = topic.limiter.as_mut().filter(|_| !stored.has_paid) {
-                limiter.take(stored.arrival.at, stored.body.len(), now);
+                limiter.take(&stored.arrival, stored.body.len(), stored.has_waited, now);
             }
             passed += 1;
             stored.released = now;

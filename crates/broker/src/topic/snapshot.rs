@@ -5,6 +5,7 @@ use clock::Instant;
 use super::channel::Channel;
 use super::consumer::ConsumerKey;
 use super::limiter::TopicLimiter;
+use super::sharing::SharedLimit;
 use super::table::{Topic, TopicTable};
 use crate::stats::{
     Catalog, CatalogChannel, CatalogTopic, ChannelStats, ClientStats, ReactorStats, StatsFilter,
@@ -108,8 +109,13 @@ impl TopicTable {
             share: topic
                 .limiter
                 .as_ref()
-                .filter(|limiter| limiter.is_controlled())
+                .filter(|limiter| limiter.is_part())
                 .and_then(|limiter| limiter.share(now)),
+            sharing: topic
+                .limiter
+                .as_ref()
+                .and_then(TopicLimiter::gossiped)
+                .map(SharedLimit::stats),
             cpu_share: topic.cpu_share,
             tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
             window_excess: topic.limiter.as_ref().map(TopicLimiter::window_excess),

@@ -25,6 +25,9 @@ pub struct Arrival {
     /// What the message is taken to have been under way before `at`: half the round trip of its publisher's
     /// connection. 0 where that is not known.
     pub half_rtt_us: u32,
+    /// The flow that it belongs to: a number of its publisher's connection, the same as long as that lasts; 0 for what
+    /// comes by HTTP. Two of them may share a number, which makes one flow of them.
+    pub flow: u32,
 }
 
 /// One message.
@@ -149,6 +152,7 @@ mod tests {
             wall_ns: 0,
             read: Instant::ZERO,
             half_rtt_us: 0,
+            flow: 0,
         }
     }
 

@@ -23,6 +23,7 @@ use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
 use super::refusal::Refusal;
 use super::service::Service;
+use super::sharing::Group;
 use super::store::{MessageRef, Store};
 use super::trace::Trace;
 use super::traffic::Traffic;
@@ -116,6 +117,8 @@ pub struct TopicTable {
     pub(super) bounds: Bounds,
     /// Limits are shared by several brokers; what may pass here is for a controller to grant.
     pub(super) is_controlled: bool,
+    /// Who shares limits by gossip; `None`: a controller is to say.
+    pub(super) group: Option<Group>,
     pub(super) service: Option<Service>,
     /// Reports sent lately, for limits that come between a report and its answer.
     pub(super) reports: Holder,
@@ -143,6 +146,7 @@ impl TopicTable {
             effects: Effects::default(),
             bounds,
             is_controlled: false,
+            group: Some(Group::ALONE),
             service: None,
             reports: Holder::new(),
             releases_max: 0,
@@ -164,6 +168,7 @@ impl TopicTable {
     pub fn controlled(self) -> TopicTable {
         TopicTable {
             is_controlled: true,
+            group: None,
             ..self
         }
     }

@@ -191,7 +191,7 @@ impl Topic {
 fn share_of(limiter: &TopicLimiter, now: Instant) -> TopicReport {
     TopicReport {
         is_limited: true,
-        held: limiter.share(now).filter(|_| limiter.is_controlled()),
+        held: limiter.share(now).filter(|_| limiter.is_part()),
         confirmed: limiter.confirmation(),
         ..TopicReport::default()
     }

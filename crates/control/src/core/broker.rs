@@ -41,6 +41,8 @@ pub struct Broker {
     pub tcp_address: String,
     /// Where HTTP is served.
     pub http_address: Option<String>,
+    /// Where other brokers gossip with it.
+    pub gossip_address: Option<String>,
     /// Which process of that name.
     pub incarnation: u64,
     /// Whether it can be counted on.
@@ -85,6 +87,7 @@ impl Broker {
             name,
             tcp_address,
             http_address: None,
+            gossip_address: None,
             incarnation: 0,
             liveness: Liveness::Silent(now),
             is_draining: false,
@@ -144,6 +147,7 @@ impl Core {
         broker.incarnation = hello.incarnation;
         broker.tcp_address.clone_from(&hello.tcp_address);
         broker.http_address.clone_from(&hello.http_address);
+        broker.gossip_address.clone_from(&hello.gossip_address);
         broker.mcap = hello.mcap.or(broker.mcap);
         broker.model = hello.model.or(broker.model);
         broker.liveness = Liveness::Up;
@@ -335,6 +339,9 @@ impl Core {
             history_window_ms: self.settings.adapt_window.as_millis() as u64,
         };
         self.send(number, message);
+        // Who was told this list before it was told anything else knows what to make of the contracts.
+        self.drive_sharers();
+        self.send_sharers(number);
         self.send_contracts(number);
         self.keep_broker(number);
         let text = format!("{} is up", self.broker(number).name);
@@ -375,6 +382,11 @@ fn check_hello(hello: &Hello) -> Result<(), String> {
     check::address("tcp_address", &hello.tcp_address)?;
     if let Some(http) = &hello.http_address {
         check::address("http_address", http)?;
+    }
+    if let Some(gossip) = &hello.gossip_address
+        && gossip.parse::<std::net::SocketAddr>().is_err()
+    {
+        return Err(format!("gossip_address {gossip:?} is not ip:port"));
     }
     if hello.incarnation == 0 {
         return Err(String::from("incarnation 0 names no process"));

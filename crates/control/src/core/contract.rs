@@ -117,6 +117,7 @@ impl Core {
             topic: name.to_owned(),
             limit: spec.and_then(|spec| spec.limit),
             cpu_share: spec.and_then(|spec| spec.cpu_share),
+            limit_number: self.topics.get(name).and_then(|topic| topic.limit_number),
             ticket,
         }
     }

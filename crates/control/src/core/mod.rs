@@ -13,6 +13,7 @@ mod names;
 mod persist;
 mod place;
 mod publisher;
+mod sharers;
 mod shares;
 mod topic;
 mod trace;
@@ -65,6 +66,11 @@ pub struct Settings {
     pub moves_per_s: f64,
     /// Messages per second that a broker carries which was not calibrated.
     pub mcap: f64,
+    /// To how many others a broker tells its numbers per interval, where brokers share a limit by gossip; N − 1 or more: to
+    /// all.
+    pub gossip_branches: u16,
+    /// Length of their estimate intervals (DRL: 50 ms).
+    pub gossip_interval: Duration,
 }
 
 impl Default for Settings {
@@ -83,6 +89,8 @@ impl Default for Settings {
             lost_after: Duration::from_secs(15),
             moves_per_s: 1000.0,
             mcap: 40_000.0,
+            gossip_branches: 3,
+            gossip_interval: Duration::from_millis(50),
         }
     }
 }
@@ -108,6 +116,7 @@ pub struct Core {
     last_ticket: u64,
     last_window: u64,
     last_ledger: u64,
+    sharing: sharers::Sharing,
     contracts: Vec<contract::Pending>,
     effects: Vec<Effect>,
     changes: Vec<Change>,
@@ -132,6 +141,7 @@ impl Core {
             last_ticket: 0,
             last_window: 0,
             last_ledger: 0,
+            sharing: sharers::Sharing::default(),
             contracts: Vec::new(),
             effects: Vec::new(),
             changes: Vec::new(),
@@ -142,6 +152,7 @@ impl Core {
     /// 100 ms or so.
     pub fn tick(&mut self, now: Instant) {
         self.watch_brokers(now);
+        self.drive_sharers();
         let names: Vec<String> = self.topics.keys().cloned().collect();
         for name in &names {
             self.drive_fit(name, now);

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::names::Names;
 use super::publisher::Row;
+use super::sharers::KEY_RECORD;
 use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
 use crate::ControlError;
 use crate::store::{Change, Store, Table};
@@ -25,6 +26,8 @@ const EPOCH: &str = "epoch";
 struct BrokerRecord {
     tcp_address: String,
     http_address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gossip_address: Option<String>,
     incarnation: u64,
     is_draining: bool,
     is_dead: bool,
@@ -38,6 +41,8 @@ struct TopicRecord {
     /// The most each broker may be using, by name.
     #[serde(default)]
     shares: BTreeMap<String, Option<Share>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit_number: Option<u16>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,6 +82,8 @@ impl Core {
             core.restore_publisher(&key, record);
         }
         core.names = Names::restore(store)?;
+        let key = meta.iter().find(|(key, _)| key == KEY_RECORD);
+        core.sharing.key = key.and_then(|(_, value)| value.as_str().map(str::to_owned));
         let names: Vec<String> = core.topics.keys().cloned().collect();
         for name in names {
             core.fit_due(&name, now);
@@ -87,6 +94,7 @@ impl Core {
     fn restore_broker(&mut self, name: String, record: BrokerRecord, now: Instant) {
         let mut broker = Broker::remembered(name, record.tcp_address, now);
         broker.http_address = record.http_address;
+        broker.gossip_address = record.gossip_address;
         broker.incarnation = record.incarnation;
         broker.is_draining = record.is_draining;
         broker.mcap = record.mcap;
@@ -106,10 +114,13 @@ impl Core {
             .filter(|(number, _)| self.brokers[*number as usize].liveness != Liveness::Dead)
             .collect();
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
-        topic.shares = topic
-            .spec
-            .limit
-            .map(|limit| Ledger::restore(limit, config, epoch, &known, now));
+        topic.limit_number = record.limit_number;
+        self.sharing.last_number = self
+            .sharing
+            .last_number
+            .max(record.limit_number.unwrap_or(0));
+        let granted = topic.spec.limit.filter(|limit| !limit.is_gossiped());
+        topic.shares = granted.map(|limit| Ledger::restore(limit, config, epoch, &known, now));
         topic.kept_shares = record.shares;
         if topic.spec.is_told_to_brokers() {
             self.last_ticket += 1;
@@ -138,6 +149,7 @@ impl Core {
         let record = BrokerRecord {
             tcp_address: broker.tcp_address.clone(),
             http_address: broker.http_address.clone(),
+            gossip_address: broker.gossip_address.clone(),
             incarnation: broker.incarnation,
             is_draining: broker.is_draining,
             is_dead: broker.liveness == Liveness::Dead,
@@ -153,6 +165,7 @@ impl Core {
             let record = TopicRecord {
                 spec: topic.spec.clone(),
                 shares: topic.kept_shares.clone(),
+                limit_number: topic.limit_number,
             };
             self.keep(Table::Topics, name, write(&record));
         }
@@ -251,6 +264,7 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
         ("report interval", settings.report_interval, 0.05, 60.0),
         ("adapt period", settings.adapt_period, 0.1, 3600.0),
         ("adapt window", settings.adapt_window, 1.0, 600.0),
+        ("gossip interval", settings.gossip_interval, 0.01, 10.0),
     ];
     for (what, span, least, most) in spans {
         if !(least..=most).contains(&span.as_secs_f64()) {
@@ -258,6 +272,11 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
                 "{what} {span:?} is not within {least} s to {most} s"
             ));
         }
+    }
+    if settings.gossip_branches == 0 {
+        return Err(String::from(
+            "gossip branches 0 would tell nobody anything; 1 or more, 3 is the papers' choice",
+        ));
     }
     if settings.lease < 2 * settings.report_interval {
         return Err(format!(

@@ -7,3 +7,4 @@ mod fitting;
 mod input;
 mod names;
 mod placing;
+mod sharers;

@@ -22,6 +22,8 @@ pub struct Topic {
     pub publishers: Publishers,
     /// Who may use how much of the limit.
     pub shares: Option<Ledger>,
+    /// The number that gossip knows its limit by, where brokers share it among themselves; then there is no ledger.
+    pub limit_number: Option<u16>,
     /// Brokers that carry it, with what the shares are reckoned from.
     pub(super) carriers: Vec<Carrier>,
     /// The most that each broker may be using, as it was kept last.
@@ -41,6 +43,7 @@ impl Topic {
             ticket: 0,
             publishers: Publishers::default(),
             shares: None,
+            limit_number: None,
             carriers: Vec::new(),
             kept_shares: std::collections::BTreeMap::new(),
             fit: Fit::default(),
@@ -66,9 +69,15 @@ impl Core {
         check::spec(&spec)?;
         self.check_cpu_share(name, spec.cpu_share)?;
         self.topic_or_new(name)?;
-        let limit = spec.limit;
+        let limit_number = self.limit_number(name, &spec)?;
+        // What brokers agree on among themselves is not granted.
+        let limit = spec.limit.filter(|limit| !limit.is_gossiped());
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
         let topic = self.topic_mut(name)?;
+        topic.limit_number = limit_number;
+        if limit_number.is_some() {
+            topic.kept_shares.clear();
+        }
         let former = std::mem::replace(&mut topic.spec, spec);
         match (&mut topic.shares, limit) {
             (Some(ledger), Some(limit))
@@ -76,7 +85,11 @@ impl Core {
             {
                 ledger.set_limit(limit);
             }
-            (shares, limit) => *shares = limit.map(|limit| Ledger::new(limit, config, epoch)),
+            (shares, limit) => {
+                *shares = limit.map(|limit| Ledger::new(limit, config, epoch));
+                // A new ledger has no members yet.
+                topic.carriers.clear();
+            }
         }
         let is_fit_asked = (
             topic.spec.slo,
@@ -88,11 +101,23 @@ impl Core {
             self.fit_due(name, now);
         }
         self.keep_topic(name);
+        self.drive_sharers();
         let ticket = self.announce_contract(name, now);
         let text = self.topic(name)?.describe();
         self.tell("topic-changed", Some(name), None, text);
         self.drive_shares(name, now);
         Ok(ticket)
+    }
+
+    /// The number of a topic's limit under `spec`: the one that it has, or a new one, if brokers share it by gossip.
+    fn limit_number(&mut self, name: &str, spec: &TopicSpec) -> Result<Option<u16>, ControlError> {
+        if !spec.limit.is_some_and(|limit| limit.is_gossiped()) {
+            return Ok(None);
+        }
+        match self.topic(name)?.limit_number {
+            Some(number) => Ok(Some(number)),
+            None => self.next_limit_number().map(Some),
+        }
     }
 
     /// Forgets a topic: its limit, its promise and its publishers. Messages at the brokers stay.

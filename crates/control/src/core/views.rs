@@ -261,6 +261,7 @@ impl Core {
             broker: broker.name.clone(),
             tcp_address: broker.tcp_address.clone(),
             http_address: broker.http_address.clone(),
+            gossip_address: broker.gossip_address.clone(),
             state: state.to_owned(),
             mcap: self.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),

@@ -15,6 +15,8 @@ const KEPT_1S: f64 = 0.01;
 pub(super) struct Sums {
     kept: f64,
     state: State,
+    /// The limiters that they are of; 0 while nothing is known.
+    among: u32,
     all: (f64, f64),
     own: (f64, f64),
 }
@@ -34,6 +36,7 @@ impl Sums {
         Sums {
             kept: KEPT_1S.powf(interval.as_secs_f64()),
             state: State::Nothing,
+            among: 0,
             all: (0.0, 0.0),
             own: (0.0, 0.0),
         }
@@ -44,9 +47,14 @@ impl Sums {
         self.state != State::Nothing
     }
 
+    /// How many limiters they are of, this one included; 0 if nothing is known.
+    pub(super) fn among(&self) -> u32 {
+        self.among
+    }
+
     /// Takes in a mass that has spread among so many limiters. An epoch's first one counts as it is.
-    pub(super) fn take(&mut self, mass: &Mass, own: Update, limiters: u32) {
-        let limiters = f64::from(limiters);
+    pub(super) fn take(&mut self, mass: &Mass, own: Update, among: u32) {
+        let limiters = f64::from(among);
         let (demand, passed) = mass.means();
         if !demand.is_finite() || !passed.is_finite() {
             // The whole mass is this limiter's own: it says nothing of others.
@@ -57,6 +65,7 @@ impl Sums {
             State::Nothing | State::Held => 0.0,
         };
         self.state = State::Current;
+        self.among = among;
         let mix = |old: f64, new: f64| old * kept + new * (1.0 - kept);
         self.all = (
             mix(self.all.0, demand * limiters),
@@ -72,8 +81,13 @@ impl Sums {
         }
     }
 
-    pub(super) fn others(&self) -> Update {
-        update(self.all.0 - self.own.0, self.all.1 - self.own.1)
+    /// What all others demand, those that are gone since included, and what passes at the `connected` ones.
+    pub(super) fn others(&self, connected: u32) -> Update {
+        let left = match self.among {
+            0 => 1.0,
+            among => (f64::from(connected) / f64::from(among)).min(1.0),
+        };
+        update(self.all.0 - self.own.0, self.all.1 * left - self.own.1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a node is told, and what is refused.
 
+use core::net::SocketAddr;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use wire::gossip::Key;

@@ -1,7 +1,7 @@
 //! Datagrams that wait to be sent.
 
+use core::net::SocketAddr;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use wire::gossip::{UPDATE_BYTES, put_membership};
 

@@ -1,6 +1,6 @@
 //! What a node keeps about one of the limiters.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use wire::gossip::{Endpoint, Key, Path, ReplayWindow};
 

@@ -23,13 +23,20 @@ fn only_rate_and_burst_are_required() {
 #[test]
 fn every_field_makes_the_round_trip() {
     for unit in ["messages", "bytes"] {
-        for on_exceed in ["delay", "drop", "reject"] {
+        for (on_exceed, sharing) in [
+            ("delay", "static"),
+            ("drop", "grd"),
+            ("reject", "gtb"),
+            ("delay", "fps"),
+        ] {
             let json = format!(
-                r#"{{"rate":0.5,"burst":2.25,"unit":"{unit}","on_exceed":"{on_exceed}","sharing":"static"}}"#
+                r#"{{"rate":0.5,"burst":2.25,"unit":"{unit}","on_exceed":"{on_exceed}","sharing":"{sharing}"}}"#
             );
             let limit = parse(&json).expect("a limit");
             assert_eq!(limit.unit.as_str(), unit);
             assert_eq!(limit.on_exceed.as_str(), on_exceed);
+            assert_eq!(limit.sharing.as_str(), sharing);
+            assert_eq!(limit.is_gossiped(), sharing != "static");
             assert_eq!(serde_json::to_string(&limit).expect("json"), json);
         }
     }
@@ -82,8 +89,16 @@ fn refusals_name_the_field_and_the_remedy() {
             "on_exceed \"stall\" is unknown: on_exceed is one of delay, drop, reject",
         ),
         (
+            r#"{"rate":5,"burst":50,"sharing":"ftb"}"#,
+            "sharing \"ftb\" is unknown: sharing is one of static, gtb, grd, fps",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"sharing":"ctb"}"#,
+            "sharing \"ctb\" is unknown",
+        ),
+        (
             r#"{"rate":5,"burst":50,"sharing":"grd"}"#,
-            "sharing \"grd\" is unknown: sharing is one of static",
+            "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject",
         ),
     ];
     for (json, expected) in table {

@@ -142,14 +142,6 @@ pub enum SharingError {
         /// What was given.
         given: f64,
     },
-    /// More limiters speak than there are.
-    #[error("limiter {from} is one too many: all others of {limiters} are known already")]
-    TooManyPeers {
-        /// Who spoke.
-        from: u64,
-        /// N.
-        limiters: u32,
-    },
 }
 
 /// The most limiters that share a limit.

@@ -9,8 +9,9 @@
 //! The paper leaves open what happens beside that. What is ours, and why, with figures: docs/sharing.md. In short:
 //! weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets no more than 1/N at once;
 //! weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
-//! limiter is what holds its traffic back.
+//! limiter is what holds its traffic back; what has passed beyond the limit is owed ([`Balance`]).
 
+mod balance;
 mod sample;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use clock::{Instant, Xoshiro256PlusPlus};
 use super::estimate::{Ended, Memory, Traffic, uniform};
 use super::{Figures, Limiter, Remote, Sharing, SharingError, Update, Verdict, counted};
 use crate::{Burst, Rate, Share, TokenBucket};
+use balance::Balance;
 use sample::FlowSample;
 
 /// The part of the limit that all limiters would have together if they were idle but one. Each has 1/N of it at least,
@@ -54,6 +56,10 @@ const GROWTH_1S: f64 = 1.0;
 /// How many times as long as the EWMA the overbooking remembers: slower than the updates that it goes by, or it swings.
 const OVERBOOKING_MEMORY: f64 = 4.0;
 
+/// The most that overbooking aims above what it is. It has to fall as far by excess alone, which is smaller than the room
+/// that traffic leaves when it goes.
+const OVERBOOKING_STEP: f64 = 1.1;
+
 /// The greatest weight: so many flows.
 const WEIGHT_MAX: f64 = 1e9;
 
@@ -70,6 +76,8 @@ pub(super) struct FlowShare {
     limit: f64,
     /// What the local limit is a multiple of its part of, 1 to the config's `overbooking`.
     overbooked: f64,
+    /// What all limiters together owe.
+    balance: Balance,
     silent: bool,
     /// How long there has been no traffic.
     silent_s: f64,
@@ -109,6 +117,7 @@ impl FlowShare {
             local_limit,
             limit: config.rate.get(),
             overbooked: 1.0,
+            balance: Balance::default(),
             silent: true,
             silent_s: f64::INFINITY,
             counted: false,
@@ -210,15 +219,18 @@ impl FlowShare {
     /// Figure 2, line 10, averaged above L/N.
     fn divide(&mut self, ended: Ended, held_back: HeldBack, around: Around) {
         let part = self.limit * self.weight / (around.remote + self.weight);
+        let passed = self.traffic.passing() + around.passed;
+        let depth = self.sharing.config().burst.get();
+        self.balance.end(ended.seconds, self.limit, passed, depth);
         if held_back == HeldBack::Silent {
             self.overbooked = 1.0;
             self.local_limit = part;
             return;
         }
         let kept = self.memory.kept(ended.seconds);
-        let fill = self.limit / (self.traffic.passing() + around.passed).max(1e-9 * self.limit);
+        let fill = self.limit / passed.max(1e-9 * self.limit);
         self.overbook(held_back, fill, kept);
-        let target = part * self.overbooked * fill.min(1.0);
+        let target = part * self.overbooked * fill.min(1.0) * self.balance.part(self.limit);
         let averaged = self.local_limit * kept + target * (1.0 - kept);
         let fair = self.limit / around.connected;
         self.local_limit = if target > self.local_limit {
@@ -241,7 +253,15 @@ impl FlowShare {
     /// multiple of what passes that the limit is.
     fn overbook(&mut self, held_back: HeldBack, fill: f64, kept: f64) {
         let towards = match held_back {
-            HeldBack::Here => self.overbooked * fill.clamp(0.5, 2.0),
+            HeldBack::Here if !self.balance.is_owed() => {
+                // What passes follows a changed limit late, and would look like room that nobody can fill.
+                let most = if self.balance.is_settled() {
+                    OVERBOOKING_STEP
+                } else {
+                    1.0
+                };
+                self.overbooked * fill.clamp(0.5, most)
+            }
             _ => 1.0,
         };
         let step = (1.0 - kept) / OVERBOOKING_MEMORY;
@@ -313,6 +333,9 @@ impl Limiter for FlowShare {
         // Who is gone takes a part of everybody's limit away. What comes back with it is divided anew: a limiter alone has
         // all of its 1/N, and N times that would be the whole limit, N times.
         self.local_limit *= (limit / self.limit).min(1.0);
+        if limit != self.limit {
+            self.balance.limit_changed();
+        }
         self.limit = limit;
         let memory_s = FLOW_MEMORY * self.memory.time_constant_s();
         self.flows.end(ended.seconds, memory_s);
@@ -349,6 +372,7 @@ impl Limiter for FlowShare {
         self.sharing = changed;
         self.limit *= factor;
         self.local_limit *= factor;
+        self.balance.limit_changed();
         self.resize(now);
         Ok(())
     }

@@ -5,6 +5,7 @@ mod closed_loop;
 mod configuration;
 mod convergence;
 mod ideal;
+mod peers;
 mod policies;
 mod printed;
 mod scale;

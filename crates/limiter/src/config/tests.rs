@@ -1,3 +1,5 @@
+//! Configurations that are understood, and those that are refused with line and reason.
+
 use super::*;
 
 const WHOLE: &str = r#"

@@ -1,3 +1,5 @@
+//! Headers that can be read, and bytes of any kind that cannot.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Packets by hand: classes, sites, emulated links, changes of a limit.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

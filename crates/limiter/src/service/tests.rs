@@ -1,3 +1,5 @@
+//! The loop over socket pairs in place of devices.
+
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 

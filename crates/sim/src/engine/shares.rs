@@ -2,6 +2,7 @@
 
 use clock::Instant;
 use limit::lease::Mode;
+use limit::sharing::Policy;
 use limit::{
     Burst, History, Holder, JudgedBy, Ledger, LedgerConfig, Limit, OnExceed, Rate, Report, Share,
     TokenBucket, Traffic, Unit,
@@ -40,6 +41,7 @@ impl Shares {
             unit: Unit::Messages,
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
+            sharing: Policy::Static,
         };
         Shares {
             ledger: Ledger::new(limit, config, 1),

@@ -6,7 +6,7 @@ mod profile;
 
 use clap::{Args, Subcommand};
 use kernel::{KernelError, Share};
-use limit::{Burst, JudgedBy, OnExceed, Rate, Unit};
+use limit::{Burst, JudgedBy, Limit, OnExceed, Rate, Unit, sharing};
 use placement::{Mode, Policy};
 use wire::TopicName;
 
@@ -20,6 +20,7 @@ Examples:
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
   srtm topic set alarms --cpu-share 0.2
+  srtm topic set temperature --rate 1000 --burst 50 --share-policy fps
   srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
   srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151";
 const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
@@ -74,9 +75,10 @@ pub(crate) struct SetFlags {
     /// What conformance is decided by: arrival, at the kernel; or release, so that a late broker releases no closer together.
     #[arg(long, value_name = "INSTANT", default_value = "arrival")]
     judged_by: JudgedBy,
-    /// How brokers share the limit: static (shares by the TB Adaptor).
-    #[arg(long, value_name = "POLICY", default_value = "static")]
-    share_policy: String,
+    /// How brokers share the limit: static (shares that the controller grants, by the TB Adaptor), or among themselves by
+    /// gossip: fps (by flows), gtb (one bucket at all brokers), grd (random drop; with drop or reject).
+    #[arg(long, value_name = "POLICY", default_value = "static", value_parser = limit::topic_sharing)]
+    share_policy: sharing::Policy,
     /// The promise: 99 % of the messages take no longer from end to end.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
@@ -176,6 +178,25 @@ fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
 }
 
 impl SetFlags {
+    /// The limit that is declared, if its parts go together.
+    fn limit(&self) -> Result<Option<Limit>, Failure> {
+        let Some((rate, burst)) = self.rate.zip(self.burst) else {
+            return Ok(None);
+        };
+        let limit = Limit {
+            rate,
+            burst,
+            unit: self.unit,
+            on_exceed: self.on_exceed,
+            judged_by: self.judged_by,
+            sharing: self.share_policy,
+        };
+        let checked = limit.checked();
+        checked
+            .map(Some)
+            .map_err(|error| Failure::Usage(format!("--share-policy: {error}")))
+    }
+
     fn cpu_share(&self) -> Option<Share> {
         self.cpu_share.and_then(|CpuShare(share)| share)
     }

@@ -1,7 +1,7 @@
 //! The secret that limiters share, and the tags of a path.
 
+use core::net::{IpAddr, SocketAddr};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 
 /// A secret that all limiters of a limit know. Its `Debug` does not show it.
 #[derive(Clone)]

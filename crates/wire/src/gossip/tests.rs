@@ -1,6 +1,6 @@
 //! Datagrams by their bytes, tags and paths, numbers, and counters.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use proptest::prelude::*;
 

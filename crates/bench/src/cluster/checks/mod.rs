@@ -5,6 +5,7 @@ mod controller_killed;
 mod fit;
 mod kills;
 mod moves;
+mod sharing;
 mod shift;
 mod stopped;
 mod watch;
@@ -20,7 +21,7 @@ use limit::{Burst, JudgedBy, Limit, Rate};
 use placement::{Mode, Policy};
 use serde::Serialize;
 
-use super::processes::{Cluster, Setup, empty_folder};
+use super::processes::{Broker, Cluster, Setup, empty_folder};
 use super::{Plan, Run};
 use crate::error::BenchError;
 use crate::report::Results;
@@ -109,6 +110,8 @@ pub enum Check {
     ControllerKilled,
     /// Traffic shifts between brokers, with the TB Adaptor and without.
     Shift,
+    /// Ways of sharing a limit over brokers: greedy publishers, and traffic that shifts over six brokers.
+    Sharing,
     /// The simulator beside live brokers of known service time, in several configurations.
     Agree,
     /// A topic under a tight limit over 1 to 6 brokers, live and simulated: what splitting costs.
@@ -129,6 +132,7 @@ pub fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         Check::Stopped => stopped::check(options),
         Check::ControllerKilled => controller_killed::check(options),
         Check::Shift => shift::check(options),
+        Check::Sharing => sharing::check(options),
         Check::Agree => agree::check(options),
         Check::Penalty => agree::check_penalty(options),
         Check::Fit => fit::check(options),
@@ -211,28 +215,33 @@ impl ClusterOptions {
 pub(super) fn releases(cluster: &Cluster) -> Result<Vec<clock::Instant>, BenchError> {
     let mut all = Vec::new();
     for broker in &cluster.brokers {
-        let path = format!("/v1/topics/{TOPIC}/releases");
-        let failed = |text: String| BenchError::Http {
-            method: "GET",
-            path: path.clone(),
-            text,
-        };
-        let answer = ureq::get(format!("http://{}{path}", broker.http)).call();
-        let mut answer = match answer {
-            Ok(answer) => answer,
-            // The topic was never at this broker.
-            Err(ureq::Error::StatusCode(404)) => continue,
-            Err(error) => return Err(failed(error.to_string())),
-        };
-        let body = answer.body_mut().with_config().limit(1 << 30).read_to_vec();
-        let body = body.map_err(|error| failed(error.to_string()))?;
-        let stamps = body
-            .chunks_exact(8)
-            .filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-        all.extend(stamps.map(clock::Instant::from_nanos));
+        all.extend(releases_of(broker)?);
     }
     all.sort_unstable();
     Ok(all)
+}
+
+/// Release instants of one broker; its log is emptied by it.
+pub(super) fn releases_of(broker: &Broker) -> Result<Vec<clock::Instant>, BenchError> {
+    let path = format!("/v1/topics/{TOPIC}/releases");
+    let failed = |text: String| BenchError::Http {
+        method: "GET",
+        path: path.clone(),
+        text,
+    };
+    let answer = ureq::get(format!("http://{}{path}", broker.http)).call();
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        // The topic was never at this broker.
+        Err(ureq::Error::StatusCode(404)) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let body = answer.body_mut().with_config().limit(1 << 30).read_to_vec();
+    let body = body.map_err(|error| failed(error.to_string()))?;
+    let stamps = body
+        .chunks_exact(8)
+        .filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    Ok(stamps.map(clock::Instant::from_nanos).collect())
 }
 
 /// By how many messages the worst window of releases exceeded r·t + b.

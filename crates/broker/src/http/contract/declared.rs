@@ -113,10 +113,6 @@ mod tests {
                 "limit.on_exceed: ",
             ),
             (
-                r#"{"limit":{"rate":1,"burst":1,"sharing":"gtb"}}"#,
-                "limit.sharing: ",
-            ),
-            (
                 r#"{"limit":{"rate":1,"burst":1,"color":2}}"#,
                 "unknown field `color`",
             ),
@@ -133,6 +129,23 @@ mod tests {
             ),
         ];
         for (body, expected) in cases {
+            let reason = read(body.as_bytes()).expect_err(body);
+            assert!(reason.contains(expected), "{body}: {reason}");
+        }
+    }
+
+    #[test]
+    fn ways_of_sharing_that_cannot_be_are_refused() {
+        for (body, expected) in [
+            (
+                r#"{"limit":{"rate":1,"burst":1,"sharing":"ctb"}}"#,
+                "limit.sharing: \"ctb\" is unknown: sharing is one of static, gtb, grd, fps",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"sharing":"grd"}}"#,
+                "limit: sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject",
+            ),
+        ] {
             let reason = read(body.as_bytes()).expect_err(body);
             assert!(reason.contains(expected), "{body}: {reason}");
         }

@@ -6,6 +6,7 @@
 
 mod announcements;
 mod series;
+mod sharing;
 mod summed;
 mod tasks;
 
@@ -23,11 +24,13 @@ use super::Shared;
 use super::answer::Failure;
 use crate::announce::AnnounceStats;
 use crate::reactor::TaskReport;
+use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use series::{
     CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
 };
+use sharing::{BYTES, DATAGRAMS, GOSSIP, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};
 
@@ -47,7 +50,15 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     let config = service.handle.config();
     let heard = config.announce.as_ref();
     let announcements = heard.map(|_| service.handle.announcements.stats());
-    let page = render(stats, tasks, announcements, config.metrics_max_topics);
+    let surroundings = Surroundings {
+        announcements,
+        gossip: service.handle.sharing.figures(),
+        link: config.controller.as_ref().map(|_| {
+            let link = &service.handle.link;
+            [("sent", link.sent()), ("received", link.received())]
+        }),
+    };
+    let page = render(stats, tasks, surroundings, config.metrics_max_topics);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response())
 }
 
@@ -55,7 +66,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
 fn render(
     stats: Stats,
     tasks: Vec<TaskReport>,
-    announcements: Option<AnnounceStats>,
+    surroundings: Surroundings,
     topics_max: usize,
 ) -> String {
     let Stats {
@@ -70,7 +81,7 @@ fn render(
         tasks: sum_up_tasks(tasks, &summed),
         summed,
         reactors,
-        announcements,
+        surroundings,
     };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
@@ -94,8 +105,17 @@ struct Snapshot {
     summed: Summed,
     tasks: Tasks,
     reactors: Vec<ReactorStats>,
+    surroundings: Surroundings,
+}
+
+/// What the broker has to do with others.
+#[derive(Debug, Default)]
+struct Surroundings {
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
+    gossip: SharingFigures,
+    /// Bytes over the link by direction; `None`: there is no controller.
+    link: Option<[(&'static str, u64); 2]>,
 }
 
 impl Collector for Snapshot {
@@ -124,7 +144,14 @@ impl Collector for Snapshot {
             put_numbered(&mut encoder, series, &self.reactors)?;
         }
         put_numbered(&mut encoder, PERIODS, &self.tasks.periods)?;
-        match &self.announcements {
+        self.put_policies(&mut encoder)?;
+        let directions = self.surroundings.link.iter().flatten();
+        let directions = directions.map(|(way, bytes)| ([("direction", *way)], bytes));
+        put(&mut encoder, &LINK, directions)?;
+        if self.surroundings.gossip.brokers > 0 {
+            self.put_gossip(&mut encoder)?;
+        }
+        match &self.surroundings.announcements {
             Some(stats) => self.put_announcements(&mut encoder, stats),
             None => Ok(()),
         }
@@ -146,6 +173,28 @@ impl Snapshot {
                 .iter()
                 .map(move |channel| ([("topic", name), ("channel", &channel.channel)], channel))
         })
+    }
+
+    fn put_policies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let shared = self
+            .topics()
+            .filter_map(|(name, topic)| Some((name, topic.sharing?)));
+        let labelled = shared
+            .map(|(name, sharing)| ([("topic", name), ("policy", sharing.policy.as_str())], &1));
+        put(encoder, &POLICY, labelled)
+    }
+
+    fn put_gossip(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let gossip = &self.surroundings.gossip;
+        for series in GOSSIP {
+            put(encoder, series, [([], gossip)])?;
+        }
+        let outcomes = gossip.datagrams.iter();
+        let outcomes = outcomes.map(|(outcome, count)| ([("outcome", *outcome)], count));
+        put(encoder, &DATAGRAMS, outcomes)?;
+        let kinds = gossip.sent_bytes.iter();
+        let kinds = kinds.map(|(kind, count)| ([("kind", *kind)], count));
+        put(encoder, &BYTES, kinds)
     }
 
     fn put_announcements(

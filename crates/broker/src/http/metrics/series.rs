@@ -135,6 +135,31 @@ pub(super) const TOPIC: &[Series<TopicStats>] = &[
         "Tokens in the bucket now.",
         |t| t.tokens,
     ),
+    gauge(
+        "srtm_share_rate",
+        "What of a limit that brokers share may pass here: tokens per second.",
+        |t| t.share.map(|share| share.rate.get()),
+    ),
+    gauge(
+        "srtm_share_burst",
+        "The same: tokens in a full bucket.",
+        |t| t.share.map(|share| share.burst.get()),
+    ),
+    gauge(
+        "srtm_share_demand",
+        "What this broker tells the others of a limit that they share by gossip: tokens per second, for fps a weight.",
+        |t| t.sharing.map(|sharing| sharing.demand),
+    ),
+    gauge(
+        "srtm_share_passed",
+        "Tokens per second that passed here of a limit that brokers share by gossip, smoothed.",
+        |t| t.sharing.map(|sharing| sharing.passed),
+    ),
+    gauge(
+        "srtm_share_connected",
+        "Brokers that share the limit by gossip and are heard here, this one included.",
+        |t| t.sharing.map(|sharing| f64::from(sharing.connected)),
+    ),
 ];
 
 pub(super) const CHANNEL: &[Series<ChannelStats>] = &[

@@ -81,6 +81,59 @@ fn announcements() -> AnnounceStats {
     stats
 }
 
+fn surroundings() -> Surroundings {
+    Surroundings {
+        announcements: Some(announcements()),
+        gossip: SharingFigures {
+            brokers: 3,
+            connected: 2,
+            datagrams: vec![("sent", 8), ("forged", 9)],
+            sent_bytes: vec![("updates", 96)],
+            ..SharingFigures::default()
+        },
+        link: Some([("sent", 10), ("received", 11)]),
+    }
+}
+
+#[test]
+fn limits_that_brokers_share_have_their_series() {
+    let mut shared = topic("t", 5);
+    shared.limit = Some(limit::Limit::messages(1000.0, 50.0).expect("valid"));
+    shared.share = shared.limit.as_ref().map(limit::Share::whole);
+    shared.sharing = Some(crate::stats::SharingStats {
+        policy: limit::sharing::Policy::Fps,
+        brokers: 3,
+        connected: 2,
+        demand: 4.5,
+        passed: 250.0,
+    });
+    let page = render(stats(vec![shared]), tasks(), surroundings(), 10);
+    assert_lines(
+        &page,
+        &[
+            r#"srtm_share_rate{topic="t"} 1000.0"#,
+            r#"srtm_share_burst{topic="t"} 50.0"#,
+            r#"srtm_share_demand{topic="t"} 4.5"#,
+            r#"srtm_share_passed{topic="t"} 250.0"#,
+            r#"srtm_share_connected{topic="t"} 2.0"#,
+            r#"srtm_share_policy{topic="t",policy="fps"} 1.0"#,
+            "srtm_gossip_brokers 3.0",
+            "srtm_gossip_connected 2.0",
+            "srtm_gossip_usable 1.0",
+            r#"srtm_gossip_datagrams_total{outcome="forged"} 9.0"#,
+            r#"srtm_gossip_sent_bytes_total{kind="updates"} 96.0"#,
+            r#"srtm_link_bytes_total{direction="received"} 11.0"#,
+        ],
+    );
+    let alone = render(
+        stats(vec![topic("t", 5)]),
+        tasks(),
+        Surroundings::default(),
+        10,
+    );
+    assert!(!alone.contains("srtm_gossip_brokers 0"), "{alone}");
+}
+
 fn assert_lines(page: &str, lines: &[&str]) {
     for line in lines {
         assert!(
@@ -95,7 +148,7 @@ fn every_topic_channel_and_stage_has_its_series() {
     let mut limited = topic("t", 5);
     limited.limit = Some(limit::Limit::messages(1000.0, 50.0).expect("valid"));
     limited.tokens = Some(12.5);
-    let page = render(stats(vec![limited]), tasks(), None, 10);
+    let page = render(stats(vec![limited]), tasks(), Surroundings::default(), 10);
     assert_lines(
         &page,
         &[
@@ -132,7 +185,7 @@ fn topics_beyond_the_bound_are_summed_and_counted() {
         topic("c", 10),
         topic("other", 1000),
     ];
-    let page = render(stats(topics), tasks(), None, 2);
+    let page = render(stats(topics), tasks(), Surroundings::default(), 2);
     assert_lines(
         &page,
         &[
@@ -176,7 +229,7 @@ fn announcements_and_moves_have_their_series() {
         tempo_hellos_refused: 14,
         ..ReactorStats::default()
     });
-    let page = render(heard.clone(), Vec::new(), Some(announcements()), 10);
+    let page = render(heard.clone(), Vec::new(), surroundings(), 10);
     let of_announcements = [
         "# TYPE srtm_announcements counter",
         r#"srtm_announcements_total{outcome="forged"} 6.0"#,
@@ -197,7 +250,7 @@ fn announcements_and_moves_have_their_series() {
         r#"srtm_reactor_throttled_notices_total{reactor="1"} 12.0"#,
     ];
     assert_lines(&page, &of_publishers);
-    let page = render(heard, Vec::new(), None, 10);
+    let page = render(heard, Vec::new(), Surroundings::default(), 10);
     assert_lines(&page, &of_publishers);
     for line in of_announcements {
         assert!(!page.contains(line), "{line:?} in\n{page}");
@@ -221,7 +274,7 @@ fn no_series_appears_twice() {
     let page = render(
         stats(vec![wide, topic("other", 9), topic("x", 3)]),
         tasks(),
-        Some(announcements()),
+        surroundings(),
         1,
     );
     let mut names: Vec<_> = page
@@ -251,6 +304,8 @@ fn the_operators_table_names_every_series() {
         .chain(REACTOR.iter().map(|each| (each.name, each.kind)))
         .chain(TASK.iter().map(|each| (each.name, each.kind)))
         .chain(ANNOUNCE.iter().map(|each| (each.name, each.kind)))
+        .chain(GOSSIP.iter().map(|each| (each.name, each.kind)))
+        .chain([&DATAGRAMS, &BYTES, &LINK, &POLICY].map(|each| (each.name, each.kind)))
         .chain(TEMPO.iter().map(|each| (each.name, each.kind)))
         .chain(
             BY_CAUSE

@@ -1,11 +1,11 @@
 //! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order; ours come last in each topic.
 
-use limit::Limit;
+use limit::{Limit, Share};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::Memory;
 use crate::http::HttpInfo;
-use crate::stats::{ChannelStats, ClientStats, StageLatency, Stats, TopicStats};
+use crate::stats::{ChannelStats, ClientStats, SharingStats, StageLatency, Stats, TopicStats};
 
 /// The whole answer.
 #[derive(serde::Serialize)]
@@ -94,6 +94,11 @@ struct NoPercentiles {
 #[derive(serde::Serialize)]
 struct Extension<'a> {
     limit: Option<&'a Limit>,
+    /// What of it may pass here, where that is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<Share>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sharing: Option<SharingStats>,
     tokens: Option<f64>,
     window_excess: Option<f64>,
     dropped_count: u64,
@@ -160,6 +165,8 @@ impl<'a> Topic<'a> {
             e2e_processing_latency: NoPercentiles::default(),
             srtm: Extension {
                 limit: topic.limit.as_ref(),
+                share: topic.share,
+                sharing: topic.sharing,
                 tokens: topic.tokens,
                 window_excess: topic.window_excess,
                 dropped_count: topic.dropped_count,

@@ -425,6 +425,7 @@ fn a_topic_is_served_in_parts_and_asks_for_the_rest() {
         wall_ns: 0,
         read: now,
         half_rtt_us: 0,
+        flow: 0,
     };
     let bodies = ["m"; 10].map(str::as_bytes);
     let published = world

@@ -66,7 +66,7 @@ proptest! {
         let key = world.topic("t");
         for number in order {
             let at = first + Duration::from_millis(number);
-            let arrival = Arrival { at, wall_ns: 0, read: world.now(), half_rtt_us: 0 };
+            let arrival = Arrival { at, wall_ns: 0, read: world.now(), half_rtt_us: 0, flow: 0 };
             let body = number.to_string();
             world.table.publish(key, std::iter::once(body.as_bytes()), arrival, Duration::ZERO);
         }

@@ -6,6 +6,7 @@ mod limits;
 mod replay;
 mod service;
 mod shares;
+mod sharing;
 mod sources;
 mod stalls;
 mod traffic;
@@ -126,6 +127,7 @@ impl World {
             wall_ns: at.as_nanos().cast_signed(),
             read: self.now(),
             half_rtt_us: 0,
+            flow: 0,
         };
         let bodies = bodies.iter().map(|body| body.as_bytes());
         let outcome = self.table.publish(key, bodies, arrival, delay);
@@ -198,6 +200,7 @@ impl World {
             wall_ns: at.as_nanos().cast_signed(),
             read,
             half_rtt_us: 0,
+            flow: 0,
         };
         let bodies = bodies.iter().map(|body| body.as_bytes());
         self.table.publish(key, bodies, arrival, Duration::ZERO)

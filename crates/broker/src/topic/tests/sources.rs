@@ -31,6 +31,7 @@ impl World {
             wall_ns: now.as_nanos().cast_signed(),
             read: now,
             half_rtt_us: 0,
+            flow: 0,
         };
         let key = self.topic("t");
         let name = || name.to_owned();

@@ -101,6 +101,7 @@ fn a_command_that_was_held_back_is_judged_when_it_goes_on() {
         wall_ns: 0,
         read: world.now(),
         half_rtt_us: 0,
+        flow: 0,
     };
     world.advance_us(10_000_000);
     let (key, bodies) = (world.topic("t"), [b"m".as_slice(); 50]);

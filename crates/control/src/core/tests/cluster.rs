@@ -7,7 +7,7 @@ use std::time::Duration;
 use clock::Instant;
 use limit::{Holder, Limit, Share};
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController,
+    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, Sharers, ToBroker, ToController,
     TopicReport, Traced, WindowReport,
 };
 use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
@@ -21,6 +21,7 @@ pub(super) const TOPIC: &str = "telemetry";
 /// One virtual broker.
 pub(super) struct VirtualBroker {
     pub(super) name: String,
+    pub(super) gossip_address: Option<String>,
     pub(super) number: u32,
     pub(super) is_running: bool,
     pub(super) is_stopped: bool,
@@ -30,6 +31,9 @@ pub(super) struct VirtualBroker {
     reported_at: Instant,
     pub(super) holder: Holder,
     pub(super) limit: Option<Limit>,
+    pub(super) limit_number: Option<u16>,
+    /// The list of brokers that share limits by gossip.
+    pub(super) sharers: Option<Sharers>,
     pub(super) cpu_shares: BTreeMap<String, kernel::Share>,
     /// Contracts that it was told.
     pub(super) told: Vec<String>,
@@ -102,6 +106,7 @@ impl Cluster {
         let index = self.brokers.len();
         self.brokers.push(VirtualBroker {
             name: format!("b{}", index + 1),
+            gossip_address: Some(format!("10.0.0.{}:4150", index + 1)),
             number: 0,
             is_running: false,
             is_stopped: false,
@@ -111,6 +116,8 @@ impl Cluster {
             reported_at: self.now,
             holder: Holder::new(),
             limit: None,
+            limit_number: None,
+            sharers: None,
             cpu_shares: BTreeMap::new(),
             told: Vec::new(),
             attached: BTreeSet::new(),
@@ -129,6 +136,8 @@ impl Cluster {
         broker.incarnation = incarnation;
         broker.holder = Holder::new();
         broker.limit = None;
+        broker.limit_number = None;
+        broker.sharers = None;
         broker.cpu_shares.clear();
         broker.attached.clear();
         broker.windows.clear();
@@ -152,6 +161,7 @@ impl Cluster {
             incarnation: broker.incarnation,
             tcp_address: format!("10.0.0.{}:4150", index + 1),
             http_address: None,
+            gossip_address: broker.gossip_address.clone(),
             mcap: None,
             model: Some(self.truth),
         };
@@ -498,12 +508,18 @@ impl Cluster {
                 topic,
                 limit,
                 cpu_share,
+                limit_number,
                 ticket,
             } => {
                 let broker = &mut self.brokers[index];
                 broker.told.push(topic.clone());
                 if topic == TOPIC {
                     broker.limit = limit;
+                    broker.limit_number = limit_number;
+                    if limit_number.is_some() {
+                        // What was granted of a limit that is shared by gossip now is forgotten.
+                        broker.holder = Holder::new();
+                    }
                 }
                 if let Err(error) = broker.entitle(&topic, cpu_share) {
                     let text = error.to_string();
@@ -513,6 +529,7 @@ impl Cluster {
                 self.core
                     .heard(number, ToController::ContractInForce { topic, ticket }, now);
             }
+            ToBroker::Sharers(sharers) => self.brokers[index].sharers = Some(sharers),
             ToBroker::Grant { grant, .. } => {
                 self.brokers[index].holder.receive(&grant, now);
             }

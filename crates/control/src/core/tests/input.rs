@@ -93,6 +93,7 @@ fn hellos_are_checked() {
         incarnation: 7,
         tcp_address: String::from("10.0.0.9:4150"),
         http_address: None,
+        gossip_address: None,
         mcap: None,
         model: None,
     };

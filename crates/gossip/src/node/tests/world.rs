@@ -1,7 +1,7 @@
 //! Nodes and a network between them, in virtual time.
 
+use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use super::super::*;
 use rand::Rng;

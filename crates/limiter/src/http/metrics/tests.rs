@@ -1,3 +1,5 @@
+//! The metrics page, as Prometheus reads it.
+
 use super::*;
 
 #[test]

@@ -19,16 +19,7 @@ const STAGES: [&str; 8] = [
 ];
 
 pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
-    let limit = flags.rate.map(|rate| {
-        json!({
-            "rate": rate,
-            "burst": flags.burst,
-            "unit": flags.unit,
-            "on_exceed": flags.on_exceed,
-            "judged_by": flags.judged_by,
-            "sharing": flags.share_policy,
-        })
-    });
+    let limit = flags.limit()?;
     let cpu_share = flags.cpu_share().map(kernel::Share::as_f64);
     let api = Api::new(broker);
     let contract = api.put(
@@ -113,13 +104,17 @@ pub(super) fn limit_line(limit: &Value) -> String {
         return "none".to_owned();
     }
     let word = |field: &str| limit[field].as_str().unwrap_or_default().to_owned();
-    format!(
+    let line = format!(
         "{} {}/s, burst {}, {}",
         limit["rate"],
         word("unit"),
         limit["burst"],
         word("on_exceed")
-    )
+    );
+    match word("sharing").as_str() {
+        "" | "static" => line,
+        policy => format!("{line}, shared by {policy}"),
+    }
 }
 
 /// A topic of `/stats` as text.
@@ -130,6 +125,18 @@ fn page(topic: &Value) -> String {
         topic["topic_name"].as_str().unwrap_or_default()
     );
     page += &format!("limit      {}\n", limit_line(&srtm["limit"]));
+    if let (Some(rate), Some(burst)) = (
+        srtm["share"]["rate"].as_f64(),
+        srtm["share"]["burst"].as_f64(),
+    ) {
+        page += &format!("part       {rate:.1}/s, burst {burst:.1}");
+        let sharing = &srtm["sharing"];
+        if let Some(policy) = sharing["policy"].as_str() {
+            let (connected, brokers) = (&sharing["connected"], &sharing["brokers"]);
+            page += &format!(", by {policy}; {connected} of {brokers} brokers heard");
+        }
+        page += "\n";
+    }
     if let Some(tokens) = srtm["tokens"].as_f64() {
         page += &format!("tokens     {tokens:.1}\n");
     }
@@ -218,6 +225,11 @@ mod tests {
     fn topics_read_as_text() {
         let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "static"});
         assert_eq!(limit_line(&limit), "1000 bytes/s, burst 2.5, drop");
+        let shared = json!({"rate": 5, "burst": 2, "unit": "messages", "on_exceed": "delay", "sharing": "fps"});
+        assert_eq!(
+            limit_line(&shared),
+            "5 messages/s, burst 2, delay, shared by fps"
+        );
         assert_eq!(limit_line(&Value::Null), "none");
         let contract = json!({"limit": limit, "cpu_share": 0.2});
         assert_eq!(
@@ -229,13 +241,15 @@ mod tests {
             "topic_name": "t", "paused": false, "message_count": 9, "message_bytes": 90, "depth": 1,
             "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
                 "message_count": 8, "client_count": 1}],
-            "srtm": {"limit": limit, "tokens": 1.26, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
+            "srtm": {"limit": limit, "share": {"rate": 333.33, "burst": 1}, "tokens": 1.26,
+                "sharing": {"policy": "fps", "brokers": 3, "connected": 2, "demand": 4.0, "passed": 300.0}, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
                 "held_publishers": 7, "latency_us": {"total": {"count": 8, "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}}},
         });
         let page = page(&topic);
         for line in [
             "topic      t",
             "limit      1000 bytes/s, burst 2.5, drop",
+            "part       333.3/s, burst 1.0, by fps; 2 of 3 brokers heard",
             "tokens     1.3",
             "messages   9 (90 bytes), 1 queued",
             "excess     4 delayed, 5 dropped, 6 rejected, 7 publishers held back",

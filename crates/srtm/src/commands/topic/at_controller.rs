@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use control::view::{Slo, TopicSpec, TopicView};
-use limit::Limit;
 use placement::FitStatus;
 use serde_json::Value;
 
@@ -12,19 +11,7 @@ use crate::api::{Api, escaped};
 use crate::error::Failure;
 
 pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
-    let limit = flags.rate.zip(flags.burst).map(|(rate, burst)| Limit {
-        rate,
-        burst,
-        unit: flags.unit,
-        on_exceed: flags.on_exceed,
-        judged_by: flags.judged_by,
-    });
-    if flags.share_policy != "static" {
-        let policy = &flags.share_policy;
-        return Err(Failure::Usage(format!(
-            "--share-policy {policy}: only static is there yet"
-        )));
-    }
+    let limit = flags.limit()?;
     let slo = flags.slo_p99.map(|latency| Slo {
         percentile: 99.0,
         latency_us: latency.0.as_secs_f64() * 1e6,

@@ -1,0 +1,62 @@
+//! The series of limits that brokers share by gossip.
+//!
+//! A broker that was told no list of brokers has none of gossip's: zeros would say that it is alone among others.
+
+use super::series::{Kind, Series, counter, float, gauge};
+use crate::sharing::SharingFigures;
+
+/// Of the whole broker.
+pub(super) const GOSSIP: &[Series<SharingFigures>] = &[
+    gauge(
+        "srtm_gossip_brokers",
+        "Brokers that share limits by gossip, this one included.",
+        |g| float(u64::from(g.brokers)),
+    ),
+    gauge(
+        "srtm_gossip_connected",
+        "Of those, the ones that are connected, this one included.",
+        |g| float(u64::from(g.connected)),
+    ),
+    gauge(
+        "srtm_gossip_usable",
+        "0 while the list of brokers cannot be followed; the log says why.",
+        |g| float(u64::from(g.problem.is_none())),
+    ),
+    counter(
+        "srtm_gossip_intervals",
+        "Estimate intervals that were ended.",
+        |g| float(g.intervals),
+    ),
+];
+
+/// By what became of them; each with what the figures have of it.
+pub(super) const DATAGRAMS: Series<u64> = Series {
+    name: "srtm_gossip_datagrams",
+    help: "Datagrams of gossip and what they told, by what became of them.",
+    kind: Kind::Counter,
+    value: |count| float(*count),
+};
+
+/// Likewise.
+pub(super) const BYTES: Series<u64> = Series {
+    name: "srtm_gossip_sent_bytes",
+    help: "Bytes sent for gossip, headers of IP and UDP included.",
+    kind: Kind::Counter,
+    value: |count| float(*count),
+};
+
+/// Of brokers that obey a controller.
+pub(super) const LINK: Series<u64> = Series {
+    name: "srtm_link_bytes",
+    help: "Bytes over the link to the controller, without headers of TCP and IP.",
+    kind: Kind::Counter,
+    value: |count| float(*count),
+};
+
+/// The policy of each topic's limit, as a label.
+pub(super) const POLICY: Series<u64> = Series {
+    name: "srtm_share_policy",
+    help: "1 for the policy by which brokers share a topic's limit by gossip.",
+    kind: Kind::Gauge,
+    value: |one| float(*one),
+};
