@@ -41,6 +41,12 @@ pub enum SimError {
         /// Brokers there are.
         brokers: usize,
     },
+    /// A number of limiters, or of how they share their limit.
+    #[error(transparent)]
+    Sharing(#[from] limit::sharing::SharingError),
+    /// A scenario of limiters that cannot be.
+    #[error("{0}")]
+    Scenario(String),
     /// A trace without arrivals.
     #[error("the recording holds no arrivals: there is nothing to simulate")]
     EmptyRecording,

@@ -6,9 +6,11 @@
 //! everything random comes from the spec's seed: the same spec gives the same messages at the same nanoseconds, and
 //! [`Measured::hash`] says so.
 //!
-//! What it does not do: model packets, subscribers that are slow, or a network between brokers.
+//! What it does not do: model packets, subscribers that are slow, or a network between brokers. Packets are the matter of
+//! [`drl`], limiters of TCP traffic.
 
 mod capacity;
+pub mod drl;
 mod engine;
 mod error;
 pub mod experiment;
@@ -18,6 +20,7 @@ mod measure;
 pub mod parallel;
 pub mod plan;
 mod scene;
+pub mod tcp;
 pub mod tempo;
 
 pub use capacity::capacity;

@@ -13,13 +13,13 @@ mod cell;
 mod check;
 mod definition;
 mod error;
-mod overrides;
+pub(crate) mod overrides;
 mod parse;
 mod profile;
 mod results;
 mod row;
 mod runner;
-mod seeds;
+pub(crate) mod seeds;
 mod summary;
 mod table;
 #[cfg(test)]

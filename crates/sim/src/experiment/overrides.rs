@@ -6,24 +6,19 @@ use workload::Spec;
 /// A dotted key and what it is set to. A key through an array of tables goes to each of them, or with a number to
 /// one of them, from 0.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Override {
-    pub(super) key: String,
-    pub(super) value: Value,
+pub(crate) struct Override {
+    pub(crate) key: String,
+    pub(crate) value: Value,
     /// Where it is written, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
 }
 
 /// What is wrong, with the line of the override if one is to blame.
-pub(super) type Refusal = (Option<usize>, String);
+pub(crate) type Refusal = (Option<usize>, String);
 
 /// The base with the overrides in turn, as a spec that was checked.
 pub(super) fn variation(base: &Table, overrides: &[Override]) -> Result<Spec, Refusal> {
-    let mut table = base.clone();
-    for change in overrides {
-        let path: Vec<&str> = change.key.split('.').collect();
-        set(&mut table, &path, &change.value)
-            .map_err(|text| (Some(change.line), format!("{}: {text}", change.key)))?;
-    }
+    let table = overridden(base, overrides)?;
     let text = toml::to_string(&table).map_err(|error| (None, error.to_string()))?;
     Spec::parse(&text).map_err(|error| {
         let text = one_line(&error.to_string());
@@ -33,6 +28,17 @@ pub(super) fn variation(base: &Table, overrides: &[Override]) -> Result<Spec, Re
         });
         (to_blame.map(|change| change.line), text)
     })
+}
+
+/// The base with the overrides in turn.
+pub(crate) fn overridden(base: &Table, overrides: &[Override]) -> Result<Table, Refusal> {
+    let mut table = base.clone();
+    for change in overrides {
+        let path: Vec<&str> = change.key.split('.').collect();
+        set(&mut table, &path, &change.value)
+            .map_err(|text| (Some(change.line), format!("{}: {text}", change.key)))?;
+    }
+    Ok(table)
 }
 
 fn set(table: &mut Table, path: &[&str], value: &Value) -> Result<(), String> {

@@ -7,7 +7,7 @@ use rand::Rng;
 const SEED_BITS: u32 = 53;
 
 /// The seed of one repeat of a point. Series share it: they are compared on the same arrivals.
-pub(super) fn seed_of(base: u64, experiment: &str, x: f64, repeat: u32) -> u64 {
+pub(crate) fn seed_of(base: u64, experiment: &str, x: f64, repeat: u32) -> u64 {
     let point = Streams::new(base)
         .family(experiment)
         .family(&format!("x {x}"));

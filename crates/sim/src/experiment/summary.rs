@@ -117,7 +117,8 @@ impl Point {
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Spread {
+    /// Of these values; all 0 for none.
+    pub(crate) fn of(values: &[f64]) -> Spread {
         let count = values.len() as f64;
         if values.is_empty() {
             return Spread::default();

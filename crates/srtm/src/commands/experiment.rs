@@ -1,5 +1,7 @@
-//! `srtm experiment`: the figures and tables of the paper's evaluation, simulated.
+//! `srtm experiment`: the figures and tables of the papers' evaluations, simulated; DRL's with `--live` in real time.
 
+mod drl;
+mod live;
 mod machine;
 mod view;
 
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use clap::Args;
+use sim::drl::experiment as drl_experiment;
 use sim::experiment::{
     Experiment, ExperimentError, Figure, Results, RunOptions, Summary, Verdict, built_in, check,
     run_experiment,
@@ -24,13 +27,16 @@ Examples:
   srtm experiment fig6a
   srtm experiment fig7 table1 --quick
   srtm experiment --all --check
+  srtm experiment drl-fig5 drl-table1 --check
+  srtm experiment drl
+  sudo srtm experiment drl-fig3 --live --seconds 30
   srtm experiment fig9 --dir my-experiments --out my-results --repeats 3";
 
 /// Flags of `srtm experiment`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Figures (all of their panels) or single panels: fig7, fig7a.
+    /// Figures (all of their panels) or single panels: fig7, fig7a; drl-fig3; drl for all of DRL's.
     #[arg(value_name = "NAME", required_unless_present_any = ["all", "list"], conflicts_with = "all")]
     names: Vec<String>,
     /// Runs everything.
@@ -54,15 +60,33 @@ pub(crate) struct Flags {
     /// Runs at the same time; without it as many as there are cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Begins anew where an interrupted run could be continued.
+    /// Begins anew where an interrupted run could be continued (DRL's are never continued).
     #[arg(long)]
     fresh: bool,
-    /// Two repeats of 5 s; the results are marked and kept apart (NAME.quick.jsonl).
+    /// Two repeats of 5 s (DRL: two whole ones, the first two numbers of limiters); the results are marked and kept apart (NAME.quick.jsonl).
     #[arg(long)]
     quick: bool,
     /// Fails when a finding of the paper does not appear.
     #[arg(long)]
     check: bool,
+    /// Runs experiments of DRL with the kernel's TCP, by experiments/testbed; takes root. Results go to live/ in the
+    /// folder of results, --jobs is the number of runs at the same time.
+    #[arg(long, conflicts_with_all = ["list", "dir", "check", "quick", "fresh"])]
+    live: bool,
+    /// Length of a live run instead of the testbed's own.
+    #[arg(long, value_name = "S", requires = "live")]
+    seconds: Option<f64>,
+    /// Policies of live runs instead of the testbed's own, with commas: ctb,fps.
+    #[arg(long, value_name = "LIST", requires = "live")]
+    policies: Option<String>,
+    /// Folder of the testbed.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "experiments/testbed",
+        requires = "live"
+    )]
+    testbed: PathBuf,
 }
 
 /// Repeats of a quick run.
@@ -70,15 +94,19 @@ const QUICK_REPEATS: u32 = 2;
 
 /// Runs, prints, and keeps results.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
-    let figures = match &flags.dir {
+    let (figures, of_drl) = match &flags.dir {
         Some(folder) => from_folder(folder)?,
-        None => built_in()?,
+        None => (built_in()?, drl_experiment::built_in()?),
     };
     if flags.list {
         list(&figures);
+        drl::list(&of_drl);
         return Ok(());
     }
-    let chosen = choose(&figures, flags)?;
+    if flags.live {
+        return live::run(&of_drl, flags);
+    }
+    let chosen = choose(&figures, &of_drl, flags)?;
     let results = Results::new(&flags.out);
     let mut failed = 0;
     for (figure, panels) in &chosen {
@@ -93,6 +121,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         verdicts.iter().for_each(print_verdict);
         failed += verdicts.iter().filter(|verdict| !verdict.holds).count();
     }
+    let names = (!flags.all).then_some(flags.names.as_slice());
+    failed += drl::run_all(&drl::choose(&of_drl, names), &results, flags)?;
     if flags.check && failed > 0 {
         return Err(Failure::Findings { failed });
     }
@@ -100,11 +130,10 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
 }
 
 fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<Summary, Failure> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     let options = RunOptions {
         seed: flags.seed,
         repeats: flags.repeats.or(flags.quick.then_some(QUICK_REPEATS)),
-        jobs: flags.jobs.map_or(cores, usize::from),
+        jobs: flags.jobs(),
         fresh: flags.fresh,
         quick: flags.quick,
     };
@@ -123,7 +152,7 @@ fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<
         begun_unix_seconds: begun_at.as_secs(),
         wall_seconds: time::now().saturating_duration_since(begun).as_secs_f64(),
         jobs: options.jobs,
-        cores,
+        cores: cores(),
         processor: machine::processor(),
         runs: rows.len(),
         runs_left_by_an_interrupted_run: view.finished_before(),
@@ -134,6 +163,17 @@ fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<
         &meta.to_json(),
     )?;
     Ok(summary)
+}
+
+impl Flags {
+    /// Runs at the same time.
+    fn jobs(&self) -> usize {
+        self.jobs.map_or_else(cores, usize::from)
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn print_verdict(verdict: &Verdict) {
@@ -162,6 +202,7 @@ fn list(figures: &[Figure]) {
 /// What is to be run: figures with the panels that were asked for, each once, in the order of the paper.
 fn choose<'a>(
     figures: &'a [Figure],
+    of_drl: &[drl_experiment::Experiment],
     flags: &Flags,
 ) -> Result<Vec<(&'a Figure, Vec<&'a Experiment>)>, Failure> {
     let is_chosen = |figure: &Figure, experiment: &Experiment| {
@@ -172,12 +213,15 @@ fn choose<'a>(
                 .any(|name| *name == figure.name || *name == experiment.name)
     };
     let is_known = |name: &String| {
-        figures.iter().any(|figure| {
-            *name == figure.name || figure.panels.iter().any(|panel| *name == panel.name)
-        })
+        let is_panel = |figure: &Figure| figure.panels.iter().any(|panel| *name == panel.name);
+        let is_of_srtm = figures
+            .iter()
+            .any(|figure| *name == figure.name || is_panel(figure));
+        is_of_srtm || drl::is_known(of_drl, name)
     };
     if let Some(name) = flags.names.iter().find(|name| !is_known(name)) {
-        let known: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        let known = figures.iter().map(|figure| figure.name.as_str());
+        let known: Vec<&str> = known.chain(drl::names(of_drl)).collect();
         return Err(ExperimentError::Unknown {
             name: name.clone(),
             known: known.join(", "),
@@ -193,7 +237,7 @@ fn choose<'a>(
 }
 
 /// The definitions in a folder, in the order of their names.
-fn from_folder(folder: &Path) -> Result<Vec<Figure>, Failure> {
+fn from_folder(folder: &Path) -> Result<(Vec<Figure>, Vec<drl_experiment::Experiment>), Failure> {
     let shown = folder.display().to_string();
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(Failure::io(shown.clone()))? {
@@ -207,10 +251,15 @@ fn from_folder(folder: &Path) -> Result<Vec<Figure>, Failure> {
         return Err(Failure::Usage(said));
     }
     paths.sort();
-    let parse = |path: &PathBuf| {
+    let (mut figures, mut of_drl) = (Vec::new(), Vec::new());
+    for path in &paths {
         let text = fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Ok(Figure::parse(&name, &text)?)
-    };
-    paths.iter().map(parse).collect()
+        if name.starts_with(drl::PREFIX) {
+            of_drl.push(drl_experiment::Experiment::parse(&name, &text)?);
+        } else {
+            figures.push(Figure::parse(&name, &text)?);
+        }
+    }
+    Ok((figures, of_drl))
 }

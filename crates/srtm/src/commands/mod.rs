@@ -6,6 +6,7 @@ pub(crate) mod calibrate;
 pub(crate) mod controller;
 mod demo;
 pub(crate) mod experiment;
+pub(crate) mod limiter;
 pub(crate) mod nsqd;
 pub(crate) mod nsqlookupd;
 mod peer;

@@ -82,7 +82,7 @@ impl<'a> View<'a> {
     }
 }
 
-fn bar(name: &str) -> ProgressBar {
+pub(super) fn bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     let style =
         ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {elapsed} (left {eta})");
