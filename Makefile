@@ -7,6 +7,7 @@ SHELL := bash
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := build/venv
+PYTHON := tests/clients tests/peer clients/python experiments/plot experiments/testbed
 GO_TOOLS := nsqd nsqlookupd nsqadmin nsq_tail nsq_to_file to_nsq
 CARGO_DENY_VERSION := 0.20.2
 # Seconds per fuzz target.
@@ -15,7 +16,7 @@ FUZZ_TIME ?= 60
 # $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
-.PHONY: help run test bench bench-fit experiments pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
+.PHONY: help run test bench bench-fit experiments testbed pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
 	clients clients-nsqd quick-binary debian-packages
 
 help: ## Say what can be made.
@@ -37,14 +38,18 @@ bench-fit: ## Find the highest load under p99 <= 1 ms, of SRTM and of others.
 	bench/peers/build.sh
 	./$(TARGET)/release/srtm bench fit
 
-experiments: ## Rerun the experiments of the SRTM paper in virtual time and draw them.
+experiments: ## Rerun the experiments of the SRTM and DRL papers in virtual time and draw them.
 	cargo build --release --locked -p srtm
 	./$(TARGET)/release/srtm experiment --all
 	$(MAKE) pictures
 
+testbed: quick-binary ## Rerun the experiments of the DRL paper with real TCP; as root, in network namespaces, 25 minutes.
+	python3 experiments/testbed/run.py --srtm $(TARGET)/quick/srtm drl-fig5 drl-fig6 drl-fig7 drl-table1 drl-table2 drl-scale drl-fig9
+
 pictures: build/plot/.ready ## Draw the results of experiments and measurements into docs/pictures.
 	build/plot/bin/python experiments/plot/plot.py
 	build/plot/bin/python experiments/plot/tempo.py
+	build/plot/bin/python experiments/plot/drl.py
 
 fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
@@ -78,7 +83,7 @@ advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec d
 	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
-	$(call timed,$@,$(VENV)/bin/ruff check -q tests/clients tests/peer clients/python experiments/plot && $(VENV)/bin/ruff format -q --check tests/clients tests/peer clients/python experiments/plot)
+	$(call timed,$@,$(VENV)/bin/ruff check -q $(PYTHON) && $(VENV)/bin/ruff format -q --check $(PYTHON))
 
 go-check: ## Lints, formatting and tests of the Go programs.
 	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./... && go -C clients/go vet ./... && go -C clients/go test ./...)
@@ -91,8 +96,8 @@ cargo-test: ## Unit, property and integration tests of Rust.
 loom: ## Every order of steps of the kernel's threads, in small programs.
 	$(call timed,$@,RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --locked -p kernel --test loom --release)
 
-clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, and endpoints over a bridge.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" PYTHONPATH=tests/clients:clients/python:experiments/plot $(VENV)/bin/python -m pytest tests/clients tests/peer clients/python experiments/plot)
+clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, endpoints over a bridge, TCP through the limiter.
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/quick/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot $(VENV)/bin/python -m pytest $(PYTHON))
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd $(VENV)/bin/python -m pytest tests/clients)
