@@ -36,6 +36,7 @@ OF_POLICY = {
 MARKERS = {"crd": "d", "gtb": "s", "grd": "o", "fps": "^", "ctb": "x", "static": "v"}
 OF_BRANCHING = {1: "1", 2: "2", 5: "P", 7: "*"}
 MOST_LINES = 6
+EXACT_SUMS = ", exact sums"
 PAPERS_BRANCHING = 3
 PAPERS_INTERVAL_MS = 50
 MOST_COLUMNS = 2
@@ -207,18 +208,19 @@ def draw_scale(runs: Runs) -> plt.Figure:
         groups: dict[tuple[str, object, str, float], list[Run]] = {}
         for run in found:
             work = run["workload"]
-            branching = work.get("branching") if work["limiters"] > 1 else None
-            groups.setdefault((run["peer"], branching, branching_told(run), work["interval_ms"]), []).append(run)
+            told = branching_told(run)
+            branching = work.get("branching") if told and told != EXACT_SUMS else None
+            groups.setdefault((run["peer"], branching, told, work["interval_ms"]), []).append(run)
         tells_intervals = intervals_differ(found)
         for (policy, branching, branches, interval_ms), group in groups.items():
-            label = NAMES[policy] + branches
+            label = policy.upper() + branches
             label += f", {interval_ms:g} ms" if tells_intervals and branching else ""
             style = {
                 "color": OF_POLICY[policy],
                 "marker": MARKERS[policy],
                 "markersize": 4,
                 "linewidth": 1,
-                "linestyle": line_style(branching, interval_ms),
+                "linestyle": "-." if branches == EXACT_SUMS else line_style(branching, interval_ms),
             }
             sites = sorted({run["workload"]["sites"] for run in group})
             for axis, figure in (
@@ -240,7 +242,7 @@ def draw_scale(runs: Runs) -> plt.Figure:
         for axis in row:
             axis.set_title(place)
             axis.set_xlabel("limiters")
-            axis.legend(fontsize=5, framealpha=0.5, ncol=2)
+        row[1].legend(fontsize=5, framealpha=0.5, ncol=3, loc="upper left")
     return picture
 
 

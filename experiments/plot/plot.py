@@ -19,7 +19,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib import ticker
 
-from results import NotResultsError, Point, Spread, aggregate, read_rows
+from results import NotResultsError, Point, Spread, aggregate, definitions, read_rows
 
 # From this ratio of the largest to the least mean on, the axis is logarithmic.
 LOGARITHMIC_FROM = 8
@@ -40,7 +40,7 @@ def main() -> int:
     plt.rcParams.update({"svg.hashsalt": "srtm", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
     flags.out.mkdir(parents=True, exist_ok=True)
     try:
-        for path in sorted(flags.definitions.glob("*.toml")):
+        for path in definitions(flags.definitions):
             draw_figure(path, flags.results, flags.out)
     except NotResultsError as error:
         print(error, file=sys.stderr)

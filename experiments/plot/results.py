@@ -48,6 +48,11 @@ class Point:
         return f"{self.brokers.mean:.0f}" if self.brokers.deviation == 0 else f"{self.brokers.mean:.1f}"
 
 
+def definitions(folder: Path) -> list[Path]:
+    """The SRTM paper's figures in a folder of definitions; drl.py draws the others."""
+    return [path for path in sorted(folder.glob("*.toml")) if not path.stem.startswith("drl-")]
+
+
 def read_rows(path: Path) -> list[dict]:
     """The rows of a finished file; a line that is none is named."""
     text = path.read_text(encoding="utf-8")

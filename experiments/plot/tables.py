@@ -10,7 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from results import NotResultsError, Point, Spread, aggregate, read_rows
+from results import NotResultsError, Point, Spread, aggregate, definitions, read_rows
 
 # A mean so many times the median is that of a few runs.
 FAR_OFF = 1.2
@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="figures; without any all of them")
     flags = parser.parse_args()
     try:
-        for path in sorted(flags.definitions.glob("*.toml")):
+        for path in definitions(flags.definitions):
             if not flags.names or path.stem in flags.names:
                 print_figure(path, flags.results)
     except NotResultsError as error:

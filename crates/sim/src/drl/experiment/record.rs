@@ -57,6 +57,9 @@ pub struct Workload {
     pub ewma: f64,
     /// Whom a limiter tells per interval; all others in a mesh.
     pub branching: u32,
+    /// `memory` where all know exact sums at once; absent where limiters send each other messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gossip: Option<&'static str>,
     /// How long an update takes.
     pub gossip_delay_ms: f64,
     /// Part of the updates that is lost.

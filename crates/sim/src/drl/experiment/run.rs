@@ -115,6 +115,7 @@ fn workload(experiment: &Experiment, place: &Place<'_>, planned: &Planned) -> Wo
             Reach::Random(branches) => u32::from(branches).min(others),
             Reach::Mesh | Reach::Oracle => others,
         },
+        gossip: (updates.reach == Reach::Oracle).then_some("memory"),
         gossip_delay_ms: updates.delay_ms,
         gossip_loss: updates.loss,
         gossip_reordered: updates.reordered,
