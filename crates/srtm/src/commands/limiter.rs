@@ -33,7 +33,7 @@ pub(crate) struct Flags {
     /// How packets come in, whatever the file says.
     #[arg(long, value_name = "WAY")]
     intake: Option<Way>,
-    /// Number of sites of the file's [sites] table, whatever it says.
+    /// Number of sites of the file's `[sites]` table, whatever it says.
     #[arg(long, value_name = "N")]
     limiters: Option<u32>,
     /// Address of /metrics, /v1/limits and /v1/sites, whatever the file says.
