@@ -89,6 +89,9 @@ const WEIGHT_TELLS_INTERVALS: u32 = 100;
 /// The part of a mass that is renewed in each interval while messages get lost.
 const RENEWED: f64 = 0.01;
 
+/// The part of the mean weight below which a mass says nothing of the others.
+const WORN: f64 = 0.03;
+
 /// How far sums may be off when they count as spread, as a part of them.
 const SPREAD_ERROR: f64 = 0.005;
 
@@ -277,7 +280,10 @@ impl Exchange {
     /// The sums with the mass as it is now.
     fn latest_sums(&self) -> Sums {
         let mut sums = self.sums;
-        if self.has_spread() {
+        // A limiter that has heard nobody for some intervals has given nearly all away: its own changes would count for
+        // the whole network's in what is left.
+        let is_worn = self.mass.mixed_weight() < WORN * self.mean_weight;
+        if self.has_spread() && !is_worn {
             sums.take(&self.mass, self.own, self.among);
         }
         sums

@@ -34,6 +34,10 @@ pub(crate) struct Membership {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAMessage;
 
+/// The number of limiters up to which times are as they are here. With more of them every one has more to say, and where
+/// many share a processor, late answers would be taken for failures, of which there is then more to say still.
+const UNHURRIED: f64 = 64.0;
+
 const PROBE_PERIOD: Duration = Duration::from_millis(400);
 
 /// How long an answer to a probe may take before others are asked to probe.
@@ -186,12 +190,14 @@ impl std::fmt::Debug for Membership {
 
 /// News take longer to get around, and to be objected to, among many.
 fn config(limiters: u32) -> Config {
+    let slower = f64::from(limiters) / UNHURRIED;
+    let slower = slower.clamp(1.0, 4.0);
     let decades = f64::from(limiters).log10().max(1.0);
     let times = (5.0 * decades).ceil() as u8;
     let room = MAX_MEMBERSHIP_BYTES - MEMBERSHIP_HEADER_BYTES - MEMBERSHIP_TAG_BYTES;
     Config {
-        probe_period: PROBE_PERIOD,
-        probe_rtt: PROBE_RTT,
+        probe_period: PROBE_PERIOD.mul_f64(slower),
+        probe_rtt: PROBE_RTT.mul_f64(slower),
         max_transmissions: NonZeroU8::new(times).unwrap_or(NonZeroU8::MAX),
         suspect_to_down_after: SUSPICION.mul_f64(decades),
         // Lives are as many as peers, so none needs to be forgotten.
@@ -199,7 +205,7 @@ fn config(limiters: u32) -> Config {
         max_packet_size: NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN),
         notify_down_members: true,
         periodic_gossip: Some(PeriodicParams {
-            frequency: NEWS_INTERVAL,
+            frequency: NEWS_INTERVAL.mul_f64(2.0 * slower - 1.0),
             num_members: NEWS_TO,
         }),
         ..Config::simple()

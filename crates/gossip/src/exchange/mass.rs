@@ -51,6 +51,11 @@ impl Mass {
         self.weight
     }
 
+    /// The weight of what was mixed with others'.
+    pub(super) fn mixed_weight(&self) -> f64 {
+        self.weight - self.unmixed.weight
+    }
+
     /// The limiter's own numbers change, by so many times `weight` in the sums. Those of one limiter may fall below 0 by it;
     /// what it hears lifts them again.
     pub(super) fn change(&mut self, before: Update, after: Update, weight: f64) {
@@ -101,7 +106,7 @@ impl Mass {
 
     /// Demand and what passes, as the mean of all limiters.
     pub(super) fn means(&self) -> (f64, f64) {
-        let weight = self.weight - self.unmixed.weight;
+        let weight = self.mixed_weight();
         (
             (self.demand - self.unmixed.demand) / weight,
             (self.passed - self.unmixed.passed) / weight,
