@@ -380,12 +380,28 @@ impl TopicLimiter {
     /// Tokens held at `now`; none where nothing is in force.
     #[must_use]
     pub fn tokens_at(&self, now: Instant) -> f64 {
+        self.bucket_at(now)
+            .map_or(0.0, |bucket| bucket.tokens_at(now))
+    }
+
+    /// How long the last of waiting messages waits from `now` that ask for `tokens` together, the first of them for
+    /// `head_bytes` bytes if bytes are counted. None where nothing is in force.
+    #[must_use]
+    pub fn wait_of(&self, tokens: f64, head_bytes: usize, now: Instant) -> Option<Duration> {
+        let bucket = self.bucket_at(now)?;
+        // The bucket gave a head that is booked its tokens already.
+        let taken = self.booked.map_or(0.0, |_| self.cost(head_bytes));
+        Some(bucket.departure(now, tokens - taken).saturating_since(now))
+    }
+
+    /// The bucket in force at `now`.
+    fn bucket_at(&self, now: Instant) -> Option<TokenBucket> {
         let mut bucket = self.bucket;
         if let Some((at, floor)) = self.lease.as_ref().and_then(|lease| lease.end(now)) {
-            let Some(floor) = floor else { return 0.0 };
+            let floor = floor?;
             bucket.resize(at, floor.rate, floor.burst);
         }
-        self.share.map_or(0.0, |_| bucket.tokens_at(now))
+        self.share.map(|_| bucket)
     }
 
     /// Tokens that the bucket is short of being full at `now`: U of appendix A without what waits unbooked.

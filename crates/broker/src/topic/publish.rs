@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clock::Instant;
-use limit::{OnExceed, Unit};
+use limit::OnExceed;
 
 use super::latency::{Stage, StageHistograms};
 use super::limiter::TopicLimiter;
@@ -12,7 +12,7 @@ use super::table::{Fresh, Topic, TopicKey, TopicTable};
 use super::traffic::Asked;
 
 /// A wait is not estimated beyond; a throttled frame's field ends not far behind.
-const LONGEST_WAIT_S: f64 = 4000.0;
+const LONGEST_WAIT: Duration = Duration::from_secs(4000);
 
 /// About the time in which a controller grants a share of a limit.
 const SHARE_WAIT: Duration = Duration::from_secs(1);
@@ -112,29 +112,26 @@ impl TopicTable {
         }
     }
 
-    /// About how long the message at the end of the queue waits for its tokens from `now`: until the head
-    /// leaves, and from there at the share's rate; a second where there is none yet. Zero where nothing waits for tokens.
+    /// About how long the message at the end of the queue waits for its tokens from `now`; a second where there is no
+    /// share to take them from yet. What else holds a queue up, as a pause does, is not in it.
+    ///
+    /// From the bucket itself and not from what the last run asked to be woken for: a publish may come before the
+    /// topic has run, when nobody has asked yet.
     #[must_use]
     pub fn expected_wait(&self, key: TopicKey, now: Instant) -> Duration {
-        let Some(topic) = self.topics.get(key) else {
+        let Some(topic) = self.topics.get(key).filter(|topic| topic.depth() > 0) else {
             return Duration::ZERO;
         };
-        let share = topic.limiter.as_ref().map(|limiter| limiter.share(now));
-        if share == Some(None) && topic.depth() > 0 {
-            return SHARE_WAIT;
+        let Some(limiter) = topic.limiter.as_ref().filter(|limiter| limiter.delays()) else {
+            return Duration::ZERO;
+        };
+        let tokens = limiter.tokens_of(topic.depth() as u64, topic.waiting_bytes);
+        let head = topic.queue.front();
+        let head_bytes = head.map_or(0, |&head| self.store.get(head).body.len());
+        match limiter.wait_of(tokens, head_bytes, now) {
+            Some(wait) => wait.min(LONGEST_WAIT),
+            None => SHARE_WAIT,
         }
-        let (Some(limiter), Some(Some(share)), Some(release_at)) =
-            (&topic.limiter, share, topic.release_at)
-        else {
-            return Duration::ZERO;
-        };
-        let behind = topic.depth().saturating_sub(1) as f64;
-        let cost = match limiter.limit().unit {
-            Unit::Messages => behind,
-            Unit::Bytes => behind * topic.message_bytes as f64 / topic.message_count.max(1) as f64,
-        };
-        let seconds = (cost / share.rate.get()).min(LONGEST_WAIT_S);
-        release_at.saturating_since(now) + Duration::from_secs_f64(seconds)
     }
 
     /// Earliest instant at which something is due.

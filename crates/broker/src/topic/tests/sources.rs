@@ -1,5 +1,7 @@
 //! Where publishes come from, and how long they wait, as publishers and controllers are told.
 
+use limit::Unit;
+
 use super::super::trace::Source;
 use super::*;
 use crate::window::{TraceResult, WindowOrder, WindowResult};
@@ -195,4 +197,46 @@ fn the_expected_wait_is_that_of_the_last_message() {
     world.advance_us(297_000);
     assert_eq!(world.deliveries().len(), 50);
     assert_eq!(world.expected_wait_us(), 0, "nothing waits");
+}
+
+#[test]
+fn a_wait_is_expected_before_the_topic_has_run() {
+    let mut world = World::new();
+    world.subscribe("t", "c", 1, 1000);
+    world.limit("t", 100.0, 5.0);
+    world.advance_us(20_000);
+    let (key, now) = (world.topic("t"), world.now());
+    let arrival = Arrival {
+        at: now,
+        wall_ns: now.as_nanos().cast_signed(),
+        read: now,
+        half_rtt_us: 0,
+        flow: 0,
+    };
+    for (messages, expected_us) in [(2, 0), (1, 10_000), (2, 30_000)] {
+        let bodies = std::iter::repeat_n(b"m".as_slice(), messages);
+        let outcome = world.table.publish(key, bodies, arrival, Duration::ZERO);
+        assert_eq!(outcome, Published::Accepted);
+        assert_eq!(world.expected_wait_us(), expected_us);
+    }
+    world.run();
+    assert_eq!(
+        world.expected_wait_us(),
+        30_000,
+        "nor does the run change it"
+    );
+}
+
+#[test]
+fn a_message_larger_than_the_burst_is_not_waited_for_twice() {
+    let mut world = World::new();
+    world.subscribe("t", "c", 1, 1000);
+    let (key, now) = (world.topic("t"), world.now());
+    let mut limit = Limit::messages(1000.0, 100.0).expect("valid");
+    limit.unit = Unit::Bytes;
+    world.table.set_limit(key, Some(limit), now);
+    world.publish("t", &[&"m".repeat(300), &"m".repeat(50)]);
+    assert_eq!(world.expected_wait_us(), 350_000);
+    world.advance_us(100_000);
+    assert_eq!(world.expected_wait_us(), 250_000);
 }
