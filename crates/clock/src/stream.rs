@@ -8,7 +8,7 @@
 //! Vigna, "Scrambled linear pseudorandom number generators", 2021). It is not for secrets.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// The named streams of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,12 @@ pub fn stream(seed: u64, name: &str) -> Xoshiro256PlusPlus {
         word.copy_from_slice(&split_mix(&mut state).to_le_bytes());
     }
     Xoshiro256PlusPlus::from_seed(words)
+}
+
+/// A number in [0, 1): 53 random bits, as many as a float has room for.
+#[inline]
+pub fn uniform(random: &mut impl Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
 /// One number for the pair: FNV-1a over the name, begun at a state that depends on the seed.
@@ -109,6 +115,19 @@ mod tests {
             ]
         );
         assert_eq!(draws(0, "", 1), [4_526_510_421_850_589_242]);
+    }
+
+    #[test]
+    fn uniform_numbers_are_draws_over_their_range() {
+        let mut random = stream(7, "arrivals");
+        let first = 6_627_329_640_438_000_491_u64 as f64 / 2_f64.powi(64);
+        assert!((uniform(&mut random) - first).abs() < 2_f64.powi(-52));
+        let numbers = (0..10_000).map(|_| uniform(&mut random));
+        assert!(
+            numbers
+                .into_iter()
+                .all(|number| (0.0..1.0).contains(&number))
+        );
     }
 
     #[test]

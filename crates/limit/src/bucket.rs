@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use crate::{Burst, Rate};
+use crate::{Burst, Rate, Share};
 
 /// A token bucket (r, b). See the module for its law and its arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -220,6 +220,14 @@ impl TokenBucket {
     /// b of the limit in force.
     pub fn burst(&self) -> Burst {
         self.burst
+    }
+
+    /// The limit in force, as a share.
+    pub fn share(&self) -> Share {
+        Share {
+            rate: self.rate,
+            burst: self.burst,
+        }
     }
 
     /// Equation (2), and F' beside it.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use clock::{Instant, Streams, Xoshiro256PlusPlus};
+use clock::{Instant, Streams, Xoshiro256PlusPlus, uniform};
 use limit::sharing::{Remote, Update};
-use rand::Rng;
 
 use crate::hold::Hold;
 
@@ -83,9 +82,7 @@ impl Fabric for Hearsay {
 
 /// Whether something with the given chance happens.
 pub(crate) fn chance(random: &mut Xoshiro256PlusPlus, chance: f64) -> bool {
-    // 53 random bits are all that a float has room for.
-    let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    uniform < chance
+    uniform(random) < chance
 }
 
 #[cfg(test)]

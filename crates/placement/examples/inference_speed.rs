@@ -7,9 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use clock::{Xoshiro256PlusPlus, stream};
+use clock::{stream, uniform};
 use placement::{GroupIndex, InferConfig, PublisherIndex, infer_groups};
-use rand::Rng;
 
 const PUBLISHERS: u32 = 1_000;
 const GROUP_SIZE: u32 = 25;
@@ -54,26 +53,22 @@ fn arrivals(is_periodic: bool, rate: f64, jitter_ns: f64) -> Vec<(u64, Publisher
     let mut arrivals = Vec::new();
     for group in 0..PUBLISHERS / GROUP_SIZE {
         let period_ns = 1e9 / rate;
-        let mut at_ns = unit(&mut random) * period_ns;
+        let mut at_ns = uniform(&mut random) * period_ns;
         while at_ns < SECONDS * 1e9 {
             for member in 0..GROUP_SIZE {
-                let stamp_ns = (at_ns + unit(&mut random) * jitter_ns) as u64;
+                let stamp_ns = (at_ns + uniform(&mut random) * jitter_ns) as u64;
                 arrivals.push((stamp_ns, PublisherIndex(group * GROUP_SIZE + member)));
             }
             let pause = if is_periodic {
                 1.0
             } else {
-                -(1.0 - unit(&mut random)).ln()
+                -(1.0 - uniform(&mut random)).ln()
             };
             at_ns += pause * period_ns;
         }
     }
     arrivals.sort_unstable();
     arrivals
-}
-
-fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn score(found: &[Option<GroupIndex>]) -> (f64, f64) {

@@ -25,6 +25,7 @@ mod message_id;
 mod mpub;
 mod name;
 mod quote;
+mod tag;
 pub mod tempo;
 
 pub use command::Command;

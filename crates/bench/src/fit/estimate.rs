@@ -10,6 +10,7 @@
 //!
 //! Pure: the random stream is an argument.
 
+use clock::uniform;
 use rand::Rng;
 use serde::Serialize;
 
@@ -235,11 +236,6 @@ fn percentile_interval(values: &[f64], level: f64) -> (f64, f64) {
     let tail = (1.0 - level) / 2.0 * last as f64;
     let outside = tail.floor() as usize;
     (sorted[outside], sorted[last - outside])
-}
-
-/// Uniform in [0, 1), from the upper bits.
-fn uniform(random: &mut impl Rng) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

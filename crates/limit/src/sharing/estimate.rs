@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
-use clock::{Instant, Xoshiro256PlusPlus};
-use rand::Rng;
+use clock::Instant;
+
+use super::{Figures, Update};
 
 /// How fast the past is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +109,12 @@ impl Traffic {
         self.passed_units += units;
     }
 
+    /// Notes what arrived and passes, or will, as somebody else decided.
+    pub(super) fn served(&mut self, units: f64) {
+        self.arrived(units);
+        self.passed(units);
+    }
+
     /// Ends the interval at `now`; `None` if it has no length.
     pub(super) fn end(&mut self, now: Instant) -> Option<Ended> {
         let length = now - self.since;
@@ -137,6 +144,22 @@ impl Traffic {
         self.passing.get()
     }
 
+    /// What a limiter tells the others that divides the limit by what arrives.
+    pub(super) fn update(&self) -> Update {
+        Update::measured(self.arriving(), self.passing())
+    }
+
+    /// The figures of a limiter that lets `local_limit` of `limit` through.
+    pub(super) fn figures(&self, local_limit: f64, limit: f64) -> Figures {
+        Figures {
+            arriving: self.arriving(),
+            passing: self.passing(),
+            weight: 0.0,
+            local_limit,
+            limit,
+        }
+    }
+
     /// Forgets what arrived before the interval that has just ended, and after a `long` silence what passed, too. After
     /// a short one that stays: only intervals with traffic end a silence, and their rates alone would be too much.
     pub(super) fn begin_anew(&mut self, ended: Ended, long: bool) {
@@ -154,9 +177,4 @@ impl Traffic {
         self.arriving.take(ended.arrived, kept);
         self.passing.take(ended.passed, kept);
     }
-}
-
-/// A number in [0, 1) with 53 random bits.
-pub(super) fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }

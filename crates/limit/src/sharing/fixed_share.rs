@@ -51,21 +51,16 @@ impl Limiter for FixedShare {
     }
 
     fn observe(&mut self, _now: Instant, _flow: u64, units: f64, _waits: bool) {
-        let units = counted(units);
-        self.traffic.arrived(units);
-        self.traffic.passed(units);
+        self.traffic.served(counted(units));
     }
 
     fn estimate(&mut self, now: Instant, _remote: Remote) -> Update {
         self.traffic.end(now);
-        Update::measured(self.traffic.arriving(), self.traffic.passing())
+        self.traffic.update()
     }
 
     fn share(&self) -> Share {
-        Share {
-            rate: self.bucket.rate(),
-            burst: self.bucket.burst(),
-        }
+        self.bucket.share()
     }
 
     fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
@@ -76,12 +71,7 @@ impl Limiter for FixedShare {
     }
 
     fn figures(&self) -> Figures {
-        Figures {
-            arriving: self.traffic.arriving(),
-            passing: self.traffic.passing(),
-            weight: 0.0,
-            local_limit: self.bucket.rate().get(),
-            limit: self.sharing.config().rate.get(),
-        }
+        let (local_limit, limit) = (self.bucket.rate().get(), self.sharing.config().rate.get());
+        self.traffic.figures(local_limit, limit)
     }
 }

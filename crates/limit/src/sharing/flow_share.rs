@@ -16,9 +16,9 @@ mod sample;
 
 use std::time::Duration;
 
-use clock::{Instant, Xoshiro256PlusPlus};
+use clock::{Instant, Xoshiro256PlusPlus, uniform};
 
-use super::estimate::{Ended, Memory, Traffic, uniform};
+use super::estimate::{Ended, Memory, Traffic};
 use super::{Figures, Limiter, Remote, Sharing, SharingError, Update, Verdict, counted};
 use crate::{Burst, Rate, Share, TokenBucket};
 use balance::Balance;
@@ -360,10 +360,7 @@ impl Limiter for FlowShare {
     }
 
     fn share(&self) -> Share {
-        Share {
-            rate: self.bucket.rate(),
-            burst: self.bucket.burst(),
-        }
+        self.bucket.share()
     }
 
     fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
@@ -379,11 +376,8 @@ impl Limiter for FlowShare {
 
     fn figures(&self) -> Figures {
         Figures {
-            arriving: self.traffic.arriving(),
-            passing: self.traffic.passing(),
             weight: self.weight,
-            local_limit: self.bucket.rate().get(),
-            limit: self.limit,
+            ..self.traffic.figures(self.bucket.rate().get(), self.limit)
         }
     }
 }

@@ -61,9 +61,7 @@ impl Limiter for GlobalBucket {
     }
 
     fn observe(&mut self, _now: Instant, _flow: u64, units: f64, _waits: bool) {
-        let units = counted(units);
-        self.traffic.arrived(units);
-        self.traffic.passed(units);
+        self.traffic.served(counted(units));
     }
 
     fn estimate(&mut self, now: Instant, remote: Remote) -> Update {
@@ -71,7 +69,7 @@ impl Limiter for GlobalBucket {
         self.connected = remote.connected;
         self.drain = remote.others.demand();
         self.traffic.end(now);
-        Update::measured(self.traffic.arriving(), self.traffic.passing())
+        self.traffic.update()
     }
 
     fn share(&self) -> Share {
@@ -90,12 +88,7 @@ impl Limiter for GlobalBucket {
     }
 
     fn figures(&self) -> Figures {
-        Figures {
-            arriving: self.traffic.arriving(),
-            passing: self.traffic.passing(),
-            weight: 0.0,
-            local_limit: self.share().rate.get(),
-            limit: self.limit(),
-        }
+        let (local_limit, limit) = (self.share().rate.get(), self.limit());
+        self.traffic.figures(local_limit, limit)
     }
 }

@@ -3,9 +3,9 @@
 //! With a demand Σ r_j above L, each packet is dropped with probability (Σ r_j − L)/Σ r_j. The demand is that of the
 //! end of the last interval, the local part included. There is no bucket: bursts within an interval pass.
 
-use clock::{Instant, Xoshiro256PlusPlus};
+use clock::{Instant, Xoshiro256PlusPlus, uniform};
 
-use super::estimate::{Traffic, uniform};
+use super::estimate::Traffic;
 use super::{Figures, Limiter, Remote, Sharing, SharingError, Update, Verdict, counted};
 use crate::{Burst, Rate, Share};
 
@@ -66,16 +66,14 @@ impl Limiter for RandomDrop {
     }
 
     fn observe(&mut self, _now: Instant, _flow: u64, units: f64, _waits: bool) {
-        let units = counted(units);
-        self.traffic.arrived(units);
-        self.traffic.passed(units);
+        self.traffic.served(counted(units));
     }
 
     fn estimate(&mut self, now: Instant, remote: Remote) -> Update {
         self.traffic.end(now);
         self.remote = remote;
         self.decide();
-        Update::measured(self.traffic.arriving(), self.traffic.passing())
+        self.traffic.update()
     }
 
     fn share(&self) -> Share {
@@ -92,12 +90,10 @@ impl Limiter for RandomDrop {
     }
 
     fn figures(&self) -> Figures {
-        Figures {
-            arriving: self.traffic.arriving(),
-            passing: self.traffic.passing(),
-            weight: 0.0,
-            local_limit: self.share().rate.get(),
-            limit: self.sharing.limit_of(self.remote.connected),
-        }
+        let (local_limit, limit) = (
+            self.share().rate.get(),
+            self.sharing.limit_of(self.remote.connected),
+        );
+        self.traffic.figures(local_limit, limit)
     }
 }

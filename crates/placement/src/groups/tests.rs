@@ -1,6 +1,6 @@
 //! Worlds with hidden groups, of which the inference is shown the arrivals only.
 
-use clock::{Xoshiro256PlusPlus, stream};
+use clock::{Xoshiro256PlusPlus, stream, uniform};
 use limit::Rate;
 use proptest::prelude::*;
 use rand::Rng;
@@ -45,10 +45,6 @@ struct Happened {
     phase_ns: Vec<f64>,
 }
 
-fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-}
-
 impl World {
     fn happen(&self, seed: u64) -> Happened {
         let mut random = stream(seed, "world");
@@ -78,9 +74,9 @@ impl World {
     fn send(&self, members: &[u32], happened: &mut Happened, random: &mut Xoshiro256PlusPlus) {
         let period_ns = SECOND_NS / self.rate;
         let mut pause_ns = |is_first: bool| match self.is_periodic {
-            true if is_first => unit(random) * period_ns,
+            true if is_first => uniform(random) * period_ns,
             true => period_ns,
-            false => -(1.0 - unit(random)).ln() * period_ns,
+            false => -(1.0 - uniform(random)).ln() * period_ns,
         };
         let mut instants = Vec::new();
         let mut at_ns = pause_ns(true);
@@ -91,7 +87,7 @@ impl World {
         for &member in members {
             happened.phase_ns[member as usize] = instants.first().copied().unwrap_or_default();
             for instant in &instants {
-                let late_ns = unit(random) * self.jitter_ns;
+                let late_ns = uniform(random) * self.jitter_ns;
                 happened
                     .arrivals
                     .push(((instant + late_ns) as u64, PublisherIndex(member)));

@@ -1,12 +1,6 @@
 //! Random numbers of the simulated world.
 
-use clock::Xoshiro256PlusPlus;
-use rand::Rng;
-
-/// A number in [0, 1) with 53 random bits.
-pub(super) fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
-}
+use clock::{Xoshiro256PlusPlus, uniform};
 
 /// A number from `least` to `most`, whose chance to exceed x falls as x to the power of −`shape`.
 pub(super) fn bounded_pareto(

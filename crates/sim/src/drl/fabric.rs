@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use clock::{Instant, Streams, Xoshiro256PlusPlus};
+use clock::{Instant, Streams, Xoshiro256PlusPlus, uniform};
 use gossip::{Branches, Exchange, Message};
 use limit::sharing::{Remote, Update};
 
-use super::chance::uniform;
 use super::scenario::{Reach, Updates};
 
 /// An update with its headers, bytes (DRL, section 3.1).

@@ -1,8 +1,7 @@
 //! The paper's own scenarios (DRL, section 5).
 
-use clock::Streams;
+use clock::{Streams, uniform};
 
-use super::chance::uniform;
 use super::scenario::{Bottleneck, Flows, Reach, Scenario, Updates};
 
 impl Scenario {

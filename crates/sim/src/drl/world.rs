@@ -3,11 +3,11 @@
 use std::hash::Hasher;
 use std::time::Duration;
 
-use clock::{Instant, Streams, Xoshiro256PlusPlus};
+use clock::{Instant, Streams, Xoshiro256PlusPlus, uniform};
 use limit::sharing::{Limiter, Policy, Verdict};
 use rustc_hash::FxHasher;
 
-use super::chance::{bounded_pareto, uniform};
+use super::chance::bounded_pareto;
 use super::fabric::{Departure, Fabric};
 use super::flow::Flow;
 use super::network::{Link, SlowLink, at_s};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use clock::{Instant, stream};
+use clock::{Instant, stream, uniform};
 use proptest::prelude::*;
-use rand::Rng;
 
 use super::{Ack, Content, MSS_BYTES, Receiver, Segment, Sender};
 
@@ -269,7 +268,7 @@ proptest! {
         let mut random = stream(seed, "loss");
         let mut path = Path::new(Some(bytes));
         path.run(at_ms(100_000_000), |_, segment| {
-            segment.content != Content::Syn && (random.next_u64() >> 11) as f64 * 2_f64.powi(-53) < loss
+            segment.content != Content::Syn && uniform(&mut random) < loss
         });
         prop_assert!(path.sender.is_done());
         prop_assert_eq!(path.receiver.received_bytes(), bytes);

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use clock::{Streams, Xoshiro256PlusPlus};
-use rand::Rng;
+use clock::{Streams, Xoshiro256PlusPlus, uniform};
 
 use super::spec::{Arrivals, Service};
 use crate::gap;
@@ -26,7 +25,7 @@ impl<'a> EventSource<'a> {
     pub(super) fn new(arrivals: &'a Arrivals, service: &'a Service, streams: Streams) -> Self {
         let mut arrivals_random = streams.stream("arrivals");
         EventSource {
-            phase: unit(&mut arrivals_random),
+            phase: uniform(&mut arrivals_random),
             arrivals,
             service,
             arrivals_random,
@@ -65,7 +64,7 @@ impl<'a> EventSource<'a> {
             }
             Service::Uniform(from, to) => {
                 let width = nanos(*to - *from) as f64;
-                nanos(*from) + (unit(&mut self.service_random) * width).round() as u64
+                nanos(*from) + (uniform(&mut self.service_random) * width).round() as u64
             }
             Service::Measured(times) => {
                 let time = times[self.drawn];
@@ -74,11 +73,6 @@ impl<'a> EventSource<'a> {
             }
         }
     }
-}
-
-/// 0 and up, below 1.
-fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
 fn nanos(time: Duration) -> u64 {

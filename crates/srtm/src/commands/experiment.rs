@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use clap::Args;
+use serde::Serialize;
 use sim::drl::experiment as drl_experiment;
 use sim::experiment::{
     Experiment, ExperimentError, Figure, Results, RunOptions, Summary, Verdict, built_in, check,
@@ -17,8 +18,7 @@ use sim::experiment::{
 };
 
 use crate::error::Failure;
-use crate::time;
-use machine::Meta;
+use machine::Begun;
 use view::View;
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,14 @@ pub(crate) struct Flags {
     testbed: PathBuf,
 }
 
+/// How much a run was.
+#[derive(Serialize)]
+struct Counted {
+    /// Runs whose time is not in the whole.
+    runs_left_by_an_interrupted_run: usize,
+    messages_measured: u64,
+}
+
 /// Repeats of a quick run.
 const QUICK_REPEATS: u32 = 2;
 
@@ -118,8 +126,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         }
         let panels: Vec<(&str, &Summary)> = summaries.iter().map(|(p, s)| (*p, s)).collect();
         let verdicts = check(&figure.name, &panels);
-        verdicts.iter().for_each(print_verdict);
-        failed += verdicts.iter().filter(|verdict| !verdict.holds).count();
+        failed += print_verdicts(&verdicts);
     }
     let names = (!flags.all).then_some(flags.names.as_slice());
     failed += drl::run_all(&drl::choose(&of_drl, names), &results, flags)?;
@@ -137,7 +144,7 @@ fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<
         fresh: flags.fresh,
         quick: flags.quick,
     };
-    let (begun, begun_at) = (time::now(), time::unix_time());
+    let begun = Begun::now();
     let mut view = View::new(experiment, options.repeats);
     let rows = run_experiment(experiment, results, &options, |progress| {
         view.show(progress);
@@ -146,22 +153,12 @@ fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<
     let summary = Summary::of(&rows);
     println!("\n{}: {}", experiment.name, experiment.title);
     println!("{}", sim::experiment::table(experiment, &summary));
-    let meta = Meta {
-        experiment: &experiment.name,
-        version: env!("CARGO_PKG_VERSION"),
-        begun_unix_seconds: begun_at.as_secs(),
-        wall_seconds: time::now().saturating_duration_since(begun).as_secs_f64(),
-        jobs: options.jobs,
-        cores: cores(),
-        processor: machine::processor(),
-        runs: rows.len(),
+    let counted = Counted {
         runs_left_by_an_interrupted_run: view.finished_before(),
         messages_measured: rows.iter().map(|row| row.messages).sum(),
     };
-    results.replace(
-        &results.meta_path(&experiment.name, flags.quick),
-        &meta.to_json(),
-    )?;
+    let meta = begun.meta(&experiment.name, options.jobs, rows.len(), counted);
+    results.replace(&results.meta_path(&experiment.name, flags.quick), &meta)?;
     Ok(summary)
 }
 
@@ -176,16 +173,20 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn print_verdict(verdict: &Verdict) {
-    let word = if verdict.holds {
-        "holds"
-    } else {
-        "does not hold"
-    };
-    println!(
-        "  {}: {}: {word}: {}",
-        verdict.experiment, verdict.finding, verdict.figures
-    );
+/// How many of them do not hold.
+fn print_verdicts(verdicts: &[Verdict]) -> usize {
+    for verdict in verdicts {
+        let word = if verdict.holds {
+            "holds"
+        } else {
+            "does not hold"
+        };
+        println!(
+            "  {}: {}: {word}: {}",
+            verdict.experiment, verdict.finding, verdict.figures
+        );
+    }
+    verdicts.iter().filter(|verdict| !verdict.holds).count()
 }
 
 fn list(figures: &[Figure]) {

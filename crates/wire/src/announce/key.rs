@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::tag::{are_equal, tag_of};
+
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
 
@@ -25,17 +27,14 @@ impl Key {
     }
 
     pub(crate) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
-        let hash = blake3::keyed_hash(&self.0, bytes);
-        let mut tag = [0; TAG_BYTES];
-        tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);
-        tag
+        tag_of(&blake3::keyed_hash(&self.0, bytes))
     }
 
     /// Whether `signed` ends in the tag of what is before it; says what that is. Takes equally long wherever a wrong tag
     /// differs.
     pub(crate) fn verified<'a>(&self, signed: &'a [u8]) -> Option<&'a [u8]> {
         let (bytes, tag) = signed.split_last_chunk::<TAG_BYTES>()?;
-        (widen(*tag) == widen(self.tag(bytes))).then_some(bytes)
+        are_equal(*tag, self.tag(bytes)).then_some(bytes)
     }
 }
 
@@ -43,11 +42,4 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
-}
-
-/// The hash type compares in constant time.
-fn widen(tag: [u8; TAG_BYTES]) -> blake3::Hash {
-    let mut bytes = [0; blake3::OUT_LEN];
-    bytes[..TAG_BYTES].copy_from_slice(&tag);
-    blake3::Hash::from_bytes(bytes)
 }

@@ -3,6 +3,8 @@
 use core::net::{IpAddr, SocketAddr};
 use std::fmt;
 
+use crate::tag::{are_equal, tag_of};
+
 /// A secret that all limiters of a limit know. Its `Debug` does not show it.
 #[derive(Clone)]
 pub struct Key([u8; blake3::KEY_LEN]);
@@ -102,22 +104,13 @@ impl Path {
         for part in parts {
             hasher.update(part);
         }
-        let mut tag = [0; N];
-        tag.copy_from_slice(&hasher.finalize().as_bytes()[..N]);
-        tag
+        tag_of(&hasher.finalize())
     }
 
     /// Whether `tag` is that of these parts; takes equally long wherever a wrong one differs.
     pub(super) fn verifies<const N: usize>(&self, parts: &[&[u8]], tag: &[u8; N]) -> bool {
-        widen(self.tag::<N>(parts)) == widen(*tag)
+        are_equal(self.tag(parts), *tag)
     }
-}
-
-/// The hash type compares in constant time.
-fn widen<const N: usize>(tag: [u8; N]) -> blake3::Hash {
-    let mut bytes = [0; blake3::OUT_LEN];
-    bytes[..N].copy_from_slice(&tag);
-    blake3::Hash::from_bytes(bytes)
 }
 
 impl fmt::Debug for Key {

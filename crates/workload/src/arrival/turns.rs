@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clock::Xoshiro256PlusPlus;
+use clock::{Xoshiro256PlusPlus, uniform};
 use rand::Rng;
 
 use super::paced::Paced;
@@ -158,12 +158,6 @@ impl Pauses {
     pub(super) fn cycle_ns(&self) -> u64 {
         self.cycle_ns
     }
-}
-
-/// A number in [0, 1) with 53 random bits.
-#[inline]
-fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clock::{Streams, Xoshiro256PlusPlus};
+use clock::{Streams, Xoshiro256PlusPlus, uniform};
 use limit::sharing::Update;
 use rand::Rng;
 
@@ -134,7 +134,7 @@ impl Network {
     }
 
     fn chance(&mut self, probability: f64) -> bool {
-        (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64 >= 1.0 - probability
+        uniform(&mut self.random) >= 1.0 - probability
     }
 
     /// How far each limiter's view of the sum of its side is off, its own number included, as a part of the sum.

@@ -205,7 +205,7 @@ impl World {
     }
 
     fn chance(&mut self, probability: f64) -> bool {
-        (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64 >= 1.0 - probability
+        clock::uniform(&mut self.random) >= 1.0 - probability
     }
 
     /// Whether each node that runs has so many connected.

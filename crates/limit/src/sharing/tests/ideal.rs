@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use clock::{Instant, Xoshiro256PlusPlus, stream};
+use clock::{Instant, Xoshiro256PlusPlus, stream, uniform};
 use rand::Rng;
 
-use super::super::estimate::uniform;
 use super::super::{Limiter, Policy, Remote, Sharing, SharingConfig, Update};
 
 /// L, units per second.

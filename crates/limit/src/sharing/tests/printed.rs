@@ -88,10 +88,7 @@ impl Limiter for Printed {
     }
 
     fn share(&self) -> Share {
-        Share {
-            rate: self.bucket.rate(),
-            burst: self.bucket.burst(),
-        }
+        self.bucket.share()
     }
 
     fn set_limit(&mut self, _now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
@@ -100,12 +97,10 @@ impl Limiter for Printed {
     }
 
     fn figures(&self) -> Figures {
+        let limit = self.sharing.config().rate.get();
         Figures {
-            arriving: self.traffic.arriving(),
-            passing: self.traffic.passing(),
             weight: self.weight,
-            local_limit: self.local_limit,
-            limit: self.sharing.config().rate.get(),
+            ..self.traffic.figures(self.local_limit, limit)
         }
     }
 }

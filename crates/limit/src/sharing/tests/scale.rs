@@ -3,9 +3,8 @@
 //! A flow's fair part is three packets per second, which no TCP sends smoothly; the flows here are the idealised ones of
 //! [`super::world`]. What is tested is what the limiters make of so few packets and of late sums.
 
-use clock::stream;
+use clock::{stream, uniform};
 
-use super::super::estimate::uniform;
 use super::super::{Limiter, Policy, Sharing, SharingConfig};
 use super::printed::Printed;
 use super::world::{Flow, Transport, World};

@@ -6,10 +6,9 @@
 
 use std::time::Duration;
 
-use clock::{Instant, Xoshiro256PlusPlus, stream};
+use clock::{Instant, Xoshiro256PlusPlus, stream, uniform};
 use rand::Rng;
 
-use super::super::estimate::uniform;
 use super::super::{Limiter, Remote, Sharing, Update, Verdict};
 use super::peers::Peers;
 

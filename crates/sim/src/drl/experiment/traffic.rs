@@ -2,10 +2,9 @@
 //!
 //! The parts are those of live results (`workload.traffic`), so that one can be held beside the other.
 
-use clock::Streams;
+use clock::{Streams, uniform};
 use serde::{Deserialize, Serialize};
 
-use crate::drl::chance::uniform;
 use crate::drl::scenario::{Bottleneck, Flows, Scenario, WebSessions};
 
 /// A part of the traffic.

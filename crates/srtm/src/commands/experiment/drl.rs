@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use sim::drl::experiment::{Experiment, Record, RunOptions, check, run, table};
+use sim::drl::experiment::{Experiment, Figure, Record, RunOptions, check, run, table};
 use sim::experiment::Results;
 
-use super::{Flags, QUICK_REPEATS, machine, print_verdict, view};
+use super::machine::Begun;
+use super::{Flags, QUICK_REPEATS, print_verdicts, view};
 use crate::error::Failure;
-use crate::time;
 
 /// Names of its files and figures begin so.
 pub(super) const PREFIX: &str = "drl-";
@@ -18,17 +18,9 @@ pub(super) const PREFIX: &str = "drl-";
 /// All of them.
 const ALL: &str = "drl";
 
-/// What results do not say because another machine or another day would say it differently.
+/// How much a run was.
 #[derive(Serialize)]
-struct Meta<'a> {
-    experiment: &'a str,
-    version: &'static str,
-    begun_unix_seconds: u64,
-    wall_seconds: f64,
-    jobs: usize,
-    cores: usize,
-    processor: Option<String>,
-    runs: usize,
+struct Counted {
     simulated_seconds: f64,
 }
 
@@ -52,30 +44,29 @@ pub(super) fn is_known(experiments: &[Experiment], name: &str) -> bool {
 
 /// What can be asked for.
 pub(super) fn names(experiments: &[Experiment]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    let figures = experiments
-        .iter()
-        .flat_map(|experiment| &experiment.figures);
-    for figure in figures {
-        if !names.contains(&figure.name.as_str()) {
-            names.push(&figure.name);
-        }
-    }
-    names
+    figures(experiments)
+        .map(|figure| figure.name.as_str())
+        .collect()
 }
 
 /// Prints what there is.
 pub(super) fn list(experiments: &[Experiment]) {
-    let mut shown: Vec<&str> = Vec::new();
-    let figures = experiments
+    for figure in figures(experiments) {
+        println!("{:10} {} ({})", figure.name, figure.title, figure.paper);
+    }
+}
+
+/// The figures of all experiments, each name once.
+fn figures(experiments: &[Experiment]) -> impl Iterator<Item = &Figure> {
+    let mut seen: Vec<&str> = Vec::new();
+    let all = experiments
         .iter()
         .flat_map(|experiment| &experiment.figures);
-    for figure in figures {
-        if !shown.contains(&figure.name.as_str()) {
-            println!("{:10} {} ({})", figure.name, figure.title, figure.paper);
-            shown.push(&figure.name);
-        }
-    }
+    all.filter(move |figure| {
+        let is_new = !seen.contains(&figure.name.as_str());
+        seen.push(&figure.name);
+        is_new
+    })
 }
 
 /// Runs them, prints and keeps what came of them; how many of the paper's findings did not appear.
@@ -92,8 +83,7 @@ pub(super) fn run_all(
         let records = run_one(experiment, results, flags)?;
         println!("\n{}", table(experiment, &records));
         let verdicts = check(&experiment.kind, &records);
-        verdicts.iter().for_each(print_verdict);
-        failed += verdicts.iter().filter(|verdict| !verdict.holds).count();
+        failed += print_verdicts(&verdicts);
     }
     Ok(failed)
 }
@@ -114,26 +104,17 @@ fn run_one(
         jobs: flags.jobs(),
         quick: flags.quick,
     };
-    let (begun, begun_at) = (time::now(), time::unix_time());
+    let begun = Begun::now();
     let progress = Progress::new(&experiment.kind, experiment.runs(&options));
     let records = run(experiment, &options, || progress.one_more())?;
     progress.end();
     let kind = &experiment.kind;
     let lines: String = records.iter().map(Record::line).collect();
     results.replace(&results.path(kind, flags.quick), &lines)?;
-    let meta = Meta {
-        experiment: kind,
-        version: env!("CARGO_PKG_VERSION"),
-        begun_unix_seconds: begun_at.as_secs(),
-        wall_seconds: time::now().saturating_duration_since(begun).as_secs_f64(),
-        jobs: options.jobs,
-        cores: super::cores(),
-        processor: machine::processor(),
-        runs: records.len(),
+    let counted = Counted {
         simulated_seconds: records.iter().map(|record| record.workload.seconds).sum(),
     };
-    // Only maps with keys that are no strings fail, and there are none.
-    let meta = serde_json::to_string_pretty(&meta).unwrap_or_default() + "\n";
+    let meta = begun.meta(kind, options.jobs, records.len(), counted);
     results.replace(&results.meta_path(kind, flags.quick), &meta)?;
     Ok(records)
 }
