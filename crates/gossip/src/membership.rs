@@ -205,6 +205,7 @@ fn config(limiters: u32) -> Config {
         max_packet_size: NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN),
         notify_down_members: true,
         periodic_gossip: Some(PeriodicParams {
+            // Beside probes most news are told already: among many they are the first to be told less often.
             frequency: NEWS_INTERVAL.mul_f64(2.0 * slower - 1.0),
             num_members: NEWS_TO,
         }),
