@@ -16,12 +16,13 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the file, or makes it.
+    /// Opens the file, or makes it and the folders that lead to it.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] where another process has it open, where it is no store, or where the folder cannot be
     /// written; a file that is there is left as it is.
     pub fn open(path: &Path) -> Result<RedbStore, ControlError> {
+        make_folder(path).map_err(ControlError::Unavailable)?;
         // Damage is found now, as a whole, and not by whoever reads later. It costs one reading of the file.
         let opened = Database::builder()
             .set_check_integrity_on_open(true)
@@ -87,6 +88,14 @@ fn definition(table: Table) -> TableDefinition<'static, &'static str, &'static [
         Table::Brokers => "brokers",
         Table::Names => "names",
     })
+}
+
+fn make_folder(path: &Path) -> Result<(), String> {
+    let Some(folder) = path.parent() else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))
 }
 
 fn explain(path: &Path, error: &DatabaseError) -> String {

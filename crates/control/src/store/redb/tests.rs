@@ -58,11 +58,24 @@ fn a_foreign_file_is_refused_and_kept() {
         "{error}"
     );
     assert_eq!(std::fs::read(&path).expect("still there"), foreign);
-    let nowhere = RedbStore::open(&folder.join("no/such/folder")).expect_err("no folder");
+    let below = RedbStore::open(&path.join("below/it.redb")).expect_err("no folder");
     assert!(
-        nowhere.to_string().contains("cannot be opened"),
-        "{nowhere}"
+        below
+            .to_string()
+            .contains("controller.redb/below cannot be made"),
+        "{below}"
     );
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn folders_are_made() {
+    let folder = folder("folders");
+    let path = folder.join("not/there/yet/controller.redb");
+    let mut store = RedbStore::open(&path).expect("a new store");
+    let changes = vec![change("a", Some(json!(1)))];
+    store.commit(changes).expect("room");
+    assert!(path.is_file());
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
