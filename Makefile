@@ -97,7 +97,7 @@ loom: ## Every order of steps of the kernel's threads, in small programs.
 	$(call timed,$@,RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --locked -p kernel --test loom --release)
 
 clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, endpoints over a bridge, TCP through the limiter.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/quick/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot $(VENV)/bin/python -m pytest $(PYTHON))
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/quick/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot:experiments/testbed $(VENV)/bin/python -m pytest $(PYTHON))
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd $(VENV)/bin/python -m pytest tests/clients)

@@ -13,18 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy import arange, linspace, quantile
 
 from drl_results import NAMES, Run, branching_told, by_policy, rates_after_warmup, read_runs, series_mbps, together
+from pictures import COLOURS, begin, draw_bound, grouped_panels, panels, save
 from results import NotResultsError
 
 PANEL_INCHES = (4.0, 2.4)
-COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b2", "#ccb974", "#64b5cd")
 OF_POLICY = {
     "ctb": "#333333",
     "crd": "#999999",
@@ -34,12 +31,10 @@ OF_POLICY = {
     "fps": "#55a868",
 }
 MARKERS = {"crd": "d", "gtb": "s", "grd": "o", "fps": "^", "ctb": "x", "static": "v"}
-OF_BRANCHING = {1: "1", 2: "2", 5: "P", 7: "*"}
 MOST_LINES = 6
 EXACT_SUMS = ", exact sums"
 PAPERS_BRANCHING = 3
 PAPERS_INTERVAL_MS = 50
-MOST_COLUMNS = 2
 # Policies with less than this part of the reference's fairness are far from it.
 NEAR = 0.9
 
@@ -54,10 +49,8 @@ def main() -> int:
     parser.add_argument("--virtual", type=Path, default=Path("experiments/results"), help="folder of simulated ones")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder of the pictures")
     flags = parser.parse_args()
-    # Equal results give equal files.
-    plt.rcParams.update({"svg.hashsalt": "srtm", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
-    flags.out.mkdir(parents=True, exist_ok=True)
-    pictures: dict[str, tuple[str, Callable[[Runs], plt.Figure]]] = {
+    begin(flags.out)
+    pictures: dict[str, tuple[str, Callable[[Runs], Figure]]] = {
         "drl-fig3": ("drl-baseline", draw_series),
         "drl-fig4": ("drl-baseline", draw_rates),
         "drl-fig5": ("drl-baseline", draw_fairness),
@@ -79,20 +72,8 @@ def main() -> int:
         if not runs:
             print(f"{name}: no results of {kind}", file=sys.stderr)
             continue
-        picture = draw(runs)
-        picture.tight_layout()
-        target = flags.out / f"{name}.svg"
-        picture.savefig(target, metadata={"Date": None})
-        plt.close(picture)
-        print(target)
+        save(draw(runs), flags.out, name)
     return 0
-
-
-def panels(rows: int, columns: int) -> tuple[plt.Figure, list[list[plt.Axes]]]:
-    """Axes of a picture."""
-    width, height = PANEL_INCHES
-    picture, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
-    return picture, axes.tolist()
 
 
 def first_runs(runs: list[Run]) -> list[Run]:
@@ -103,10 +84,10 @@ def first_runs(runs: list[Run]) -> list[Run]:
     return list(first.values())
 
 
-def draw_series(runs: Runs) -> plt.Figure:
+def draw_series(runs: Runs) -> Figure:
     """Forwarding rate of each limiter and of all, a panel per scenario, the live ones first."""
     shown = {place: first_runs([run for run in found if run["peer"] != "crd"]) for place, found in runs.items()}
-    picture, rows = grid(shown)
+    picture, rows = grouped_panels([len(found) for found in shown.values()], PANEL_INCHES)
     for (place, found), axes in zip(shown.items(), rows, strict=True):
         for axis, run in zip(axes, found, strict=True):
             draw_limiters(axis, run, 1.0)
@@ -115,28 +96,13 @@ def draw_series(runs: Runs) -> plt.Figure:
     return picture
 
 
-def grid(shown: Runs) -> tuple[plt.Figure, list[list[plt.Axes]]]:
-    """A picture with a panel for each run, and the axes by place."""
-    columns = min(max(len(found) for found in shown.values()), MOST_COLUMNS)
-    heights = [-(-len(found) // columns) for found in shown.values()]
-    picture, axes = panels(sum(heights), columns)
-    rows = []
-    for height, found in zip(heights, shown.values(), strict=True):
-        own = [axis for row in axes[:height] for axis in row]
-        axes = axes[height:]
-        for axis in own[len(found) :]:
-            axis.set_visible(False)
-        rows.append(own[: len(found)])
-    return picture, rows
-
-
 def intervals_differ(runs: list[Run]) -> bool:
     """Whether the estimate interval tells runs apart."""
     distributed = [run for run in runs if run["workload"]["limiters"] > 1]
     return len({run["workload"]["interval_ms"] for run in distributed}) > 1
 
 
-def draw_limiters(axis: plt.Axes, run: Run, window_s: float) -> None:
+def draw_limiters(axis: Axes, run: Run, window_s: float) -> None:
     """A line per limiter and one for all together, Mbps; where one limiter sees all, payload by part of the traffic."""
     forwarded, limit = run["result"]["forwarded"], run["workload"]["limit_mbps"]
     shown, word = forwarded, "limiter" if run["workload"]["limiters"] > 1 else "site"
@@ -147,17 +113,17 @@ def draw_limiters(axis: plt.Axes, run: Run, window_s: float) -> None:
             axis.plot(times, rates, color=colour, linewidth=0.9, label=f"{word} {number + 1}")
     ((times, rates),) = series_mbps(together(forwarded), window_s)
     axis.plot(times, rates, color="black", linewidth=0.9, label="together")
-    axis.axhline(limit, color="black", linestyle=":", linewidth=0.8)
+    draw_bound(axis, limit)
     axis.set_ylim(0, 1.6 * limit)
     axis.set_xlabel("seconds")
     axis.set_ylabel("Mbps over 1 s")
-    axis.legend(fontsize=6, framealpha=0.5, loc="upper right", ncols=2)
+    axis.legend(loc="upper right", ncols=2)
 
 
-def draw_rates(runs: Runs) -> plt.Figure:
+def draw_rates(runs: Runs) -> Figure:
     """Histograms of the forwarding rate of all limiters together, at 1 s and 100 ms."""
     windows_s = {1.0: 0.1, 0.1: 0.4}
-    picture, axes = panels(len(runs), len(windows_s))
+    picture, axes = panels(len(runs), len(windows_s), PANEL_INCHES)
     for row, (place, found) in zip(axes, runs.items(), strict=True):
         for axis, (window_s, width_mbps) in zip(row, windows_s.items(), strict=True):
             for policy, group in by_policy(found).items():
@@ -170,13 +136,13 @@ def draw_rates(runs: Runs) -> plt.Figure:
             axis.set_title(f"over {window_s:g} s ({place})")
             axis.set_xlabel("forwarded together, Mbps")
             axis.set_ylabel(f"part of the windows, per {width_mbps:g} Mbps")
-            axis.legend(fontsize=6, framealpha=0.5)
+            axis.legend()
     return picture
 
 
-def draw_fairness(runs: Runs) -> plt.Figure:
+def draw_fairness(runs: Runs) -> Figure:
     """Quantiles of Jain's index against those of the central token bucket: all, and those that are near it."""
-    picture, axes = panels(len(runs), 2)
+    picture, axes = panels(len(runs), 2, PANEL_INCHES)
     for row, (place, found) in zip(axes, runs.items(), strict=True):
         groups = {policy: [run["result"]["jain"] for run in group] for policy, group in by_policy(found).items()}
         reference = groups.pop("ctb", [])
@@ -187,7 +153,7 @@ def draw_fairness(runs: Runs) -> plt.Figure:
     return picture
 
 
-def draw_quantiles(axis: plt.Axes, reference: list[float], groups: dict[str, list[float]]) -> None:
+def draw_quantiles(axis: Axes, reference: list[float], groups: dict[str, list[float]]) -> None:
     """A line per policy; above the diagonal is fairer."""
     for policy, values in groups.items():
         parts = linspace(0, 1, min(len(values), len(reference)))
@@ -198,12 +164,12 @@ def draw_quantiles(axis: plt.Axes, reference: list[float], groups: dict[str, lis
     axis.plot(ends, ends, color="black", linestyle=":", linewidth=0.8)
     axis.set_xlabel(NAMES["ctb"])
     axis.set_ylabel("policy")
-    axis.legend(fontsize=6, framealpha=0.5)
+    axis.legend()
 
 
-def draw_scale(runs: Runs) -> plt.Figure:
+def draw_scale(runs: Runs) -> Figure:
     """Rate and fairness against the number of limiters: a line per policy, branching factor and interval."""
-    picture, axes = panels(len(runs), 2)
+    picture, axes = panels(len(runs), 2, PANEL_INCHES)
     for row, (place, found) in zip(axes, runs.items(), strict=True):
         groups: dict[tuple[str, object, str, float], list[Run]] = {}
         for run in found:
@@ -233,7 +199,7 @@ def draw_scale(runs: Runs) -> plt.Figure:
                 ]
                 axis.plot(sites, medians, label=label, **style)
         limit = found[0]["workload"]["limit_mbps"]
-        row[1].axhline(limit, color="black", linestyle=":", linewidth=0.8)
+        draw_bound(row[1], limit)
         # What lets much more through than the limit leaves the picture.
         row[1].set_ylim(0, 2 * limit)
         row[0].set_ylim(0, 1)
@@ -242,7 +208,7 @@ def draw_scale(runs: Runs) -> plt.Figure:
         for axis in row:
             axis.set_title(place)
             axis.set_xlabel("limiters")
-        row[1].legend(fontsize=5, framealpha=0.5, ncol=3, loc="upper left")
+        row[1].legend(fontsize=5, ncols=3, loc="upper left")
     return picture
 
 
@@ -255,15 +221,15 @@ def line_style(branching: int | None, interval_ms: float) -> str:
     return ":" if branching < PAPERS_BRANCHING else "--"
 
 
-def draw_service(runs: Runs) -> plt.Figure:
+def draw_service(runs: Runs) -> Figure:
     """What each site forwards, one above the other, a panel per policy."""
     shown = {place: first_runs(found) for place, found in runs.items()}
-    picture, rows = grid(shown)
+    picture, rows = grouped_panels([len(found) for found in shown.values()], PANEL_INCHES)
     for (place, found), axes in zip(shown.items(), rows, strict=True):
         for axis, run in zip(axes, found, strict=True):
             series = series_mbps(run["result"]["forwarded"], 1.0)
             axis.stackplot(series[0][0], [rates for _, rates in series], linewidth=0)
-            axis.axhline(run["workload"]["limit_mbps"], color="black", linestyle=":", linewidth=0.8)
+            draw_bound(axis, run["workload"]["limit_mbps"])
             axis.set_ylim(0, 1.6 * run["workload"]["limit_mbps"])
             axis.set_title(f"{NAMES[run['peer']]} ({place})")
             axis.set_xlabel("seconds")

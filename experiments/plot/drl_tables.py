@@ -13,6 +13,7 @@ from pathlib import Path
 
 from drl_results import NAMES, Run, branching_told, mean_and_deviation, mean_mbps, of_each, read_runs, settled_after_s
 from results import NotResultsError
+from tables import line
 
 Cell = Callable[[Sequence[Run]], str]
 
@@ -48,11 +49,6 @@ def table(runs: Sequence[Run], cells: dict[str, Cell]) -> list[str]:
         words = [NAMES[policy] + told, str(sites), f"{interval_ms:g} ms", str(len(group))]
         rows.append(line([*words, *(cell(group) for cell in cells.values())]))
     return rows
-
-
-def line(cells: Sequence[str]) -> str:
-    """A line of a table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def figure(find: Callable[[dict], float | None]) -> Cell:

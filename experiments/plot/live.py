@@ -7,7 +7,9 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
-from results import NotResultsError
+from results import parse_lines
+
+KEYS = {"kind", "peer", "round", "at_s", "command", "workload", "result"}
 
 # What a record's place on an axis is; a run without a rate has none on an axis of rates.
 Key = Callable[[dict], float | None]
@@ -18,17 +20,7 @@ def read_records(path: Path) -> list[dict]:
     """The records of a file, none if there is no file; a line that is no record is named."""
     if not path.exists():
         return []
-    records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            record = json.loads(line)
-            missing = {"kind", "peer", "round", "at_s", "command", "workload", "result"} - record.keys()
-        except (json.JSONDecodeError, AttributeError) as error:
-            raise NotResultsError(f"{path}, line {number}: {error}") from error
-        if missing:
-            raise NotResultsError(f"{path}, line {number}: {', '.join(sorted(missing))} missing")
-        records.append(record)
-    return records
+    return parse_lines(path, path.read_text(encoding="utf-8"), KEYS)
 
 
 def last_command(records: list[dict], kind: str) -> list[dict]:

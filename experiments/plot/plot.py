@@ -10,22 +10,17 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib import ticker
+from matplotlib.axes import Axes
 
+from pictures import COLOURS, MARKERS, begin, draw_bound, grouped_panels, save
 from results import NotResultsError, Point, Spread, aggregate, definitions, read_rows
 
 # From this ratio of the largest to the least mean on, the axis is logarithmic.
 LOGARITHMIC_FROM = 8
-PANEL_INCHES = (4.0, 3.0)
-COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b2")
-MARKERS = ("s", "o", "^", "D")
 PERCENTILE_NAMES = {"p50_us": "median", "p95_us": "p95", "p99_us": "p99"}
 
 
@@ -36,9 +31,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("experiments/results"), help="folder of the JSON lines")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder of the pictures")
     flags = parser.parse_args()
-    # Equal results give equal files.
-    plt.rcParams.update({"svg.hashsalt": "srtm", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
-    flags.out.mkdir(parents=True, exist_ok=True)
+    begin(flags.out)
     try:
         for path in definitions(flags.definitions):
             draw_figure(path, flags.results, flags.out)
@@ -61,25 +54,16 @@ def draw_figure(definition: Path, results: Path, out: Path) -> None:
     if not drawn:
         print(f"{name}: no results in {results}", file=sys.stderr)
         return
-    columns = min(len(drawn), 2)
-    rows = -(-len(drawn) // columns)
-    width, height = PANEL_INCHES
-    picture, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
-    for axis in axes.flat[len(drawn) :]:
-        axis.set_visible(False)
-    for axis, (panel, curves) in zip(axes.flat, drawn, strict=False):
+    picture, (axes,) = grouped_panels([len(drawn)])
+    for axis, (panel, curves) in zip(axes, drawn, strict=True):
         letter = f"({panel['name']}) " if panel["name"] else ""
         axis.set_title(letter + panel["title"])
         axis.set_xlabel(figure["x"]["label"])
         draw_panel(axis, name, figure["x"]["key"], curves)
-    picture.tight_layout()
-    target = out / f"{name}.svg"
-    picture.savefig(target, metadata={"Date": None})
-    plt.close(picture)
-    print(target)
+    save(picture, out, name)
 
 
-def draw_panel(axis: plt.Axes, figure: str, key: str, curves: dict[str, list[Point]]) -> None:
+def draw_panel(axis: Axes, figure: str, key: str, curves: dict[str, list[Point]]) -> None:
     """The kind of panel that the figure has."""
     if figure.startswith("table"):
         draw_fit(axis, curves)
@@ -87,28 +71,21 @@ def draw_panel(axis: plt.Axes, figure: str, key: str, curves: dict[str, list[Poi
         draw_percentiles(axis, curves)
     else:
         draw_curves(axis, curves)
-    axis.legend(fontsize=6, framealpha=0.5)
+    axis.legend()
 
 
-def draw_curves(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+def draw_curves(axis: Axes, curves: dict[str, list[Point]]) -> None:
     """The worst broker's p99 with its deviation, and the number of brokers beside each point."""
-    for (series, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        latencies = [point.latency_ms["worst_p99_us"] for point in points]
-        draw_line(axis, [point.x for point in points], latencies, label=series, color=colour, marker=marker)
-        for point, latency in zip(points, latencies, strict=True):
-            place = (point.x, latency.mean)
-            axis.annotate(
-                point.brokers_label(), place, (0, 4), textcoords="offset points", fontsize=6, color=colour, ha="center"
-            )
+    draw_brokers(axis, curves, lambda point: point.latency_ms["worst_p99_us"])
     points = [point for curve in curves.values() for point in curve]
     promise = points[0].slo_ms
-    axis.axhline(promise, color="black", linestyle=":", linewidth=0.8, label=f"promise, {promise:g} ms")
+    draw_bound(axis, promise, f"promise, {promise:g} ms")
     label_latency(
         axis, [point.latency_ms["worst_p99_us"].mean for point in points], "p99 of the worst broker, ms", points
     )
 
 
-def draw_percentiles(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+def draw_percentiles(axis: Axes, curves: dict[str, list[Point]]) -> None:
     """Median, p95 and p99 of all messages."""
     means = []
     points = [point for curve in curves.values() for point in curve]
@@ -119,21 +96,26 @@ def draw_percentiles(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
     label_latency(axis, means, "latency, ms", points)
 
 
-def draw_fit(axis: plt.Axes, curves: dict[str, list[Point]]) -> None:
+def draw_fit(axis: Axes, curves: dict[str, list[Point]]) -> None:
     """Seconds until fitted, and the number of brokers beside each point."""
-    for (series, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        seconds = [point.fit_seconds for point in points]
-        draw_line(axis, [point.x for point in points], seconds, label=series, color=colour, marker=marker)
-        for point, second in zip(points, seconds, strict=True):
-            place = (point.x, second.mean)
-            axis.annotate(
-                point.brokers_label(), place, (0, 4), textcoords="offset points", fontsize=6, color=colour, ha="center"
-            )
+    draw_brokers(axis, curves, lambda point: point.fit_seconds)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("seconds until fitted")
 
 
-def draw_line(axis: plt.Axes, x: list[float], values: list[Spread], **style: str) -> None:
+def draw_brokers(axis: Axes, curves: dict[str, list[Point]], value: Callable[[Point], Spread]) -> None:
+    """A line per series, with the number of brokers beside each point."""
+    for (series, points), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
+        values = [value(point) for point in points]
+        draw_line(axis, [point.x for point in points], values, label=series, color=colour, marker=marker)
+        for point, spread in zip(points, values, strict=True):
+            place = (point.x, spread.mean)
+            axis.annotate(
+                point.brokers_label(), place, (0, 4), textcoords="offset points", fontsize=6, color=colour, ha="center"
+            )
+
+
+def draw_line(axis: Axes, x: list[float], values: list[Spread], **style: str) -> None:
     """Means with error bars of one standard deviation; medians dotted, since one run may be far off."""
     axis.plot(x, [value.median for value in values], color=style["color"], linestyle=":", linewidth=1)
     axis.errorbar(
@@ -147,7 +129,7 @@ def draw_line(axis: plt.Axes, x: list[float], values: list[Spread], **style: str
     )
 
 
-def label_latency(axis: plt.Axes, means: list[float], label: str, points: list[Point]) -> None:
+def label_latency(axis: Axes, means: list[float], label: str, points: list[Point]) -> None:
     """A logarithmic axis where the range asks for it; quick results are marked as such."""
     if max(means) > LOGARITHMIC_FROM * min(means):
         axis.set_yscale("log")

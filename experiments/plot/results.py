@@ -58,19 +58,25 @@ def read_rows(path: Path) -> list[dict]:
     text = path.read_text(encoding="utf-8")
     if text and not text.endswith("\n"):
         raise NotResultsError(f"{path}: the last line has no end; the file is not whole")
-    rows = []
+    rows = parse_lines(path, text, {"series", "x", "k", "slo_us", *PERCENTILES})
+    if not rows:
+        raise NotResultsError(f"{path}: no rows")
+    return rows
+
+
+def parse_lines(path: Path, text: str, keys: set[str]) -> list[dict]:
+    """The objects of JSON lines that each have these keys; a line that does not is named, as one of `path`."""
+    objects = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            row = json.loads(line)
-            missing = {"series", "x", "k", "slo_us", *PERCENTILES} - row.keys()
+            parsed = json.loads(line)
+            missing = keys - parsed.keys()
         except (json.JSONDecodeError, AttributeError) as error:
             raise NotResultsError(f"{path}, line {number}: {error}") from error
         if missing:
             raise NotResultsError(f"{path}, line {number}: {', '.join(sorted(missing))} missing")
-        rows.append(row)
-    if not rows:
-        raise NotResultsError(f"{path}: no rows")
-    return rows
+        objects.append(parsed)
+    return objects
 
 
 def mean_rounds(repeats: list[list[int]]) -> list[float]:

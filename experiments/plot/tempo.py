@@ -11,18 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from live import curves, distribution, last_command, read_records
+from pictures import COLOURS, MARKERS, begin, panels, save
 from results import NotResultsError
 
-PANEL_INCHES = (4.0, 3.0)
-COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b2")
-MARKERS = ("s", "o", "^", "D")
 SITUATIONS = ("alone", "at-share", "flood")
 
 
@@ -32,9 +27,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("bench/results"), help="folder of the JSON lines")
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"), help="folder of the pictures")
     flags = parser.parse_args()
-    # Equal results give equal files.
-    plt.rcParams.update({"svg.hashsalt": "srtm", "font.size": 8, "axes.grid": True, "grid.alpha": 0.3})
-    flags.out.mkdir(parents=True, exist_ok=True)
+    begin(flags.out)
     try:
         records = read_records(flags.results / "tempo.jsonl")
         records += read_records(flags.results / "neighbour.jsonl")
@@ -52,12 +45,7 @@ def main() -> int:
         if not last:
             print(f"{kind}: no results in {flags.results}", file=sys.stderr)
             continue
-        picture = draw(last)
-        picture.tight_layout()
-        target = flags.out / f"{kind}.svg"
-        picture.savefig(target, metadata={"Date": None})
-        plt.close(picture)
-        print(target)
+        save(draw(last), flags.out, kind)
     return 0
 
 
@@ -86,9 +74,9 @@ def mean_ms_of(result: dict) -> float:
     return result["delays"]["mean_us"] / 1e3
 
 
-def draw_rate(records: list[dict]) -> plt.Figure:
+def draw_rate(records: list[dict]) -> Figure:
     """Throughput and mean delay against the rate."""
-    picture, axes = plt.subplots(1, 2, figsize=(2 * PANEL_INCHES[0], PANEL_INCHES[1]))
+    picture, (axes,) = panels(1, 2)
     throughput = curves(records, rate_of, received_of)
     draw_curves(axes[0], throughput, "messages sent per second", "messages received per second")
     delay = curves(records, rate_of, mean_ms_of)
@@ -99,9 +87,9 @@ def draw_rate(records: list[dict]) -> plt.Figure:
     return picture
 
 
-def draw_topics(records: list[dict]) -> plt.Figure:
+def draw_topics(records: list[dict]) -> Figure:
     """Cumulative throughput and mean delay against the number of topics."""
-    picture, axes = plt.subplots(1, 2, figsize=(2 * PANEL_INCHES[0], PANEL_INCHES[1]))
+    picture, (axes,) = panels(1, 2)
     throughput = curves(records, topics_of, received_of)
     draw_curves(axes[0], throughput, "topics", "messages received per second")
     axes[0].set_ylim(bottom=0)
@@ -111,12 +99,11 @@ def draw_topics(records: list[dict]) -> plt.Figure:
     return picture
 
 
-def draw_distribution(records: list[dict]) -> plt.Figure:
+def draw_distribution(records: list[dict]) -> Figure:
     """The delays at each rate, a panel each, a step line for each row."""
     rates = sorted({rate_of(record) for record in records})
-    width, height = PANEL_INCHES
-    picture, axes = plt.subplots(1, len(rates), figsize=(width * len(rates), height), squeeze=False)
-    for axis, rate in zip(axes.flat, rates, strict=True):
+    picture, (axes,) = panels(1, len(rates))
+    for axis, rate in zip(axes, rates, strict=True):
         at_rate = [record for record in records if rate_of(record) == rate]
         names = list(dict.fromkeys(record["peer"] for record in at_rate))
         for name, colour in zip(names, COLOURS, strict=False):
@@ -128,13 +115,13 @@ def draw_distribution(records: list[dict]) -> plt.Figure:
         axis.set_title(f"{rate:,.0f} msg/s")
         axis.set_xlabel("delay, ms")
         axis.set_ylabel("messages of the sample")
-        axis.legend(fontsize=6, framealpha=0.5)
+        axis.legend()
     return picture
 
 
-def draw_neighbour(records: list[dict]) -> plt.Figure:
+def draw_neighbour(records: list[dict]) -> Figure:
     """The neighbour's p99 in each situation."""
-    picture, axis = plt.subplots(figsize=PANEL_INCHES)
+    picture, ((axis,),) = panels(1, 1)
     p99 = curves(records, situation_of, lambda result: result["latency"]["p99_us"] / 1e3)
     draw_curves(axis, p99, "the other topic", "p99 of the neighbour, ms")
     axis.set_xticks(range(len(SITUATIONS)), ["silent", "at its share", "floods"])
@@ -142,14 +129,14 @@ def draw_neighbour(records: list[dict]) -> plt.Figure:
     return picture
 
 
-def draw_curves(axis: plt.Axes, drawn: dict[str, list[tuple[float, float]]], x_label: str, y_label: str) -> None:
+def draw_curves(axis: Axes, drawn: dict[str, list[tuple[float, float]]], x_label: str, y_label: str) -> None:
     """A line with markers for each row."""
     for (name, points), colour, marker in zip(drawn.items(), COLOURS, MARKERS, strict=False):
         x, y = zip(*points, strict=True)
         axis.plot(x, y, color=colour, marker=marker, markersize=3.5, linewidth=1, label=name)
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
-    axis.legend(fontsize=6, framealpha=0.5)
+    axis.legend()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import measure
+from counts import Counts
 from limiter import Limiter
+from limiter_record import Record, read_record
 from network import Network
-from record import Record, read_record
 from scenario import Bulk, Scenario
-from traffic import Counts, Traffic
+from traffic import Traffic
 
 LEAD_S = 1.0
 """The traffic begins so long after the limiter."""

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from network import INNER, OUTER, Network, end_with_parent
+from libc import end_with_parent
+from network import INNER, OUTER, Network
 from scenario import Scenario
 
 GOSSIP_PORT = 4700
@@ -31,8 +32,8 @@ def settings(scenario: Scenario, network: Network, record: Path, lead_s: float) 
         f"record = {_text(record)}",
         f"record_interval_ms = {scenario.record_ms:.0f}",
         "[[tun]]",
-        f"inner = {{ name = {_text(INNER)}, netns = {_text(network.sources.name)} }}",
-        f"outer = {{ name = {_text(OUTER)}, netns = {_text(network.sinks.name)} }}",
+        f"inner = {{ name = {_text(INNER)}, netns = {_text(network.sources_name)} }}",
+        f"outer = {{ name = {_text(OUTER)}, netns = {_text(network.sinks_name)} }}",
         "[[class]]",
         f"name = {_text(CLASS)}",
         f'limit = {{ rate = "{scenario.limit_mbps} Mbps", burst_bytes = {scenario.depth_bytes}, '

@@ -2,21 +2,20 @@
 
     sources (any address of 10.16.0.0/12) -- inner -- limiter -- outer -- sinks (any address of 10.32.0.0/12)
 
-The namespaces last as long as this process or one it started in them, however it ends: their names are links into its
-open files, and a link that leads nowhere goes with the next experiment. The limiter's own namespace has nothing but a
-loopback interface, so the gossip addresses of experiments that run at once never meet.
+The limiter finds sources and sinks by name. The names are links into this process's open files: they lead nowhere once
+it has ended, however that came, and such a link goes with the next experiment. The limiter's own namespace has nothing
+but a loopback interface, so the gossip addresses of experiments that run at once never meet.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import namespace
+from namespace import Namespace
 from scenario import SINKS, SOURCES
 
 INNER = "inner"
@@ -27,111 +26,41 @@ TUN = Path("/dev/net/tun")
 NAMES = Path("/run/netns")
 PREFIX = "srtm-testbed-"
 
-IP_DEADLINE_S = 60.0
 BACKLOG = 16_384
-OWN_NAMESPACE = "/proc/thread-self/ns/net"
-CLONE_NEWNET = 0x40000000
-CAP_NET_ADMIN = 12
-CAP_SYS_ADMIN = 21
-
-PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def why_impossible() -> str | None:
     """Why this process cannot make such a network; None if it can."""
-    status = Path("/proc/self/status").read_text()
-    (effective,) = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    for name, bit in (("CAP_NET_ADMIN", CAP_NET_ADMIN), ("CAP_SYS_ADMIN", CAP_SYS_ADMIN)):
-        if not effective >> bit & 1:
-            return f"network namespaces need root: this process lacks {name}"
-    if not TUN.is_char_device():
-        return f"there is no {TUN}: load the kernel's module tun"
-    try:
-        subprocess.run(["ip", "-V"], capture_output=True, check=True, timeout=IP_DEADLINE_S)
-    except OSError:
-        return "there is no `ip`: install Debian's iproute2"
-    return None
-
-
-def end_with_parent() -> None:
-    """Has this process told to end (SIGTERM) when the one that started it dies, however that happens."""
-    _check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM), "prctl")
-
-
-class Namespace:
-    """A network namespace, with its loopback interface up."""
-
-    def __init__(self) -> None:
-        with open(OWN_NAMESPACE) as own:
-            _check(_libc.unshare(CLONE_NEWNET), "unshare")
-            try:
-                self._descriptor = os.open(OWN_NAMESPACE, os.O_RDONLY)
-            finally:
-                _check(_libc.setns(own.fileno(), CLONE_NEWNET), "setns")
-        self.name = f"{PREFIX}{os.getpid()}-{self._descriptor}"
-        NAMES.mkdir(parents=True, exist_ok=True)
-        (NAMES / self.name).symlink_to(f"/proc/{os.getpid()}/fd/{self._descriptor}")
-        self.ip("link set dev lo up")
-
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """Sockets opened and processes started by this thread meanwhile belong to the namespace, and stay so."""
-        with open(OWN_NAMESPACE) as own:
-            _check(_libc.setns(self._descriptor, CLONE_NEWNET), "setns")
-            try:
-                yield
-            finally:
-                _check(_libc.setns(own.fileno(), CLONE_NEWNET), "setns")
-
-    def ip(self, *commands: str) -> None:
-        """Runs iproute2's `ip` with each of the commands; all must succeed."""
-        with self.inside():
-            done = subprocess.run(
-                ["ip", "-batch", "-"],
-                input="\n".join(commands),
-                capture_output=True,
-                text=True,
-                timeout=IP_DEADLINE_S,
-                check=False,
-            )
-        if done.returncode:
-            raise OSError(f"ip {commands[0]} ...: {done.stderr.strip()}")
-
-    def set(self, sysctl: str, value: str | int) -> None:
-        """Sets one of the namespace's kernel parameters, named as a path below /proc/sys/net."""
-        with self.inside():
-            Path("/proc/sys/net", sysctl).write_text(str(value))
-
-    def close(self) -> None:
-        """Lets go of the namespace, which ends with the last process in it."""
-        (NAMES / self.name).unlink(missing_ok=True)
-        os.close(self._descriptor)
+    if reason := namespace.why_impossible():
+        return reason
+    return None if TUN.is_char_device() else f"there is no {TUN}: load the kernel's module tun"
 
 
 class Network:
-    """One experiment's namespaces and devices."""
+    """One experiment's namespaces and devices. `sources_name` and `sinks_name` are what `ip netns` calls those two."""
 
     def __init__(self, congestion: str) -> None:
         forget_lost_names()
-        self.sources = Namespace()
-        self.sinks = Namespace()
-        self.router = Namespace()
-        for end, device, own, other in ((self.sources, INNER, SOURCES, SINKS), (self.sinks, OUTER, SINKS, SOURCES)):
-            _set_tcp(end, congestion)
-            # Every address of the block is local, so flows of hundreds of sites share one pair of devices.
-            end.ip(
-                f"tuntap add dev {device} mode tun",
-                f"link set dev {device} mtu 1500 txqueuelen 10000 up",
-                f"route add local {own} dev lo",
-                f"route add {other} dev {device}",
+        with contextlib.ExitStack() as made:
+            self.sources, self.sinks, self.router = (
+                made.enter_context(contextlib.closing(Namespace())) for _ in range(3)
             )
+            self.sources_name = made.enter_context(_named(self.sources))
+            self.sinks_name = made.enter_context(_named(self.sinks))
+            for end, device, own, other in ((self.sources, INNER, SOURCES, SINKS), (self.sinks, OUTER, SINKS, SOURCES)):
+                _set_tcp(end, congestion)
+                # Every address of the block is local, so flows of hundreds of sites share one pair of devices.
+                end.ip(
+                    f"tuntap add dev {device} mode tun",
+                    f"link set dev {device} mtu 1500 txqueuelen 10000 up",
+                    f"route add local {own} dev lo",
+                    f"route add {other} dev {device}",
+                )
+            self._made = made.pop_all()
 
     def close(self) -> None:
         """Lets go of everything."""
-        for namespace in (self.sources, self.sinks, self.router):
-            namespace.close()
+        self._made.close()
 
 
 def forget_lost_names() -> None:
@@ -139,6 +68,17 @@ def forget_lost_names() -> None:
     for name in NAMES.glob(f"{PREFIX}*"):
         if name.is_symlink() and not name.exists():
             name.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _named(end: Namespace) -> Iterator[str]:
+    name = f"{PREFIX}{os.getpid()}-{end.descriptor}"
+    NAMES.mkdir(parents=True, exist_ok=True)
+    (NAMES / name).symlink_to(end.path)
+    try:
+        yield name
+    finally:
+        (NAMES / name).unlink(missing_ok=True)
 
 
 def _set_tcp(end: Namespace, congestion: str) -> None:
@@ -156,8 +96,3 @@ def _set_tcp(end: Namespace, congestion: str) -> None:
     end.set("ipv4/tcp_max_syn_backlog", BACKLOG)
     end.set("core/somaxconn", BACKLOG)
     end.set("ipv4/ip_local_port_range", "10000 65000")
-
-
-def _check(result: int, call: str) -> None:
-    if result != 0:
-        raise OSError(ctypes.get_errno(), f"{call}: {os.strerror(ctypes.get_errno())}")

@@ -24,14 +24,25 @@ from pathlib import Path
 from typing import Any
 
 import experiment
+from libc import end_with_parent
 from limiter import LimiterError
-from network import end_with_parent, why_impossible
-from record import RecordError
+from limiter_record import RecordError
+from network import why_impossible
 from records import REPOSITORY, Records
 from scenario import CENTRAL, DISTRIBUTED, Scenario
 from targets import TARGETS, Target
 
 PROGRAMS = ("target/release/srtm", "target/quick/srtm", "target/debug/srtm")
+CHANGES = {
+    "seconds": "seconds",
+    "warmup": "warmup_s",
+    "interval_ms": "interval_ms",
+    "branching": "branching",
+    "congestion": "congestion",
+    "gossip": "gossip",
+}
+"""Flags that change a target's scenarios, and the field that each sets."""
+
 # Experiments begin so far apart, lest they all set up at once.
 BEGIN_APART_S = 0.3
 
@@ -96,17 +107,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 def command(figure: str, flags: argparse.Namespace) -> str:
     """The command line of one target, without paths."""
     words = ["experiments/testbed/run.py", figure]
-    for name in (
-        "runs",
-        "policies",
-        "seconds",
-        "warmup",
-        "interval_ms",
-        "branching",
-        "congestion",
-        "gossip",
-        "parallel",
-    ):
+    for name in ("runs", "policies", *CHANGES, "parallel"):
         if getattr(flags, name) is not None:
             words += [f"--{name.replace('_', '-')}", f"{getattr(flags, name)}"]
     if flags.no_realtime:
@@ -117,18 +118,7 @@ def command(figure: str, flags: argparse.Namespace) -> str:
 def plan(target: Target, flags: argparse.Namespace) -> Iterator[tuple[int, Scenario]]:
     """Every run: its round and its scenario. A round's policies run side by side and share the machine's moods."""
     policies = flags.policies.split(",") if flags.policies else target.policies
-    changed: dict[str, Any] = {
-        name: value
-        for name, value in (
-            ("seconds", flags.seconds),
-            ("warmup_s", flags.warmup),
-            ("interval_ms", flags.interval_ms),
-            ("branching", flags.branching),
-            ("congestion", flags.congestion),
-            ("gossip", flags.gossip),
-        )
-        if value is not None
-    }
+    changed = {field: value for flag, field in CHANGES.items() if (value := getattr(flags, flag)) is not None}
     for round_, policy in itertools.product(range(1, (flags.runs or target.runs) + 1), policies):
         for scenario in target.build(policy):
             yield round_, dataclasses.replace(scenario, seed=flags.seed + round_ - 1, **changed)

@@ -10,7 +10,7 @@ import dataclasses
 import ipaddress
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 CENTRAL = {"ctb": "ctb", "crd": "grd"}
@@ -59,44 +59,38 @@ class Bottleneck:
 
 
 @dataclass(frozen=True)
-class Bulk:
+class Part:
+    """A part of the traffic: where and when it is, and the network that it alone has."""
+
+    site: int
+    _: KW_ONLY
+    start_s: float = 0.0
+    stop_s: float | None = None
+    rtt_ms: float = 40.0
+    bottleneck: Bottleneck | None = None
+
+
+@dataclass(frozen=True)
+class Bulk(Part):
     """Flows that always have something to send."""
 
-    site: int
     flows: int
-    start_s: float = 0.0
-    stop_s: float | None = None
-    rtt_ms: float = 40.0
-    bottleneck: Bottleneck | None = None
 
 
 @dataclass(frozen=True)
-class Web:
+class Web(Part):
     """Requests that arrive at random (Poisson), each for one object over a connection of its own."""
 
-    site: int
     per_second: float
     sizes: Sizes = Sizes()
-    start_s: float = 0.0
-    stop_s: float | None = None
-    rtt_ms: float = 40.0
-    bottleneck: Bottleneck | None = None
 
 
 @dataclass(frozen=True)
-class Sessions:
+class Sessions(Part):
     """Clients that fetch one object after the other, each over a connection of its own."""
 
-    site: int
     clients: int
     sizes: Sizes = Sizes()
-    start_s: float = 0.0
-    stop_s: float | None = None
-    rtt_ms: float = 40.0
-    bottleneck: Bottleneck | None = None
-
-
-Part = Bulk | Web | Sessions
 
 
 @dataclass(frozen=True)
@@ -159,10 +153,6 @@ class Scenario:
         """Whom a limiter tells in each interval; everybody in a mesh."""
         everybody = max(self.limiters - 1, 1)
         return min(self.branching or everybody, everybody)
-
-    def limiter_of(self, site: int) -> int:
-        """The limiter that a site's traffic passes."""
-        return 0 if self.is_central else site
 
     def source_of(self, part: int) -> str:
         """The address that the part's data come from."""

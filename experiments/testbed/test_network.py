@@ -15,10 +15,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from counts import Counts
 from measure import mbps
-from network import INNER, OUTER, TUN, Namespace, Network, why_impossible
+from namespace import Namespace
+from network import INNER, OUTER, TUN, Network, why_impossible
 from scenario import Bulk, Scenario, Sessions, Sizes, Web
-from traffic import Counts, Traffic
+from traffic import Traffic
 
 TUNSETIFF = 0x400454CA
 IFF_TUN = 0x0001

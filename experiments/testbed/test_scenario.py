@@ -15,7 +15,7 @@ from limiter import settings
 from scenario import SINKS, SOURCES, Bottleneck, Bulk, Scenario, Sessions
 from targets import TARGETS, many_limiters
 
-NETWORK = SimpleNamespace(sources=SimpleNamespace(name="in"), sinks=SimpleNamespace(name="out"))
+NETWORK = SimpleNamespace(sources_name="in", sinks_name="out")
 
 
 def of(policy: str, *traffic: Bulk, sites: int = 2, **changed: object) -> Scenario:

@@ -10,7 +10,8 @@ import pytest
 from broker import command_line
 from endpoints import Endpoints
 from group import Stranger
-from switch import Switch, why_impossible
+from namespace import why_impossible
+from switch import Switch
 
 _topic_numbers = itertools.count(1)
 
@@ -18,8 +19,6 @@ _topic_numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def switch() -> Iterator[Switch]:
     """Three hosts: `a` and `b` for endpoints, `c` for strangers."""
-    if shutil.which("ip") is None:
-        pytest.skip("there is no `ip`: install Debian's iproute2")
     if reason := why_impossible():
         pytest.skip(reason)
     program = command_line()[0]

@@ -1,6 +1,7 @@
 """How long a request and its echo take over the bridge: directly between endpoints, and through a broker.
 
-    sudo PYTHONPATH=tests/clients SRTM_NSQD="target/release/srtm nsqd" build/venv/bin/python tests/peer/latency.py
+    sudo PYTHONPATH=tests/clients:experiments/testbed SRTM_NSQD="target/release/srtm nsqd" \
+        build/venv/bin/python tests/peer/latency.py
 
 Two loops stand side by side, each of four `srtm` processes: this program writes a line to a publisher on host `a`, a
 subscriber on host `b` pipes it into a publisher there, and a subscriber on `a` prints what comes back. Rounds alternate
@@ -21,7 +22,8 @@ from tempfile import TemporaryDirectory
 from broker import command_line
 from endpoints import REPOSITORY, AnnouncedBroker
 from group import MULTICAST
-from switch import Host, Switch, why_impossible
+from namespace import why_impossible
+from switch import Host, Switch
 
 REQUEST, ECHO = "request", "echo"
 WARM_UP = 50

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from record import RecordError, read_record
+from limiter_record import RecordError, read_record
 from scenario import Bulk, Scenario
 
 SCENARIO = Scenario("test", "fps", 2, (Bulk(0, 1),), seconds=0.4, warmup_s=0.1)
