@@ -30,6 +30,9 @@ pub struct Config {
     /// Pairs of TUN devices.
     #[serde(default)]
     pub tun: Vec<TunPair>,
+    /// How packets of TUN devices are moved.
+    #[serde(default)]
+    pub io: Io,
     /// Queues of the packet filter.
     #[serde(default)]
     pub nfqueue: Vec<Queue>,
@@ -68,6 +71,19 @@ pub enum Intake {
     Tun,
     /// NFQUEUE: the kernel forwards, and asks about each packet.
     Nfqueue,
+}
+
+/// How packets of TUN devices are moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Io {
+    /// By io_uring if the system lets one, else plainly.
+    #[default]
+    Auto,
+    /// By io_uring, many in one system call; if that cannot be, there is an error.
+    Uring,
+    /// By one system call each.
+    Plain,
 }
 
 /// Two TUN devices: what arrives from one leaves by the other.

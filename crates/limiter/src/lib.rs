@@ -27,6 +27,7 @@ mod record;
 mod router;
 mod service;
 mod site;
+mod slots;
 mod sys;
 
 pub use config::Config;

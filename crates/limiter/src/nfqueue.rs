@@ -179,6 +179,17 @@ fn put_request(
     }
 }
 
+/// What the kernel says when it asks about the packet `id`, which begins with `head`.
+#[cfg(test)]
+pub(crate) fn question(queue: u16, id: u32, head: &[u8]) -> Vec<u8> {
+    let mut header = [0, 0, 0, 0, 8, 0, 3];
+    header[..4].copy_from_slice(&id.to_be_bytes());
+    let attributes = [(PACKET_HEADER, &header[..]), (PACKET_PAYLOAD, head)];
+    let mut bytes = Vec::new();
+    put_request(&mut bytes, TYPE_PACKET, queue, 0, &attributes);
+    bytes
+}
+
 /// Messages and attributes begin at multiples of four bytes.
 const fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(4)

@@ -1,10 +1,12 @@
 //! The thread that moves packets: one epoll instance, one reading of the clock per turn.
 //!
 //! A turn waits until a device or queue has packets, something that is held back is due, or an interval ends; then it takes at
-//! most [`PACKETS_PER_TURN`] packets from each, so that none keeps the others or the timers waiting. What a
-//! device does not take is lost and counted, as a full network card loses it.
+//! most [`PACKETS_PER_TURN`] packets from each, so that none keeps the others or the timers waiting. What goes out waits in
+//! [`Devices`] for the next system call, at the latest until the end of the turn. What a device does not take is lost and
+//! counted, as a full network card loses it.
 
 mod answers;
+mod appetite;
 mod devices;
 mod nodes;
 mod queues;
@@ -160,12 +162,14 @@ impl Service {
             for event in &events {
                 self.take(now, event.data.u64());
             }
+            self.devices.flush();
             self.end_intervals(now);
             self.answer(now);
             if self.config.intake == Intake::Tun && self.devices.all_gone() {
                 break Err(LimiterError::AllGone);
             }
         };
+        self.devices.flush();
         self.voices.leave();
         if let Some(recorder) = self.recorder.take() {
             let refused = self.devices.counters().refused + self.queues.counters().refused;
@@ -199,7 +203,7 @@ impl Service {
     fn deliver(&mut self, now: Instant) {
         let devices = &mut self.devices;
         self.router
-            .advance(now, |port, packet| devices.write(port, packet));
+            .advance(now, |port, packet| devices.send(port, packet));
     }
 
     fn end_intervals(&mut self, now: Instant) {
@@ -226,14 +230,10 @@ impl Service {
                 .judge(now, queue as usize, PACKETS_PER_TURN, router);
             return;
         }
-        for _ in 0..PACKETS_PER_TURN {
-            let Some((port, packet)) = self.devices.read(token) else {
-                break;
-            };
-            if self.router.route(now, port, packet) == Route::Forward {
-                self.devices.write_read(port.other());
-            }
-        }
+        let router = &mut self.router;
+        self.devices.drain(token, PACKETS_PER_TURN, |port, packet| {
+            router.route(now, port, packet) == Route::Forward
+        });
     }
 
     /// When it began, on the clock that never steps.

@@ -1,7 +1,9 @@
 //! System calls that no safe wrapper has, and every `unsafe` block of the crate.
 
+pub(crate) mod carrier;
 pub(crate) mod netlink;
 pub(crate) mod netns;
+mod ring;
 pub(crate) mod tun;
 
 use std::io;

@@ -1,11 +1,12 @@
 //! Real TUN devices in network namespaces of their own. Needs root; says so otherwise.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use limiter::{Config, Service, Stop};
+use limiter::{Config, LimiterError, Service, Stop};
 
 /// A network namespace that goes when it is dropped.
 struct Namespace(String);
@@ -25,7 +26,7 @@ impl Namespace {
     fn within<T: Send + 'static>(
         &self,
         what: impl FnOnce() -> T + Send + 'static,
-    ) -> std::thread::JoinHandle<T> {
+    ) -> JoinHandle<T> {
         let path = format!("/run/netns/{}", self.0);
         std::thread::spawn(move || {
             let namespace = std::fs::File::open(path).expect("the namespace");
@@ -65,14 +66,12 @@ fn namespaces() -> Option<(Namespace, Namespace)> {
     made
 }
 
-#[test]
-fn tcp_crosses_a_limiter_between_two_namespaces_and_it_notices_their_end() {
-    let Some((sources, sinks)) = namespaces() else {
-        return;
-    };
+/// Runs a limiter between `sources` and `sinks` that limits TCP, with packets moved as `io` says.
+fn start(io: &str, sources: &Namespace, sinks: &Namespace) -> JoinHandle<Result<(), LimiterError>> {
     let text = format!(
-        "[[tun]]\ninner = {{ name = 'inner', netns = '{}' }}\nouter = {{ name = 'outer', netns = '{}' }}\n\
-         [[site]]\nname = 'one'\n[[class]]\nname = 'all'\n\
+        "io = '{io}'\n\
+         [[tun]]\ninner = {{ name = 'inner', netns = '{}' }}\nouter = {{ name = 'outer', netns = '{}' }}\n\
+         [[site]]\nname = 'one'\n[[class]]\nname = 'tcp'\nmatch = {{ protocol = 'tcp' }}\n\
          limit = {{ rate = '80 Mbps', burst_bytes = 75000, policy = 'ctb' }}\n[emulate]\ndelay_us = 500",
         sources.0, sinks.0
     );
@@ -81,12 +80,16 @@ fn tcp_crosses_a_limiter_between_two_namespaces_and_it_notices_their_end() {
     let service = Service::open(&config, &stop).expect("two devices");
     let running = std::thread::spawn(move || service.run());
     for (namespace, own, other, device) in [
-        (&sources, "10.1.0.1", "10.2.0.0/16", "inner"),
-        (&sinks, "10.2.0.1", "10.1.0.0/16", "outer"),
+        (sources, "10.1.0.1", "10.2.0.0/16", "inner"),
+        (sinks, "10.2.0.1", "10.1.0.0/16", "outer"),
     ] {
         namespace.ip(&format!("addr add {own}/32 dev {device}"));
         namespace.ip(&format!("route add {other} dev {device}"));
     }
+    running
+}
+
+fn assert_tcp_crosses(sources: &Namespace, sinks: &Namespace) {
     const BYTES: usize = 1_000_000;
     let listener = sinks
         .within(|| TcpListener::bind("10.2.0.1:5001"))
@@ -104,7 +107,40 @@ fn tcp_crosses_a_limiter_between_two_namespaces_and_it_notices_their_end() {
     stream.read_to_end(&mut received).expect("all of it");
     sent.join().expect("no panic");
     assert_eq!(received.len(), BYTES);
-    sinks.ip("link del outer");
-    let ended = running.join().expect("no panic");
-    assert!(ended.is_err_and(|error| error.to_string().contains("every TUN device is gone")));
+}
+
+/// Packets as large as IP has them cross once the devices let them, whatever the configuration said.
+fn assert_largest_crosses(sources: &Namespace, sinks: &Namespace) {
+    sources.ip("link set inner mtu 65535");
+    sinks.ip("link set outer mtu 65535");
+    let sink = sinks.within(|| UdpSocket::bind("10.2.0.1:5002"));
+    let sink = sink.join().expect("no panic").expect("a port");
+    let long = Some(Duration::from_secs(30));
+    sink.set_read_timeout(long).expect("a deadline");
+    // With headers of IP and UDP that makes 65,535 bytes.
+    let sent: Vec<u8> = (0..65_507u32).map(|number| number as u8).collect();
+    let datagram = sent.clone();
+    let source = sources.within(move || {
+        let source = UdpSocket::bind("10.1.0.1:0")?;
+        source.send_to(&datagram, "10.2.0.1:5002")
+    });
+    assert_eq!(source.join().expect("no panic").expect("room"), sent.len());
+    let mut received = vec![0; 65_536];
+    let bytes = sink.recv(&mut received).expect("it came");
+    assert!(received[..bytes] == sent, "{bytes} bytes");
+}
+
+#[test]
+fn packets_cross_a_limiter_between_two_namespaces_and_it_notices_their_end() {
+    for io in ["plain", "auto"] {
+        let Some((sources, sinks)) = namespaces() else {
+            return;
+        };
+        let running = start(io, &sources, &sinks);
+        assert_tcp_crosses(&sources, &sinks);
+        assert_largest_crosses(&sources, &sinks);
+        sinks.ip("link del outer");
+        let ended = running.join().expect("no panic");
+        assert!(ended.is_err_and(|error| error.to_string().contains("every TUN device is gone")));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Branching, Config, Intake, Transport};
+use super::{Branching, Config, Intake, Io, Transport};
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,6 +17,12 @@ impl fmt::Display for Config {
                     write!(f, "packets:  from {}{}", inner.name, netns(&inner.netns))?;
                     writeln!(f, " to {}{} and back", outer.name, netns(&outer.netns))?;
                 }
+                let io = match self.io {
+                    Io::Auto => "many at once by io_uring, or one by one where that may not be",
+                    Io::Uring => "many at once by io_uring",
+                    Io::Plain => "one by one",
+                };
+                writeln!(f, "moved:    {io}")?;
             }
             Intake::Nfqueue => {
                 for queue in &self.nfqueue {

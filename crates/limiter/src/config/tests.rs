@@ -48,6 +48,7 @@ fn a_whole_file_is_understood_and_shown() {
     let text = config.to_string();
     for part in [
         "in0 in namespace a",
+        "io_uring, or one by one",
         "2 here, 2 in all",
         "web: 10 Mbps",
         "20000 µs",

@@ -121,6 +121,67 @@ struct GossipFamily {
     value: fn(&gossip::Counters) -> u64,
 }
 
+/// What the process counts as a whole.
+const TOTALS: &[Total] = &[
+    Total {
+        name: "returned_packets",
+        help: "Packets from sinks, which pass.",
+        value: |s| s.counters.returned,
+    },
+    Total {
+        name: "returned_bytes",
+        help: "Bytes of them.",
+        value: |s| s.counters.returned_bytes,
+    },
+    Total {
+        name: "unclassed_packets",
+        help: "Packets that belong to no class; they pass.",
+        value: |s| s.counters.unclassed,
+    },
+    Total {
+        name: "delivered_packets",
+        help: "Packets that emulation held back and delivered.",
+        value: |s| s.counters.delivered,
+    },
+    Total {
+        name: "refused_packets",
+        help: "Packets that a device did not take.",
+        value: |s| s.devices.refused,
+    },
+    Total {
+        name: "moved_packets",
+        help: "Packets that came from devices, and that they took.",
+        value: |s| s.devices.moved,
+    },
+    Total {
+        name: "device_calls",
+        help: "System calls that this took.",
+        value: |s| s.devices.calls,
+    },
+    Total {
+        name: "queue_overruns",
+        help: "Times that NFQUEUE dropped packets that were not read in time.",
+        value: |s| s.queues.overruns,
+    },
+    Total {
+        name: "queue_refused",
+        help: "Answers that NFQUEUE did not take.",
+        value: |s| s.queues.refused,
+    },
+    Total {
+        name: "gone_devices",
+        help: "Pairs of devices that are no more.",
+        value: |s| s.devices.gone,
+    },
+];
+
+/// A counter of all, named by what it counts.
+struct Total {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&Snapshot) -> u64,
+}
+
 /// Renders all of `snapshot`.
 pub(super) fn render(sites: &[String], classes: &[String], snapshot: &Snapshot) -> String {
     let mut text = Text::default();
@@ -153,48 +214,10 @@ pub(super) fn render(sites: &[String], classes: &[String], snapshot: &Snapshot) 
 /// What the process counts as a whole.
 fn whole(text: &mut Text, snapshot: &Snapshot) {
     let counters = &snapshot.counters;
-    let totals = [
-        (
-            "returned_packets",
-            "Packets from sinks, which pass.",
-            counters.returned,
-        ),
-        ("returned_bytes", "Bytes of them.", counters.returned_bytes),
-        (
-            "unclassed_packets",
-            "Packets that belong to no class; they pass.",
-            counters.unclassed,
-        ),
-        (
-            "delivered_packets",
-            "Packets that emulation held back and delivered.",
-            counters.delivered,
-        ),
-        (
-            "refused_packets",
-            "Packets that a device did not take.",
-            snapshot.devices.refused,
-        ),
-        (
-            "queue_overruns",
-            "Times that NFQUEUE dropped packets that were not read in time.",
-            snapshot.queues.overruns,
-        ),
-        (
-            "queue_refused",
-            "Answers that NFQUEUE did not take.",
-            snapshot.queues.refused,
-        ),
-        (
-            "gone_devices",
-            "Pairs of devices that are no more.",
-            snapshot.devices.gone,
-        ),
-    ];
-    for (name, help, value) in totals {
-        let name = format!("srtm_limiter_{name}_total");
-        text.head(&name, help, "counter");
-        text.series(&name, &[], value);
+    for total in TOTALS {
+        let name = format!("srtm_limiter_{}_total", total.name);
+        text.head(&name, total.help, "counter");
+        text.series(&name, &[], (total.value)(snapshot));
     }
     let late_s = "srtm_limiter_late_seconds_total";
     text.head(

@@ -1,12 +1,22 @@
 //! The TUN devices of a process, in pairs.
+//!
+//! Packets stay in the slots that they were read into: those that pass wait in the *tray*, in order, and leave with the
+//! system call that reads the next ones.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+
+use super::appetite::{APPETITE_MAX, Appetite};
 use crate::config::Config;
 use crate::error::LimiterError;
 use crate::router::{Port, Side};
+use crate::slots::Slots;
+use crate::sys::carrier::{Carrier, Transfer, Way};
 use crate::sys::tun::Tun;
+
+/// Slots of a process: a full helping that is written, and one that is read meanwhile.
+const SLOTS: usize = 2 * APPETITE_MAX;
 
 /// What happened at devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,163 +25,238 @@ pub(crate) struct DeviceCounters {
     pub(crate) refused: u64,
     /// Pairs that are no more.
     pub(crate) gone: u64,
+    /// Packets that came from devices, and that they took.
+    pub(crate) moved: u64,
+    /// System calls that this took.
+    pub(crate) calls: u64,
 }
 
-/// All pairs; the buffer that packets are read into is theirs too.
+/// All pairs.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    pairs: Vec<Option<Pair>>,
-    buffer: Vec<u8>,
-    read: usize,
+    /// By pair.
+    names: Vec<String>,
+    /// By [`place`].
+    tuns: Vec<Option<Tun>>,
+    appetites: Vec<Appetite>,
+    slots: Slots,
+    /// Slots that nothing is in; the one used last is taken first, as it is still in the processor's cache.
+    free: Vec<usize>,
+    /// Packets that leave with the next system call.
+    tray: Vec<Transfer>,
+    /// What came with the last one: slots and bytes.
+    came: Vec<(usize, usize)>,
+    carrier: Carrier,
     counters: DeviceCounters,
-}
-
-#[derive(Debug)]
-struct Pair {
-    name: String,
-    inner: Tun,
-    outer: Tun,
 }
 
 impl Devices {
     pub(super) fn open(config: &Config) -> Result<Devices, LimiterError> {
-        let pairs = config.tun.iter().map(|pair| {
-            Ok(Some(Pair {
-                name: format!("{} and {}", pair.inner.name, pair.outer.name),
-                inner: Tun::open(&pair.inner, pair.mtu_bytes)?,
-                outer: Tun::open(&pair.outer, pair.mtu_bytes)?,
-            }))
-        });
-        let pairs = pairs.collect::<Result<_, LimiterError>>()?;
-        Ok(Devices::of(pairs))
+        let mut tuns = Vec::new();
+        for pair in &config.tun {
+            tuns.push(Some(Tun::open(&pair.inner, pair.mtu_bytes)?));
+            tuns.push(Some(Tun::open(&pair.outer, pair.mtu_bytes)?));
+        }
+        let names = config.tun.iter();
+        let names = names.map(|pair| format!("{} and {}", pair.inner.name, pair.outer.name));
+        Devices::of(names.collect(), tuns, config)
     }
 
     /// Pairs of things that behave as devices do.
     #[cfg(test)]
-    pub(super) fn stand_ins(pairs: Vec<[std::os::fd::OwnedFd; 2]>) -> Devices {
-        let pairs = pairs.into_iter().map(|[inner, outer]| {
-            Some(Pair {
-                name: "stand-ins".to_owned(),
-                inner: Tun::from_descriptor(inner),
-                outer: Tun::from_descriptor(outer),
-            })
-        });
-        Devices::of(pairs.collect())
+    pub(super) fn stand_ins(
+        pairs: Vec<[std::os::fd::OwnedFd; 2]>,
+        config: &Config,
+    ) -> Result<Devices, LimiterError> {
+        let names = pairs.iter().map(|_| "stand-ins".to_owned()).collect();
+        let tuns = pairs.into_iter().flatten();
+        let tuns = tuns.map(|descriptor| Some(Tun::from_descriptor(descriptor)));
+        Devices::of(names, tuns.collect(), config)
     }
 
-    fn of(pairs: Vec<Option<Pair>>) -> Devices {
-        Devices {
-            pairs,
-            // Any packet that IP knows: one that is cut short could not be told from a broken one.
-            buffer: vec![0; 65_536],
-            read: 0,
+    fn of(
+        names: Vec<String>,
+        tuns: Vec<Option<Tun>>,
+        config: &Config,
+    ) -> Result<Devices, LimiterError> {
+        let slots = Slots::new(SLOTS);
+        Ok(Devices {
+            names,
+            appetites: vec![Appetite::default(); tuns.len()],
+            free: (0..slots.count()).collect(),
+            slots,
+            tray: Vec::with_capacity(SLOTS),
+            came: Vec::with_capacity(APPETITE_MAX),
+            carrier: Carrier::open(config.io, &tuns)?,
+            tuns,
             counters: DeviceCounters::default(),
-        }
-    }
-
-    /// All devices, with their tokens.
-    pub(super) fn each(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
-        let pairs = self.pairs.iter().enumerate();
-        pairs.flat_map(|(number, pair)| {
-            let inner = pair
-                .iter()
-                .map(move |pair| (token(number, Side::Inner), pair.inner.as_fd()));
-            let outer = pair
-                .iter()
-                .map(move |pair| (token(number, Side::Outer), pair.outer.as_fd()));
-            inner.chain(outer)
         })
     }
 
-    /// The next packet of the device of `token`, if there is one.
-    pub(super) fn read(&mut self, token: u64) -> Option<(Port, &[u8])> {
-        let port = port(token)?;
-        let pair = self.pairs.get_mut(port.pair)?.as_mut()?;
-        match pair.device(port.side).read(&mut self.buffer) {
-            // No packet is empty: a device that says so is not there any more.
-            Ok(0) => {
-                self.failed(port.pair, &io::Error::from_raw_os_error(libc::ENODEV));
-                None
+    /// All devices, with their tokens, which count from 1.
+    pub(super) fn each(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
+        let tuns = (1..).zip(&self.tuns);
+        tuns.filter_map(|(token, tun)| Some((token, tun.as_ref()?.as_fd())))
+    }
+
+    /// Takes at most `most` packets of the device of `token`; those that `judge` lets pass leave by the other one of its pair.
+    pub(super) fn drain(
+        &mut self,
+        token: u64,
+        most: usize,
+        mut judge: impl FnMut(Port, &[u8]) -> bool,
+    ) {
+        let Some(from) = token.checked_sub(1).and_then(port) else {
+            return;
+        };
+        let Some(mut asked) = self.appetites.get(place(from)).map(|of| of.first()) else {
+            return;
+        };
+        let mut taken = 0;
+        while taken < most {
+            asked = asked.min(most - taken);
+            self.exchange(from, asked);
+            let came = std::mem::take(&mut self.came);
+            for (slot, bytes) in &came {
+                if judge(from, &self.slots.get(*slot)[..*bytes]) {
+                    self.put_on_tray(from.other(), *slot, *bytes);
+                } else {
+                    self.free.push(*slot);
+                }
             }
-            Ok(bytes) => {
-                self.read = bytes;
-                Some((port, &self.buffer[..bytes]))
+            taken += came.len();
+            let all_came = came.len() == asked;
+            self.came = came;
+            if !all_came {
+                break;
             }
-            Err(error) => {
-                self.failed(port.pair, &error);
-                None
+            asked = Appetite::more(asked);
+        }
+        self.appetites[place(from)].end(taken);
+    }
+
+    /// Lets a copy of `packet` leave by `port`.
+    pub(super) fn send(&mut self, port: Port, packet: &[u8]) {
+        if self.free.is_empty() {
+            self.flush();
+        }
+        let Some(slot) = self.free.pop() else {
+            self.counters.refused += 1;
+            return;
+        };
+        match self.slots.get_mut(slot).get_mut(..packet.len()) {
+            Some(room) => {
+                room.copy_from_slice(packet);
+                self.put_on_tray(port, slot, packet.len());
             }
+            None => self.free.push(slot),
         }
     }
 
-    /// Writes the packet that was read last.
-    pub(super) fn write_read(&mut self, port: Port) {
-        if let Some(pair) = self.pairs.get_mut(port.pair).and_then(Option::as_mut)
-            && let Err(error) = pair.device(port.side).write(&self.buffer[..self.read])
-        {
-            self.counters.refused += 1;
-            self.failed(port.pair, &error);
-        }
-    }
-
-    /// Writes `packet`.
-    pub(super) fn write(&mut self, port: Port, packet: &[u8]) {
-        if let Some(pair) = self.pairs.get_mut(port.pair).and_then(Option::as_mut)
-            && let Err(error) = pair.device(port.side).write(packet)
-        {
-            self.counters.refused += 1;
-            self.failed(port.pair, &error);
+    /// Lets what waits leave.
+    pub(super) fn flush(&mut self) {
+        if !self.tray.is_empty() {
+            self.carry();
         }
     }
 
     pub(super) fn all_gone(&self) -> bool {
-        self.pairs.iter().all(Option::is_none)
+        self.tuns.iter().all(Option::is_none)
     }
 
     pub(super) const fn counters(&self) -> DeviceCounters {
         self.counters
     }
 
+    /// Lets what waits leave, and asks `from` for so many packets. They are in `came` then.
+    fn exchange(&mut self, from: Port, asked: usize) {
+        if self.free.len() < asked {
+            self.flush();
+        }
+        let first = self.free.len().saturating_sub(asked);
+        let slots = self.free.drain(first..).rev();
+        self.tray
+            .extend(slots.map(|slot| Transfer::read(place(from), slot)));
+        self.carry();
+    }
+
+    /// Carries out what is on the tray.
+    fn carry(&mut self) {
+        self.came.clear();
+        let carrier = &mut self.carrier;
+        self.counters.calls += carrier.carry(&self.tuns, &mut self.slots, &mut self.tray);
+        let mut tray = std::mem::take(&mut self.tray);
+        // Backwards, so that slots are taken in the same order again.
+        for transfer in tray.iter().rev() {
+            match transfer.outcome {
+                Ok(bytes) if transfer.way == Way::Read && bytes > 0 => continue,
+                _ => self.free.push(transfer.slot),
+            }
+        }
+        for transfer in tray.drain(..) {
+            match (transfer.way, transfer.outcome) {
+                // No packet is empty: a device that says so is not there any more.
+                (Way::Read, Ok(0)) => self.failed(transfer.device, Errno::NODEV),
+                (Way::Read, Ok(bytes)) => {
+                    self.counters.moved += 1;
+                    self.came.push((transfer.slot, bytes));
+                }
+                (Way::Write(_), Ok(_)) => self.counters.moved += 1,
+                (Way::Read, Err(error)) => self.failed(transfer.device, error),
+                (Way::Write(_), Err(error)) => {
+                    self.counters.refused += 1;
+                    self.failed(transfer.device, error);
+                }
+            }
+        }
+        self.tray = tray;
+    }
+
+    /// A pair that was given up takes nothing any more.
+    fn put_on_tray(&mut self, port: Port, slot: usize, bytes: usize) {
+        let device = place(port);
+        if matches!(self.tuns.get(device), Some(Some(_))) {
+            self.tray.push(Transfer::write(device, slot, bytes));
+        } else {
+            self.free.push(slot);
+        }
+    }
+
     /// Gives a pair up whose device was deleted: closing it ends its events too. Everything else passes.
-    fn failed(&mut self, number: usize, error: &io::Error) {
-        if !matches!(
-            error.raw_os_error(),
-            Some(libc::EBADFD | libc::ENODEV | libc::EBADF)
-        ) {
+    fn failed(&mut self, device: usize, error: Errno) {
+        if !matches!(error, Errno::BADFD | Errno::NODEV | Errno::BADF) {
             return;
         }
-        if let Some(pair) = self.pairs[number].take() {
+        let first = device - device % 2;
+        let pair = self.tuns.get_mut(first..first + 2).unwrap_or_default();
+        let were_there = pair.iter_mut().filter_map(Option::take).count();
+        if were_there > 0 {
             self.counters.gone += 1;
-            tracing::error!(
-                "TUN devices {}: gone ({error}); other pairs go on",
-                pair.name
-            );
+            let name = self.names.get(device / 2).map_or("", String::as_str);
+            tracing::error!("TUN devices {name}: gone ({error}); other pairs go on");
         }
     }
 }
 
-impl Pair {
-    fn device(&mut self, side: Side) -> &mut Tun {
-        match side {
-            Side::Inner => &mut self.inner,
-            Side::Outer => &mut self.outer,
+/// Devices of a pair are neighbours.
+const fn place(port: Port) -> usize {
+    2 * port.pair
+        + match port.side {
+            Side::Inner => 0,
+            Side::Outer => 1,
         }
-    }
 }
 
-/// Tokens count from 1, two per pair.
-fn token(pair: usize, side: Side) -> u64 {
-    1 + 2 * pair as u64 + u64::from(side == Side::Outer)
-}
-
-fn port(token: u64) -> Option<Port> {
-    let number = token.checked_sub(1)?;
+fn port(place: u64) -> Option<Port> {
     Some(Port {
-        pair: usize::try_from(number / 2).ok()?,
-        side: if number % 2 == 0 {
+        pair: usize::try_from(place / 2).ok()?,
+        side: if place.is_multiple_of(2) {
             Side::Inner
         } else {
             Side::Outer
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

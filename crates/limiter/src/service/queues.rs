@@ -1,19 +1,22 @@
 //! NFQUEUE: the kernel asks about each packet that a rule of its packet filter gives to a queue.
 //!
-//! Only the heads of packets are copied here, and the answers to all packets of a turn go back together.
+//! Only the heads of packets are copied here. All that wait come with one system call, and the answers to them go back with
+//! another.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use clock::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::config::{Config, OnFailure, Queue};
 use crate::error::LimiterError;
 use crate::nfqueue::{QueueSettings, Said, put_verdict, read, take_over};
 use crate::router::{Port, Route, Router, Side};
-use crate::sys::netlink;
+use crate::slots::Slots;
+use crate::sys::netlink::{self, DATAGRAMS_MAX, receive_many};
 
 /// Room for the headers of IP and transport, options included.
 const COPIED_BYTES: u32 = 128;
@@ -34,7 +37,9 @@ pub(crate) struct QueueCounters {
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     queues: Vec<(u16, OwnedFd)>,
-    buffer: Vec<u8>,
+    slots: Slots,
+    /// What came last, slot by slot.
+    lengths: Vec<usize>,
     verdicts: Vec<u8>,
     counters: QueueCounters,
 }
@@ -59,12 +64,18 @@ impl Queues {
             })?;
             Ok((queue.number, socket))
         });
-        Ok(Queues {
-            queues: queues.collect::<Result<_, LimiterError>>()?,
-            buffer: vec![0; 65_536],
+        Ok(Queues::of(queues.collect::<Result<_, LimiterError>>()?))
+    }
+
+    /// Sockets that speak as the kernel does, with the numbers of their queues.
+    fn of(queues: Vec<(u16, OwnedFd)>) -> Queues {
+        Queues {
+            queues,
+            slots: Slots::new(DATAGRAMS_MAX),
+            lengths: Vec::with_capacity(DATAGRAMS_MAX),
             verdicts: Vec::new(),
             counters: QueueCounters::default(),
-        })
+        }
     }
 
     /// All sockets, in order.
@@ -82,16 +93,17 @@ impl Queues {
             side: Side::Inner,
         };
         self.verdicts.clear();
-        for _ in 0..most {
-            let received = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((_, received)) => received,
-                Err(rustix::io::Errno::NOBUFS) => {
-                    self.counters.overruns += 1;
-                    continue;
-                }
-                Err(_) => break,
-            };
-            let datagram = self.buffer.get(..received).unwrap_or_default();
+        match receive_many(socket, &mut self.slots, most, &mut self.lengths) {
+            Ok(()) => {}
+            Err(error) => {
+                // What did come is still there: the next turn takes it.
+                let overrun = error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error());
+                self.counters.overruns += u64::from(overrun);
+                return;
+            }
+        }
+        for (slot, length) in self.lengths.iter().enumerate() {
+            let datagram = self.slots.get(slot).get(..*length).unwrap_or_default();
             read(datagram, |said| match said {
                 Said::Packet { id, head, length } => {
                     let route = router.route_head(now, port, head, length);
@@ -151,3 +163,6 @@ fn await_answer(socket: &OwnedFd) -> io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

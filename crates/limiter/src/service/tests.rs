@@ -54,12 +54,16 @@ fn send(to: &OwnedFd, packet: &[u8]) {
     assert_eq!(rustix::io::write(to, packet), Ok(packet.len()));
 }
 
+/// The lines that choose a way of moving packets.
+const WAYS: [&str; 2] = ["io = 'plain'", "io = 'auto'"];
+
 /// Runs a limiter of `text` between stand-ins while `meanwhile` runs.
 fn run(text: &str, meanwhile: impl FnOnce(&mut Vec<Far>)) -> Result<(), LimiterError> {
     let stop = Stop::new()?;
     let (near, mut far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
-    let devices = Devices::stand_ins(near);
-    let service = Service::with(&config(text), &stop, devices, Queues::default())?;
+    let config = config(text);
+    let devices = Devices::stand_ins(near, &config)?;
+    let service = Service::with(&config, &stop, devices, Queues::default())?;
     std::thread::scope(|scope| {
         let running = scope.spawn(|| service.run());
         meanwhile(&mut far);
@@ -70,38 +74,55 @@ fn run(text: &str, meanwhile: impl FnOnce(&mut Vec<Far>)) -> Result<(), LimiterE
 
 #[test]
 fn packets_cross_their_own_pair_both_ways_and_odd_ones_do_not() {
-    let ran = run("", |far| {
-        for (number, far) in far.iter().enumerate() {
-            let length = 100 + number as u16;
-            send(&far.inner, &[9, 9, 9]);
-            send(&far.inner, &packet(length));
-            send(&far.outer, &packet(length + 10));
-            assert_eq!(receive(&far.outer), usize::from(length));
-            assert_eq!(receive(&far.inner), usize::from(length + 10));
+    for way in WAYS {
+        let ran = run(way, |far| {
+            for (number, far) in far.iter().enumerate() {
+                let length = 100 + number as u16;
+                send(&far.inner, &[9, 9, 9]);
+                send(&far.inner, &packet(length));
+                send(&far.outer, &packet(length + 10));
+                assert_eq!(receive(&far.outer), usize::from(length));
+                assert_eq!(receive(&far.inner), usize::from(length + 10));
+            }
+        });
+        ran.expect("stopped");
+    }
+}
+
+#[test]
+fn a_burst_crosses_in_order_whichever_way() {
+    for way in WAYS {
+        let delayed = format!("{way}\n[emulate]\ndelay_us = 1000");
+        for text in [way, &delayed] {
+            let ran = run(text, |far| {
+                (0..200u16).for_each(|number| send(&far[1].inner, &packet(40 + number)));
+                (0..200u16).for_each(|number| {
+                    assert_eq!(receive(&far[1].outer), usize::from(40 + number), "{text}");
+                });
+            });
+            ran.expect("stopped");
         }
-    });
-    ran.expect("stopped");
+    }
 }
 
 #[test]
 fn a_device_that_goes_takes_only_its_pair_along_and_the_last_one_ends_all() {
-    let ran = run("", |far| {
-        drop(far.remove(0));
-        send(&far[0].inner, &packet(77));
-        assert_eq!(receive(&far[0].outer), 77);
-    });
-    ran.expect("stopped, not given up");
-    let stop = Stop::new().expect("a descriptor");
-    let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
-    let service = Service::with(
-        &config(""),
-        &stop,
-        Devices::stand_ins(near),
-        Queues::default(),
-    );
-    drop(far);
-    let ended = service.expect("a service").run();
-    assert!(matches!(ended, Err(LimiterError::AllGone)), "{ended:?}");
+    for way in WAYS {
+        let ran = run(way, |far| {
+            drop(far.remove(0));
+            send(&far[0].inner, &packet(77));
+            assert_eq!(receive(&far[0].outer), 77);
+        });
+        ran.expect("stopped, not given up");
+        let stop = Stop::new().expect("a descriptor");
+        let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
+        let config = config(way);
+        let devices = Devices::stand_ins(near, &config).expect("devices");
+        let service = Service::with(&config, &stop, devices, Queues::default());
+        drop(far);
+        let ended = service.expect("a service").run();
+        assert!(matches!(ended, Err(LimiterError::AllGone)), "{ended:?}");
+    }
 }
 
 #[test]

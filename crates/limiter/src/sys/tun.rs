@@ -1,10 +1,11 @@
 //! TUN devices: making or opening one, and bringing it up.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::netns::within;
@@ -56,13 +57,19 @@ impl Tun {
     }
 
     /// Reads one packet into `buffer`.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file.read(buffer)
+    pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::io::read(&self.file, buffer)
     }
 
     /// Writes one packet.
-    pub(crate) fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.file.write(packet).map(drop)
+    pub(super) fn write(&self, packet: &[u8]) -> Result<usize, Errno> {
+        rustix::io::write(&self.file, packet)
+    }
+}
+
+impl AsRawFd for Tun {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 }
 

@@ -27,7 +27,11 @@ fn every_site_and_class_has_its_series_and_labels_are_escaped() {
         })],
         unsent: Default::default(),
         counters: Default::default(),
-        devices: Default::default(),
+        devices: crate::service::DeviceCounters {
+            moved: 64,
+            calls: 2,
+            ..Default::default()
+        },
         queues: Default::default(),
         held: 4,
     };
@@ -41,6 +45,8 @@ fn every_site_and_class_has_its_series_and_labels_are_escaped() {
         "srtm_limiter_local_limit_bytes_per_second{site=\"o\\\"ne\",class=\"b\"} 1250.5",
         "srtm_limiter_gossip_forged_total{site=\"o\\\"ne\"} 9",
         "srtm_limiter_lost_packets_total{cause=\"odd_length\"} 0",
+        "srtm_limiter_moved_packets_total 64",
+        "srtm_limiter_device_calls_total 2",
         "srtm_limiter_held_packets 4",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
