@@ -7,18 +7,19 @@
 //! A topic that NSQ clients have a channel of is subscribed for them: what peers publish reaches it, limit and all.
 
 mod deliveries;
+mod ear;
 mod session;
 
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use announce::{Counters, NameCounts};
-use tokio::net::UdpSocket;
 use wire::announce::Key;
 
 use crate::{BrokerError, Handle};
+use ear::Ear;
 use session::Session;
 
 /// How the broker takes part in announcements.
@@ -69,8 +70,8 @@ impl AnnounceBoard {
 #[derive(Debug)]
 pub struct AnnouncePort {
     config: AnnounceConfig,
-    socket: UdpSocket,
-    group: Option<UdpSocket>,
+    socket: Ear,
+    group: Option<Ear>,
 }
 
 impl AnnouncePort {
@@ -84,9 +85,10 @@ impl AnnouncePort {
             move |source| BrokerError::Io { what, source }
         };
         let address = config.address;
-        let socket = UdpSocket::bind(address).await.map_err(io(address))?;
+        let socket = UdpSocket::bind(address).and_then(Ear::new);
+        let socket = socket.map_err(io(address))?;
         let group = match config.group {
-            Some(group) => Some(join(group).map_err(io(group))?),
+            Some(group) => Some(join(group).and_then(Ear::new).map_err(io(group))?),
             None => None,
         };
         Ok(AnnouncePort {
@@ -137,8 +139,5 @@ fn join(group: SocketAddr) -> std::io::Result<UdpSocket> {
         SocketAddr::V4(v4) => socket.join_multicast_v4(v4.ip(), &Ipv4Addr::UNSPECIFIED)?,
         SocketAddr::V6(v6) => socket.join_multicast_v6(v6.ip(), v6.scope_id())?,
     }
-    UdpSocket::from_std(socket.into())
+    Ok(socket.into())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,17 +1,18 @@
 //! What the broker hears and says.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use announce::{AnnouncerConfig, Change, Directory, DirectoryConfig, Names, Proxy, Speaker};
 use clock::Instant;
 use rustc_hash::FxHashMap;
-use tokio::net::UdpSocket;
 use wire::TopicName;
 use wire::announce::{Announcement, InstanceId, MAX_DATAGRAM_BYTES, TopicId};
 
 use super::deliveries::{Deliveries, is_ours};
+use super::ear::Ear;
 use super::{AnnounceConfig, AnnounceStats};
 use crate::Handle;
 use crate::stats::StatsFilter;
@@ -20,12 +21,15 @@ use crate::sys;
 /// Topics whose identifiers are remembered.
 const TOPICS_MAX: usize = 65_536;
 
+/// Announcements read at most before somebody is forgotten: more than a socket's buffer of the usual size holds.
+const HEARD_BEFORE_FORGETTING: usize = 1024;
+
 /// The state of one life of the broker.
 pub(super) struct Session {
     handle: Handle,
     config: AnnounceConfig,
-    socket: UdpSocket,
-    group: Option<UdpSocket>,
+    socket: Ear,
+    group: Option<Ear>,
     directory: Directory,
     names: Names,
     proxy: Proxy,
@@ -43,8 +47,8 @@ impl Session {
         handle: Handle,
         config: AnnounceConfig,
         data: SocketAddr,
-        socket: UdpSocket,
-        group: Option<UdpSocket>,
+        socket: Ear,
+        group: Option<Ear>,
     ) -> Session {
         let now = sys::monotonic_now();
         // Another one with every start; the wall clock's nanoseconds never repeat in practice.
@@ -77,12 +81,12 @@ impl Session {
             tokio::select! {
                 heard = self.socket.recv_from(&mut datagram) => {
                     if let Ok((bytes, from)) = heard {
-                        self.hear(&datagram[..bytes], from);
+                        self.hear(&datagram[..bytes], from, sys::monotonic_now());
                     }
                 }
                 heard = receive(self.group.as_ref(), &mut from_group) => {
                     if let Ok((bytes, from)) = heard {
-                        self.hear(&from_group[..bytes], from);
+                        self.hear(&from_group[..bytes], from, sys::monotonic_now());
                     }
                 }
                 dialled = self.deliveries.dialled() => self.deliveries.settle(dialled),
@@ -114,8 +118,7 @@ impl Session {
             self.looked_at = now;
             self.look_at_channels(now).await;
         }
-        let change = self.directory.expire(now);
-        self.apply(&change, now);
+        self.forget(now);
         self.deliveries.dial_due(now);
         self.tell_reactors().await;
         let taken = &self.taken;
@@ -133,8 +136,36 @@ impl Session {
         });
     }
 
-    fn hear(&mut self, datagram: &[u8], from: SocketAddr) {
-        let now = sys::monotonic_now();
+    /// Forgets who has been silent for too long. What has come and only was not read yet is heard first: this task, or the
+    /// whole process, may have been kept from running for longer than announcements hold.
+    fn forget(&mut self, now: Instant) {
+        if self.directory.next_expiry().is_some_and(|at| at <= now) {
+            self.hear_all(now);
+        }
+        let change = self.directory.expire(now);
+        self.apply(&change, now);
+    }
+
+    /// Takes what waits in the sockets.
+    fn hear_all(&mut self, now: Instant) {
+        let mut datagram = [0; MAX_DATAGRAM_BYTES + 1];
+        for by_group in [false, true] {
+            for _ in 0..HEARD_BEFORE_FORGETTING {
+                let ear = match by_group {
+                    true => self.group.as_ref(),
+                    false => Some(&self.socket),
+                };
+                match ear.map(|ear| ear.take(&mut datagram)) {
+                    Some(Ok((bytes, from))) => self.hear(&datagram[..bytes], from, now),
+                    // What was sent before found nobody.
+                    Some(Err(error)) if error.kind() != ErrorKind::WouldBlock => {}
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, datagram: &[u8], from: SocketAddr, now: Instant) {
         let said = match Announcement::decode(datagram, self.config.key.as_ref()) {
             Ok(said) => said,
             Err(error) => {
@@ -228,7 +259,7 @@ impl Session {
 }
 
 async fn receive(
-    socket: Option<&UdpSocket>,
+    socket: Option<&Ear>,
     datagram: &mut [u8],
 ) -> std::io::Result<(usize, SocketAddr)> {
     match socket {
@@ -236,3 +267,6 @@ async fn receive(
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,6 +176,12 @@ impl Schedule {
         }
     }
 
+    /// Whether a connection stands in a queue.
+    pub(super) fn is_waiting(&self, key: ConnectionKey) -> bool {
+        let place = &self.places[key.slot()];
+        place.generation == key.generation() && place.waits_for.has(Readiness::QUEUED)
+    }
+
     /// Puts a topic that has had something to do since `since` into the queue of its task.
     pub(super) fn notice_topic(&mut self, topic: TopicKey, task: TaskId, since: Instant) {
         let line = &mut self.lines[task.index()];

@@ -2,6 +2,10 @@
 //!
 //! Each connection has one timer. It comes up once per heartbeat interval, looks at everything that
 //! could be overdue and is set anew, so reading and writing never touch timers.
+//!
+//! A reactor may be kept from running, by a busy machine or a stopped process, for longer than an interval. That is not
+//! the peers' silence: they are judged as of when the timer was due, and not at all while something that epoll told of
+//! them waits to be served.
 
 use std::time::Duration;
 
@@ -52,8 +56,14 @@ impl Reactor {
         let Some(connection) = self.connections.get(key) else {
             return;
         };
+        let is_judged = !self.schedule.is_waiting(key);
         match connection.progress {
-            Progress::Handshake => return self.close(key, "no protocol magic in time"),
+            Progress::Handshake if is_judged => {
+                return self.close(key, "no protocol magic in time");
+            }
+            Progress::Handshake => {
+                return self.arm_timer(key, self.shared.config.handshake_timeout);
+            }
             Progress::Lingering => return self.close(key, "its last error has been sent"),
             Progress::Open(_) | Progress::Tempo => {}
         }
@@ -63,13 +73,13 @@ impl Reactor {
             .unwrap_or(self.shared.config.heartbeat_interval);
         if connection
             .blocked_since
-            .is_some_and(|since| self.now - since >= interval)
+            .is_some_and(|since| is_judged && at.saturating_since(since) >= interval)
         {
             return self.close(key, "it takes nothing from its socket");
         }
         if connection.terms.heartbeat.is_some() {
-            let silent = self.now - connection.last_read >= interval * 2;
-            if silent && connection.pause == Pause::No {
+            let is_silent = at.saturating_since(connection.last_read) >= interval * 2;
+            if is_judged && is_silent && connection.pause == Pause::No {
                 return self.close(key, "no answer to heartbeats");
             }
             self.send_heartbeat(key);
@@ -79,3 +89,6 @@ impl Reactor {
         self.arm_timer(key, interval - late);
     }
 }
+
+#[cfg(test)]
+mod tests;

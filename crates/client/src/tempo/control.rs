@@ -223,8 +223,7 @@ impl State {
             self.alarm = None;
             self.reckon_all(now);
         }
-        let change = self.directory.expire(now);
-        self.apply(&change, now);
+        self.forget(now);
         self.announce(now);
         self.set_alarm(now);
     }
@@ -288,3 +287,6 @@ fn within_this_machine(address: SocketAddr) -> SocketAddr {
     }
     address
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,9 @@ pub type BrokerNumber = u32;
 /// Time between probes of a broker that has just lost its link.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Between two looks at the brokers there is less time than this, unless the controller was kept from running.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
 /// Whether a broker can be counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
@@ -55,6 +58,8 @@ pub struct Broker {
     pub link: Option<u64>,
     /// When it reported last.
     pub reported_at: Instant,
+    /// Since when its silence counts: since that report, and the pauses of the controller do not count.
+    pub silent_since: Instant,
     /// Number of that report.
     pub report_number: u64,
     /// When its address was probed last.
@@ -94,6 +99,7 @@ impl Broker {
             is_given_up: false,
             link: None,
             reported_at: now,
+            silent_since: now,
             report_number: 0,
             probed_at: None,
             mcap: None,
@@ -152,7 +158,7 @@ impl Core {
         broker.model = hello.model.or(broker.model);
         broker.liveness = Liveness::Up;
         broker.is_given_up = false;
-        broker.reported_at = now;
+        (broker.reported_at, broker.silent_since) = (now, now);
         broker.report_number = 0;
         if is_other_process {
             broker.topics.clear();
@@ -255,11 +261,21 @@ impl Core {
     }
 
     /// Looks who has not reported for too long.
+    ///
+    /// A controller that was kept from running, by a busy machine or as a stopped process, has not read what was reported
+    /// meanwhile: such a pause is nobody's silence.
     pub(super) fn watch_brokers(&mut self, now: Instant) {
+        let pause = now.saturating_since(self.watched_at);
+        self.watched_at = now;
+        if pause >= PAUSE_MIN {
+            for broker in &mut self.brokers {
+                broker.silent_since = now.min(broker.silent_since + pause);
+            }
+        }
         for number in 0..self.brokers.len() as BrokerNumber {
             let (silent_after, lost_after) = (self.settings.silent_after, self.settings.lost_after);
             let broker = &mut self.brokers[number as usize];
-            let quiet = now - broker.reported_at;
+            let quiet = now - broker.silent_since;
             match broker.liveness {
                 Liveness::Up if quiet >= silent_after => {
                     broker.liveness = Liveness::Silent(now);

@@ -43,7 +43,7 @@ impl Core {
             return self.distrust(number, &text);
         }
         broker.report_number = report.number;
-        broker.reported_at = now;
+        (broker.reported_at, broker.silent_since) = (now, now);
         if let Liveness::Silent(_) = broker.liveness {
             broker.liveness = Liveness::Up;
             broker.is_given_up = false;

@@ -116,6 +116,8 @@ pub struct Core {
     last_ticket: u64,
     last_window: u64,
     last_ledger: u64,
+    /// When brokers were looked at last.
+    watched_at: Instant,
     sharing: sharers::Sharing,
     contracts: Vec<contract::Pending>,
     effects: Vec<Effect>,
@@ -141,6 +143,7 @@ impl Core {
             last_ticket: 0,
             last_window: 0,
             last_ledger: 0,
+            watched_at: now,
             sharing: sharers::Sharing::default(),
             contracts: Vec::new(),
             effects: Vec::new(),

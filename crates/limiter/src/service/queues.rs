@@ -145,9 +145,12 @@ fn await_answer(socket: &OwnedFd) -> io::Result<()> {
     let mut buffer = [0u8; 8192];
     loop {
         let mut ready = [PollFd::new(socket, PollFlags::IN)];
-        if poll(&mut ready, Some(&longest))? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        match poll(&mut ready, Some(&longest)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            // A process that was stopped and goes on.
+            Err(Errno::INTR) => continue,
+            polled => polled?,
+        };
         let (_, received) = recv(socket, &mut buffer, RecvFlags::empty())?;
         let mut answered = None;
         read(buffer.get(..received).unwrap_or_default(), |said| {

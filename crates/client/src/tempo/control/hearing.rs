@@ -11,6 +11,9 @@ use wire::tempo::decode_datagram;
 use super::{State, TAKEN_PER_TURN, WAYS};
 use crate::tempo::subscription;
 
+/// Announcements read at most before somebody is forgotten: more than a socket's buffer of the usual size holds.
+const HEARD_BEFORE_FORGETTING: usize = 1024;
+
 /// Longest datagram there is.
 const DATAGRAM_BYTES: usize = 65_536;
 
@@ -22,12 +25,32 @@ impl State {
             return;
         };
         watching.look();
+        if !self.hear_all(way, TAKEN_PER_TURN, now) {
+            self.ways[way].0.tell_again();
+        }
+    }
+
+    /// Forgets who has been silent for too long. What has come and only was not read yet is heard first: this task, or the
+    /// whole process, may have been kept from running for longer than announcements hold.
+    pub(super) fn forget(&mut self, now: Instant) {
+        if self.directory.next_expiry().is_some_and(|at| at <= now) {
+            for way in 0..self.ways.len() {
+                // Where there is more, the socket's own event takes it.
+                let _is_all = self.hear_all(way, HEARD_BEFORE_FORGETTING, now);
+            }
+        }
+        let change = self.directory.expire(now);
+        self.apply(&change, now);
+    }
+
+    /// Takes what waits in a socket, `at_most` so many announcements; says whether that was all.
+    fn hear_all(&mut self, way: usize, at_most: usize, now: Instant) -> bool {
         // One byte more than an announcement has: what fills it is none.
         let mut datagram = [0; MAX_DATAGRAM_BYTES + 1];
-        for _ in 0..TAKEN_PER_TURN {
+        for _ in 0..at_most {
             let (bytes, from) = match self.ways[way].1.socket.recv_from(&mut datagram) {
                 Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 // What was sent before found nobody.
                 Err(_) => continue,
             };
@@ -41,7 +64,7 @@ impl State {
                 Err(error) => self.directory.note_undecodable(&error),
             }
         }
-        self.ways[way].0.tell_again();
+        false
     }
 
     /// Takes note of the identifiers that others use.

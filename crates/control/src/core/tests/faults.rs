@@ -71,6 +71,35 @@ fn a_stopped_broker_keeps_its_floor_and_loses_its_publishers_in_the_end() {
 }
 
 #[test]
+fn a_pause_of_the_controller_is_not_the_brokers_silence() {
+    let mut cluster = Cluster::carrying(2);
+    let carrier = cluster.carrier();
+    let placed = placed_on(&cluster, carrier);
+    // What is reported meanwhile is not read before it has looked twice.
+    cluster.now += Duration::from_secs(60);
+    for _ in 0..2 {
+        cluster.now += Duration::from_millis(50);
+        cluster.core.tick(cluster.now);
+        cluster.carry_out();
+    }
+    let states = |cluster: &Cluster| {
+        let brokers = cluster.core.broker_views(cluster.now);
+        brokers.into_iter().map(|broker| broker.state)
+    };
+    assert!(states(&cluster).eq(["up", "up"]));
+    assert_eq!(placed_on(&cluster, carrier), placed);
+    // From then on silence counts as ever.
+    cluster.brokers[carrier].is_stopped = true;
+    cluster.run(Duration::from_secs(4));
+    assert_eq!(
+        states(&cluster).filter(|state| state == "silent").count(),
+        1
+    );
+    cluster.run(Duration::from_secs(16));
+    assert_eq!(placed_on(&cluster, carrier), 0);
+}
+
+#[test]
 fn without_a_controller_leases_fall_to_floors_and_a_restart_resumes() {
     let mut cluster = Cluster::carrying(2);
     let carrier = cluster.carrier();

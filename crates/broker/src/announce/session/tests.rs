@@ -1,0 +1,80 @@
+//! A session that nobody keeps: time passes as a test says.
+
+use std::time::Duration;
+
+use wire::announce::{Entry, Role};
+
+use super::*;
+use crate::{Broker, Config};
+
+fn ear() -> Ear {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    Ear::new(socket).expect("within a runtime")
+}
+
+#[tokio::test]
+async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
+    let broker = Broker::start(Config {
+        tcp_address: ([127, 0, 0, 1], 0).into(),
+        http_address: None,
+        threads: 1,
+        drain_timeout: Duration::ZERO,
+        ..Config::default()
+    });
+    let broker = broker.expect("starts");
+    let (own, group) = (ear(), ear());
+    let address = |ear: &Ear| ear.local_addr().expect("bound");
+    let to = [address(&own), address(&group)];
+    let config = AnnounceConfig {
+        address: to[0],
+        group: Some(to[1]),
+        key: None,
+        interval: Duration::from_secs(1),
+    };
+    let data = broker.tcp_address();
+    let mut session = Session::new(broker.handle(), config, data, own, Some(group));
+    let speaker = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let topic: TopicName = "t".parse().expect("valid");
+    let said = |instance: u16, sequence| {
+        let mut datagram = Vec::new();
+        Announcement {
+            instance: InstanceId(instance.into()),
+            sequence,
+            is_proxy: false,
+            is_leaving: false,
+            expiry_ms: 1000,
+            data: ([127, 0, 0, 1], instance).into(),
+            udp: false,
+            entries: vec![Entry {
+                role: Role::Publisher,
+                id: TopicId::hashed(&topic, 0),
+                topic: topic.clone(),
+                held: None,
+            }],
+        }
+        .encode(None, &mut datagram);
+        datagram
+    };
+    let began = sys::monotonic_now();
+    for (instance, to) in (1..).zip(to) {
+        session.hear(&said(instance, 1), to, began);
+        let again = said(instance, 2);
+        let sent = speaker.send_to(&again, to).expect("sent");
+        assert_eq!(sent, again.len());
+    }
+    for ear in [Some(&session.socket), session.group.as_ref()] {
+        let ear = ear.expect("both");
+        let has_come = (0..1_000_000).any(|_| {
+            std::thread::yield_now();
+            ear.asking.peek_from(&mut [0; 1]).is_ok()
+        });
+        assert!(has_come, "what was sent does not arrive");
+    }
+    let late = began + Duration::from_secs(5);
+    for (after_ms, known) in [(0, 2), (999, 2), (1000, 0)] {
+        session.forget(late + Duration::from_millis(after_ms));
+        let instances = session.directory.instances();
+        assert_eq!(instances, known, "{after_ms} ms after they were heard late");
+    }
+    broker.stop();
+}

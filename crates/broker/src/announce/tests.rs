@@ -1,1 +1,0 @@
-//! The broker between publishers and subscribers of Tempo.
