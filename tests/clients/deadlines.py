@@ -6,7 +6,7 @@ from typing import TypeVar
 
 Seen = TypeVar("Seen")
 
-GENEROUS_S = 30.0
+GENEROUS_S = 60.0
 """Deadline of a wait that takes milliseconds on an idle machine and may take seconds on a busy one."""
 
 POLL_INTERVAL_S = 0.01

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from broker import Broker, stock_fields
+from deadlines import GENEROUS_S
 from raw_protocol import Connection, batch
 
 
@@ -237,7 +238,7 @@ def test_config(broker: Broker) -> None:
 
 def test_keep_alive(broker: Broker) -> None:
     """Two requests on one connection, the second after an error."""
-    connection = http.client.HTTPConnection(*broker.http, timeout=30)
+    connection = http.client.HTTPConnection(*broker.http, timeout=GENEROUS_S)
     connection.request("POST", "/pub?topic=a/b", body=b"x")
     assert connection.getresponse().read() == json.dumps({"message": "INVALID_TOPIC"}, separators=(",", ":")).encode()
     connection.request("GET", "/ping")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker import Broker, command_line
+from deadlines import GENEROUS_S
 from raw_protocol import Connection, FrameType
 
 StartBroker = Callable[..., Broker]
@@ -13,7 +14,9 @@ StartBroker = Callable[..., Broker]
 
 def test_version_flag() -> None:
     """Tools look for this line to tell what they run against."""
-    finished = subprocess.run([*command_line(), "-version"], capture_output=True, text=True, timeout=30, check=True)
+    finished = subprocess.run(
+        [*command_line(), "-version"], capture_output=True, text=True, timeout=GENEROUS_S, check=True
+    )
     assert finished.stdout.startswith("nsqd v1.3.0 (")
 
 
@@ -30,7 +33,7 @@ def test_flags_in_every_style_of_go(start_broker: StartBroker, style: str) -> No
 
 def test_an_unknown_flag_ends_the_start() -> None:
     finished = subprocess.run(
-        [*command_line(), "-no-such-flag"], capture_output=True, text=True, timeout=30, check=False
+        [*command_line(), "-no-such-flag"], capture_output=True, text=True, timeout=GENEROUS_S, check=False
     )
     assert finished.returncode == 2
     assert "no-such-flag" in finished.stderr
@@ -40,14 +43,14 @@ def test_an_unknown_flag_ends_the_start() -> None:
 @pytest.mark.parametrize("flag", ["-tls-required=true", "-tls-cert=a.pem", "-auth-http-address=127.0.0.1:1"])
 def test_a_flag_that_promises_security_is_refused(flag: str) -> None:
     """SRTM offers neither TLS nor AUTH yet; it must not start as if it did."""
-    finished = subprocess.run([*command_line(), flag], capture_output=True, text=True, timeout=30, check=False)
+    finished = subprocess.run([*command_line(), flag], capture_output=True, text=True, timeout=GENEROUS_S, check=False)
     assert finished.returncode != 0
     assert flag.partition("=")[0] in finished.stderr
 
 
 def test_an_address_in_use_ends_the_start(broker: Broker) -> None:
     command = [*command_line(), f"-tcp-address={broker.tcp_text}", "-http-address=127.0.0.1:0"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
     assert finished.returncode == 1
     assert broker.tcp_text in finished.stderr
 

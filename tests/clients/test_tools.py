@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tools
 from broker import Broker
-from deadlines import wait_until
+from deadlines import GENEROUS_S, wait_until
 
 LINES = [f"line {i}" for i in range(200)]
 
@@ -15,7 +15,7 @@ def test_nsq_tail_prints_messages(broker: Broker, topic: str, tmp_path: Path) ->
         # It reads from a channel of its own, which exists once it has subscribed.
         wait_until(lambda: (broker.topic(topic) or {}).get("channels"), "nsq_tail's channel")
         broker.post("/mpub", "\n".join(LINES).encode(), topic=topic)
-        assert tail.process.wait(timeout=30) == 0, tail.log()
+        assert tail.process.wait(timeout=GENEROUS_S) == 0, tail.log()
         assert sorted(tail.output().splitlines()) == sorted(f"{topic} | {line}" for line in LINES)
     # The channel is ephemeral: it goes with its only reader.
     wait_until(lambda: (broker.topic(topic) or {}).get("channels") == [], "nsq_tail's channel gone")
@@ -30,7 +30,7 @@ def test_to_nsq_publishes_lines(broker: Broker, topic: str, tmp_path: Path) -> N
     assert (entry["message_count"], entry["depth"]) == (len(LINES), len(LINES))
     flags = [f"-nsqd-tcp-address={broker.tcp_text}", f"-topic={topic}", "-channel=tail", f"-n={len(LINES)}"]
     with tools.running(tmp_path, "nsq_tail", *flags) as tail:
-        assert tail.process.wait(timeout=30) == 0, tail.log()
+        assert tail.process.wait(timeout=GENEROUS_S) == 0, tail.log()
         assert sorted(tail.output().splitlines()) == sorted(LINES)
 
 

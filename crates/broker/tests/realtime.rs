@@ -31,6 +31,16 @@ fn realtime(cpus: Vec<usize>) -> Realtime {
     Realtime::new(Priority::new(7).expect("valid"), cpus).expect("valid")
 }
 
+/// Waits until those that have been joined are gone: the system tells of the end of a thread a little before it takes the
+/// thread off its lists.
+fn wait_for_the_end_of_reactors() {
+    let is_gone = (0..1_000_000).any(|_| {
+        std::thread::yield_now();
+        reactors().is_empty()
+    });
+    assert!(is_gone, "{:?}", reactors());
+}
+
 /// All threads of this process that are reactors.
 fn reactors() -> Vec<Scheduled> {
     let threads = fs::read_dir("/proc/self/task").expect("Linux");
@@ -87,6 +97,7 @@ fn reactors_are_scheduled_or_nothing_starts() {
     let ordinary = Broker::start(config(None)).expect("needs no privilege");
     assert!(reactors().iter().all(|each| each.policy != SCHED_FIFO));
     ordinary.stop();
+    wait_for_the_end_of_reactors();
 
     let too_few = Config {
         threads: 2,

@@ -15,7 +15,7 @@ use wire::announce::{InstanceId, Key, TopicId};
 use wire::tempo::{put_hello, put_message_header};
 
 /// Longer than anything takes that is not broken.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A broker with an announce port, and the thread that serves it.
 struct Site {
@@ -32,7 +32,7 @@ impl Site {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             group: None,
             key: key.map(Key::from_text),
-            interval: Duration::from_millis(200),
+            interval: Duration::from_millis(500),
         };
         let config = Config {
             tcp_address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -79,7 +79,7 @@ impl Site {
         Node::start(NodeOptions {
             channel: Channel::Broker(self.announce),
             threads: 1,
-            announce_interval: Duration::from_millis(200),
+            announce_interval: Duration::from_millis(500),
             key: key.map(Key::from_text),
             ..NodeOptions::default()
         })

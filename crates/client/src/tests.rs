@@ -54,7 +54,7 @@ fn broker(script: impl FnOnce(Peer) + Send + 'static) -> (SocketAddr, JoinHandle
     let thread = std::thread::spawn(move || {
         let (stream, _) = listener.accept().expect("the client connects");
         stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a timeout");
         script(Peer { stream });
     });
@@ -295,7 +295,7 @@ fn messages_are_received_and_finished_in_one_write() {
         .requeue(id, Duration::from_millis(250))
         .expect("gathered");
     let third = subscriber
-        .next_message_within(Duration::from_secs(20))
+        .next_message_within(Duration::from_secs(60))
         .expect("no error")
         .expect("a message");
     let id = third.id;

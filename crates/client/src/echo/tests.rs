@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn addresses() -> impl Strategy<Value = SocketAddr> {
     let v4 = any::<u32>().prop_map(|bits| IpAddr::V4(Ipv4Addr::from(bits)));

@@ -122,16 +122,22 @@ fn a_subscriber_that_does_not_read_holds_the_publication_until_it_is_forgotten()
     let publisher = publishing
         .publisher("held", PublicationOptions::default())
         .expect("it publishes");
-    let idle = stranger.announcement(1, Role::Subscriber, "held", 3_000);
+    let idle = stranger.announcement(1, Role::Subscriber, "held", 60_000);
     stranger.say(&idle, None);
     let _unread = stranger.accept();
     assert!(publisher.wait_for_subscriber(PATIENCE));
     let body = vec![3; 8192];
-    // Far more than sockets and queues hold: this ends only because the announcement does.
-    for _ in 0..20_000 {
-        publisher.publish(&body).expect("it is taken");
-    }
-    assert!(publisher.counts().waits > 0);
+    std::thread::scope(|scope| {
+        // Far more than sockets and queues hold: this ends only because the announcement does.
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                publisher.publish(&body).expect("it is taken");
+            }
+        });
+        wait_until("it is held", || publisher.counts().waits > 0);
+        let last_words = stranger.announcement(1, Role::Subscriber, "held", 200);
+        stranger.say(&last_words, None);
+    });
     assert!(publisher.flush(PATIENCE));
     assert_eq!(publisher.subscribers(), 0);
     assert!(publisher.counts().unheard > 0);

@@ -1,6 +1,6 @@
 //! An endpoint made of bare sockets: says and sends what a test wants said, true or not.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use client::tempo::{InstanceId, Key};
@@ -86,7 +86,7 @@ impl Stranger {
     pub fn hear(&self) -> (Announcement, SocketAddr) {
         let mut datagram = [0; 2048];
         loop {
-            let (bytes, from) = self.socket.recv_from(&mut datagram).expect("one comes");
+            let (bytes, from) = patiently(|| self.socket.recv_from(&mut datagram));
             let heard = Announcement::decode(&datagram[..bytes], None).expect("well made");
             let own = self.listener.local_addr().expect("bound");
             if heard.data != own {
@@ -143,9 +143,25 @@ impl Feed {
 
     fn more(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        let count = self.stream.read(&mut bytes).unwrap_or(0);
+        let count = loop {
+            match self.stream.read(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A reset is an end.
+                read => break read.unwrap_or(0),
+            }
+        };
         self.read.extend_from_slice(&bytes[..count]);
         count > 0
+    }
+}
+
+/// What a socket with a timeout receives; a process that was stopped is interrupted in that, and asks again.
+pub fn patiently<T>(mut receive: impl FnMut() -> std::io::Result<T>) -> T {
+    loop {
+        match receive() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => return received.expect("something comes in time"),
+        }
     }
 }
 

@@ -17,13 +17,14 @@ pub fn group() -> SocketAddr {
     SocketAddr::from(([239, 255, 77, 78], port))
 }
 
-/// Endpoints of the tests speak ten times a second and have one thread.
+/// Endpoints of the tests have one thread, and speak so often that nothing takes long, and so seldom that who is kept from
+/// running for a while is not forgotten.
 pub fn options(channel: Channel) -> NodeOptions {
     NodeOptions {
         channel,
         interface: Ipv4Addr::LOCALHOST,
         threads: 1,
-        announce_interval: Duration::from_millis(100),
+        announce_interval: Duration::from_millis(500),
         data_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         ..NodeOptions::default()
     }

@@ -28,7 +28,7 @@ fn options(controller: &Controller) -> PlacedOptions {
     PlacedOptions {
         group: Some("g7".to_owned()),
         rate: 5.0,
-        patience: Some(Duration::from_secs(30)),
+        patience: Some(Duration::from_secs(60)),
         ..PlacedOptions::new(&controller.address, "t", "s/1")
     }
 }
