@@ -8,10 +8,11 @@
 //!
 //! The paper leaves open what happens beside that. What is ours, and why, with figures: docs/sharing.md. In short:
 //! weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets no more than 1/N at once;
-//! weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
+//! one that has just refused something awaits its flows' timeouts; flows that live by timeouts are counted ([`Crowd`]); weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
 //! limiter is what holds its traffic back; what has passed beyond the limit is owed ([`Balance`]).
 
 mod balance;
+mod crowd;
 mod sample;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ use super::estimate::{Ended, Memory, Traffic};
 use super::{Figures, Limiter, Remote, Sharing, SharingError, Update, Verdict, counted};
 use crate::{Burst, Rate, Share, TokenBucket};
 use balance::Balance;
+use crowd::Crowd;
 use sample::FlowSample;
 
 /// The part of the limit that all limiters would have together if they were idle but one. Each has 1/N of it at least,
@@ -41,6 +43,13 @@ const REFUSAL_MEMORY: Duration = Duration::from_secs(2);
 
 /// Gaps between packets, as expected, after which there is no more traffic: 1 in 55 gaps of random arrivals is as long.
 const SILENT_GAPS: f64 = 4.0;
+
+/// Gaps after a refusal in which there is no silence: flows of which something was lost wait for a timeout and are not
+/// over. The more packets there are, the fewer of their losses take a timeout to repair.
+const TIMEOUT_GAPS: f64 = 12.0;
+
+/// The longest of those times: a timeout of TCP, 200 ms and some round trips.
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The longest gap that is waited for.
 const LONGEST_GAP: Duration = Duration::from_secs(2);
@@ -71,6 +80,8 @@ pub(super) struct FlowShare {
     bucket: TokenBucket,
     traffic: Traffic,
     flows: FlowSample,
+    /// Flows that were refused something.
+    crowd: Crowd,
     weight: f64,
     local_limit: f64,
     limit: f64,
@@ -113,6 +124,7 @@ impl FlowShare {
             bucket: TokenBucket::empty(sharing.rate(local_limit), depth, now),
             traffic: Traffic::new(config.ewma_1s, now),
             flows: FlowSample::new(config.sampled_flows),
+            crowd: Crowd::new(),
             weight: IDLE_PART / limiters,
             local_limit,
             limit: config.rate.get(),
@@ -140,7 +152,8 @@ impl FlowShare {
         }
     }
 
-    fn refused(&mut self, now: Instant) {
+    fn refused(&mut self, now: Instant, flow: u64) {
+        self.crowd.refused(flow);
         self.last_refusal = Some(now);
     }
 
@@ -149,13 +162,11 @@ impl FlowShare {
             if self.silent {
                 return HeldBack::Begins;
             }
-        } else if self.silent || now - self.last_arrival >= self.longest_gap(ended) {
+        } else if self.silent || self.is_over(now, ended) {
             return HeldBack::Silent;
         }
         let demand = self.traffic.arriving();
-        let refused = self
-            .last_refusal
-            .is_some_and(|at| now - at <= REFUSAL_MEMORY);
+        let refused = self.has_refused(now, REFUSAL_MEMORY);
         if demand >= self.local_limit || (refused && demand >= SAW_TOOTH * self.local_limit) {
             HeldBack::Here
         } else {
@@ -163,16 +174,45 @@ impl FlowShare {
         }
     }
 
-    /// How long nothing may arrive until there is no traffic.
-    fn longest_gap(&self, ended: Ended) -> Duration {
+    /// Whether the traffic is, of which nothing has arrived in the interval that has just ended.
+    fn is_over(&self, now: Instant, ended: Ended) -> bool {
+        let gap_s = self.gap_s();
+        let timeout = Duration::from_secs_f64((TIMEOUT_GAPS * gap_s).min(TIMEOUT.as_secs_f64()));
+        let longest_s = (SILENT_GAPS * gap_s).max(ended.seconds);
+        let longest = Duration::from_secs_f64(longest_s.min(LONGEST_GAP.as_secs_f64()));
+        now - self.last_arrival >= longest && !self.has_refused(now, timeout)
+    }
+
+    /// Seconds between packets, as expected.
+    fn gap_s(&self) -> f64 {
         let demand = self.traffic.arriving();
-        let gap_s = if demand > 0.0 {
+        if demand > 0.0 {
             self.flows.packet_units() / demand
         } else {
             0.0
-        };
-        let longest_s = (SILENT_GAPS * gap_s).max(ended.seconds);
-        Duration::from_secs_f64(longest_s.min(LONGEST_GAP.as_secs_f64()))
+        }
+    }
+
+    /// Whether anything was refused in the last `time`.
+    fn has_refused(&self, now: Instant, time: Duration) -> bool {
+        self.last_refusal.is_some_and(|at| now - at <= time)
+    }
+
+    /// The part of what arrives that does not pass.
+    fn refused_part(&self) -> f64 {
+        let arriving = self.traffic.arriving();
+        if arriving > 0.0 {
+            1.0 - self.traffic.passing() / arriving
+        } else {
+            0.0
+        }
+    }
+
+    /// The number of unbottlenecked flows that the traffic is worth; `None` while there is no flow to go by.
+    fn equivalent_flows(&self) -> Option<f64> {
+        let sampled = self.flows.equivalent_flows()?;
+        let packets = self.flows.packets_per_s();
+        Some(self.crowd.corrected(sampled, packets, self.refused_part()))
     }
 
     /// The weight that gives this limiter `rate` while the others have `remote`: figure 2, line 9.
@@ -197,7 +237,7 @@ impl FlowShare {
                 return;
             }
             HeldBack::Here => {
-                let counted = self.flows.equivalent_flows();
+                let counted = self.equivalent_flows();
                 if counted.is_some() && !self.counted {
                     // There is nothing to average the first count with.
                     kept = 0.0;
@@ -309,7 +349,7 @@ impl Limiter for FlowShare {
             self.passed(flow, units);
             Verdict::Forward
         } else {
-            self.refused(now);
+            self.refused(now, flow);
             Verdict::Drop
         }
     }
@@ -319,7 +359,7 @@ impl Limiter for FlowShare {
         self.arrived(now, units);
         self.passed(flow, units);
         if waits {
-            self.refused(now);
+            self.refused(now, flow);
         }
     }
 
@@ -339,6 +379,7 @@ impl Limiter for FlowShare {
         self.limit = limit;
         let memory_s = FLOW_MEMORY * self.memory.time_constant_s();
         self.flows.end(ended.seconds, memory_s);
+        self.crowd.end(ended.seconds);
         let held_back = self.held_back(now, ended);
         if held_back == HeldBack::Begins {
             let long = self.silent_s >= LONGEST_GAP.as_secs_f64();
@@ -348,6 +389,7 @@ impl Limiter for FlowShare {
         self.divide(ended, held_back, around);
         if held_back == HeldBack::Silent && !self.silent {
             self.flows.clear();
+            self.crowd.clear();
             self.last_refusal = None;
         }
         self.silent = held_back == HeldBack::Silent;

@@ -158,6 +158,11 @@ impl FlowSample {
         (each > 0.0).then(|| (self.served.get() / each).max(1.0))
     }
 
+    /// Packets per second, as served lately.
+    pub(super) fn packets_per_s(&self) -> f64 {
+        self.packets.get()
+    }
+
     /// Units per packet, as served lately.
     pub(super) fn packet_units(&self) -> f64 {
         let packets = self.packets.get();
