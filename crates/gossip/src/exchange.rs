@@ -37,6 +37,8 @@ pub struct Exchange {
     me: usize,
     branches: Branches,
     own: Update,
+    /// As much of `own` as has entered the sums.
+    told: Update,
     peers: Vec<Peer>,
     /// Who is connected, in any order.
     connected: Vec<u32>,
@@ -110,6 +112,7 @@ impl Exchange {
             me: me as usize,
             branches,
             own: Update::default(),
+            told: Update::default(),
             peers: vec![Peer::default(); limiters as usize],
             connected: Vec::with_capacity(limiters as usize),
             mass: Mass::of(Update::default()),
@@ -284,7 +287,7 @@ impl Exchange {
         // the whole network's in what is left.
         let is_worn = self.mass.mixed_weight() < WORN * self.mean_weight;
         if self.has_spread() && !is_worn {
-            sums.take(&self.mass, self.own, self.among);
+            sums.take(&self.mass, self.told, self.among);
         }
         sums
     }
@@ -305,10 +308,10 @@ impl Exchange {
             self.lossless_for = Some(self.lossless_for.map_or(told, |gap| gap.min(told)));
         }
         if self.lossless_for.is_some() {
-            self.mass.renew(self.own, RENEWED);
-            self.mass.change(self.own, own, self.mean_weight);
+            self.mass.renew(self.told, RENEWED);
+            self.told = self.mass.change(self.told, own, self.mean_weight);
         } else {
-            self.mass.change(self.own, own, 1.0);
+            self.told = self.mass.change(self.told, own, 1.0);
         }
         self.own = own;
     }
@@ -330,6 +333,7 @@ impl Exchange {
         self.stale = false;
         self.mean_weight = 1.0;
         self.mass = Mass::of(self.own);
+        self.told = self.own;
     }
 
     fn tell_all(&mut self, send: &mut impl FnMut(u32, Message)) {

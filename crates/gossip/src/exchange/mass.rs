@@ -4,6 +4,7 @@ use limit::sharing::Update;
 use wire::gossip::carried;
 
 use super::message::WEIGHT_MAX;
+use super::sums::update;
 
 /// Sums with their weight, and how much of them is this limiter's own and nobody else's yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,15 +57,15 @@ impl Mass {
         self.weight - self.unmixed.weight
     }
 
-    /// The limiter's own numbers change, by so many times `weight` in the sums. Those of one limiter may fall below 0 by it;
-    /// what it hears lifts them again.
-    pub(super) fn change(&mut self, before: Update, after: Update, weight: f64) {
-        let demand = (after.demand() - before.demand()) * weight;
-        let passed = (after.passed() - before.passed()) * weight;
-        self.demand += demand;
-        self.passed += passed;
-        self.unmixed.demand += demand;
-        self.unmixed.passed += passed;
+    /// The limiter's own numbers change, by so many times `weight` in the sums, as far as no sum here falls below 0: what is
+    /// below 0 cannot be divided, and would stay here alone while its weight is given away. Gives the numbers that are in
+    /// the sums now; what is missing enters when more was heard.
+    pub(super) fn change(&mut self, before: Update, after: Update, weight: f64) -> Update {
+        let demand = changed(&mut self.demand, before.demand(), after.demand(), weight);
+        let passed = changed(&mut self.passed, before.passed(), after.passed(), weight);
+        self.unmixed.demand += demand * weight;
+        self.unmixed.passed += passed * weight;
+        update(before.demand() + demand, before.passed() + passed)
     }
 
     /// Replaces a part of the mass by as large a part of what a limiter begins with.
@@ -86,7 +87,7 @@ impl Mass {
     }
 
     /// Gives `parts` parts away, all as large as what is left but for rounding. What travels is rounded first and
-    /// subtracted as it is, so nothing is lost. What would not be believed stays: a sum below 0, or beyond all bounds.
+    /// subtracted as it is, so nothing is lost. What would not be believed stays: what is beyond all bounds.
     pub(super) fn divide(&mut self, parts: u32) -> Part {
         let parts = f64::from(parts);
         let equal = |sum: f64, most: f64| carried((sum / (parts + 1.0)).min(most));
@@ -117,4 +118,13 @@ impl Mass {
     pub(super) fn parts(&self) -> [f64; 3] {
         [self.demand, self.passed, self.weight]
     }
+}
+
+/// Changes a sum by `weight` times the way from `before` to `after`, or as far as it stays above 0; how far of the way that is.
+fn changed(sum: &mut f64, before: f64, after: f64, weight: f64) -> f64 {
+    let whole = after - before;
+    let most = if weight > 0.0 { -*sum / weight } else { whole };
+    let entered = whole.max(most.min(0.0));
+    *sum = (*sum + entered * weight).max(0.0);
+    entered
 }

@@ -179,11 +179,24 @@ proptest! {
         for (me, demand) in changes {
             network.own[me % limiters as usize] = own(demand);
             network.run(1);
-            let demand: f64 = network.own.iter().map(|own| own.demand()).sum();
-            let expected = [demand, demand * 1000.0, f64::from(limiters)];
+            let told = || network.limiters.iter().map(|limiter| limiter.told);
+            let expected = [
+                told().map(|told| told.demand()).sum(),
+                told().map(|told| told.passed()).sum(),
+                f64::from(limiters),
+            ];
             for (sum, expected) in network.mass().into_iter().zip(expected) {
                 prop_assert!((sum - expected).abs() < 1e-6 * (1e6 + expected), "{sum} {expected}");
             }
+            for limiter in &network.limiters {
+                prop_assert!(limiter.mass.parts().into_iter().all(|part| part >= 0.0));
+            }
+        }
+        // What could not enter at once has entered in the end.
+        network.run(3 * network.limiters[0].spreading_intervals() + 40 * u32::from(branches == 1));
+        for (limiter, own) in network.limiters.iter().zip(&network.own) {
+            let missing = (limiter.told.demand() - own.demand()).abs();
+            prop_assert!(missing < 1e-6 * (1e6 + own.demand()), "{missing} of {own:?}");
         }
     }
 

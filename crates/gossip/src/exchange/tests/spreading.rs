@@ -80,14 +80,23 @@ fn a_change_of_one_limiter_reaches_all() {
 
 #[test]
 fn a_change_does_not_seem_larger_than_it_is_to_who_changes() {
-    let mut network = Network::new(100, random(3), Conduct::default(), 5);
-    network.run(first_spread(&network));
-    let before = network.limiters[3].remote().others.demand();
-    network.own[3] = own(50.0);
-    for _ in 0..40 {
-        network.run(1);
-        let now = network.limiters[3].remote().others.demand();
-        assert!((now / before - 1.0).abs() < 0.25, "{before} became {now}");
+    for (limiters, branches) in [(100, 3), (300, 3), (490, 7)] {
+        let mut network = Network::new(limiters, random(branches), Conduct::default(), 5);
+        network.run(first_spread(&network));
+        for demand in [50.0, 1.0, 0.0, 25.0, 0.5] {
+            network.own[3] = own(demand);
+            let others = network.own.iter().enumerate().filter(|(at, _)| *at != 3);
+            let others: f64 = others.map(|(_, own)| own.demand()).sum();
+            for interval in 0..60 {
+                network.run(1);
+                let seen = network.limiters[3].remote().others.demand();
+                let off = seen / others - 1.0;
+                assert!(
+                    off.abs() < 0.25,
+                    "{limiters} by {branches}, {demand} after {interval}: {seen} for {others}"
+                );
+            }
+        }
     }
 }
 
