@@ -119,7 +119,7 @@ impl Publishers {
                 self.world.send_all(who, &last_words);
             }
             Event::Stop(who, ms) if who < publishers => {
-                self.world.endpoints[who].stopped_until = now + Duration::from_millis(ms);
+                self.world.stop(who, Duration::from_millis(ms));
             }
             Event::Sleep(who, ms) if who < publishers => {
                 self.world.endpoints[who].stopped_until = now + Duration::from_millis(ms);

@@ -133,6 +133,23 @@ impl World {
         }
     }
 
+    /// Stops an endpoint that runs. In a fair channel the others hear it again within an expiry all the same, unless it is
+    /// stopped for so long that it notices itself.
+    pub fn stop(&mut self, index: usize, time: Duration) {
+        if !self.is_running(index) {
+            return;
+        }
+        let endpoint = &mut self.endpoints[index];
+        let heard = endpoint.heard_by.iter().min().copied();
+        let silence = heard.map_or(Duration::ZERO, |heard| self.now - heard);
+        let within = (self.config.expiry - TICK * 2).saturating_sub(silence);
+        let time = match self.channel.is_fair && time <= self.config.expiry {
+            true => time.min(within),
+            false => time,
+        };
+        endpoint.stopped_until = self.now + time;
+    }
+
     /// Who slept begins to hear, and to be heard, now.
     fn wake(&mut self, index: usize) {
         if !std::mem::take(&mut self.endpoints[index].is_asleep) {
