@@ -35,6 +35,9 @@ use crate::{Peer, Refused};
 use instance::{ByRole, Instance, Line};
 use last_words::LastWords;
 
+/// Announcements that are read from a socket at most before [`Directory::expire`]: more than a buffer of the usual size holds.
+pub const HEARD_BEFORE_FORGETTING: usize = 1024;
+
 /// How much a directory remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryConfig {

@@ -24,7 +24,9 @@ mod route;
 mod sub_bucket;
 
 pub use announcer::{Announcer, AnnouncerConfig, Speaker};
-pub use directory::{Change, Counters, Directory, DirectoryConfig, Endpoint};
+pub use directory::{
+    Change, Counters, Directory, DirectoryConfig, Endpoint, HEARD_BEFORE_FORGETTING,
+};
 pub use error::Refused;
 pub use names::{Heard, NameCounts, Names, Source};
 pub use proxy::{Proxy, Relayed};

@@ -2,19 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use clock::WallTime;
 use realtime::{Realtime, RealtimeError};
-use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
-use crate::agent::LinkBoard;
-use crate::announce::AnnounceBoard;
 use crate::reactor::{Inbox, Reactor, Shared};
-use crate::sharing::SharingBoard;
 use crate::topic::{Bounds, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
 
@@ -72,21 +68,8 @@ impl Broker {
         let inboxes: Result<Vec<_>, _> = (0..config.threads)
             .map(|_| Inbox::new().map(Arc::new))
             .collect();
-        let shared = Arc::new(Shared {
-            inboxes: inboxes
-                .map_err(io(String::from("setting up reactors")))?
-                .into(),
-            config: Arc::new(config),
-            changed: Arc::new(Notify::new()),
-            report_wanted: Arc::new(Notify::new()),
-            announcements: AnnounceBoard::default(),
-            link: LinkBoard::default(),
-            sharing: SharingBoard::default(),
-            connections: AtomicUsize::new(0),
-            open: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            drained: AtomicUsize::new(0),
-        });
+        let inboxes = inboxes.map_err(io(String::from("setting up reactors")))?;
+        let shared = Arc::new(Shared::new(config, inboxes));
         let mut listener = Some(listener);
         let reactors: Result<Vec<_>, _> = (0..shared.inboxes.len())
             .map(|number| Reactor::new(number, Arc::clone(&shared), listener.take()))

@@ -5,7 +5,10 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use announce::{AnnouncerConfig, Change, Directory, DirectoryConfig, Names, Proxy, Speaker};
+use announce::{
+    AnnouncerConfig, Change, Directory, DirectoryConfig, HEARD_BEFORE_FORGETTING, Names, Proxy,
+    Speaker,
+};
 use clock::Instant;
 use rustc_hash::FxHashMap;
 use wire::TopicName;
@@ -20,9 +23,6 @@ use crate::sys;
 
 /// Topics whose identifiers are remembered.
 const TOPICS_MAX: usize = 65_536;
-
-/// Announcements read at most before somebody is forgotten: more than a socket's buffer of the usual size holds.
-const HEARD_BEFORE_FORGETTING: usize = 1024;
 
 /// The state of one life of the broker.
 pub(super) struct Session {

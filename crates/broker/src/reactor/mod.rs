@@ -100,6 +100,25 @@ pub struct Shared {
     pub drained: AtomicUsize,
 }
 
+impl Shared {
+    /// Of reactors with these `inboxes`; connections are not accepted yet.
+    pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
+        Shared {
+            config: Arc::new(config),
+            inboxes: inboxes.into(),
+            changed: Arc::new(Notify::new()),
+            report_wanted: Arc::new(Notify::new()),
+            announcements: AnnounceBoard::default(),
+            link: LinkBoard::default(),
+            sharing: SharingBoard::default(),
+            connections: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
+        }
+    }
+}
+
 /// One reactor. Made on any thread, then [`Reactor::run`] on its own.
 #[derive(Debug)]
 pub struct Reactor {

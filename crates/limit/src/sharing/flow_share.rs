@@ -8,7 +8,8 @@
 //!
 //! The paper leaves open what happens beside that. What is ours, and why, with figures: docs/sharing.md. In short:
 //! weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets no more than 1/N at once;
-//! one that has just refused something awaits its flows' timeouts; flows that live by timeouts are counted ([`Crowd`]); weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
+//! one that has just refused something awaits its flows' timeouts; flows that live by timeouts are counted ([`Crowd`]);
+//! weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
 //! limiter is what holds its traffic back; what has passed beyond the limit is owed ([`Balance`]).
 
 mod balance;

@@ -66,120 +66,104 @@ const STANDING: &[Family<StandingNumbers>] = &[
     },
 ];
 
-const GOSSIP: &[GossipFamily] = &[
-    gossip_total("updates_sent", "Updates sent.", |c| c.updates_sent),
-    gossip_total("update_bytes_sent", "Bytes of them on the network.", |c| {
+/// Of each site's gossip.
+const GOSSIP: &[Total<gossip::Counters>] = &[
+    total("updates_sent", "Updates sent.", |c| c.updates_sent),
+    total("update_bytes_sent", "Bytes of them on the network.", |c| {
         c.update_bytes_sent
     }),
-    gossip_total("membership_sent", "Membership datagrams sent.", |c| {
+    total("membership_sent", "Membership datagrams sent.", |c| {
         c.membership_sent
     }),
-    gossip_total(
+    total(
         "membership_bytes_sent",
         "Bytes of them on the network.",
         |c| c.membership_bytes_sent,
     ),
-    gossip_total("updates_received", "Updates that counted.", |c| {
+    total("updates_received", "Updates that counted.", |c| {
         c.updates_received
     }),
-    gossip_total(
+    total(
         "membership_received",
         "Membership datagrams taken in.",
         |c| c.membership_received,
     ),
-    gossip_total("lost", "Updates that later ones made up for.", |c| c.lost),
-    gossip_total("overtaken", "Updates that came after a later one.", |c| {
+    total("lost", "Updates that later ones made up for.", |c| c.lost),
+    total("overtaken", "Updates that came after a later one.", |c| {
         c.overtaken
     }),
-    gossip_total("forged", "Datagrams with a wrong tag.", |c| c.forged),
-    gossip_total("replayed", "Datagrams that had come already.", |c| {
+    total("forged", "Datagrams with a wrong tag.", |c| c.forged),
+    total("replayed", "Datagrams that had come already.", |c| {
         c.replayed
     }),
-    gossip_total("malformed", "Datagrams of another length or kind.", |c| {
+    total("malformed", "Datagrams of another length or kind.", |c| {
         c.malformed
     }),
-    gossip_total("unknown_peer", "Datagrams of strangers.", |c| {
+    total("unknown_peer", "Datagrams of strangers.", |c| {
         c.unknown_peer
     }),
-    gossip_total(
+    total(
         "unknown_limit",
         "Updates about limits not known here.",
         |c| c.unknown_limit,
     ),
-    gossip_total("refused", "Datagrams whose contents cannot be.", |c| {
+    total("refused", "Datagrams whose contents cannot be.", |c| {
         c.refused
     }),
-    gossip_total("overflowed", "Datagrams that found no room.", |c| {
+    total("overflowed", "Datagrams that found no room.", |c| {
         c.overflowed
     }),
 ];
 
-/// A counter of gossip, named by what it counts.
-struct GossipFamily {
-    name: &'static str,
-    help: &'static str,
-    value: fn(&gossip::Counters) -> u64,
-}
-
 /// What the process counts as a whole.
-const TOTALS: &[Total] = &[
-    Total {
-        name: "returned_packets",
-        help: "Packets from sinks, which pass.",
-        value: |s| s.counters.returned,
-    },
-    Total {
-        name: "returned_bytes",
-        help: "Bytes of them.",
-        value: |s| s.counters.returned_bytes,
-    },
-    Total {
-        name: "unclassed_packets",
-        help: "Packets that belong to no class; they pass.",
-        value: |s| s.counters.unclassed,
-    },
-    Total {
-        name: "delivered_packets",
-        help: "Packets that emulation held back and delivered.",
-        value: |s| s.counters.delivered,
-    },
-    Total {
-        name: "refused_packets",
-        help: "Packets that a device did not take.",
-        value: |s| s.devices.refused,
-    },
-    Total {
-        name: "moved_packets",
-        help: "Packets that came from devices, and that they took.",
-        value: |s| s.devices.moved,
-    },
-    Total {
-        name: "device_calls",
-        help: "System calls that this took.",
-        value: |s| s.devices.calls,
-    },
-    Total {
-        name: "queue_overruns",
-        help: "Times that NFQUEUE dropped packets that were not read in time.",
-        value: |s| s.queues.overruns,
-    },
-    Total {
-        name: "queue_refused",
-        help: "Answers that NFQUEUE did not take.",
-        value: |s| s.queues.refused,
-    },
-    Total {
-        name: "gone_devices",
-        help: "Pairs of devices that are no more.",
-        value: |s| s.devices.gone,
-    },
+const TOTALS: &[Total<Snapshot>] = &[
+    total("returned_packets", "Packets from sinks, which pass.", |s| {
+        s.counters.returned
+    }),
+    total("returned_bytes", "Bytes of them.", |s| {
+        s.counters.returned_bytes
+    }),
+    total(
+        "unclassed_packets",
+        "Packets that belong to no class; they pass.",
+        |s| s.counters.unclassed,
+    ),
+    total(
+        "delivered_packets",
+        "Packets that emulation held back and delivered.",
+        |s| s.counters.delivered,
+    ),
+    total(
+        "refused_packets",
+        "Packets that a device did not take.",
+        |s| s.devices.refused,
+    ),
+    total(
+        "moved_packets",
+        "Packets that came from devices, and that they took.",
+        |s| s.devices.moved,
+    ),
+    total("device_calls", "System calls that this took.", |s| {
+        s.devices.calls
+    }),
+    total(
+        "queue_overruns",
+        "Times that NFQUEUE dropped packets that were not read in time.",
+        |s| s.queues.overruns,
+    ),
+    total("queue_refused", "Answers that NFQUEUE did not take.", |s| {
+        s.queues.refused
+    }),
+    total("gone_devices", "Pairs of devices that are no more.", |s| {
+        s.devices.gone
+    }),
 ];
 
-/// A counter of all, named by what it counts.
-struct Total {
+/// A counter, named by what it counts, and where its number is found.
+struct Total<T> {
     name: &'static str,
     help: &'static str,
-    value: fn(&Snapshot) -> u64,
+    value: fn(&T) -> u64,
 }
 
 /// Renders all of `snapshot`.
@@ -279,12 +263,8 @@ fn by_cause(text: &mut Text, snapshot: &Snapshot) {
     }
 }
 
-const fn gossip_total(
-    name: &'static str,
-    help: &'static str,
-    value: fn(&gossip::Counters) -> u64,
-) -> GossipFamily {
-    GossipFamily { name, help, value }
+const fn total<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Total<T> {
+    Total { name, help, value }
 }
 
 #[derive(Default)]

@@ -4,12 +4,10 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::Ordering;
 
-use tokio::sync::Notify;
-
+use super::super::Shared;
 use super::super::inbox::Inbox;
-use super::super::{AnnounceBoard, LinkBoard, Shared, SharingBoard};
 use super::*;
 use crate::{Config, sys};
 
@@ -32,19 +30,9 @@ impl Scene {
         };
         let listener = sys::listen(([127, 0, 0, 1], 0).into()).expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let shared = Shared {
-            config: Arc::new(config),
-            inboxes: [Arc::new(Inbox::new().expect("an event descriptor"))].into(),
-            changed: Arc::new(Notify::new()),
-            report_wanted: Arc::new(Notify::new()),
-            announcements: AnnounceBoard::default(),
-            link: LinkBoard::default(),
-            sharing: SharingBoard::default(),
-            connections: AtomicUsize::new(0),
-            open: AtomicBool::new(true),
-            stop: AtomicBool::new(false),
-            drained: AtomicUsize::new(0),
-        };
+        let inbox = Inbox::new().expect("an event descriptor");
+        let shared = Shared::new(config, vec![Arc::new(inbox)]);
+        shared.open.store(true, Ordering::Release);
         shared.inboxes[0].waker.wake();
         let mut reactor = Reactor::new(0, Arc::new(shared), Some(listener)).expect("made");
         let mut client = TcpStream::connect(address).expect("connects");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use announce::{Change, Heard};
+use announce::{Change, HEARD_BEFORE_FORGETTING, Heard};
 use clock::Instant;
 use wire::TopicName;
 use wire::announce::{Announcement, MAX_DATAGRAM_BYTES, TopicId};
@@ -10,9 +10,6 @@ use wire::tempo::decode_datagram;
 
 use super::{State, TAKEN_PER_TURN, WAYS};
 use crate::tempo::subscription;
-
-/// Announcements read at most before somebody is forgotten: more than a socket's buffer of the usual size holds.
-const HEARD_BEFORE_FORGETTING: usize = 1024;
 
 /// Longest datagram there is.
 const DATAGRAM_BYTES: usize = 65_536;
