@@ -10,17 +10,19 @@
 pub mod cpu_share;
 mod order;
 mod report;
+mod topic;
 
 pub use order::{Move, Sharers, ToBroker};
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, ToController, TopicReport, Traced, WindowReport,
 };
+pub use topic::{ChannelState, TopicChange, TopicState};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 3;
+pub const LINK_VERSION: u32 = 4;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;

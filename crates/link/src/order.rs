@@ -5,6 +5,8 @@ use std::fmt;
 use limit::{Grant, Limit};
 use serde::{Deserialize, Serialize};
 
+use crate::{TopicChange, TopicState};
+
 /// From the controller to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "kebab-case")]
@@ -45,6 +47,25 @@ pub enum ToBroker {
         limit_number: Option<u16>,
         /// To be named in [`crate::ToController::ContractInForce`].
         ticket: u64,
+    },
+    /// Everything that the controller knew at the Welcome has been said: contracts and topics. Before it, a broker does not
+    /// know that a topic has no contract.
+    Complete,
+    /// A topic with all its channels, ephemeral ones left out: those that the broker does not have are to be made, pauses are
+    /// to be as said. Answers [`crate::ToController::TopicAsked`], is part of what is said up to `Complete`, and goes before
+    /// any publisher of the topic is moved to the broker.
+    Topic {
+        /// The topic.
+        state: TopicState,
+        /// To be named in [`crate::ToController::TopicReady`].
+        ticket: u64,
+    },
+    /// Something became of a topic or channel elsewhere, and is to become of it here. A topic that is not here is not made.
+    Change {
+        /// Topic name.
+        topic: String,
+        /// What.
+        change: TopicChange,
     },
     /// A share of a topic's limit, as a lease.
     Grant {

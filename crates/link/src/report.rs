@@ -4,6 +4,8 @@ use limit::Share;
 use placement::ServiceModel;
 use serde::{Deserialize, Serialize};
 
+use crate::{TopicChange, TopicState};
+
 /// From a broker to its controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "kebab-case")]
@@ -21,6 +23,34 @@ pub enum ToController {
         /// Topic name.
         topic: String,
         /// Number of the contract.
+        ticket: u64,
+    },
+    /// All topics that are here, in parts, after the Welcome and before the first report. Takes the place of whatever the
+    /// broker said before; [`ToController::Changed`] keeps it true.
+    Inventory {
+        /// Some of them.
+        topics: Vec<TopicState>,
+        /// No further part follows.
+        is_last: bool,
+    },
+    /// Something became of a topic or channel here; told at once, in the order in which it became.
+    Changed {
+        /// Topic name.
+        topic: String,
+        /// What.
+        change: TopicChange,
+    },
+    /// A topic came into being here: it passes nothing on before [`crate::ToBroker::Topic`] says which channels it has. The
+    /// contract, if there is one, comes before that.
+    TopicAsked {
+        /// Topic name.
+        topic: String,
+    },
+    /// The channels of the [`crate::ToBroker::Topic`] with this ticket are here.
+    TopicReady {
+        /// Topic name.
+        topic: String,
+        /// Its number.
         ticket: u64,
     },
     /// A part of the orders could not be carried out.

@@ -127,6 +127,7 @@ async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Resul
             handle.sharing.listed(sharers);
             Ok(())
         }
+        ToBroker::Complete | ToBroker::Topic { .. } | ToBroker::Change { .. } => Ok(()),
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
         ToBroker::Welcome { .. } | ToBroker::Refused { .. } | ToBroker::Measure { .. } => {
             Err(String::from("this is no order"))

@@ -23,6 +23,10 @@ impl Core {
             ToController::Window(window) => self.window_report(number, window, now),
             ToController::Trace(part) => self.trace_part(number, part),
             ToController::ContractInForce { ticket, .. } => self.contract_in_force(number, ticket),
+            ToController::Inventory { .. }
+            | ToController::Changed { .. }
+            | ToController::TopicAsked { .. }
+            | ToController::TopicReady { .. } => {}
             ToController::Problem { text } => {
                 let text: String = text.chars().take(500).collect();
                 self.tell("problem", None, Some(number), text);
