@@ -3,16 +3,16 @@
 use limit::{Limit, Share};
 use placement::{FitStatus, Mode, Policy};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A topic's declaration: body of `PUT /v1/topics/{t}`. What is left out is taken from the default, not from
 /// the former declaration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TopicSpec {
     /// The limit (r, b) over the whole cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     pub limit: Option<Limit>,
     /// The promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,15 +24,15 @@ pub struct TopicSpec {
         skip_serializing_if = "Option::is_none",
         with = "link::cpu_share"
     )]
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(test, schema(value_type = Option<f64>))]
     pub cpu_share: Option<kernel::Share>,
     /// How publishers are distributed.
     #[serde(default)]
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub policy: Policy,
     /// How the distribution is fitted to the promise.
     #[serde(default)]
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub fit: Mode,
     /// Find correlation groups from arrival traces where publishers name none.
     #[serde(default)]
@@ -40,7 +40,8 @@ pub struct TopicSpec {
 }
 
 /// A promise: the given percentile of end-to-end latencies stays below so much.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Slo {
     /// Percentile, above 0 and below 100.
@@ -55,7 +56,8 @@ fn p99() -> f64 {
 }
 
 /// A topic as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct TopicView {
     /// Name.
     pub topic: String,
@@ -76,7 +78,7 @@ pub struct TopicView {
     pub brokers: Vec<TopicBrokerView>,
     /// How the fit went: the rows of the paper's table I.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     pub fit_status: Option<FitStatus>,
     /// Names of the brokers that `fit_status` numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -84,7 +86,8 @@ pub struct TopicView {
 }
 
 /// A topic at one broker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct TopicBrokerView {
     /// Broker name.
     pub broker: String,
@@ -102,7 +105,7 @@ pub struct TopicBrokerView {
     pub fixed_rate: f64,
     /// The share of the limit that it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     pub share: Option<Share>,
     /// End-to-end latency at the SLO's percentile, in microseconds, by the last window.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +113,8 @@ pub struct TopicBrokerView {
 }
 
 /// Body of `POST /v1/topics/{t}/publishers`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PublisherList {
     /// Each id at most once.
@@ -118,7 +122,8 @@ pub struct PublisherList {
 }
 
 /// A publisher as it is declared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PublisherSpec {
     /// Unique within the topic; 1 to 128 printable characters without blanks.
@@ -143,7 +148,8 @@ fn one() -> u32 {
 }
 
 /// A publisher as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct PublisherView {
     /// Id.
     pub id: String,
@@ -163,7 +169,8 @@ pub struct PublisherView {
 }
 
 /// A broker and where to reach it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct BrokerAddress {
     /// Name.
     pub broker: String,
@@ -172,14 +179,16 @@ pub struct BrokerAddress {
 }
 
 /// Answer to `POST /v1/topics/{t}/publishers` and `GET /v1/topics/{t}/publishers`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct PublisherViews {
     /// In order of id.
     pub publishers: Vec<PublisherView>,
 }
 
 /// Answer to `GET /v1/topics/{t}/placement`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct PlacementView {
     /// Topic name.
     pub topic: String,
@@ -192,7 +201,8 @@ pub struct PlacementView {
 }
 
 /// A topic's name and what stands for it on Tempo's data path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct NameView {
     /// Name.
     pub topic: String,
@@ -201,7 +211,8 @@ pub struct NameView {
 }
 
 /// Answer to `GET /v1/names`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct NameViews {
     /// In order of name, 10,000 at most.
     pub names: Vec<NameView>,
@@ -210,7 +221,8 @@ pub struct NameViews {
 }
 
 /// A broker as it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct BrokerView {
     /// Name.
     pub broker: String,
@@ -239,7 +251,8 @@ pub struct BrokerView {
 }
 
 /// Something that happened; one `data:` line of `GET /v1/events`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct EventView {
     /// Counts up; gaps mean that a slow reader missed some.
     pub number: u64,

@@ -75,12 +75,12 @@ pub use share::{Share, Shares};
 pub use worker::{Kernel, KernelStats, Panic, Serve};
 
 /// What model checks look at; no part of the interface.
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub mod internals {
     pub use crate::fifo::{Fifo, Nodes};
     pub use crate::schedulable::SchedulableTasks;
     pub use crate::sync::model::let_loads_collide;
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

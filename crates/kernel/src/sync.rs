@@ -1,16 +1,16 @@
 //! The atomics and locks that the kernel is built on: those of the standard library, or loom's in a model check.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub mod model;
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, Ordering, fence},
 };
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use model::{AtomicU32, AtomicU64, AtomicUsize};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},

@@ -25,7 +25,7 @@
 mod bound;
 mod demand;
 mod search;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;
 
 pub use bound::{Claim, claims, wait_bound};

@@ -1,8 +1,8 @@
 //! The kernel under every order of steps that its threads can take, as far as loom finds them: with at most so many switches
 //! away from a thread that could go on, and with all values that the memory orders allow.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p kernel --test loom --release`
-#![cfg(loom)]
+//! `cargo test -p kernel --features loom --test loom`
+#![cfg(feature = "loom")]
 
 mod model {
     mod fifo;

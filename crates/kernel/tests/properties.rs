@@ -1,6 +1,6 @@
 //! Laws of the scheduler on one thread, in virtual time, held against what the paper says in its simplest form: tasks with
 //! numbers, and a loop over all of them.
-#![cfg(not(loom))]
+#![cfg(not(feature = "loom"))]
 
 use std::time::Duration;
 

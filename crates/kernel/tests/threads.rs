@@ -1,5 +1,5 @@
 //! The kernel with real threads: each event once, in order, whatever happens around it. Time is a counter.
-#![cfg(not(loom))]
+#![cfg(not(feature = "loom"))]
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::ControlError;
 
@@ -15,7 +14,8 @@ use crate::ControlError;
 pub(super) struct Failure(StatusCode, String);
 
 /// The body of every error.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Refusal {
     /// What is wrong, where, and what to do.
     error: String,

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Shared;
 use super::answer::Failure;
@@ -12,20 +11,21 @@ use crate::handle::Command;
 use crate::view::BrokerView;
 
 /// Answer to `GET /v1/brokers`.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct BrokerViews {
     /// In order of name.
     brokers: Vec<BrokerView>,
 }
 
-#[utoipa::path(get, path = "/v1/brokers", responses((status = 200, body = BrokerViews)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/brokers", responses((status = 200, body = BrokerViews))))]
 pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Failure> {
     let brokers = service.handle.ask(Command::Brokers).await?;
     Ok(Json(BrokerViews { brokers }))
 }
 
-#[utoipa::path(get, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
-    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker"))))]
 pub(super) async fn show(
     State(service): Shared,
     Path(broker): Path<String>,
@@ -40,8 +40,8 @@ pub(super) async fn show(
 }
 
 /// Moves all publishers away from a broker and gives it no more.
-#[utoipa::path(post, path = "/v1/brokers/{broker}/drain", params(("broker" = String, Path)),
-    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+#[cfg_attr(test, utoipa::path(post, path = "/v1/brokers/{broker}/drain", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker"))))]
 pub(super) async fn drain(
     State(service): Shared,
     Path(broker): Path<String>,
@@ -55,8 +55,8 @@ pub(super) async fn drain(
 }
 
 /// Ends a drain: the broker may be given publishers again.
-#[utoipa::path(post, path = "/v1/brokers/{broker}/resume", params(("broker" = String, Path)),
-    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker")))]
+#[cfg_attr(test, utoipa::path(post, path = "/v1/brokers/{broker}/resume", params(("broker" = String, Path)),
+    responses((status = 200, body = BrokerView), (status = 404, description = "no such broker"))))]
 pub(super) async fn resume(
     State(service): Shared,
     Path(broker): Path<String>,
@@ -70,9 +70,9 @@ pub(super) async fn resume(
 }
 
 /// Takes an operator's word that a broker is dead; refused while it is connected.
-#[utoipa::path(delete, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
+#[cfg_attr(test, utoipa::path(delete, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
     responses((status = 204, description = "taken for dead"), (status = 404, description = "no such broker"),
-        (status = 409, description = "it is connected and reports")))]
+        (status = 409, description = "it is connected and reports"))))]
 pub(super) async fn remove(
     State(service): Shared,
     Path(broker): Path<String>,

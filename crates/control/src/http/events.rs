@@ -24,7 +24,7 @@ pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
 /// Each event has `id:`, its number, `event:`, its kind, and one `data:` line of JSON. `lagged` tells a slow reader how many
 /// it missed. A comment every 15 s keeps the connection open.
-#[utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView))))]
 pub(super) async fn events(
     State(service): Shared,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {

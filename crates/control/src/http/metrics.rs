@@ -23,7 +23,7 @@ const TOPICS_MAX: usize = 200;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The page, in OpenMetrics.
-#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
+#[cfg_attr(test, utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text"))))]
 pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse, Failure> {
     let topics = service.handle.ask(Command::Topics).await?;
     let brokers = service.handle.ask(Command::Brokers).await?;

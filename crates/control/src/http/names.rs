@@ -19,8 +19,8 @@ pub(super) struct Asked {
 }
 
 /// Names with identifiers, in order of name; `?after=NAME` those behind it only.
-#[utoipa::path(get, path = "/v1/names", params(("after" = Option<String>, Query)),
-    responses((status = 200, body = NameViews)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/names", params(("after" = Option<String>, Query)),
+    responses((status = 200, body = NameViews))))]
 pub(super) async fn list(
     State(service): Shared,
     asked: Result<Query<Asked>, QueryRejection>,
@@ -30,8 +30,8 @@ pub(super) async fn list(
     Ok(Json(service.handle.ask(names).await?))
 }
 
-#[utoipa::path(get, path = "/v1/names/{topic}", params(("topic" = String, Path)),
-    responses((status = 200, body = NameView), (status = 404, description = "it has no identifier")))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/names/{topic}", params(("topic" = String, Path)),
+    responses((status = 200, body = NameView), (status = 404, description = "it has no identifier"))))]
 pub(super) async fn show(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -41,9 +41,9 @@ pub(super) async fn show(
 }
 
 /// Gives a topic's name an identifier, or tells the one that it has; the topic need not exist.
-#[utoipa::path(put, path = "/v1/names/{topic}", params(("topic" = String, Path)),
+#[cfg_attr(test, utoipa::path(put, path = "/v1/names/{topic}", params(("topic" = String, Path)),
     responses((status = 200, body = NameView), (status = 400, description = "not a topic name"),
-        (status = 503, description = "no identifiers are left")))]
+        (status = 503, description = "no identifiers are left"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

@@ -21,8 +21,8 @@ pub(super) struct Asked {
     avoid: Option<String>,
 }
 
-#[utoipa::path(get, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)),
-    responses((status = 200, body = PublisherViews), (status = 404, description = "no such topic")))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)),
+    responses((status = 200, body = PublisherViews), (status = 404, description = "no such topic"))))]
 pub(super) async fn list(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -35,8 +35,8 @@ pub(super) async fn list(
 }
 
 /// Adds publishers or declares them anew, all or none, and places them.
-#[utoipa::path(post, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)), request_body = PublisherList,
-    responses((status = 200, body = PublisherViews), (status = 400, description = "refused, nothing changed")))]
+#[cfg_attr(test, utoipa::path(post, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)), request_body = PublisherList,
+    responses((status = 200, body = PublisherViews), (status = 400, description = "refused, nothing changed"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -49,9 +49,9 @@ pub(super) async fn put(
 }
 
 /// Where a publisher is to publish; `?avoid=BROKER` says that it could not reach that one.
-#[utoipa::path(get, path = "/v1/topics/{topic}/publishers/{id}",
+#[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}/publishers/{id}",
     params(("topic" = String, Path), ("id" = String, Path), ("avoid" = Option<String>, Query)),
-    responses((status = 200, body = PublisherView), (status = 404, description = "no such topic or publisher")))]
+    responses((status = 200, body = PublisherView), (status = 404, description = "no such topic or publisher"))))]
 pub(super) async fn show(
     State(service): Shared,
     Path((topic, id)): Path<(String, String)>,
@@ -67,9 +67,9 @@ pub(super) async fn show(
     Ok(Json(service.handle.ask(ask).await?))
 }
 
-#[utoipa::path(delete, path = "/v1/topics/{topic}/publishers/{id}",
+#[cfg_attr(test, utoipa::path(delete, path = "/v1/topics/{topic}/publishers/{id}",
     params(("topic" = String, Path), ("id" = String, Path)),
-    responses((status = 204, description = "removed"), (status = 404, description = "no such topic or publisher")))]
+    responses((status = 204, description = "removed"), (status = 404, description = "no such topic or publisher"))))]
 pub(super) async fn remove(
     State(service): Shared,
     Path((topic, id)): Path<(String, String)>,

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Shared;
 use super::answer::Failure;
@@ -13,7 +12,8 @@ use crate::handle::Command;
 use crate::view::{PlacementView, TopicSpec, TopicView};
 
 /// Answer to `GET /v1/topics`.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct TopicViews {
     /// In order of name.
     topics: Vec<TopicView>,
@@ -21,14 +21,14 @@ pub(super) struct TopicViews {
 
 const FORM: &str = r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000},"cpu_share":0.2}"#;
 
-#[utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews)))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews))))]
 pub(super) async fn list(State(service): Shared) -> Result<Json<TopicViews>, Failure> {
     let topics = service.handle.ask(Command::Topics).await?;
     Ok(Json(TopicViews { topics }))
 }
 
-#[utoipa::path(get, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
-    responses((status = 200, body = TopicView), (status = 404, description = "no such topic")))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
+    responses((status = 200, body = TopicView), (status = 404, description = "no such topic"))))]
 pub(super) async fn show(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -42,9 +42,9 @@ pub(super) async fn show(
 }
 
 /// Declares a topic; answers when all brokers that are up have the contract in force, or after two seconds.
-#[utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
+#[cfg_attr(test, utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
     responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays"),
-        (status = 409, description = "shares of all topics would exceed the whole; the former contract stays")))]
+        (status = 409, description = "shares of all topics would exceed the whole; the former contract stays"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -55,8 +55,8 @@ pub(super) async fn put(
     Ok(Json(service.handle.ask(put).await?))
 }
 
-#[utoipa::path(delete, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
-    responses((status = 204, description = "removed, with its publishers"), (status = 404, description = "no such topic")))]
+#[cfg_attr(test, utoipa::path(delete, path = "/v1/topics/{topic}", params(("topic" = String, Path)),
+    responses((status = 204, description = "removed, with its publishers"), (status = 404, description = "no such topic"))))]
 pub(super) async fn remove(
     State(service): Shared,
     Path(topic): Path<String>,
@@ -69,8 +69,8 @@ pub(super) async fn remove(
 }
 
 /// Where a topic is; for one that does not exist, where a first publisher would be sent.
-#[utoipa::path(get, path = "/v1/topics/{topic}/placement", params(("topic" = String, Path)),
-    responses((status = 200, body = PlacementView), (status = 400, description = "not a topic name")))]
+#[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}/placement", params(("topic" = String, Path)),
+    responses((status = 200, body = PlacementView), (status = 400, description = "not a topic name"))))]
 pub(super) async fn placement(
     State(service): Shared,
     Path(topic): Path<String>,

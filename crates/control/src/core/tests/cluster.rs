@@ -549,7 +549,11 @@ impl Cluster {
                     self.follow(index, &each.publisher, &each.to);
                 }
             }
-            ToBroker::Welcome { .. } | ToBroker::Refused { .. } => {}
+            ToBroker::Welcome { .. }
+            | ToBroker::Refused { .. }
+            | ToBroker::Complete
+            | ToBroker::Topic { .. }
+            | ToBroker::Change { .. } => {}
         }
     }
 

@@ -1,0 +1,71 @@
+//! The document as handlers and views say it.
+
+use utoipa::OpenApi;
+
+use crate::http::answer::Refusal;
+use crate::http::{brokers, events, metrics, names, publishers, topics};
+use crate::view::{
+    BrokerView, EventView, NameView, NameViews, PlacementView, PublisherList, PublisherView,
+    TopicSpec, TopicView,
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "SRTM control plane",
+        description = "Contracts of topics, publishers and their brokers."
+    ),
+    paths(
+        topics::list,
+        topics::show,
+        topics::put,
+        topics::remove,
+        topics::placement,
+        publishers::list,
+        publishers::put,
+        publishers::show,
+        publishers::remove,
+        names::list,
+        names::show,
+        names::put,
+        brokers::list,
+        brokers::show,
+        brokers::drain,
+        brokers::resume,
+        brokers::remove,
+        events::events,
+        metrics::metrics,
+        super::ping,
+        super::document,
+    ),
+    components(schemas(
+        TopicSpec,
+        TopicView,
+        PublisherList,
+        PublisherView,
+        PlacementView,
+        NameView,
+        NameViews,
+        BrokerView,
+        EventView,
+        Refusal
+    ))
+)]
+struct Document;
+
+/// Where the file is; to be written by this test where `WRITE_OPENAPI` is set.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/openapi.json");
+
+#[test]
+fn the_file_is_what_the_code_says() {
+    let mut said = Document::openapi().to_pretty_json().expect("plain values");
+    said.push('\n');
+    if std::env::var_os("WRITE_OPENAPI").is_some() {
+        std::fs::write(FILE, &said).expect("the source folder can be written");
+    }
+    let kept = std::fs::read_to_string(FILE).expect("the file is part of the sources");
+    assert!(
+        kept == said,
+        "handlers or views changed: WRITE_OPENAPI=1 cargo test -p control openapi"
+    );
+}
