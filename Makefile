@@ -17,14 +17,14 @@ FUZZ_TIME ?= 60
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
 .PHONY: help run test bench bench-fit experiments testbed pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
-	clients clients-nsqd quick-binary debian-packages
+	clients clients-nsqd binary debian-packages cargo-deny install-cargo-deny
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 run: ## Start a controller, three brokers and the demo workload; Ctrl-C ends it.
-	cargo build --release --locked -p srtm
-	./$(TARGET)/release/srtm up --brokers 3 --emulate-service-time 150us --profile-window 5s --log-level warn --demo
+	cargo build --locked -p srtm
+	./$(TARGET)/debug/srtm up --brokers 3 --emulate-service-time 150us --profile-window 5s --log-level warn --demo
 
 test: lint cargo-test loom clients ## All checks and tests, as CI runs them.
 
@@ -43,8 +43,9 @@ experiments: ## Rerun the experiments of the SRTM and DRL papers in virtual time
 	./$(TARGET)/release/srtm experiment --all
 	$(MAKE) pictures
 
-testbed: quick-binary ## Rerun the experiments of the DRL paper with real TCP; as root, in network namespaces, 25 minutes.
-	python3 experiments/testbed/run.py --srtm $(TARGET)/quick/srtm drl-fig5 drl-fig6 drl-fig7 drl-table1 drl-table2 drl-scale drl-fig9
+testbed: ## Rerun the experiments of the DRL paper with real TCP; as root, in network namespaces, 25 minutes.
+	cargo build --release --locked -p srtm
+	python3 experiments/testbed/run.py --srtm $(TARGET)/release/srtm drl-fig5 drl-fig6 drl-fig7 drl-table1 drl-table2 drl-scale drl-fig9
 
 pictures: build/plot/.ready ## Draw the results of experiments and measurements into docs/pictures.
 	build/plot/bin/python experiments/plot/plot.py
@@ -76,11 +77,11 @@ clippy: ## Lints of Rust; warnings are errors.
 doc: ## Documentation of Rust; warnings are errors.
 	$(call timed,$@,RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked)
 
-deny: build/bin/cargo-deny ## Licences, sources and versions of dependencies.
-	$(call timed,$@,PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked --log-level error check --hide-inclusion-graph bans licenses sources)
+deny: cargo-deny ## Licences, sources and versions of dependencies.
+	$(call timed,$@,cargo deny --locked --log-level error check --hide-inclusion-graph bans licenses sources)
 
-advisories: build/bin/cargo-deny ## Known vulnerabilities; fetches the RustSec database from the net.
-	PATH="$(CURDIR)/build/bin:$$PATH" cargo deny --locked check advisories
+advisories: cargo-deny ## Known vulnerabilities; fetches the RustSec database from the net.
+	cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
 	$(call timed,$@,$(VENV)/bin/ruff check -q $(PYTHON) && $(VENV)/bin/ruff format -q --check $(PYTHON))
@@ -94,16 +95,16 @@ cargo-test: ## Unit, property and integration tests of Rust.
 	$(call timed,$@,cargo test --workspace --locked)
 
 loom: ## Every order of steps of the kernel's threads, in small programs.
-	$(call timed,$@,RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --locked -p kernel --test loom --release)
+	$(call timed,$@,cargo test --locked -p kernel --features loom --test loom)
 
-clients: quick-binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, endpoints over a bridge, TCP through the limiter.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/quick/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/quick/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/quick/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot:experiments/testbed $(VENV)/bin/python -m pytest $(PYTHON))
+clients: binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, endpoints over a bridge, TCP through the limiter.
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/debug/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot:experiments/testbed $(VENV)/bin/python -m pytest -q -n 4 --dist loadfile $(PYTHON))
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd $(VENV)/bin/python -m pytest tests/clients)
 
-quick-binary:
-	$(call timed,$@,cargo build --profile quick --locked -p srtm)
+binary:
+	$(call timed,$@,cargo build --locked -p srtm)
 
 # --- tools ---------------------------------------------------------------------------------------------------------
 
@@ -124,10 +125,13 @@ build/plot/.ready: experiments/plot/requirements.txt | debian-packages
 	$(call timed,drawing packages,python3 -m venv build/plot && build/plot/bin/pip install -q --disable-pip-version-check -r $<)
 	@touch $@
 
-# Built from its source on crates.io, once; without optimisation, which would take longer than it saves.
-build/bin/cargo-deny:
-	$(call timed,cargo-deny,cargo install --quiet --locked --debug --root build --version $(CARGO_DENY_VERSION) cargo-deny)
-	@touch $@
+# Built from its source on crates.io, once per machine: it goes where cargo keeps programs. Not optimised, which would take longer
+# than it saves.
+cargo-deny:
+	@cargo deny --version 2>/dev/null | grep -qx 'cargo-deny $(CARGO_DENY_VERSION)' || { $(MAKE) --no-print-directory install-cargo-deny; }
+
+install-cargo-deny:
+	$(call timed,$@,CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --quiet --locked --debug --version $(CARGO_DENY_VERSION) cargo-deny)
 
 $(GO_TOOLS:%=build/bin/%): build/bin/%: tests/clients/go/go.mod tests/clients/go/go.sum
 	@mkdir -p build/bin

@@ -32,7 +32,7 @@ from records import REPOSITORY, Records
 from scenario import CENTRAL, DISTRIBUTED, Scenario
 from targets import TARGETS, Target
 
-PROGRAMS = ("target/release/srtm", "target/quick/srtm", "target/debug/srtm")
+PROGRAMS = ("target/release/srtm", "target/debug/srtm")
 CHANGES = {
     "seconds": "seconds",
     "warmup": "warmup_s",
@@ -54,7 +54,7 @@ def main() -> int:
     flags = parse(sys.argv[1:])
     program = flags.srtm or program_built()
     if program is None or not program.is_file():
-        return refuse("there is no srtm: build it (cargo build --profile quick -p srtm) or say --srtm PATH")
+        return refuse("there is no srtm: build it (cargo build --release -p srtm) or say --srtm PATH")
     if reason := why_impossible():
         return refuse(reason)
     failed = 0

@@ -18,7 +18,7 @@ def program() -> Path:
         pytest.skip(reason)
     found = Path(os.environ["SRTM"]) if "SRTM" in os.environ else run.program_built()
     if found is None or not found.is_file():
-        pytest.skip("there is no srtm: build it (cargo build --profile quick -p srtm) or set SRTM")
+        pytest.skip("there is no srtm: build it (cargo build -p srtm) or set SRTM")
     return found
 
 

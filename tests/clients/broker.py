@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from deadlines import GENEROUS_S, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DEFAULT_COMMAND = "target/quick/srtm nsqd"
+DEFAULT_COMMAND = "target/debug/srtm nsqd"
 
 BOUND_LINE = re.compile(r"(TCP|HTTP): listening on (\S+):(\d+)")
 

@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     program = command_line()[0]
     if not config.option.collectonly and shutil.which(program) is None:
         pytest.exit(
-            f"no broker at {program}: build it (cargo build --profile quick -p srtm) or set SRTM_NSQD", returncode=2
+            f"no broker at {program}: build it (cargo build -p srtm) or set SRTM_NSQD", returncode=2
         )
 
 

@@ -23,7 +23,7 @@ from broker import BOUND_LINE, REPOSITORY, Address, HttpAnswer
 from deadlines import GENEROUS_S, wait_until
 from raw_protocol import sized
 
-DEFAULT_COMMAND = "target/quick/srtm nsqlookupd"
+DEFAULT_COMMAND = "target/debug/srtm nsqlookupd"
 STOCK_VERSION = "1.3.0"
 """Version of the nsqd's and of the nsqlookupd that these tests are written down from."""
 
@@ -84,7 +84,7 @@ class Nsqlookupd:
         named = [flag.partition("=")[0] for flag in flags]
         command = [*command_line(), *(flag for flag in OWN_FLAGS if flag.partition("=")[0] not in named), *flags]
         if shutil.which(command[0]) is None:
-            raise FileNotFoundError(f"no {command[0]}: build it (cargo build --profile quick -p srtm)")
+            raise FileNotFoundError(f"no {command[0]}: build it (cargo build -p srtm)")
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY)
         bound = wait_until(self._bound_addresses, f"the listening lines of {shlex.join(command)}")

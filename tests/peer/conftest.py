@@ -23,7 +23,7 @@ def switch() -> Iterator[Switch]:
         pytest.skip(reason)
     program = command_line()[0]
     if shutil.which(program) is None:
-        pytest.fail(f"no srtm at {program}: build it (cargo build --profile quick -p srtm) or set SRTM_NSQD")
+        pytest.fail(f"no srtm at {program}: build it (cargo build -p srtm) or set SRTM_NSQD")
     made = Switch("a", "b", "c")
     yield made
     made.close()
