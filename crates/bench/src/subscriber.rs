@@ -1,6 +1,6 @@
 //! The receiving side: one connection, read in big pieces, acknowledged in batches.
 
-use std::io::Read;
+use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub struct Subscriber {
     answers: Vec<u8>,
     unanswered: u64,
     unanswered_since_ns: u64,
+    is_stamped: bool,
+    arrived_ns: Option<u64>,
 }
 
 impl Subscriber {
@@ -48,7 +50,24 @@ impl Subscriber {
             answers: Vec::new(),
             unanswered: 0,
             unanswered_since_ns: 0,
+            is_stamped: false,
+            arrived_ns: None,
         })
+    }
+
+    /// The same subscriber, which from now on learns when the kernel had what it reads.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn stamped(mut self) -> Result<Self, BenchError> {
+        sys::stamp_arrivals(&self.stream).map_err(BenchError::io("ask for stamps of arrival"))?;
+        self.is_stamped = true;
+        Ok(self)
+    }
+
+    /// When the kernel had the newest segment of the last read, by the monotonic clock; `None` where it was not stamped.
+    pub fn arrived_ns(&self) -> Option<u64> {
+        self.arrived_ns
     }
 
     /// Waits until there is something to read, or the timeout has passed.
@@ -74,7 +93,7 @@ impl Subscriber {
         if self.filled == self.buffer.len() {
             self.buffer.resize(2 * self.buffer.len(), 0);
         }
-        let read = match self.stream.read(&mut self.buffer[self.filled..]) {
+        let read = match self.receive() {
             Ok(0) => {
                 return Err(BenchError::protocol(
                     "connection",
@@ -103,6 +122,17 @@ impl Subscriber {
         }
         self.unanswered += messages;
         Ok(true)
+    }
+
+    fn receive(&mut self) -> std::io::Result<usize> {
+        let room = &mut self.buffer[self.filled..];
+        if !self.is_stamped {
+            return self.stream.read(room);
+        }
+        let (read, stamp_ns) = sys::read_stamped(&self.stream, room)?;
+        let ago_ns = stamp_ns.map(|stamp_ns| sys::realtime_ns().saturating_sub(stamp_ns));
+        self.arrived_ns = ago_ns.map(|ago_ns| sys::monotonic_ns().saturating_sub(ago_ns));
+        Ok(read)
     }
 
     /// Writes acknowledgements when enough have gathered or the oldest has waited for a millisecond.

@@ -173,6 +173,66 @@ pub fn wait_any_readable(fds: &[RawFd], timeout: Duration) -> io::Result<bool> {
     }
 }
 
+/// Asks the kernel for the time at which a segment reached this socket (`SO_TIMESTAMPNS`), for [`read_stamped`].
+///
+/// # Errors
+/// When the system refuses.
+pub fn stamp_arrivals(stream: &impl AsRawFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: `on` is a valid value of the size that is given; the kernel copies it.
+    let code = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    check(code).map(drop)
+}
+
+/// Reads into `buffer`; also the kernel's stamp of the newest segment read, in nanoseconds since the Unix epoch, where there is
+/// one.
+///
+/// # Errors
+/// Those of a read.
+pub fn read_stamped(stream: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut piece = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut control = [0u64; 8];
+    // SAFETY: a msghdr is plain numbers and pointers, and all-zero is an empty one.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: `message` and all that it points to live through the call, with the lengths that it names.
+    let read = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
+    let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    Ok((read, newest_stamp(&message)))
+}
+
+fn newest_stamp(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled `message`, so its control data are whole headers within their length, and the data of
+    // an SCM_TIMESTAMPNS are a timespec.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            if ((*header).cmsg_level, (*header).cmsg_type)
+                == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+            {
+                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                return Some(timespec_ns(time));
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    None
+}
+
 /// An epoll instance whose events carry a number chosen by the caller; level-triggered.
 #[derive(Debug)]
 pub struct Epoll {

@@ -42,19 +42,22 @@ fn receive(plan: &Plan, board: &Arc<Board>) -> Result<(), BenchError> {
     });
     let found = look_for_brokers(plan.controller.clone(), protocol.clone(), Arc::clone(board));
     let mut subscribers: BTreeMap<SocketAddr, (Subscriber, Arc<AtomicBool>)> = BTreeMap::new();
+    let (mut messages, mut came_ns) = (Vec::new(), 0);
     while !board.is_over.load(Ordering::Relaxed) {
         while let Ok((address, subscriber, is_lost)) = found.try_recv() {
             subscribers.insert(address, (subscriber, is_lost));
         }
         let mut came = false;
         subscribers.retain(|_, (subscriber, is_lost)| {
-            let mut on_message = |delivery: crate::protocol::Delivery<'_>, now_ns: u64| {
-                if let Some(stamp) = Stamp::read_from(delivery.body) {
-                    board.receive(&stamp, now_ns);
-                    board.latency(now_ns.saturating_sub(stamp.scheduled_ns) / 1000);
-                }
-            };
-            let read = subscriber.read(&mut on_message);
+            let read = subscriber.read(&mut |delivery, now_ns| {
+                came_ns = now_ns;
+                messages.extend(Stamp::read_from(delivery.body));
+            });
+            let arrived_ns = subscriber.arrived_ns().unwrap_or(came_ns);
+            for stamp in messages.drain(..) {
+                board.receive(&stamp, came_ns);
+                board.latency(&stamp, arrived_ns.min(came_ns), came_ns);
+            }
             let answered = subscriber.answer(monotonic_ns());
             came |= matches!(read, Ok(true));
             let lives = read.is_ok() && answered.is_ok();
@@ -92,7 +95,8 @@ fn look_for_brokers(
                 if is_known {
                     continue;
                 }
-                let Ok(subscriber) = Subscriber::connect(address, &protocol) else {
+                let connected = Subscriber::connect(address, &protocol);
+                let Ok(subscriber) = connected.and_then(Subscriber::stamped) else {
                     continue;
                 };
                 let is_lost = Arc::new(AtomicBool::new(false));

@@ -135,6 +135,12 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
             ));
         };
         let bodies = bodies(workload, due.publisher, first, scheduled_ns);
+        board.send(
+            first,
+            u64::from(workload.batch_messages),
+            scheduled_ns,
+            monotonic_ns(),
+        );
         if !fleet.publish(due.publisher, &bodies) {
             shared.overflowed.fetch_add(1, Ordering::Relaxed);
         }

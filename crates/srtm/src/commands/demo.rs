@@ -120,7 +120,7 @@ impl Demo {
     }
 
     fn print_line(&self, second: u64, (sent, received): (u64, u64), view: &TopicView) {
-        let latency = self.run.board.take_latency();
+        let latency = self.run.board.take_latency().whole;
         let ms = |quantile: f64| latency.value_at_quantile(quantile) as f64 / 1000.0;
         let brokers = view.brokers.iter().filter(|broker| broker.attached > 0);
         let brokers: Vec<String> = brokers

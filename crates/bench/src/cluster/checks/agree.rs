@@ -266,9 +266,9 @@ fn live(options: &ClusterOptions, configuration: &Configuration) -> Result<Live,
     run.board.take_latency();
     let recorder = Recorder::start(options, &cluster.address())?;
     pause_for(MEASURE);
-    let latency = run.board.take_latency();
+    let latency = run.board.take_latency().whole;
     pause_for(MEASURE);
-    let latency_then = run.board.take_latency();
+    let latency_then = run.board.take_latency().whole;
     let addresses = run.fleet.brokers();
     run.end()?;
     let number = |address: &String| {

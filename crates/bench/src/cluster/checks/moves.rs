@@ -56,7 +56,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         seconds_per_round.push(moved_s);
         pause_for(PAUSE);
     }
-    let (traffic, latency) = (run.fleet.traffic(), run.board.take_latency());
+    let (traffic, latency) = (run.fleet.traffic(), run.board.take_latency().whole);
     let tally = run.end()?;
     let (share_looks, share_violations) = watch.end();
     let released = releases(&cluster)?;

@@ -87,7 +87,8 @@ fn measure(options: &ClusterOptions, adaptor: &'static str) -> Result<Report, Be
             quiet(0);
         }
         pause_for(Duration::from_secs(1));
-        p99_ms_per_second.push(run.board.take_latency().value_at_quantile(0.99) as f64 / 1000.0);
+        p99_ms_per_second
+            .push(run.board.take_latency().whole.value_at_quantile(0.99) as f64 / 1000.0);
     }
     run.end()?;
     let (before, after) = p99_ms_per_second.split_at(SECONDS);

@@ -199,16 +199,16 @@ pub(super) fn measure(options: &ClusterOptions, way: Way) -> Result<Row, BenchEr
     pause_for(SETTLE);
     // Emptied; what follows is measured.
     releases(&cluster)?;
-    let mut all = run.board.take_latency();
+    let mut all = run.board.take_latency().whole;
     all.reset();
     let mut late = all.clone();
     let began = Mark::now(&run, &cluster);
     for parts in SHIFTS {
         send(&run, &cluster, parts);
         pause_for(PHASE - LATE);
-        add(&mut all, &run.board.take_latency());
+        add(&mut all, &run.board.take_latency().whole);
         pause_for(LATE);
-        let end = run.board.take_latency();
+        let end = run.board.take_latency().whole;
         add(&mut late, &end);
         add(&mut all, &end);
     }
