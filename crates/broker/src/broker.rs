@@ -96,6 +96,7 @@ impl Broker {
             inboxes: Arc::clone(&self.shared.inboxes),
             changed: Arc::clone(&self.shared.changed),
             report_wanted: Arc::clone(&self.shared.report_wanted),
+            kept: self.shared.kept.clone(),
             announcements: self.shared.announcements.clone(),
             link: self.shared.link.clone(),
             sharing: self.shared.sharing.clone(),

@@ -6,27 +6,26 @@
 //! and it is not overwritten before it was understood. Buckets start empty whatever the file says,
 //! since it holds no tokens.
 
+mod contracts;
+mod keeping;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_path_to_error::{Path as JsonPath, Segment};
-use tokio::time::sleep;
 
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle, Operation};
+
+pub use contracts::Contract;
+pub use keeping::{KeptCatalog, keep};
 
 /// Name of the file inside the data folder.
 pub const FILE_NAME: &str = "srtm.catalog.json";
 const LOCK_NAME: &str = "srtm.lock";
 const FORMAT: u32 = 1;
-
-/// Changes that follow each other this closely are written once.
-const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Pause after a write that failed; the next one holds everything that changed meanwhile.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The catalog file of one broker, locked against a second one for as long as this lives.
 #[derive(Debug)]
@@ -35,6 +34,8 @@ pub struct CatalogFile {
     temporary: PathBuf,
     /// What the file holds.
     written: Catalog,
+    /// It may hold something else: a write failed halfway.
+    is_doubtful: bool,
     _lock: File,
 }
 
@@ -66,6 +67,7 @@ impl CatalogFile {
             path,
             temporary,
             written,
+            is_doubtful: false,
             _lock: lock,
         })
     }
@@ -120,39 +122,12 @@ impl CatalogFile {
         Ok(())
     }
 
-    /// Writes every change of the broker's catalog until `stop` completes, and once more then.
-    /// A write that fails is logged and tried again.
-    pub async fn keep(mut self, handle: Handle, stop: impl Future<Output = ()>) {
-        tokio::pin!(stop);
-        let mut stopping = false;
-        let mut pause = DEBOUNCE;
-        while !stopping {
-            tokio::select! {
-                () = &mut stop => stopping = true,
-                () = handle.changed() => {}
-                // A failed write is tried again without waiting for a change.
-                () = sleep(pause), if pause == RETRY_PAUSE => {}
-            }
-            if !stopping && pause == DEBOUNCE {
-                tokio::select! {
-                    () = &mut stop => stopping = true,
-                    () = sleep(DEBOUNCE) => {}
-                }
-            }
-            pause = if self.save_from(&handle).await {
-                DEBOUNCE
-            } else {
-                RETRY_PAUSE
-            };
-        }
-    }
-
     /// Replaces the file unless it holds `catalog` already.
     ///
     /// # Errors
     /// [`BrokerError::Io`] naming the step and the path.
     pub fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
-        if catalog == self.written {
+        if catalog == self.written && !self.is_doubtful {
             return Ok(());
         }
         let document = Document {
@@ -167,6 +142,8 @@ impl CatalogFile {
             .and_then(|()| file.write_all(b"\n"))
             .and_then(|()| file.sync_all())
             .map_err(|source| failed("write the file", &self.temporary, source))?;
+        // From here until the folder is synced a crash may leave either.
+        self.is_doubtful = true;
         fs::rename(&self.temporary, &self.path)
             .map_err(|source| failed("replace the catalog", &self.path, source))?;
         // The new name is safe only when the folder is.
@@ -176,19 +153,8 @@ impl CatalogFile {
             .map_or(Ok(()), |folder| File::open(folder)?.sync_all());
         folder.map_err(|source| failed("sync the folder of", &self.path, source))?;
         self.written.topics = document.topics;
+        self.is_doubtful = false;
         Ok(())
-    }
-
-    async fn save_from(&mut self, handle: &Handle) -> bool {
-        let saved = match handle.catalog().await {
-            // A catalog is small and changes seldom: the write may hold this thread for its moment.
-            Ok(catalog) => tokio::task::block_in_place(|| self.save(catalog)),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &saved {
-            tracing::error!(%error, "the catalog is not saved");
-        }
-        saved.is_ok()
     }
 }
 
@@ -235,9 +201,9 @@ fn parse(text: &str) -> Result<Catalog, (usize, String)> {
             valid.map_err(|error| (line_of(text, &channel.name), error.to_string()))?;
         }
     }
-    Ok(Catalog {
-        topics: document.topics,
-    })
+    let mut topics = document.topics;
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Catalog { topics })
 }
 
 /// The line of a value that cannot be, and why: with its topic and its field where JSON itself is whole.

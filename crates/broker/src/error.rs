@@ -19,6 +19,11 @@ pub enum BrokerError {
         /// What is wrong and what is allowed.
         reason: String,
     },
+    /// A contract could not be written to the data folder.
+    #[error(
+        "the contract stays as it was, since a new one cannot be kept: {0}; mend the data folder and declare it again"
+    )]
+    NotKept(String),
     /// No such topic.
     #[error("topic {0} does not exist")]
     TopicNotFound(String),

@@ -4,6 +4,9 @@
 //! comes back through a oneshot. Reactors never wait for the caller. The inbox is bounded: at the
 //! bound a call fails with [`BrokerError::Busy`].
 
+mod contracts;
+mod windows;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ use wire::{ChannelName, TopicName};
 
 use crate::agent::LinkBoard;
 use crate::announce::AnnounceBoard;
+use crate::catalog_file::KeptCatalog;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
@@ -133,6 +137,7 @@ pub struct Handle {
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
     pub(crate) changed: Arc<Notify>,
     pub(crate) report_wanted: Arc<Notify>,
+    pub(crate) kept: KeptCatalog,
     /// Figures of announcements.
     pub announcements: AnnounceBoard,
     /// What went over the link to a controller.
@@ -191,64 +196,6 @@ impl Handle {
     ) -> Result<(), BrokerError> {
         let home = home_of(topic.as_str(), self.inboxes.len());
         self.done(home, Request::Channel(topic, channel, operation))
-            .await
-    }
-
-    /// Puts a limit on a topic, resizes the one in force, or takes it away with `None`.
-    ///
-    /// # Errors
-    /// [`BrokerError::TopicNotFound`] where a limit is to be taken from a topic that is not there.
-    pub async fn set_limit(
-        &self,
-        topic: TopicName,
-        limit: Option<Limit>,
-    ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetLimit(topic, limit)).await
-    }
-
-    /// Entitles a topic to a share of the time of the reactor that owns it, or with `None` to an equal part of what others
-    /// leave.
-    ///
-    /// # Errors
-    /// [`BrokerError::Refused`] where the shares of the reactor's topics would exceed its time, or it has more topics than
-    /// can have shares; [`BrokerError::TopicNotFound`] where a share is to be taken from a topic that is not there.
-    pub async fn set_cpu_share(
-        &self,
-        topic: TopicName,
-        share: Option<Share>,
-    ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetCpuShare(topic, share)).await
-    }
-
-    /// Puts limit and share of a topic into force as [`Handle::set_limit`] and [`Handle::set_cpu_share`] do, both or
-    /// neither. With neither declared the topic must exist.
-    ///
-    /// # Errors
-    /// Those of the two; nothing has changed then.
-    pub async fn set_contract(
-        &self,
-        topic: TopicName,
-        limit: Option<Limit>,
-        share: Option<Share>,
-    ) -> Result<(), BrokerError> {
-        self.set_shared_contract(topic, limit, share, None).await
-    }
-
-    /// [`Handle::set_contract`] of a limit that gossip knows by a number.
-    ///
-    /// # Errors
-    /// Those of [`Handle::set_contract`].
-    pub async fn set_shared_contract(
-        &self,
-        topic: TopicName,
-        limit: Option<Limit>,
-        share: Option<Share>,
-        number: Option<LimitNumber>,
-    ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetContract(topic, limit, share, number))
             .await
     }
 
@@ -388,61 +335,6 @@ impl Handle {
             self.done(home, request).await?;
         }
         Ok(())
-    }
-
-    /// Begins a profiling window for a topic; one that is open is thrown away.
-    ///
-    /// # Errors
-    /// [`BrokerError::TopicNotFound`].
-    pub async fn begin_window(
-        &self,
-        topic: TopicName,
-        order: WindowOrder,
-    ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::BeginWindow(topic, order)).await
-    }
-
-    /// Ends the profiling window of a topic. The trace it brings is in order of arrival.
-    ///
-    /// # Errors
-    /// [`BrokerError::TopicNotFound`] also where no window is open.
-    pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::EndWindow(topic.clone())).await? {
-            Answer::Window(mut window) => {
-                // Here and not in the reactor, which has messages waiting.
-                window.arrivals.sort_unstable();
-                Ok(*window)
-            }
-            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
-        }
-    }
-
-    /// Begins to record a topic's arrivals; a recording that is open is thrown away. A profiling window may be
-    /// open at the same time: neither meets the other.
-    ///
-    /// # Errors
-    /// [`BrokerError::TopicNotFound`].
-    pub async fn begin_recording(&self, topic: TopicName) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::BeginRecording(topic)).await
-    }
-
-    /// Ends the recording of a topic's arrivals, which are in order of arrival.
-    ///
-    /// # Errors
-    /// [`BrokerError::TopicNotFound`] also where no recording is open.
-    pub async fn end_recording(&self, topic: TopicName) -> Result<TraceResult, BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::EndRecording(topic.clone())).await? {
-            Answer::Recording(mut recording) => {
-                // Here and not in the reactor, as for windows.
-                recording.arrivals.sort_unstable();
-                Ok(*recording)
-            }
-            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
-        }
     }
 
     /// Tells publishers to move. Those that are not attached here are passed over. Goes to all reactors:

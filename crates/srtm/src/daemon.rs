@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use broker::agent;
 use broker::announce::AnnouncePort;
-use broker::catalog_file::CatalogFile;
+use broker::catalog_file::{self, CatalogFile};
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::sharing::SharingPort;
 use broker::{Broker, Config, Handle};
@@ -113,8 +113,9 @@ impl Daemon {
                 tokio::task::block_in_place(|| daemon.broker.stop());
                 return Err(error.into());
             }
+            handle.keep_in(file).await;
             let handle = handle.clone();
-            daemon.catalog = Some(Part::spawn(|stopped| file.keep(handle, stopped)));
+            daemon.catalog = Some(Part::spawn(|stopped| catalog_file::keep(handle, stopped)));
         }
         daemon.broker.open();
         tracing::info!("TCP: listening on {tcp_address}");

@@ -6,6 +6,7 @@
 //!
 //! Deliberately not here: what a share means (`topic`), who publishes (`reactor`), any decision.
 
+mod contracts;
 mod orders;
 mod session;
 

@@ -14,12 +14,15 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use wire::TopicName;
 
+use super::contracts::Contracts;
 use super::session::Ended;
 use crate::window::{WindowOrder, WindowResult};
 use crate::{BrokerError, Handle};
 
 /// Profiling windows that are open at the same time.
 const WINDOWS_MAX: usize = 64;
+/// Orders that are taken at once; contracts among them that follow each other are written to the data folder together.
+const ORDERS_AT_ONCE: usize = 256;
 /// A reactor whose inbox is full is asked again after so long.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Lengths of a profiling window, in seconds.
@@ -28,7 +31,15 @@ const WINDOW_SECONDS: std::ops::RangeInclusive<f64> = 0.0..=600.0;
 /// Names in one part of a trace; at their longest they fill half a message.
 const TRACE_PART_PUBLISHERS: usize = 8192;
 
-type Words = mpsc::Sender<ToController>;
+/// Words on their way to the controller.
+pub(super) type Words = mpsc::Sender<ToController>;
+
+/// Windows that are open. Dropped with the link, which ends those that nobody waits for any more.
+#[derive(Debug, Default)]
+struct Windows {
+    open: JoinSet<()>,
+    by_topic: FxHashMap<TopicName, AbortHandle>,
+}
 
 /// A profiling window as ordered.
 #[derive(Clone, Debug)]
@@ -46,78 +57,69 @@ pub(super) async fn carry_out(
     words: Words,
     bulk: Words,
 ) -> Ended {
-    // Dropped with the link, which ends the windows that nobody waits for any more.
-    let mut windows = JoinSet::new();
-    let mut by_topic: FxHashMap<TopicName, AbortHandle> = FxHashMap::default();
-    while let Some(order) = orders.recv().await {
-        while windows.try_join_next().is_some() {}
-        by_topic.retain(|_, window| !window.is_finished());
-        let done = match order {
-            ToBroker::Measure {
-                window,
-                topic,
-                seconds,
-                percentile,
-                with_trace,
-            } => {
-                let order = WindowOrder {
-                    percentile,
-                    with_trace,
-                };
-                let measurement = name(&topic).and_then(|topic| {
-                    let measurement = Measurement {
-                        window,
-                        topic,
-                        seconds,
-                        order,
-                    };
-                    check(&measurement, windows.len()).map(|()| measurement)
-                });
-                measurement.map(|measurement| {
-                    let topic = measurement.topic.clone();
-                    let (words, bulk) = (words.clone(), bulk.clone());
-                    let window = windows.spawn(measure(handle.clone(), measurement, words, bulk));
-                    if let Some(former) = by_topic.insert(topic, window) {
-                        former.abort();
-                    }
-                })
+    let mut windows = Windows::default();
+    let (mut waiting, mut contracts) = (Vec::new(), Contracts::default());
+    while orders.recv_many(&mut waiting, ORDERS_AT_ONCE).await > 0 {
+        for order in waiting.drain(..) {
+            let Some(order) = contracts.gather(order) else {
+                continue;
+            };
+            contracts.put_into_force(handle, &words).await;
+            let done = match order {
+                ToBroker::Measure { .. } => windows.begin(handle, order, (&words, &bulk)),
+                order => carry_out_one(handle, order).await,
+            };
+            if let Err(text) = done {
+                complain(text, &words).await;
             }
-            order => carry_out_one(handle, order, &words).await,
-        };
-        let Err(text) = done else { continue };
-        tracing::warn!("an order of the controller could not be carried out: {text}");
-        if words.send(ToController::Problem { text }).await.is_err() {
-            break;
         }
+        contracts.put_into_force(handle, &words).await;
     }
     Ended::Exiting
 }
 
-async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Result<(), String> {
-    match order {
-        ToBroker::Contract {
+impl Windows {
+    /// Begins one; `words` take what it shows, the second the long ones.
+    fn begin(
+        &mut self,
+        handle: &Handle,
+        order: ToBroker,
+        (words, bulk): (&Words, &Words),
+    ) -> Result<(), String> {
+        let ToBroker::Measure {
+            window,
             topic,
-            limit,
-            cpu_share,
-            limit_number,
-            ticket,
-        } => {
-            let name = name(&topic)?;
-            let set = persist(|| {
-                handle.set_shared_contract(name.clone(), limit, cpu_share, limit_number)
-            })
-            .await;
-            match set {
-                Ok(()) => {}
-                // A topic that is not there has neither limit nor share.
-                Err(BrokerError::TopicNotFound(_)) if limit.is_none() && cpu_share.is_none() => {}
-                Err(error) => return Err(format!("contract of {topic}: {error}")),
-            }
-            let in_force = ToController::ContractInForce { topic, ticket };
-            // The link is lost if this fails, and with it the session.
-            let _ = words.send(in_force).await;
-            Ok(())
+            seconds,
+            percentile,
+            with_trace,
+        } = order
+        else {
+            return Ok(());
+        };
+        while self.open.try_join_next().is_some() {}
+        self.by_topic.retain(|_, window| !window.is_finished());
+        let topic = name(&topic)?;
+        let measurement = Measurement {
+            window,
+            topic: topic.clone(),
+            seconds,
+            order: WindowOrder {
+                percentile,
+                with_trace,
+            },
+        };
+        check(&measurement, self.open.len())?;
+        let measuring = measure(handle.clone(), measurement, words.clone(), bulk.clone());
+        let window = self.open.spawn(measuring);
+        if let Some(former) = self.by_topic.insert(topic, window) {
+            former.abort();
         }
+        Ok(())
+    }
+}
+
+async fn carry_out_one(handle: &Handle, order: ToBroker) -> Result<(), String> {
+    match order {
         ToBroker::Grant { topic, grant } => {
             let name = name(&topic)?;
             let granted = persist(|| handle.grant(name.clone(), grant)).await;
@@ -129,10 +131,18 @@ async fn carry_out_one(handle: &Handle, order: ToBroker, words: &Words) -> Resul
         }
         ToBroker::Complete | ToBroker::Topic { .. } | ToBroker::Change { .. } => Ok(()),
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
-        ToBroker::Welcome { .. } | ToBroker::Refused { .. } | ToBroker::Measure { .. } => {
-            Err(String::from("this is no order"))
-        }
+        ToBroker::Welcome { .. }
+        | ToBroker::Refused { .. }
+        | ToBroker::Measure { .. }
+        | ToBroker::Contract { .. } => Err(String::from("this is no order")),
     }
+}
+
+/// Tells the controller what could not be done, and the log.
+pub(super) async fn complain(text: String, words: &Words) {
+    tracing::warn!("an order of the controller could not be carried out: {text}");
+    // The link is lost if this fails, and with it the session.
+    let _ = words.send(ToController::Problem { text }).await;
 }
 
 async fn migrate(handle: &Handle, topic: &str, moves: Vec<Move>) -> Result<(), String> {
@@ -236,7 +246,7 @@ async fn send_trace(
     Ok(())
 }
 
-fn name(topic: &str) -> Result<TopicName, String> {
+pub(super) fn name(topic: &str) -> Result<TopicName, String> {
     topic
         .parse()
         .map_err(|_| format!("{topic:?} is no valid topic name"))

@@ -152,7 +152,8 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
     let handle = broker.handle();
     let file = CatalogFile::open(&folder.0).expect("free");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let keeper = tokio::spawn(file.keep(handle.clone(), async {
+    handle.keep_in(file).await;
+    let keeper = tokio::spawn(keep(handle.clone(), async {
         let _ = stopped.await;
     }));
     let expected = catalog();
@@ -215,5 +216,92 @@ async fn a_share_that_fits_no_more_does_not_stop_the_start() {
     expected.topics[1].cpu_share = None;
     let restored = broker.handle().catalog().await;
     assert_eq!(restored.expect("answers"), expected);
+    broker.stop();
+}
+
+fn contract(topic: &str, rate: Option<f64>) -> Contract {
+    let limit = rate.map(|rate| limit::Limit::messages(rate, 5.0).expect("valid"));
+    Contract {
+        topic: topic.parse().expect("valid"),
+        limit,
+        cpu_share: None,
+        number: None,
+    }
+}
+
+async fn declare(broker: &Broker, topic: &str, rate: Option<f64>) -> Result<(), BrokerError> {
+    let mut outcomes = broker.handle().declare(vec![contract(topic, rate)]).await;
+    outcomes.pop().expect("one for each")
+}
+
+/// The rate of a topic's limit, as the file in `folder` has it.
+fn rate_in(folder: &Folder, topic: &str) -> Option<f64> {
+    let text = fs::read_to_string(folder.0.join(FILE_NAME)).expect("file");
+    let catalog = parse(&text).expect("whole");
+    let topic = catalog.topics.iter().find(|each| each.name == topic)?;
+    topic.limit.map(|limit| limit.rate.get())
+}
+
+async fn rate_in_force(broker: &Broker, topic: &str) -> Option<f64> {
+    let catalog = broker.handle().catalog().await.expect("answers");
+    let topic = catalog.topics.iter().find(|each| each.name == topic)?;
+    topic.limit.map(|limit| limit.rate.get())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_is_in_the_file_before_it_is_confirmed() {
+    let folder = Folder::new("durable");
+    let broker = Broker::start(Config {
+        tcp_address: ([127, 0, 0, 1], 0).into(),
+        threads: 2,
+        ..Config::default()
+    });
+    let broker = broker.expect("starts");
+    let file = CatalogFile::open(&folder.0).expect("free");
+    // Nothing writes by and by here, so what the file holds is what a contract waited for.
+    broker.handle().keep_in(file).await;
+    declare(&broker, "t", Some(10.0)).await.expect("kept");
+    assert_eq!(rate_in(&folder, "t"), Some(10.0));
+    declare(&broker, "t", Some(20.0)).await.expect("kept");
+    declare(&broker, "u", Some(1.0)).await.expect("kept");
+    assert_eq!(rate_in(&folder, "t"), Some(20.0));
+    // What the reactors refuse is taken out again.
+    let too_much = Contract {
+        cpu_share: share(0.6),
+        ..contract("t", Some(30.0))
+    };
+    let mut twice = vec![too_much.clone(), too_much];
+    twice[1].topic = (0..)
+        .map(|number| format!("v{number}"))
+        .find(|name| crate::reactor::home_of(name, 2) == crate::reactor::home_of("t", 2))
+        .and_then(|name| name.parse().ok())
+        .expect("soon");
+    let refused = twice[1].topic.to_string();
+    let outcomes = broker.handle().declare(twice).await;
+    assert!(
+        matches!(&outcomes[..], [Ok(()), Err(BrokerError::Refused(_))]),
+        "{outcomes:?}"
+    );
+    assert_eq!(rate_in(&folder, "t"), Some(30.0));
+    assert_eq!(rate_in(&folder, &refused), None);
+    // Where nothing can be written, nothing changes: not even for a moment, hence the file goes first.
+    let in_the_way = folder.0.join(format!("{FILE_NAME}.new"));
+    fs::create_dir(&in_the_way).expect("made");
+    for rate in [None, Some(99.0)] {
+        let error = declare(&broker, "t", rate).await.expect_err("not kept");
+        assert!(matches!(error, BrokerError::NotKept(_)), "{error}");
+        assert!(error.to_string().contains("create the file"), "{error}");
+        assert_eq!(rate_in_force(&broker, "t").await, Some(30.0));
+        assert_eq!(rate_in(&folder, "t"), Some(30.0));
+    }
+    declare(&broker, "u", Some(1.0))
+        .await
+        .expect("nothing is to be written");
+    fs::remove_dir(&in_the_way).expect("removed");
+    declare(&broker, "t", None).await.expect("kept");
+    assert_eq!(
+        (rate_in(&folder, "t"), rate_in_force(&broker, "t").await),
+        (None, None)
+    );
     broker.stop();
 }

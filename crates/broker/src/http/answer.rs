@@ -43,6 +43,7 @@ impl From<BrokerError> for Failure {
             BrokerError::Refused(reason) => Failure::new(429, reason),
             BrokerError::Busy(_) => Failure::new(503, "BUSY"),
             BrokerError::Exiting => Failure::new(503, "EXITING"),
+            BrokerError::NotKept(_) => Failure::new(507, "NOT_KEPT"),
             BrokerError::Io { .. } | BrokerError::Config { .. } => {
                 Failure::new(500, "INTERNAL_ERROR")
             }

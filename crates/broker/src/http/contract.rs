@@ -3,8 +3,8 @@
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
 //! "sharing":"static"},"cpu_share":0.2}`. A broker on its own keeps the limit and the share of its reactor's time, and
 //! nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
-//! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is answered as it
-//! stands in force.
+//! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is in the data folder,
+//! if there is one, before it is in force, and is answered as it stands in force.
 
 mod declared;
 
@@ -18,6 +18,7 @@ use wire::TopicName;
 
 use super::answer::json as answer_json;
 use super::{Service, Shared};
+use crate::catalog_file::Contract;
 use crate::stats::{SharingStats, StatsFilter};
 use crate::{BrokerError, Operation};
 
@@ -76,15 +77,7 @@ pub(super) async fn put(
             .topic(topic.clone(), Operation::Create)
             .await?;
     }
-    let put = service
-        .handle
-        .set_contract(topic.clone(), limit, cpu_share)
-        .await;
-    put.map_err(|error| match error {
-        BrokerError::Refused(reason) => Refusal(StatusCode::CONFLICT, reason),
-        error => error.into(),
-    })?;
-    in_force(&service, &topic).await
+    declare(&service, &topic, limit, cpu_share).await
 }
 
 /// `DELETE /v1/topics/{topic}`: takes limit and share away; the topic and its messages stay.
@@ -94,11 +87,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
     is_ours(&service)?;
-    service
-        .handle
-        .set_contract(topic.clone(), None, None)
-        .await?;
-    in_force(&service, &topic).await
+    declare(&service, &topic, None, None).await
 }
 
 /// `GET /v1/topics/{topic}/releases`: the instants of releases since the last such request, each eight bytes
@@ -115,6 +104,29 @@ pub(super) async fn releases(
     let releases = service.handle.releases(topic).await?;
     let bytes: Vec<u8> = releases.iter().flat_map(|at| at.to_le_bytes()).collect();
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+}
+
+/// Keeps a contract, puts it into force and answers with it.
+async fn declare(
+    service: &Service,
+    topic: &TopicName,
+    limit: Option<Limit>,
+    cpu_share: Option<kernel::Share>,
+) -> Result<Response, Refusal> {
+    let contract = Contract {
+        topic: topic.clone(),
+        limit,
+        cpu_share,
+        number: None,
+    };
+    let declared = service.handle.declare(vec![contract]).await;
+    for outcome in declared {
+        outcome.map_err(|error| match error {
+            BrokerError::Refused(reason) => Refusal(StatusCode::CONFLICT, reason),
+            error => error.into(),
+        })?;
+    }
+    in_force(service, topic).await
 }
 
 /// Contracts of a broker that obeys a controller are declared there.
@@ -186,6 +198,7 @@ impl From<BrokerError> for Refusal {
             }
             BrokerError::Refused(_) => StatusCode::TOO_MANY_REQUESTS,
             BrokerError::Busy(_) | BrokerError::Exiting => StatusCode::SERVICE_UNAVAILABLE,
+            BrokerError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
             BrokerError::Io { .. } | BrokerError::Config { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }

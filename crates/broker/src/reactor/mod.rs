@@ -36,6 +36,7 @@ use wire::identify::ServerLimits;
 use crate::agent::LinkBoard;
 use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
+use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
@@ -84,6 +85,8 @@ pub struct Shared {
     pub changed: Arc<Notify>,
     /// Poked when the controller should hear of something soon.
     pub report_wanted: Arc<Notify>,
+    /// The file that contracts are kept in.
+    pub kept: KeptCatalog,
     /// Figures of announcements.
     pub announcements: AnnounceBoard,
     /// What went over the link to a controller.
@@ -108,6 +111,7 @@ impl Shared {
             inboxes: inboxes.into(),
             changed: Arc::new(Notify::new()),
             report_wanted: Arc::new(Notify::new()),
+            kept: KeptCatalog::default(),
             announcements: AnnounceBoard::default(),
             link: LinkBoard::default(),
             sharing: SharingBoard::default(),

@@ -60,7 +60,7 @@ impl Sharer {
             ..Limit::messages(RATE, 100.0).expect("in range")
         };
         let handle = sharer.broker.handle();
-        let set = handle.set_shared_contract(topic(), Some(limit), None, Some(3));
+        let set = handle.set_contract(topic(), Some(limit), None, Some(3));
         set.await.expect("in range");
         let channel = "c".parse().expect("valid");
         handle

@@ -1,0 +1,74 @@
+//! Contracts as the controller orders them: kept, put into force, confirmed, in this order.
+
+use link::{ToBroker, ToController};
+
+use super::orders::{Words, complain, name};
+use crate::catalog_file::Contract;
+use crate::{BrokerError, Handle};
+
+/// Contracts that came one behind the other and are kept with one write.
+#[derive(Debug, Default)]
+pub(super) struct Contracts {
+    contracts: Vec<Contract>,
+    tickets: Vec<u64>,
+    wrong: Vec<String>,
+}
+
+impl Contracts {
+    /// Takes an order in if it is a contract, and gives it back if not.
+    pub(super) fn gather(&mut self, order: ToBroker) -> Option<ToBroker> {
+        let ToBroker::Contract {
+            topic,
+            limit,
+            cpu_share,
+            limit_number: number,
+            ticket,
+        } = order
+        else {
+            return Some(order);
+        };
+        match name(&topic) {
+            Ok(topic) => {
+                let contract = Contract {
+                    topic,
+                    limit,
+                    cpu_share,
+                    number,
+                };
+                self.contracts.push(contract);
+                self.tickets.push(ticket);
+            }
+            Err(text) => self.wrong.push(text),
+        }
+        None
+    }
+
+    /// Puts what was gathered into force, and says of each whether it is.
+    pub(super) async fn put_into_force(&mut self, handle: &Handle, words: &Words) {
+        for text in self.wrong.drain(..) {
+            complain(text, words).await;
+        }
+        if self.contracts.is_empty() {
+            return;
+        }
+        let contracts = std::mem::take(&mut self.contracts);
+        let outcomes = handle.declare(contracts.clone()).await;
+        let tickets = self.tickets.drain(..);
+        for ((contract, ticket), outcome) in contracts.into_iter().zip(tickets).zip(outcomes) {
+            let is_empty = contract.is_empty();
+            let topic = contract.topic.to_string();
+            match outcome {
+                Ok(()) => {}
+                // A topic that is not there has neither limit nor share.
+                Err(BrokerError::TopicNotFound(_)) if is_empty => {}
+                Err(error) => {
+                    complain(format!("contract of {topic}: {error}"), words).await;
+                    continue;
+                }
+            }
+            let in_force = ToController::ContractInForce { topic, ticket };
+            // The link is lost if this fails, and with it the session.
+            let _ = words.send(in_force).await;
+        }
+    }
+}

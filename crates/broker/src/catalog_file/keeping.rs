@@ -1,0 +1,92 @@
+//! The catalog file of a broker that runs: every change is written soon, a contract before it is in force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use super::CatalogFile;
+use crate::stats::Catalog;
+use crate::{BrokerError, Handle};
+
+/// Changes that follow each other this closely are written once.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Pause after a write that failed; the next one holds everything that changed meanwhile.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The catalog file, for all who write to it: one at a time.
+#[derive(Clone, Debug, Default)]
+pub struct KeptCatalog(pub(super) Arc<Mutex<Keeping>>);
+
+/// Whether there is a file.
+#[derive(Debug, Default)]
+pub(super) enum Keeping {
+    /// The broker has no data folder: nothing is kept.
+    #[default]
+    Nowhere,
+    /// Here.
+    In(Box<CatalogFile>),
+    /// The broker stops, and nothing is kept any more.
+    Ended,
+}
+
+impl Handle {
+    /// Keeps contracts in `file` from now on, and everything else once [`keep`] runs.
+    pub async fn keep_in(&self, file: CatalogFile) {
+        *self.kept.0.lock().await = Keeping::In(Box::new(file));
+    }
+}
+
+/// Writes every change of the broker's catalog to the file of [`Handle::keep_in`] until `stop` completes, and once more
+/// then. A write that fails is logged and tried again.
+pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
+    tokio::pin!(stop);
+    let mut stopping = false;
+    let mut pause = DEBOUNCE;
+    while !stopping {
+        tokio::select! {
+            () = &mut stop => stopping = true,
+            () = handle.changed() => {}
+            // A failed write is tried again without waiting for a change.
+            () = sleep(pause), if pause == RETRY_PAUSE => {}
+        }
+        if !stopping && pause == DEBOUNCE {
+            tokio::select! {
+                () = &mut stop => stopping = true,
+                () = sleep(DEBOUNCE) => {}
+            }
+        }
+        let mut keeping = handle.kept.0.lock().await;
+        pause = match keeping.save_all(&handle).await {
+            true => DEBOUNCE,
+            false => RETRY_PAUSE,
+        };
+        if stopping {
+            *keeping = Keeping::Ended;
+        }
+    }
+}
+
+impl Keeping {
+    /// Writes the catalog as the reactors have it; says whether it is in the file.
+    pub(super) async fn save_all(&mut self, handle: &Handle) -> bool {
+        let saved = match handle.catalog().await {
+            Ok(catalog) => self.save(catalog),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &saved {
+            tracing::error!(%error, "the catalog is not saved");
+        }
+        saved.is_ok()
+    }
+
+    /// A catalog is small and changes seldom: the write may hold this thread for its moment.
+    pub(super) fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
+        match self {
+            Keeping::Nowhere => Ok(()),
+            Keeping::In(file) => tokio::task::block_in_place(|| file.save(catalog)),
+            Keeping::Ended => Err(BrokerError::Exiting),
+        }
+    }
+}

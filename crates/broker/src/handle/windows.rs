@@ -1,0 +1,65 @@
+//! Profiling windows and recordings of a topic's arrivals.
+
+use wire::TopicName;
+
+use super::{Answer, Handle, Request};
+use crate::BrokerError;
+use crate::reactor::home_of;
+use crate::window::{TraceResult, WindowOrder, WindowResult};
+
+impl Handle {
+    /// Begins a profiling window for a topic; one that is open is thrown away.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`].
+    pub async fn begin_window(
+        &self,
+        topic: TopicName,
+        order: WindowOrder,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::BeginWindow(topic, order)).await
+    }
+
+    /// Ends the profiling window of a topic. The trace it brings is in order of arrival.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] also where no window is open.
+    pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        match self.ask(home, Request::EndWindow(topic.clone())).await? {
+            Answer::Window(mut window) => {
+                // Here and not in the reactor, which has messages waiting.
+                window.arrivals.sort_unstable();
+                Ok(*window)
+            }
+            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
+        }
+    }
+
+    /// Begins to record a topic's arrivals; a recording that is open is thrown away. A profiling window may be
+    /// open at the same time: neither meets the other.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`].
+    pub async fn begin_recording(&self, topic: TopicName) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::BeginRecording(topic)).await
+    }
+
+    /// Ends the recording of a topic's arrivals, which are in order of arrival.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`] also where no recording is open.
+    pub async fn end_recording(&self, topic: TopicName) -> Result<TraceResult, BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        match self.ask(home, Request::EndRecording(topic.clone())).await? {
+            Answer::Recording(mut recording) => {
+                // Here and not in the reactor, as for windows.
+                recording.arrivals.sort_unstable();
+                Ok(*recording)
+            }
+            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
+        }
+    }
+}
