@@ -97,6 +97,7 @@ impl Broker {
             changed: Arc::clone(&self.shared.changed),
             report_wanted: Arc::clone(&self.shared.report_wanted),
             kept: self.shared.kept.clone(),
+            changes: self.shared.changes.clone(),
             announcements: self.shared.announcements.clone(),
             link: self.shared.link.clone(),
             sharing: self.shared.sharing.clone(),

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_path_to_error::{Path as JsonPath, Segment};
 
 use crate::stats::{Catalog, CatalogTopic};
-use crate::{BrokerError, Handle, Operation};
+use crate::topic::KnownTopic;
+use crate::{BrokerError, Handle};
 
 pub use contracts::Contract;
 pub use keeping::{KeptCatalog, keep};
@@ -78,7 +79,7 @@ impl CatalogFile {
         &self.written
     }
 
-    /// Makes the broker as the file says. A limit and a share are in force before their topic can be seen. A share that does
+    /// Makes the broker as the file says, in force at once. A limit and a share are in force before their topic can be seen. A share that does
     /// not fit any more, for the broker has fewer threads than it had, is left out and said so.
     ///
     /// # Errors
@@ -91,8 +92,6 @@ impl CatalogFile {
             };
             if topic.limit.is_some() {
                 handle.set_limit(name.clone(), topic.limit).await?;
-            } else {
-                handle.topic(name.clone(), Operation::Create).await?;
             }
             if let Some(share) = topic.cpu_share {
                 match handle.set_cpu_share(name.clone(), Some(share)).await {
@@ -102,22 +101,15 @@ impl CatalogFile {
                     set => set?,
                 }
             }
-            if topic.paused {
-                handle.topic(name.clone(), Operation::Pause).await?;
-            }
-            for channel in &topic.channels {
-                let Ok(channel_name) = channel.name.parse::<wire::ChannelName>() else {
-                    continue;
-                };
-                handle
-                    .channel(name.clone(), channel_name.clone(), Operation::Create)
-                    .await?;
-                if channel.paused {
-                    handle
-                        .channel(name.clone(), channel_name, Operation::Pause)
-                        .await?;
-                }
-            }
+            let channels = topic.channels.iter();
+            let channels = channels.filter_map(|each| Some((each.name.parse().ok()?, each.paused)));
+            let known = KnownTopic {
+                is_paused: topic.paused,
+                channels: channels.collect(),
+                name,
+            };
+            // Known from here on: it is not held for anybody's word.
+            handle.learn(known).await?;
         }
         Ok(())
     }

@@ -45,6 +45,9 @@ pub struct ControllerLink {
     pub mcap: Option<f64>,
     /// Its service model, if it was calibrated; one that is emulated is told by itself.
     pub model: Option<ServiceModel>,
+    /// After so long without a word from the controller, topics that the broker knows nothing of flow without a limit;
+    /// `None`: they are held until it speaks.
+    pub pass_after: Option<Duration>,
 }
 
 /// Settings of one broker. Defaults are nsqd's where nsqd has the option.

@@ -5,6 +5,7 @@
 //! bound a call fails with [`BrokerError::Busy`].
 
 mod contracts;
+mod teller;
 mod windows;
 
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use bytes::Bytes;
 use kernel::Share;
 use limit::adaptor::Window;
 use limit::{Grant, Limit};
-use link::Move;
+use link::{Move, TopicState};
 use tokio::sync::{Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
-use crate::agent::LinkBoard;
+use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
 use crate::catalog_file::KeptCatalog;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::topic::{Group, IntervalEnd, LimitNumber};
+use crate::topic::{Group, IntervalEnd, KnownTopic, LimitNumber, Teller};
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
@@ -59,6 +60,14 @@ pub enum Request {
     Topic(TopicName, Operation),
     /// Do something to a channel.
     Channel(TopicName, ChannelName, Operation),
+    /// Make what was said of a topic.
+    Learn(Box<KnownTopic>),
+    /// Let become of a topic, or of its channel, what has become of it elsewhere.
+    Follow(TopicName, Option<ChannelName>, Operation),
+    /// How things stand with the one who says what topics have.
+    Hear(Teller),
+    /// Every topic with all its channels.
+    Inventory,
     /// Put a limit on a topic (created unless it exists), or take it away.
     SetLimit(TopicName, Option<Limit>),
     /// Entitle a topic (created unless it exists) to a share of its reactor's time, or to none of its own.
@@ -113,6 +122,10 @@ pub enum Answer {
     Stats(Box<Stats>),
     /// Answer to [`Request::Catalog`].
     Catalog(Catalog),
+    /// Answer to [`Request::Learn`]: whether the topic is here.
+    Learned(bool),
+    /// Answer to [`Request::Inventory`].
+    Inventory(Vec<TopicState>),
     /// Answer to [`Request::Tasks`].
     Tasks(Box<TaskReport>),
     /// Answer to [`Request::Report`].
@@ -138,6 +151,7 @@ pub struct Handle {
     pub(crate) changed: Arc<Notify>,
     pub(crate) report_wanted: Arc<Notify>,
     pub(crate) kept: KeptCatalog,
+    pub(crate) changes: ChangeLog,
     /// Figures of announcements.
     pub announcements: AnnounceBoard,
     /// What went over the link to a controller.

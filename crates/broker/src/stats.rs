@@ -40,6 +40,8 @@ pub struct TopicStats {
     pub held_publishers: u64,
     /// Whether the topic is paused.
     pub paused: bool,
+    /// Why nothing of it is passed on before somebody has said what it has, if so.
+    pub held: Option<&'static str>,
     /// The limit in force, if any.
     pub limit: Option<Limit>,
     /// What of it may pass here at present, where a controller or brokers among themselves share it.

@@ -1,6 +1,7 @@
 //! The flags of a broker: one per setting, named as nsqd's where nsqd has it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use broker::sharing::SharingConfig;
 use broker::{ArrivalClock, Config, ControllerLink, http};
@@ -111,6 +112,10 @@ pub(crate) struct BrokerFlags {
     /// Name of this broker in the cluster, kept over restarts [default: the host's name].
     #[arg(long, value_name = "NAME", requires = "controller")]
     pub(crate) broker_name: Option<String>,
+    /// What becomes of topics that the broker knows nothing of while the controller does not speak: `hold`, or `pass=30s`
+    /// to let them flow without a limit after so long [default: hold].
+    #[arg(long, value_name = "hold|pass=DURATION", requires = "controller", value_parser = without_controller)]
+    pub(crate) without_controller: Option<WithoutController>,
     /// Lets each message take so long by the clock, without using a core: a broker of a known capacity.
     #[arg(long, value_name = "DURATION")]
     pub(crate) emulate_service_time: Option<GoDuration>,
@@ -121,6 +126,22 @@ pub(crate) struct BrokerFlags {
     pub(crate) announce: AnnounceFlags,
     #[command(flatten)]
     pub(crate) gossip: GossipFlags,
+}
+
+/// After so long without a word from the controller topics flow that nobody here knows; `None`: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WithoutController(pub(crate) Option<Duration>);
+
+/// `hold` or `pass=DURATION`.
+fn without_controller(text: &str) -> Result<WithoutController, String> {
+    if text == "hold" {
+        return Ok(WithoutController(None));
+    }
+    let Some(duration) = text.strip_prefix("pass=") else {
+        return Err(String::from("say hold, or pass=30s"));
+    };
+    let duration: GoDuration = duration.parse()?;
+    Ok(WithoutController(Some(duration.0)))
 }
 
 /// How a broker shares limits with others by gossip.
@@ -247,6 +268,7 @@ impl BrokerFlags {
         let controller = self.controller.map(|address| ControllerLink {
             address,
             broker_name: name,
+            pass_after: self.without_controller.and_then(|choice| choice.0),
             ..ControllerLink::default()
         });
         let service_time = self.emulate_service_time.map(|time| ServiceModel {
@@ -322,8 +344,6 @@ fn node_id_of(hostname: &str) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clap::{CommandFactory, Parser};
 
     use super::*;
@@ -382,6 +402,18 @@ mod tests {
             (config.share_period, config.on_overrun),
             (Duration::from_millis(2), OnOverrun::Report)
         );
+    }
+
+    #[test]
+    fn the_absence_of_a_controller_is_the_operators_choice() {
+        let pass_after = |choice: &[&str]| {
+            let all = [&["--controller=127.0.0.1:4170"], choice].concat();
+            config(&all).controller.expect("named").pass_after
+        };
+        assert_eq!(pass_after(&[]), None);
+        assert_eq!(pass_after(&["--without-controller=hold"]), None);
+        let after = pass_after(&["--without-controller=pass=30s"]);
+        assert_eq!(after, Some(Duration::from_secs(30)));
     }
 
     #[test]

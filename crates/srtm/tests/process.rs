@@ -1,6 +1,7 @@
 //! The program as operators see it: exit codes, log lines, signals, what outlives a restart.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -238,6 +239,97 @@ fn topics_and_limits_outlive_a_restart() {
     assert_eq!(again.end().0, Some(0));
 }
 
+/// What `GET` answers at `path`.
+fn get(http: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(http).expect("listens");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: srtm\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("UTF-8");
+    answer
+}
+
+/// The sample of a series of topic `t`.
+fn sample(process: &Process, series: &str) -> f64 {
+    let page = get(&process.http, "/metrics");
+    let name = format!("{series}{{topic=\"t\"}} ");
+    let line = page.lines().find_map(|line| line.strip_prefix(&name));
+    line.and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {series} in {page}"))
+}
+
+fn publish_500(process: &Process) {
+    let flags = ["pub", "t", "--message", "x", "--count", "500"];
+    let published = srtm(&[&flags[..], &["--tcp", &process.tcp]].concat());
+    assert!(published.status.success(), "{}", text(&published.stderr));
+}
+
+#[test]
+fn a_confirmed_limit_is_in_force_after_kill_9() {
+    let folder = Folder::new("kill-9");
+    let arguments = [&["broker", "--data-path", folder.as_str()], &PORTS[..]].concat();
+    let first = Process::start(&arguments);
+    let limit = ["--rate", "10", "--burst", "5", "--on-exceed", "drop"];
+    let set = [
+        &["topic", "set", "t"],
+        &limit[..],
+        &["--broker", &first.http],
+    ]
+    .concat();
+    assert!(srtm(&set).status.success());
+    // At once: nothing is left to be written by and by.
+    first.signal("-KILL");
+    assert_eq!(first.end().0, None);
+
+    let again = Process::start(&arguments);
+    publish_500(&again);
+    let dropped = sample(&again, "srtm_topic_dropped_total");
+    assert!(
+        (400.0..=500.0).contains(&dropped),
+        "{dropped} of 500 dropped"
+    );
+    again.signal("-KILL");
+    again.end();
+
+    // Under a controller that stays away it is in force with no share: nothing passes.
+    let away = ["--controller", "127.0.0.1:1"];
+    let again = Process::start(&[&arguments[..], &away].concat());
+    publish_500(&again);
+    assert_eq!(sample(&again, "srtm_topic_dropped_total"), 500.0);
+}
+
+#[test]
+fn what_a_broker_without_its_controller_knows_nothing_of_is_held() {
+    let away = [&["broker", "--controller", "127.0.0.1:1"], &PORTS[..]].concat();
+    let process = Process::start(&away);
+    publish_500(&process);
+    let made = srtm(&["sub", "t", "c", "--count", "0", "--tcp", &process.tcp]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert_eq!(sample(&process, "srtm_topic_held"), 1.0);
+    assert_eq!(sample(&process, "srtm_topic_depth"), 500.0);
+    let topics = get(&process.http, "/v1/topics");
+    assert!(
+        topics.contains(r#""held":"no word from the controller""#),
+        "{topics}"
+    );
+    process.signal("-KILL");
+    process.end();
+
+    let choice = ["--without-controller", "pass=1ms"];
+    let process = Process::start(&[&away[..], &choice].concat());
+    publish_500(&process);
+    let received = srtm(&["sub", "t", "c", "--count", "500", "--tcp", &process.tcp]);
+    assert!(received.status.success(), "{}", text(&received.stderr));
+    let page = get(&process.http, "/metrics");
+    assert!(page.contains("\nsrtm_controller_given_up 1.0\n"), "{page}");
+    process.signal("-KILL");
+    let (_, log) = process.end();
+    assert!(
+        log.contains("knows nothing of flow without a limit"),
+        "{log}"
+    );
+}
+
 #[test]
 fn messages_go_from_pub_to_sub() {
     let process = Process::start(&[&["broker"], &PORTS[..]].concat());
@@ -269,6 +361,9 @@ const MISTAKES: &str = "
     2 | is no duration                    | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150
     2 | is no level                       | broker --log-level loud
+    2 | say hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
+    2 | is no duration                    | broker --controller 127.0.0.1:1 --without-controller pass=60
+    2 | --controller <HOST:PORT>          | broker --without-controller hold
     2 | start 1 to 64                     | up --brokers 0
     2 | no more than may run              | up --brokers 3 --max-brokers 2
     2 | a period of 0ns                   | up --share-period 0s

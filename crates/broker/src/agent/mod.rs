@@ -2,23 +2,29 @@
 //!
 //! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`] as
 //! anybody else would. A lost link is dialled anew for ever, with growing pauses. The data path
-//! notices nothing of it: messages flow with the shares that are held, and leases end by themselves.
+//! notices nothing of it: messages flow with the shares that are held, and leases end by themselves. Topics that nobody here
+//! knows wait for the controller's word ([`Presence`]).
 //!
 //! Deliberately not here: what a share means (`topic`), who publishes (`reactor`), any decision.
 
+mod absence;
+mod changes;
 mod contracts;
 mod orders;
 mod session;
+mod topics;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use link::Hello;
 use tokio::net::TcpStream;
 
 use crate::{ControllerLink, Handle, sys};
+use absence::Presence;
+pub use changes::ChangeLog;
 use session::{Ended, Session};
 
 /// A dial takes at most so long.
@@ -31,29 +37,46 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Pause after the controller has refused: somebody has to change something first.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Bytes that went over the link, lengths included; headers of TCP and IP are not.
+/// Bytes that went over the link, lengths included (headers of TCP and IP are not), and whether it is missed for too long.
 #[derive(Clone, Debug, Default)]
-pub struct LinkBoard(Arc<(AtomicU64, AtomicU64)>);
+pub struct LinkBoard(Arc<LinkFigures>);
+
+#[derive(Debug, Default)]
+struct LinkFigures {
+    sent: AtomicU64,
+    received: AtomicU64,
+    is_given_up: AtomicBool,
+}
 
 impl LinkBoard {
     /// Bytes said to the controller.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.0.0.load(Ordering::Relaxed)
+        self.0.sent.load(Ordering::Relaxed)
     }
 
     /// Bytes heard of it.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.0.1.load(Ordering::Relaxed)
+        self.0.received.load(Ordering::Relaxed)
+    }
+
+    /// Whether topics flow without the controller's word, which did not come in time.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.0.is_given_up.load(Ordering::Relaxed)
     }
 
     fn note_sent(&self, bytes: usize) {
-        self.0.0.fetch_add(framed(bytes), Ordering::Relaxed);
+        self.0.sent.fetch_add(framed(bytes), Ordering::Relaxed);
     }
 
     fn note_received(&self, bytes: usize) {
-        self.0.1.fetch_add(framed(bytes), Ordering::Relaxed);
+        self.0.received.fetch_add(framed(bytes), Ordering::Relaxed);
+    }
+
+    fn set_given_up(&self, is_given_up: bool) {
+        self.0.is_given_up.store(is_given_up, Ordering::Relaxed);
     }
 }
 
@@ -83,14 +106,22 @@ pub async fn run(
         mcap: link.mcap,
         model: link.model.or(handle.config().service_time),
     };
+    let presence = Presence::new();
+    let giving_up = async {
+        match link.pass_after {
+            Some(longest) => presence.give_up_after(&handle, longest).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = stop => {}
-        () = keep(&handle, &link.address, &hello) => {}
+        () = keep(&handle, &link.address, &hello, &presence) => {}
+        () = giving_up => {}
     }
 }
 
-async fn keep(handle: &Handle, address: &str, hello: &Hello) {
-    let mut session = Session::new(handle, hello);
+async fn keep(handle: &Handle, address: &str, hello: &Hello, presence: &Presence) {
+    let mut session = Session::new(handle, hello, presence);
     let mut pause = SHORTEST_PAUSE;
     let mut is_silent = false;
     loop {
@@ -98,6 +129,7 @@ async fn keep(handle: &Handle, address: &str, hello: &Hello) {
             Ok(stream) => session.run(stream).await,
             Err(error) => Ended::Unreachable(error),
         };
+        presence.ends();
         match &ended {
             Ended::Exiting => return,
             Ended::Refused(reason) => {

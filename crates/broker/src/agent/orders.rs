@@ -14,8 +14,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use wire::TopicName;
 
+use super::absence::Presence;
 use super::contracts::Contracts;
 use super::session::Ended;
+use super::topics;
 use crate::window::{WindowOrder, WindowResult};
 use crate::{BrokerError, Handle};
 
@@ -52,7 +54,7 @@ struct Measurement {
 
 /// Carries out `orders` until there are no more. Answers go to `words`, long ones to `bulk`.
 pub(super) async fn carry_out(
-    handle: &Handle,
+    (handle, presence): (&Handle, &Presence),
     mut orders: mpsc::Receiver<ToBroker>,
     words: Words,
     bulk: Words,
@@ -67,7 +69,7 @@ pub(super) async fn carry_out(
             contracts.put_into_force(handle, &words).await;
             let done = match order {
                 ToBroker::Measure { .. } => windows.begin(handle, order, (&words, &bulk)),
-                order => carry_out_one(handle, order).await,
+                order => carry_out_one((handle, presence), order, &words).await,
             };
             if let Err(text) = done {
                 complain(text, &words).await;
@@ -118,7 +120,11 @@ impl Windows {
     }
 }
 
-async fn carry_out_one(handle: &Handle, order: ToBroker) -> Result<(), String> {
+async fn carry_out_one(
+    (handle, presence): (&Handle, &Presence),
+    order: ToBroker,
+    words: &Words,
+) -> Result<(), String> {
     match order {
         ToBroker::Grant { topic, grant } => {
             let name = name(&topic)?;
@@ -129,7 +135,12 @@ async fn carry_out_one(handle: &Handle, order: ToBroker) -> Result<(), String> {
             handle.sharing.listed(sharers);
             Ok(())
         }
-        ToBroker::Complete | ToBroker::Topic { .. } | ToBroker::Change { .. } => Ok(()),
+        ToBroker::Complete => {
+            let heard = presence.begins(handle).await;
+            heard.map_err(|error| format!("letting topics flow: {error}"))
+        }
+        ToBroker::Topic { state, ticket } => topics::learn(handle, state, ticket, words).await,
+        ToBroker::Change { topic, change } => topics::follow(handle, &topic, &change).await,
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
         ToBroker::Welcome { .. }
         | ToBroker::Refused { .. }
@@ -152,7 +163,7 @@ async fn migrate(handle: &Handle, topic: &str, moves: Vec<Move>) -> Result<(), S
 }
 
 /// Asks again while the reactor is too busy; a stopping broker is never busy for long.
-async fn persist<T, F: Future<Output = Result<T, BrokerError>>>(
+pub(super) async fn persist<T, F: Future<Output = Result<T, BrokerError>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, BrokerError> {
     loop {

@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
+use super::absence::Presence;
+use super::changes::Listening;
 use super::{LinkBoard, orders};
 use crate::{BrokerError, Handle};
 
@@ -58,15 +60,17 @@ pub(super) enum Ended {
 pub(super) struct Session<'a> {
     handle: &'a Handle,
     hello: &'a Hello,
+    presence: &'a Presence,
     /// When the reactors were asked last, on whichever link: their counts are of the time since then.
     reported_at: Instant,
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(handle: &'a Handle, hello: &'a Hello) -> Session<'a> {
+    pub(super) fn new(handle: &'a Handle, hello: &'a Hello, presence: &'a Presence) -> Session<'a> {
         Session {
             handle,
             hello,
+            presence,
             reported_at: Instant::now(),
         }
     }
@@ -87,8 +91,20 @@ impl<'a> Session<'a> {
         tokio::select! {
             ended = read(source, orders, &self.handle.link) => ended,
             ended = write(sink, &self.handle.link, waiting_words, waiting_bulk) => ended,
-            ended = orders::carry_out(self.handle, waiting_orders, words.clone(), bulk) => ended,
-            ended = self.report(report_interval, words.clone()) => ended,
+            ended = orders::carry_out((self.handle, self.presence), waiting_orders, words.clone(), bulk) => ended,
+            ended = self.tell(report_interval, words.clone()) => ended,
+        }
+    }
+
+    /// Says what is here, then what becomes of it and how it fares.
+    async fn tell(&mut self, interval: Duration, words: mpsc::Sender<ToController>) -> Ended {
+        let listening = match Listening::begin(self.handle, &words).await {
+            Ok(listening) => listening,
+            Err(ended) => return ended,
+        };
+        tokio::select! {
+            ended = listening.tell(words.clone()) => ended,
+            ended = self.report(interval, words.clone()) => ended,
         }
     }
 

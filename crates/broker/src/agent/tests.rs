@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
-use link::{BrokerReport, MAX_MESSAGE_BYTES, ToBroker, ToController, TopicReport, WindowReport};
+use link::{
+    BrokerReport, ChannelState, MAX_MESSAGE_BYTES, ToBroker, ToController, TopicChange,
+    TopicReport, TopicState, WindowReport,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -14,6 +17,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use wire::TopicName;
 
 use super::*;
+use crate::stats::{StatsFilter, TopicStats};
 use crate::{Broker, BrokerError, Config, Operation};
 
 /// Reports come so often here.
@@ -31,6 +35,10 @@ struct Controller(Framed<TcpStream, LengthDelimitedCodec>);
 
 impl Fixture {
     async fn start() -> Fixture {
+        Fixture::passing_after(None).await
+    }
+
+    async fn passing_after(pass_after: Option<Duration>) -> Fixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let address = listener.local_addr().expect("bound").to_string();
         let link = ControllerLink {
@@ -38,6 +46,7 @@ impl Fixture {
             broker_name: String::from("b1"),
             advertised_tcp_address: Some(String::from("b1.example:4150")),
             mcap: Some(1000.0),
+            pass_after,
             ..ControllerLink::default()
         };
         let config = Config {
@@ -80,15 +89,11 @@ impl Fixture {
         }
     }
 
+    /// A link on which everything has been said.
     async fn link(&self) -> Controller {
         let (mut controller, _) = self.hear_hello().await;
-        controller
-            .say(&ToBroker::Welcome {
-                epoch: 7,
-                report_interval_ms: REPORT_INTERVAL_MS,
-                history_window_ms: 10_000,
-            })
-            .await;
+        controller.welcome().await;
+        controller.say(&ToBroker::Complete).await;
         controller
     }
 
@@ -116,6 +121,15 @@ impl Fixture {
 }
 
 impl Controller {
+    async fn welcome(&mut self) {
+        self.say(&ToBroker::Welcome {
+            epoch: 7,
+            report_interval_ms: REPORT_INTERVAL_MS,
+            history_window_ms: 10_000,
+        })
+        .await;
+    }
+
     async fn say(&mut self, order: &ToBroker) {
         let bytes = link::encode(order).expect("encodes");
         self.0.send(Bytes::from(bytes)).await.expect("sent");
@@ -128,20 +142,49 @@ impl Controller {
 
     async fn report(&mut self) -> BrokerReport {
         loop {
-            if let ToController::Report(report) = self.hear().await {
-                return report;
+            match self.hear().await {
+                ToController::Report(report) => return report,
+                ToController::TopicAsked { topic } => self.tell_topic(&topic, &[], 0).await,
+                _ => {}
             }
         }
     }
 
-    /// The next message that is no report.
+    /// The next message that answers something. Topics are known as soon as they are asked for.
     async fn answer(&mut self) -> ToController {
+        loop {
+            match self.hear().await {
+                ToController::Report(_)
+                | ToController::Inventory { .. }
+                | ToController::Changed { .. }
+                | ToController::TopicReady { .. } => {}
+                ToController::TopicAsked { topic } => self.tell_topic(&topic, &[], 0).await,
+                other => return other,
+            }
+        }
+    }
+
+    /// The next message of topics and channels; asks nothing back.
+    async fn word(&mut self) -> ToController {
         loop {
             match self.hear().await {
                 ToController::Report(_) => {}
                 other => return other,
             }
         }
+    }
+
+    async fn tell_topic(&mut self, topic: &str, channels: &[&str], ticket: u64) {
+        let channels = channels.iter().map(|channel| ChannelState {
+            channel: (*channel).to_owned(),
+            is_paused: false,
+        });
+        let state = TopicState {
+            topic: topic.to_owned(),
+            is_paused: false,
+            channels: channels.collect(),
+        };
+        self.say(&ToBroker::Topic { state, ticket }).await;
     }
 
     /// The number of the first report from now on that says `is_so` of the topic.
@@ -392,5 +435,202 @@ async fn windows_are_measured_and_what_cannot_be_done_is_told() {
         ToController::Problem { text } => assert!(text.contains("share of t"), "{text}"),
         other => panic!("{other:?}"),
     }
+    fixture.end().await;
+}
+
+impl Fixture {
+    /// What a topic has, as soon as it `is_so`.
+    async fn until(&self, topic: &str, is_so: impl Fn(&TopicStats) -> bool) -> TopicStats {
+        let handle = self.broker.handle();
+        loop {
+            let filter = StatsFilter {
+                topic: topic.to_owned(),
+                ..StatsFilter::default()
+            };
+            let mut topics = handle.stats(filter).await.expect("answers").topics;
+            if topics.first().is_some_and(&is_so) {
+                return topics.remove(0);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn operate(&self, topic: &str, channel: Option<&str>, operation: Operation) {
+        let handle = self.broker.handle();
+        let done = match channel {
+            None => handle.topic(name(topic), operation).await,
+            Some(channel) => {
+                let channel = channel.parse().expect("valid");
+                handle.channel(name(topic), channel, operation).await
+            }
+        };
+        done.expect("done");
+    }
+}
+
+fn depths(topic: &TopicStats) -> Vec<(&str, u64)> {
+    let channels = topic.channels.iter();
+    channels
+        .map(|each| (&each.channel[..], each.depth))
+        .collect()
+}
+
+#[tokio::test]
+async fn everything_here_is_said_and_held_until_the_controller_has_said_everything() {
+    let fixture = Fixture::start().await;
+    fixture.subscribed("t").await;
+    fixture.publish("t", 3).await;
+    fixture.subscribed("u").await;
+    fixture.publish("u", 2).await;
+    let (mut controller, _) = fixture.hear_hello().await;
+    controller.welcome().await;
+    let ToController::Inventory { topics, is_last } = controller.word().await else {
+        panic!("no inventory");
+    };
+    let names = topics.iter().map(|state| &state.topic[..]);
+    assert!(is_last && names.eq(["t", "u"]), "{topics:?}");
+    assert_eq!(topics[0].channels[0].channel, "c");
+    // One channel more, made elsewhere: it misses nothing.
+    controller.tell_topic("t", &["c", "d"], 9).await;
+    let ready = ToController::TopicReady {
+        topic: String::from("t"),
+        ticket: 9,
+    };
+    assert_eq!(controller.word().await, ready);
+    let topic = fixture.until("t", |topic| topic.depth == 0).await;
+    assert_eq!(depths(&topic), [("c", 3), ("d", 3)]);
+    let waiting = fixture.until("u", |_| true).await;
+    assert_eq!(
+        (waiting.held, waiting.depth),
+        (Some("no word from the controller"), 2)
+    );
+    controller.say(&ToBroker::Complete).await;
+    let topic = fixture.until("u", |topic| topic.held.is_none()).await;
+    assert_eq!(topic.topic, "u");
+    fixture.until("u", |topic| topic.depth == 0).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn what_becomes_of_topics_is_told_at_once_and_not_told_back() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    assert!(matches!(
+        controller.word().await,
+        ToController::Inventory { is_last: true, .. }
+    ));
+    // A contract is answered behind `Complete`.
+    controller.contract("other", None, 1).await;
+    fixture.publish("t", 2).await;
+    let changed = |change| ToController::Changed {
+        topic: String::from("t"),
+        change,
+    };
+    let asked = ToController::TopicAsked {
+        topic: String::from("t"),
+    };
+    assert_eq!(
+        [controller.word().await, controller.word().await],
+        [changed(TopicChange::TopicCreated), asked]
+    );
+    controller.tell_topic("t", &["d"], 4).await;
+    let ready = ToController::TopicReady {
+        topic: String::from("t"),
+        ticket: 4,
+    };
+    assert_eq!(controller.word().await, ready);
+    fixture.operate("t", Some("d"), Operation::Pause).await;
+    let channel = String::from("d");
+    let paused = changed(TopicChange::ChannelPaused { channel });
+    assert_eq!(controller.word().await, paused);
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
+    let fixture = Fixture::start().await;
+    let (mut controller, _) = fixture.hear_hello().await;
+    controller.welcome().await;
+    assert!(matches!(
+        controller.word().await,
+        ToController::Inventory { is_last: true, .. }
+    ));
+    controller.tell_topic("t", &["d"], 4).await;
+    controller.say(&ToBroker::Complete).await;
+    let ready = ToController::TopicReady {
+        topic: String::from("t"),
+        ticket: 4,
+    };
+    assert_eq!(controller.word().await, ready);
+    let created = |channel: &str| TopicChange::ChannelCreated {
+        channel: channel.to_owned(),
+    };
+    let (d, channel) = (String::from("d"), String::from("d"));
+    let nowhere = String::from("nowhere");
+    let orders = [
+        ("t", TopicChange::ChannelPaused { channel: d.clone() }),
+        ("t", created("e")),
+        ("t", TopicChange::ChannelResumed { channel }),
+        ("t", TopicChange::ChannelEmptied { channel: d }),
+        ("t", TopicChange::TopicPaused),
+        ("t", created("x#ephemeral")),
+        ("t", TopicChange::ChannelDeleted { channel: nowhere }),
+        ("nowhere", TopicChange::TopicCreated),
+        ("nowhere", TopicChange::TopicDeleted),
+    ];
+    for (topic, change) in orders {
+        let topic = topic.to_owned();
+        controller.say(&ToBroker::Change { topic, change }).await;
+    }
+    let contract = ToBroker::Contract {
+        topic: String::from("t"),
+        limit: None,
+        cpu_share: None,
+        limit_number: None,
+        ticket: 5,
+    };
+    controller.say(&contract).await;
+    let in_force = ToController::ContractInForce {
+        topic: String::from("t"),
+        ticket: 5,
+    };
+    assert_eq!(controller.word().await, in_force);
+    let topic = fixture.until("t", |_| true).await;
+    assert_eq!(depths(&topic), [("d", 0), ("e", 0)]);
+    assert!(topic.paused && !topic.channels[0].paused);
+    let change = TopicChange::TopicDeleted;
+    let topic = String::from("t");
+    controller.say(&ToBroker::Change { topic, change }).await;
+    controller.contract("other", None, 6).await;
+    let topics = fixture
+        .broker
+        .handle()
+        .catalog()
+        .await
+        .expect("answers")
+        .topics;
+    assert!(topics.is_empty(), "{topics:?}");
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_stays_away_is_given_up_where_that_is_asked_for() {
+    let fixture = Fixture::passing_after(Some(Duration::from_millis(20))).await;
+    fixture.subscribed("t").await;
+    fixture.publish("t", 3).await;
+    let topic = fixture.until("t", |topic| topic.held.is_none()).await;
+    assert!(fixture.broker.handle().link.is_given_up());
+    assert_eq!(topic.topic, "t");
+    fixture.until("t", |topic| topic.depth == 0).await;
+    // It comes after all: what comes into being from now on is asked for.
+    let mut controller = fixture.link().await;
+    controller.contract("other", None, 1).await;
+    assert!(!fixture.broker.handle().link.is_given_up());
+    fixture.publish("u", 1).await;
+    let held = fixture.until("u", |topic| topic.held.is_some()).await;
+    assert_eq!(held.held, Some("its channels are asked for"));
+    // Gone again, for as long again.
+    drop(controller);
+    fixture.until("u", |topic| topic.held.is_none()).await;
     fixture.end().await;
 }

@@ -4,7 +4,7 @@ use kernel::Share;
 
 use super::*;
 use crate::stats::CatalogChannel;
-use crate::{Broker, Config};
+use crate::{Broker, Config, Operation};
 
 /// A folder that vanishes with the test.
 struct Folder(PathBuf);

@@ -37,6 +37,7 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
         cpu_share: topic.cpu_share,
         share: topic.share,
         sharing: topic.sharing,
+        held: topic.held,
     });
     let topics: Vec<_> = listed.collect();
     Ok(answer_json(&json!({ "topics": topics })))
@@ -153,6 +154,8 @@ struct Listed<'a> {
     share: Option<Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sharing: Option<SharingStats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<&'static str>,
 }
 
 async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refusal> {
@@ -174,6 +177,9 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     }
     if let Some(sharing) = &topic.sharing {
         answer["sharing"] = json!(sharing);
+    }
+    if let Some(why) = topic.held {
+        answer["held"] = Value::from(why);
     }
     Ok(answer_json(&answer))
 }

@@ -416,6 +416,35 @@ async fn under_a_controller_contracts_are_shown_and_not_declared() {
         (&shown["limit"]["rate"], &shown["share"]),
         (&Value::from(10), &Value::Null)
     );
+    let why = Value::from("no word from the controller");
+    assert_eq!(shown["held"], why);
+    let listed = fixture.ok("GET", "/v1/topics", "").await;
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed["topics"][0]["held"], why);
+    fixture.broker.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_that_cannot_be_kept_is_answered_507_and_changes_nothing() {
+    let fixture = Fixture::start();
+    let name = format!("srtm-http-507-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let file = crate::catalog_file::CatalogFile::open(&folder).expect("opened");
+    fixture.broker.handle().keep_in(file).await;
+    let limit = |rate| format!(r#"{{"limit":{{"rate":{rate},"burst":5}}}}"#);
+    fixture.ok("PUT", "/v1/topics/t", &limit(10)).await;
+    std::fs::remove_dir_all(&folder).expect("removed");
+    for (method, body) in [("PUT", limit(1000)), ("DELETE", String::new())] {
+        let answer = fixture.ask(method, "/v1/topics/t", body).await;
+        assert_eq!(answer.status, 507, "{method}");
+        assert!(
+            answer.body.contains("mend the data folder"),
+            "{}",
+            answer.body
+        );
+    }
+    let in_force = fixture.ok("GET", "/v1/topics/t", "").await;
+    assert!(in_force.contains(r#""rate":10,"#), "{in_force}");
     fixture.broker.stop();
 }
 

@@ -33,7 +33,7 @@ use clock::{Instant, StampMap};
 use tokio::sync::Notify;
 use wire::identify::ServerLimits;
 
-use crate::agent::LinkBoard;
+use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
 use crate::catalog_file::KeptCatalog;
@@ -85,6 +85,8 @@ pub struct Shared {
     pub changed: Arc<Notify>,
     /// Poked when the controller should hear of something soon.
     pub report_wanted: Arc<Notify>,
+    /// What became of topics and channels, until the controller is told.
+    pub changes: ChangeLog,
     /// The file that contracts are kept in.
     pub kept: KeptCatalog,
     /// Figures of announcements.
@@ -111,6 +113,7 @@ impl Shared {
             inboxes: inboxes.into(),
             changed: Arc::new(Notify::new()),
             report_wanted: Arc::new(Notify::new()),
+            changes: ChangeLog::default(),
             kept: KeptCatalog::default(),
             announcements: AnnounceBoard::default(),
             link: LinkBoard::default(),
@@ -333,6 +336,9 @@ impl Reactor {
         let effects = &mut self.table.effects;
         if std::mem::take(&mut effects.catalog_changed) {
             self.shared.changed.notify_one();
+        }
+        if !effects.told.is_empty() {
+            self.shared.changes.post(&mut effects.told);
         }
         if std::mem::take(&mut effects.report_wanted) {
             self.shared.report_wanted.notify_one();

@@ -10,7 +10,7 @@ use super::Reactor;
 use crate::BrokerError;
 use crate::handle::{Answer, Operation, Reply, Request};
 use crate::stats::{ClientStats, Stats, StatsFilter};
-use crate::topic::{HeldRequest, LimitNumber};
+use crate::topic::{HeldRequest, KnownTopic, LimitNumber};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request, reply: Reply) {
@@ -35,6 +35,15 @@ impl Reactor {
             Request::Channel(topic, channel, operation) => {
                 self.operate_channel(&topic, &channel, operation)
             }
+            Request::Learn(known) => self.learn(&known),
+            Request::Follow(topic, channel, operation) => {
+                self.follow(&topic, channel.as_ref(), operation)
+            }
+            Request::Hear(teller) => {
+                self.table.hear(teller);
+                Ok(Answer::Done)
+            }
+            Request::Inventory => Ok(Answer::Inventory(self.table.inventory())),
             Request::SetLimit(topic, limit) => self.set_limit(&topic, limit, None),
             Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
             Request::SetCpuShare(topic, share) => {
@@ -73,6 +82,29 @@ impl Reactor {
         };
         // Whoever asked may have gone; then nobody misses the answer.
         let _ = reply.send(answer);
+    }
+
+    fn learn(&mut self, known: &KnownTopic) -> Result<Answer, BrokerError> {
+        let learned = self.table.learn(known);
+        learned
+            .map(Answer::Learned)
+            .map_err(|refusal| BrokerError::Refused(refusal.to_string()))
+    }
+
+    /// Who orders it is not told of it.
+    fn follow(
+        &mut self,
+        topic: &TopicName,
+        channel: Option<&ChannelName>,
+        operation: Operation,
+    ) -> Result<Answer, BrokerError> {
+        self.table.begin_order();
+        let followed = match channel {
+            None => self.operate_topic(topic, operation),
+            Some(channel) => self.operate_channel(topic, channel, operation),
+        };
+        self.table.end_order();
+        followed
     }
 
     fn operate_topic(

@@ -10,6 +10,7 @@ use wire::TopicName;
 
 use super::*;
 use crate::stats::{StatsFilter, TopicStats};
+use crate::topic::Teller;
 use crate::{Broker, Config, ControllerLink, Operation};
 
 const RATE: f64 = 100_000.0;
@@ -67,6 +68,9 @@ impl Sharer {
             .channel(topic(), channel, Operation::Create)
             .await
             .expect("made");
+        // What a controller would say.
+        let heard = handle.hear(Teller::Answering).await;
+        heard.expect("runs");
         sharer
     }
 

@@ -4,6 +4,7 @@ use kernel::TaskId;
 
 use super::held::Held;
 use super::table::TopicKey;
+use super::told::Told;
 
 /// What the shell has to do after a call; it empties the lists.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Effects {
     pub ended: Vec<TaskId>,
     /// The catalog changed.
     pub catalog_changed: bool,
+    /// What became of topics and channels, in its order, for who is to be told.
+    pub told: Vec<Told>,
     /// A topic waits for a share of its limit: its controller is to hear of it soon.
     pub report_wanted: bool,
     /// There is a new limit that brokers share by gossip: its intervals are to be ended.

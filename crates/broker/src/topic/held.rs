@@ -8,6 +8,7 @@ use bytes::Bytes;
 use link::Announcement;
 
 use super::store::Arrival;
+use super::table::{TopicKey, TopicTable};
 use crate::handle::Reply;
 
 /// Somebody whose publish did not fit.
@@ -63,5 +64,33 @@ impl RemotePublish {
             *start += length as usize;
             Some(body)
         })
+    }
+}
+
+impl TopicTable {
+    /// Takes the first publisher held at a topic.
+    pub fn pop_held(&mut self, key: TopicKey) -> Option<Held> {
+        self.topics.get_mut(key)?.held.pop_front()
+    }
+
+    /// Puts a publisher at the end of those held, or (`first`) back at their head.
+    pub fn hold(&mut self, key: TopicKey, held: Held, first: bool) {
+        let Some(topic) = self.topics.get_mut(key) else {
+            self.effects.orphans.push(held);
+            return;
+        };
+        if first {
+            topic.held.push_front(held);
+        } else {
+            topic.held.push_back(held);
+        }
+    }
+
+    /// Whether somebody waits already, so that a newcomer must queue up behind.
+    #[must_use]
+    pub fn has_held(&self, key: TopicKey) -> bool {
+        self.topics
+            .get(key)
+            .is_some_and(|topic| !topic.held.is_empty())
     }
 }

@@ -121,9 +121,11 @@ impl TopicTable {
             (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),
         }
         topic.release_at = None;
-        let limiter = topic.limiter.as_mut();
-        if limiter.is_some_and(|limiter| limiter.asks_for_share(now)) {
-            self.effects.report_wanted = true;
+        if let Some(limiter) = &mut topic.limiter {
+            if let Some(unjudged) = topic.unjudged.take() {
+                limiter.judge(&unjudged);
+            }
+            self.effects.report_wanted |= limiter.asks_for_share(now);
         }
         self.effects.catalog_changed = true;
         self.mark_dirty(key);

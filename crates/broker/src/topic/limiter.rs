@@ -19,6 +19,7 @@ use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
 use super::lease::Lease;
 use super::sharing::{Group, IntervalEnd, LimitNumber, SharedLimit};
 use super::store::Arrival;
+use super::unjudged::Unjudged;
 use super::witness::Witness;
 
 /// The lateness that a limit makes up for. Longer ones than a busy reactor's cost tokens.
@@ -320,13 +321,17 @@ impl TopicLimiter {
         self.settle(now);
         let cost = self.cost(body_bytes);
         let seen = self.seen(arrival.at, now);
-        match &mut self.gossiped {
+        let admits = match &mut self.gossiped {
             Some(Gossiped {
                 policy: Some(policy),
                 ..
             }) => policy.admits(seen, arrival.flow, cost),
             _ => self.share.is_some() && self.bucket.try_take(seen, cost),
+        };
+        if admits {
+            self.witness.release(seen, cost);
         }
+        admits
     }
 
     /// Judges a whole command at its arrival (`reject`), all of its messages or none.
@@ -355,6 +360,7 @@ impl TopicLimiter {
         }) = &mut self.gossiped
         {
             if policy.admits(seen, arrival.flow, total) {
+                self.witness.release(seen, total);
                 return Ok(());
             }
             let (sharing, rate, burst) = (self.limit.sharing, share.rate, share.burst);
@@ -364,6 +370,9 @@ impl TopicLimiter {
             ));
         }
         let judged = self.bucket.try_take_batch(seen, total);
+        if judged.is_ok() {
+            self.witness.release(seen, total);
+        }
         judged.map_err(|refused| {
             let (rate, burst) = (share.rate, share.burst);
             format!("rate limit exceeded ({rate} {unit}/s, burst {burst}): {refused}")
@@ -375,6 +384,13 @@ impl TopicLimiter {
     #[must_use]
     pub fn window_excess(&self) -> f64 {
         self.witness.excess()
+    }
+
+    /// Judges what passed before the limit was known here.
+    pub fn judge(&mut self, unjudged: &Unjudged) {
+        if let Some(excess) = unjudged.excess_over(&self.limit) {
+            self.witness.found(excess);
+        }
     }
 
     /// Tokens held at `now`; none where nothing is in force.

@@ -3,6 +3,7 @@
 //! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the reactor
 //! drives and that tests and the simulator can drive as well.
 
+mod awaited;
 mod channel;
 mod consume;
 mod consumer;
@@ -16,6 +17,7 @@ mod message_id;
 mod publish;
 mod pump;
 mod refusal;
+mod remove;
 mod sampler;
 mod service;
 mod sharing;
@@ -23,8 +25,10 @@ mod snapshot;
 mod store;
 mod table;
 mod task;
+mod told;
 mod trace;
 mod traffic;
+mod unjudged;
 mod wakeups;
 mod window;
 mod witness;
@@ -32,6 +36,7 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use awaited::{KnownTopic, Teller};
 pub use consumer::{ConsumerKey, Subscription};
 pub use held::{Held, HeldRequest, RemotePublish};
 pub use in_flight::NotInFlight;
@@ -42,5 +47,6 @@ pub use pump::Outlet;
 pub use sharing::{Group, IntervalEnd, LimitNumber};
 pub use store::Arrival;
 pub use table::{Bounds, TopicKey, TopicTable};
+pub use told::Told;
 pub use trace::Source;
 pub use wakeups::Wakeups;

@@ -14,8 +14,8 @@ use super::traffic::Asked;
 /// A wait is not estimated beyond; a throttled frame's field ends not far behind.
 const LONGEST_WAIT: Duration = Duration::from_secs(4000);
 
-/// About the time in which a controller grants a share of a limit.
-const SHARE_WAIT: Duration = Duration::from_secs(1);
+/// About the time in which a controller grants a share of a limit, or says what a topic has.
+const WORD_WAIT: Duration = Duration::from_secs(1);
 
 /// What became of a publish command. All of its messages share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl TopicTable {
     }
 
     /// About how long the message at the end of the queue waits for its tokens from `now`; a second where there is no
-    /// share to take them from yet. What else holds a queue up, as a pause does, is not in it.
+    /// share to take them from yet, or the topic is held. What else holds a queue up, as a pause does, is not in it.
     ///
     /// From the bucket itself and not from what the last run asked to be woken for: a publish may come before the
     /// topic has run, when nobody has asked yet.
@@ -122,6 +122,9 @@ impl TopicTable {
         let Some(topic) = self.topics.get(key).filter(|topic| topic.depth() > 0) else {
             return Duration::ZERO;
         };
+        if topic.awaited.is_some() {
+            return WORD_WAIT;
+        }
         let Some(limiter) = topic.limiter.as_ref().filter(|limiter| limiter.delays()) else {
             return Duration::ZERO;
         };
@@ -130,7 +133,7 @@ impl TopicTable {
         let head_bytes = head.map_or(0, |&head| self.store.get(head).body.len());
         match limiter.wait_of(tokens, head_bytes, now) {
             Some(wait) => wait.min(LONGEST_WAIT),
-            None => SHARE_WAIT,
+            None => WORD_WAIT,
         }
     }
 

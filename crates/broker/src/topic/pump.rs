@@ -123,14 +123,16 @@ impl TopicTable {
             wakeups,
             bounds,
             releases_max,
+            teller,
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {
             return 0;
         };
-        if topic.paused || topic.channels.is_empty() {
+        if topic.paused || topic.awaited.is_some() || topic.channels.is_empty() {
             return 0;
         }
+        let is_unjudged = topic.limiter.is_none() && teller.may_hide_limits();
         let mut passed = 0;
         while let Some(&message) = topic.queue.front().filter(|_| passed < messages_max) {
             let has_room = |&key: &ChannelKey| {
@@ -162,6 +164,10 @@ impl TopicTable {
             let due = stored.due;
             topic.queue.pop_front();
             topic.note_release(stored, departure, now);
+            if is_unjudged {
+                let unjudged = topic.unjudged.get_or_insert_default();
+                unjudged.note(now, stored.body.len());
+            }
             if topic.releases.len() < *releases_max {
                 topic.releases.push(now.as_nanos());
             }

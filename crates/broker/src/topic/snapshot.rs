@@ -1,7 +1,9 @@
 //! Copies of the counters and of the catalog.
 
 use clock::Instant;
+use link::{ChannelState, TopicState};
 
+use super::awaited::Awaited;
 use super::channel::Channel;
 use super::consumer::ConsumerKey;
 use super::limiter::TopicLimiter;
@@ -43,6 +45,27 @@ impl TopicTable {
             .collect();
         topics.sort_by(|a, b| a.name.cmp(&b.name));
         Catalog { topics }
+    }
+
+    /// Every topic that is here, with all its channels.
+    #[must_use]
+    pub fn inventory(&self) -> Vec<TopicState> {
+        let topics = self.topics.iter().map(|(_, topic)| topic);
+        let state = |topic: &Topic| {
+            let keys = topic.channels.iter();
+            let channels = keys.filter_map(|&key| self.channels.get(key));
+            TopicState {
+                topic: topic.name.to_string(),
+                is_paused: topic.paused,
+                channels: channels
+                    .map(|channel| ChannelState {
+                        channel: channel.name.to_string(),
+                        is_paused: channel.paused,
+                    })
+                    .collect(),
+            }
+        };
+        topics.map(state).collect()
     }
 
     /// Adds what the table knows to a reactor's counters.
@@ -105,6 +128,7 @@ impl TopicTable {
             delayed_count: topic.delayed_count,
             held_publishers: topic.held.len() as u64,
             paused: topic.paused,
+            held: topic.awaited.map(Awaited::text),
             limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
             share: topic
                 .limiter

@@ -10,10 +10,12 @@ use clock::Instant;
 use kernel::{Share, TaskId};
 use limit::Holder;
 use limit::adaptor::Window;
+use link::TopicChange;
 use placement::ServiceModel;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::{ChannelName, TopicName};
 
+use super::awaited::{Awaited, Teller};
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
@@ -27,6 +29,7 @@ use super::sharing::Group;
 use super::store::{MessageRef, Store};
 use super::trace::Trace;
 use super::traffic::Traffic;
+use super::unjudged::Unjudged;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
 
@@ -72,6 +75,8 @@ pub struct Topic {
     /// Accepted from connections that are not known as publishers of it: nobody can move those.
     pub fixed_count: u64,
     pub(super) channels: Vec<ChannelKey>,
+    /// What has to be said before anything is passed on.
+    pub(super) awaited: Option<Awaited>,
     pub(super) queue: VecDeque<MessageRef>,
     pub(super) fresh: Vec<Fresh>,
     pub(super) limiter: Option<TopicLimiter>,
@@ -89,6 +94,8 @@ pub struct Topic {
     pub(super) releases: Vec<u64>,
     /// What a controller is told; none without one.
     pub(super) traffic: Option<Box<Traffic>>,
+    /// Passed while there could have been a limit that was not known.
+    pub(super) unjudged: Option<Box<Unjudged>>,
 }
 
 /// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
@@ -117,6 +124,12 @@ pub struct TopicTable {
     pub(super) bounds: Bounds,
     /// Limits are shared by several brokers; what may pass here is for a controller to grant.
     pub(super) is_controlled: bool,
+    /// Who says what topics have, and whether it has spoken.
+    pub(super) teller: Teller,
+    /// Topics that were asked for and not answered yet.
+    pub(super) asked: FxHashSet<TopicName>,
+    /// What happens now was ordered by the teller, which is not told of it again.
+    pub(super) is_ordered: bool,
     /// Who shares limits by gossip; `None`: a controller is to say.
     pub(super) group: Option<Group>,
     pub(super) service: Option<Service>,
@@ -146,6 +159,9 @@ impl TopicTable {
             effects: Effects::default(),
             bounds,
             is_controlled: false,
+            teller: Teller::Nobody,
+            asked: FxHashSet::default(),
+            is_ordered: false,
             group: Some(Group::ALONE),
             service: None,
             reports: Holder::new(),
@@ -163,11 +179,13 @@ impl TopicTable {
         }
     }
 
-    /// The same table on a broker that obeys a controller: a topic with a limit passes nothing without a share of it.
+    /// The same table on a broker that obeys a controller: a topic with a limit passes nothing without a share of it, one
+    /// that is not known nothing before the controller has spoken.
     #[must_use]
     pub fn controlled(self) -> TopicTable {
         TopicTable {
             is_controlled: true,
+            teller: Teller::Silent,
             group: None,
             ..self
         }
@@ -212,9 +230,18 @@ impl TopicTable {
         let name: TopicName = name
             .parse()
             .expect("callers pass names that the decoder found valid");
-        let key = self.topics.insert(Topic::new(name.clone()));
-        self.by_name.insert(name, key);
+        let awaited = self.teller.awaited();
+        let topic = Topic {
+            awaited,
+            ..Topic::new(name.clone())
+        };
+        let key = self.topics.insert(topic);
+        self.by_name.insert(name.clone(), key);
         self.effects.catalog_changed = true;
+        self.tell(key, TopicChange::TopicCreated);
+        if awaited == Some(Awaited::Channels) && !self.is_ordered {
+            self.ask(name);
+        }
         Ok(key)
     }
 
@@ -260,125 +287,10 @@ impl TopicTable {
         let key = self.channels.insert(Channel::new(name.clone(), topic));
         owner.channels.push(key);
         self.effects.catalog_changed = true;
+        let channel = name.to_string();
+        self.tell(topic, TopicChange::ChannelCreated { channel });
         self.mark_dirty(topic);
         Ok(key)
-    }
-
-    /// Deletes a topic with its channels and messages.
-    ///
-    /// Under a controller a topic with a limit stays, empty: the next publish would make it anew, without the limit.
-    pub fn delete(&mut self, key: TopicKey) {
-        let Some(topic) = self.topics.get(key) else {
-            return;
-        };
-        for channel in topic.channels.clone() {
-            self.delete_channel(channel);
-        }
-        if self.has_granted_limit(key) {
-            return self.empty(key);
-        }
-        // The last channel of an ephemeral topic has taken the topic with it.
-        let Some(mut topic) = self.topics.remove(key) else {
-            return;
-        };
-        self.by_name.remove(&topic.name);
-        self.effects.ended.extend(topic.task);
-        for message in topic
-            .queue
-            .drain(..)
-            .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
-        {
-            self.store.release(message);
-        }
-        self.effects.orphans.extend(topic.held.drain(..));
-        self.effects.catalog_changed = true;
-    }
-
-    /// Deletes a channel with its messages; its consumers' connections are to be closed.
-    pub fn delete_channel(&mut self, key: ChannelKey) {
-        self.empty_channel(key);
-        let Some(channel) = self.channels.remove(key) else {
-            return;
-        };
-        for consumer in channel.consumers {
-            if let Some(consumer) = self.consumers.remove(consumer) {
-                self.effects.close.push(consumer.subscription.connection);
-            }
-        }
-        self.effects.catalog_changed = true;
-        let Some(topic) = self.topics.get_mut(channel.topic) else {
-            return;
-        };
-        topic.channels.retain(|&other| other != key);
-        let is_last = topic.channels.is_empty() && topic.name.is_ephemeral();
-        if is_last && !self.has_granted_limit(channel.topic) {
-            self.delete(channel.topic);
-        } else {
-            self.mark_dirty(channel.topic);
-        }
-    }
-
-    /// Discards what waits in the topic's own queue.
-    pub fn empty(&mut self, key: TopicKey) {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return;
-        };
-        for message in topic
-            .queue
-            .drain(..)
-            .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
-        {
-            topic.dropped_count += 1;
-            self.store.release(message);
-        }
-        topic.waiting_bytes = 0;
-        if let Some(limiter) = &mut topic.limiter {
-            limiter.forget_head();
-        }
-        self.mark_dirty(key);
-    }
-
-    /// Discards all messages of a channel: waiting, deferred and in flight.
-    pub fn empty_channel(&mut self, key: ChannelKey) {
-        let TopicTable {
-            channels,
-            consumers,
-            store,
-            ..
-        } = self;
-        let Some(channel) = channels.get_mut(key) else {
-            return;
-        };
-        let mut discard = |message| {
-            channel.dropped_count += 1;
-            store.release(message);
-        };
-        channel
-            .queue
-            .drain(..)
-            .for_each(|queued| discard(queued.message));
-        channel
-            .deferred
-            .drain()
-            .for_each(|deferred| discard(deferred.0.message));
-        for &consumer_key in &channel.consumers {
-            let Some(consumer) = consumers.get_mut(consumer_key) else {
-                continue;
-            };
-            while let Some(flight) = channel
-                .in_flight
-                .take_due(&mut consumer.flights, Instant::MAX)
-            {
-                discard(flight.message);
-            }
-            consumer.in_flight_count = 0;
-            if consumer.is_ready() && !consumer.enlisted {
-                consumer.enlisted = true;
-                channel.ready.push_back(consumer_key);
-            }
-        }
-        let topic = channel.topic;
-        self.mark_dirty(topic);
     }
 
     /// Pauses or unpauses a topic.
@@ -386,52 +298,34 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        topic.paused = paused;
+        if std::mem::replace(&mut topic.paused, paused) == paused {
+            return;
+        }
         self.effects.catalog_changed = true;
+        let change = match paused {
+            true => TopicChange::TopicPaused,
+            false => TopicChange::TopicResumed,
+        };
+        self.tell(key, change);
         self.mark_dirty(key);
     }
 
     /// Pauses or unpauses a channel.
     pub fn pause_channel(&mut self, key: ChannelKey, paused: bool) {
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(owner) = self.channels.get_mut(key) else {
             return;
         };
-        channel.paused = paused;
-        let topic = channel.topic;
-        self.effects.catalog_changed = true;
-        self.mark_dirty(topic);
-    }
-
-    /// Takes the first publisher held at a topic.
-    pub fn pop_held(&mut self, key: TopicKey) -> Option<Held> {
-        self.topics.get_mut(key)?.held.pop_front()
-    }
-
-    /// Puts a publisher at the end of those held, or (`first`) back at their head.
-    pub fn hold(&mut self, key: TopicKey, held: Held, first: bool) {
-        let Some(topic) = self.topics.get_mut(key) else {
-            self.effects.orphans.push(held);
+        if std::mem::replace(&mut owner.paused, paused) == paused {
             return;
-        };
-        if first {
-            topic.held.push_front(held);
-        } else {
-            topic.held.push_back(held);
         }
-    }
-
-    /// Whether somebody waits already, so that a newcomer must queue up behind.
-    #[must_use]
-    pub fn has_held(&self, key: TopicKey) -> bool {
-        self.topics
-            .get(key)
-            .is_some_and(|topic| !topic.held.is_empty())
-    }
-
-    /// Whether the topic's limit is one that a controller shares out.
-    fn has_granted_limit(&self, key: TopicKey) -> bool {
-        let topic = self.topics.get(key);
-        self.is_controlled && topic.is_some_and(|topic| topic.limiter.is_some())
+        let (topic, channel) = (owner.topic, owner.name.to_string());
+        self.effects.catalog_changed = true;
+        let change = match paused {
+            true => TopicChange::ChannelPaused { channel },
+            false => TopicChange::ChannelResumed { channel },
+        };
+        self.tell(topic, change);
+        self.mark_dirty(topic);
     }
 
     pub(super) fn mark_dirty(&mut self, key: TopicKey) {
@@ -459,6 +353,7 @@ impl Topic {
             task: None,
             fixed_count: 0,
             channels: Vec::new(),
+            awaited: None,
             queue: VecDeque::new(),
             fresh: Vec::new(),
             limiter: None,
@@ -471,6 +366,7 @@ impl Topic {
             waiting_bytes: 0,
             releases: Vec::new(),
             traffic: None,
+            unjudged: None,
         }
     }
 

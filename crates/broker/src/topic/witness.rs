@@ -1,6 +1,8 @@
 //! A limit's witness: what the worst window of releases was, on the clock of the releases themselves.
 //!
-//! The bucket decides on arrival times; messages leave a little later, when the reactor comes to it.
+//! It knows the contract's numbers, or those of the share of it, and nothing of the bucket. The bucket decides on arrival
+//! times; messages leave a little later, when the reactor comes to it. What `drop` and `reject` let in counts when it is
+//! judged. What passed before the limit was known here is added by [`Witness::found`].
 //! A meter that drains at the rate and rises with each release stands, at its peak, at the largest
 //! count − r·(t − s) over all windows [s, t] so far; less the burst, that is by how much a window
 //! exceeded the limit. Where the rate changes the meter drains at that of the time; where the burst does, the meter
@@ -58,6 +60,11 @@ impl Witness {
             self.level = (self.level + burst - self.burst).max(0.0);
             self.burst = burst;
         }
+    }
+
+    /// A window before it began exceeded the limit by so much.
+    pub fn found(&mut self, excess: f64) {
+        self.worst = Some(self.worst.map_or(excess, |worst| worst.max(excess)));
     }
 
     /// Tokens by which the worst window exceeded r·(t − s) + b; negative where none reached it.

@@ -30,7 +30,7 @@ use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use series::{
     CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
 };
-use sharing::{BYTES, DATAGRAMS, GOSSIP, LINK, POLICY};
+use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};
 
@@ -53,6 +53,10 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     let surroundings = Surroundings {
         announcements,
         gossip: service.handle.sharing.figures(),
+        is_given_up: config
+            .controller
+            .as_ref()
+            .map(|_| service.handle.link.is_given_up()),
         link: config.controller.as_ref().map(|_| {
             let link = &service.handle.link;
             [("sent", link.sent()), ("received", link.received())]
@@ -116,6 +120,8 @@ struct Surroundings {
     gossip: SharingFigures,
     /// Bytes over the link by direction; `None`: there is no controller.
     link: Option<[(&'static str, u64); 2]>,
+    /// Whether the controller's word is waited for no longer; `None`: there is no controller.
+    is_given_up: Option<bool>,
 }
 
 impl Collector for Snapshot {
@@ -148,6 +154,8 @@ impl Collector for Snapshot {
         let directions = self.surroundings.link.iter().flatten();
         let directions = directions.map(|(way, bytes)| ([("direction", *way)], bytes));
         put(&mut encoder, &LINK, directions)?;
+        let given_up = self.surroundings.is_given_up.iter();
+        put(&mut encoder, &GIVEN_UP, given_up.map(|each| ([], each)))?;
         if self.surroundings.gossip.brokers > 0 {
             self.put_gossip(&mut encoder)?;
         }

@@ -62,6 +62,11 @@ pub(super) const PROCESS: &[Series<Snapshot>] = &[
         float(s.summed.topics_total as u64)
     }),
     gauge(
+        "srtm_topics_held",
+        "Topics that pass nothing on before the controller has said what they have.",
+        |s| float(s.summed.topics_held as u64),
+    ),
+    gauge(
         "srtm_topics_summed",
         "Topics without series of their own, summed up as other.",
         |s| float(s.summed.topics_summed as u64),
@@ -120,6 +125,11 @@ pub(super) const TOPIC: &[Series<TopicStats>] = &[
     gauge("srtm_topic_paused", "1 while the topic is paused.", |t| {
         float(u64::from(t.paused))
     }),
+    gauge(
+        "srtm_topic_held",
+        "1 while the topic passes nothing on before the controller has said what it has.",
+        |t| float(u64::from(t.held.is_some())),
+    ),
     gauge(
         "srtm_topic_limit_rate",
         "Limit in force: tokens per second.",

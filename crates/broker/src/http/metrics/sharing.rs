@@ -53,6 +53,14 @@ pub(super) const LINK: Series<u64> = Series {
     value: |count| float(*count),
 };
 
+/// Likewise.
+pub(super) const GIVEN_UP: Series<bool> = Series {
+    name: "srtm_controller_given_up",
+    help: "1 while topics that the broker knows nothing of flow without the controller's word.",
+    kind: Kind::Gauge,
+    value: |is_given_up| float(u64::from(*is_given_up)),
+};
+
 /// The policy of each topic's limit, as a label.
 pub(super) const POLICY: Series<u64> = Series {
     name: "srtm_share_policy",

@@ -13,6 +13,7 @@ pub(super) struct Summed {
     /// The busiest topics, and `other` last if there is one.
     pub(super) topics: Vec<TopicStats>,
     pub(super) topics_total: usize,
+    pub(super) topics_held: usize,
     pub(super) topics_summed: usize,
     pub(super) channels_summed: usize,
 }
@@ -27,6 +28,7 @@ impl Summed {
 /// Keeps `topics_max` topics and `channels_max` channels of each, by message count.
 pub(super) fn sum_up(topics: Vec<TopicStats>, topics_max: usize, channels_max: usize) -> Summed {
     let topics_total = topics.len();
+    let topics_held = topics.iter().filter(|topic| topic.held.is_some()).count();
     let (mut kept, others) = busiest(topics, topics_max, |topic| {
         (&topic.topic, topic.message_count)
     });
@@ -49,6 +51,7 @@ pub(super) fn sum_up(topics: Vec<TopicStats>, topics_max: usize, channels_max: u
     Summed {
         topics: kept,
         topics_total,
+        topics_held,
         topics_summed,
         channels_summed,
     }

@@ -92,6 +92,7 @@ fn surroundings() -> Surroundings {
             ..SharingFigures::default()
         },
         link: Some([("sent", 10), ("received", 11)]),
+        is_given_up: Some(true),
     }
 }
 
@@ -313,6 +314,7 @@ fn the_operators_table_names_every_series() {
                 .map(|each| (each.series.name, each.series.kind)),
         )
         .chain([(PERIODS.name, PERIODS.kind)])
+        .chain([(GIVEN_UP.name, GIVEN_UP.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);
     for (name, kind) in names {
         let suffix = if kind == Kind::Counter { "_total" } else { "" };

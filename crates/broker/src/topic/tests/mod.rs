@@ -1,5 +1,6 @@
 //! The topics in virtual time: a scenario is a list of steps, an outlet records what goes out.
 
+mod awaited;
 mod flow;
 mod laws;
 mod limits;
@@ -19,7 +20,8 @@ use limit::Limit;
 use wire::{MESSAGE_HEADER_BYTES, MessageId};
 
 use super::{
-    Arrival, Bounds, ConsumerKey, MessageIds, Outlet, Published, Subscription, TopicKey, TopicTable,
+    Arrival, Bounds, ConsumerKey, KnownTopic, MessageIds, Outlet, Published, Subscription, Teller,
+    Told, TopicKey, TopicTable,
 };
 
 /// One delivery as a consumer sees it.

@@ -33,6 +33,7 @@ impl Controlled {
             ..Limit::messages(10_000.0, 1000.0).expect("valid")
         };
         world.table.set_limit(topic, Some(limit), now);
+        world.table.hear(Teller::Answering);
         Controlled {
             world,
             topic,
@@ -283,6 +284,7 @@ fn a_contract_outlives_its_topics_deletion() {
         let mut world = World::of(ROOMY, TopicTable::controlled);
         world.subscribe(name, "c", 1, 100);
         world.limit(name, 10.0, 5.0);
+        world.table.hear(Teller::Answering);
         world.publish(name, &["m"; 3]);
         let key = world.topic(name);
         if delete {

@@ -52,6 +52,7 @@ impl Greedy {
             .table
             .set_shared_limit(topic, Some(limit), Some(7), now);
         world.table.join(group, now);
+        world.table.hear(Teller::Answering);
         Greedy {
             world,
             topic,

@@ -11,6 +11,7 @@ fn controlled() -> World {
     };
     let mut world = World::of(bounds, TopicTable::controlled);
     world.subscribe("t", "c", 1, u32::MAX);
+    world.table.hear(Teller::Answering);
     world
 }
 

@@ -1,0 +1,63 @@
+//! What a broker says and is told of topics and channels, by the one who knows those of other brokers.
+
+use link::TopicState;
+use wire::{ChannelName, TopicName};
+
+use super::{Answer, Handle, Operation, Request};
+use crate::BrokerError;
+use crate::reactor::home_of;
+use crate::topic::{KnownTopic, Teller};
+
+impl Handle {
+    /// Every topic that is here, ephemeral ones included, with all its channels; ordered by name.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn inventory(&self) -> Result<Vec<TopicState>, BrokerError> {
+        let mut merged = Vec::new();
+        for home in 0..self.inboxes.len() {
+            if let Answer::Inventory(part) = self.ask(home, Request::Inventory).await? {
+                merged.extend(part);
+            }
+        }
+        merged.sort_by(|a, b| a.topic.cmp(&b.topic));
+        Ok(merged)
+    }
+
+    /// Tells all reactors how things stand with the one who says what topics have.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`]; some reactors may know then.
+    pub(crate) async fn hear(&self, teller: Teller) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Hear(teller)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a topic, its channels and pauses as said; it is held no longer. False for one that was asked for and is gone
+    /// since: it is not made.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`] at a bound.
+    pub(crate) async fn learn(&self, known: KnownTopic) -> Result<bool, BrokerError> {
+        let home = home_of(known.name.as_str(), self.inboxes.len());
+        let answer = self.ask(home, Request::Learn(Box::new(known))).await?;
+        Ok(matches!(answer, Answer::Learned(true)))
+    }
+
+    /// Does to a topic, or to its channel, what was done to it elsewhere; it is not told as a change.
+    ///
+    /// # Errors
+    /// [`BrokerError::TopicNotFound`], [`BrokerError::ChannelNotFound`].
+    pub(crate) async fn follow(
+        &self,
+        topic: TopicName,
+        channel: Option<ChannelName>,
+        operation: Operation,
+    ) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Follow(topic, channel, operation))
+            .await
+    }
+}
