@@ -108,6 +108,9 @@ pub struct TopicReport {
     pub fixed_messages: u64,
     /// Messages waiting in the topic's queue now.
     pub depth: u64,
+    /// Messages that are not finished: those of `depth`, and those that each channel has waiting, deferred or in flight.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Tokens per second asked for, mean over the history window (SRTM-long, section 5.4).
     pub mean_rate: f64,
     /// Largest backlog over the history window, in tokens.

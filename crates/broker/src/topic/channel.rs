@@ -105,6 +105,12 @@ impl Channel {
         self.deferred.len()
     }
 
+    /// Messages that are here in whatever state.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        (self.depth() + self.in_flight_count() + self.deferred_count()) as u64
+    }
+
     /// Room for one more message. An ephemeral channel always takes one: it drops at its bound.
     #[must_use]
     pub fn has_room(&self, mem_queue_size: usize) -> bool {

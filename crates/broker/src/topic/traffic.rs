@@ -7,6 +7,7 @@ use clock::Instant;
 use limit::adaptor::{History, Window};
 use link::TopicReport;
 
+use super::channel::Channel;
 use super::limiter::TopicLimiter;
 use super::table::{Topic, TopicKey, TopicTable};
 
@@ -104,7 +105,7 @@ impl Topic {
 }
 
 impl TopicTable {
-    /// Every topic with a limit or with traffic, as of report `number`, which is sent now. Of more than
+    /// Every topic with a limit, with traffic or with messages that are not finished, as of report `number`, which is sent now. Of more than
     /// 8192 those beyond are left out, topics without a limit first.
     pub fn report(&mut self, number: u64, now: Instant) -> Vec<TopicReport> {
         self.reports.report_sent(number, now);
@@ -129,7 +130,9 @@ impl TopicTable {
             if list.len() >= TOPICS_REPORTED_MAX {
                 continue;
             }
-            if let Some(report) = topic.report(now) {
+            let here = topic.channels.iter().filter_map(|&key| channels.get(key));
+            let in_channels = here.map(Channel::unfinished).sum();
+            if let Some(report) = topic.report(in_channels, now) {
                 let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
                 let names = names.filter_map(|&key| channels.get(key));
                 list.push(TopicReport {
@@ -151,7 +154,7 @@ impl TopicTable {
 }
 
 impl Topic {
-    fn report(&mut self, now: Instant) -> Option<TopicReport> {
+    fn report(&mut self, in_channels: u64, now: Instant) -> Option<TopicReport> {
         let backlog = self.backlog(now);
         if self.traffic.is_none() && self.limiter.is_none() {
             return None;
@@ -175,12 +178,13 @@ impl Topic {
             messages: self.message_count - told,
             fixed_messages: self.fixed_count - told_fixed,
             depth: self.depth() as u64,
+            unfinished: self.depth() as u64 + in_channels,
             // A full queue keeps publishers from asking; what waits in it asks for them.
             mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),
             ..share
         };
-        let has_traffic = report.messages > 0 || report.depth > 0 || report.mean_rate > 0.0;
+        let has_traffic = report.messages > 0 || report.unfinished > 0 || report.mean_rate > 0.0;
         (self.limiter.is_some() || has_traffic).then(|| TopicReport {
             topic: self.name.to_string(),
             ..report

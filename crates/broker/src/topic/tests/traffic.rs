@@ -68,6 +68,19 @@ fn the_backlog_is_what_waits_and_what_the_bucket_lacks() {
 }
 
 #[test]
+fn a_topic_is_told_of_while_messages_of_it_are_not_finished() {
+    let mut world = controlled();
+    world.subscribe("t", "away", 2, 0);
+    world.publish("t", &["m"; 5]);
+    let said = world.reported(1);
+    // In flight to the one channel's consumer, waiting in the other.
+    assert_eq!((said.messages, said.depth, said.unfinished), (5, 0, 10));
+    world.advance_us(20_000_000);
+    let said = world.reported(2);
+    assert_eq!((said.mean_rate, said.unfinished), (0.0, 10));
+}
+
+#[test]
 fn what_is_refused_was_asked_for() {
     for on_exceed in [OnExceed::Drop, OnExceed::Reject] {
         let mut world = controlled();
@@ -104,8 +117,16 @@ fn a_topic_without_a_limit_is_named_while_it_has_traffic() {
     );
     assert_eq!((said.max_backlog, said.confirmed), (0.0, (0, 0)));
     world.advance_us(20_000_000);
+    assert_eq!(
+        world.reported(3).messages,
+        0,
+        "its messages are not finished"
+    );
+    let (topic, name) = (world.topic("t"), "c".parse().expect("valid"));
+    let channel = world.table.find_channel(topic, &name);
+    world.table.delete_channel(channel.expect("there"));
     let now = world.now();
-    assert!(world.table.report(3, now).is_empty());
+    assert!(world.table.report(4, now).is_empty());
 }
 
 #[test]
