@@ -1,8 +1,16 @@
 //! The way into the control plane for HTTP, lookup and the process around it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use link::TopicChange;
 use tokio::sync::{broadcast, mpsc, oneshot};
+use wire::TopicName;
 
 use crate::ControlError;
+use crate::core::Topics;
 use crate::view::{
     BrokerView, EventView, NameView, NameViews, PlacementView, PublisherSpec, PublisherView,
     TopicSpec, TopicView,
@@ -54,24 +62,50 @@ pub enum Command {
     Names(Option<String>, Reply<NameViews>),
     /// How many names have identifiers.
     NamesCount(Reply<usize>),
-    /// Channels of each topic by broker name, for lookup.
-    Channels(Reply<Vec<BrokerChannels>>),
+    /// Topics and channels by broker, for lookup.
+    Holdings(Reply<Holdings>),
+    /// Changes a topic or channel at all brokers.
+    ChangeTopic(String, TopicChange, Reply<()>),
+    /// For `lifetime`, a deletion of the topic at one broker is of that broker alone.
+    PlaceTombstone {
+        /// Topic name.
+        topic: String,
+        /// Where the broker's HTTP is, `host:port`.
+        node: String,
+        /// How long.
+        lifetime: Duration,
+        /// Answer.
+        reply: Reply<()>,
+    },
 }
 
 /// Where an answer goes.
 pub type Reply<T> = oneshot::Sender<Result<T, ControlError>>;
 
-/// What a broker holds, for consumers that look for it.
+/// Who has what, for consumers that look for it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct BrokerChannels {
+pub struct Holdings {
+    /// Brokers that are not dead for certain.
+    pub brokers: Vec<BrokerHoldings>,
+    /// Every topic that is known, with the channels that are known of it, whether a broker has them or not.
+    pub topics: Topics,
+}
+
+/// What a broker has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BrokerHoldings {
     /// Broker name.
     pub broker: String,
     /// Where NSQ clients connect, `host:port`.
     pub tcp_address: String,
     /// Where its HTTP is, `host:port`.
     pub http_address: Option<String>,
-    /// Topics and their channels, at the broker already or placed there.
-    pub topics: Vec<(String, Vec<String>)>,
+    /// Time since its last report.
+    pub silent_for: Duration,
+    /// Topics and their channels that are there.
+    pub topics: Arc<Topics>,
+    /// Topics whose publishers are placed there.
+    pub placed: BTreeSet<TopicName>,
 }
 
 /// A cheap, cloneable way to ask a running control plane.
@@ -79,19 +113,34 @@ pub struct BrokerChannels {
 pub struct ControlHandle {
     commands: mpsc::Sender<Command>,
     events: broadcast::Sender<EventView>,
+    holdings: Arc<AtomicU64>,
 }
 
 impl ControlHandle {
-    /// Joins the two ends.
+    /// Joins the ends; `holdings` counts up when topics or channels have changed.
     #[must_use]
-    pub fn new(commands: mpsc::Sender<Command>, events: broadcast::Sender<EventView>) -> Self {
-        ControlHandle { commands, events }
+    pub fn new(
+        commands: mpsc::Sender<Command>,
+        events: broadcast::Sender<EventView>,
+        holdings: Arc<AtomicU64>,
+    ) -> Self {
+        ControlHandle {
+            commands,
+            events,
+            holdings,
+        }
     }
 
     /// Everything that happens from now on.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<EventView> {
         self.events.subscribe()
+    }
+
+    /// A number that is another one when topics or channels have changed.
+    #[must_use]
+    pub fn holdings_version(&self) -> u64 {
+        self.holdings.load(Ordering::Acquire)
     }
 
     /// Asks; `make` wraps the reply into the command.

@@ -12,10 +12,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
+use crate::core::TOPICS_MAX;
 use crate::service::LinkWord;
 
-/// Orders that wait for one broker at most.
-const ORDERS_MAX: usize = 4096;
+/// Orders that wait for one broker at most: whoever joins is told two words of every topic.
+const ORDERS_MAX: usize = 2 * TOPICS_MAX + 4096;
 /// Connections at most, those without a hello included.
 const LINKS_MAX: usize = 2048;
 /// A connection has so long to say hello.

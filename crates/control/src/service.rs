@@ -1,10 +1,15 @@
 //! The task that owns the control plane's state: commands, brokers' words, time, and what follows from them.
 //!
-//! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out.
+//! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out, and before
+//! whoever asked for it is answered.
+
+mod placing;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::Instant;
@@ -17,11 +22,14 @@ use crate::handle::{Command, Reply};
 use crate::store::Store;
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
+use placing::{Place, Placing};
 
 /// Commands that wait at most; askers wait beyond it.
 const COMMANDS_MAX: usize = 4096;
 /// Words of brokers that wait at most; links are not read from beyond it.
 const WORDS_MAX: usize = 4096;
+/// Words that are heard before what they change is written, at most: many changes at once are one commit.
+const WORDS_AT_ONCE: usize = 256;
 /// Events that a slow reader may lag behind.
 const EVENTS_MAX: usize = 4096;
 /// Time between two looks at what time brings.
@@ -62,6 +70,9 @@ pub struct Service {
     links: HashMap<u64, (BrokerNumber, mpsc::Sender<ToBroker>)>,
     link_of: HashMap<BrokerNumber, u64>,
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
+    placing: Placing,
+    /// Counts up when topics or channels have changed.
+    holdings: Arc<AtomicU64>,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
     probed: Answers<(BrokerNumber, ProbeAnswer)>,
@@ -89,7 +100,8 @@ impl Service {
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
         let (events, _) = broadcast::channel(EVENTS_MAX);
-        let handle = ControlHandle::new(commands_in, events.clone());
+        let holdings = Arc::new(AtomicU64::new(0));
+        let handle = ControlHandle::new(commands_in, events.clone(), Arc::clone(&holdings));
         let service = Service {
             core,
             store,
@@ -98,6 +110,8 @@ impl Service {
             links: HashMap::new(),
             link_of: HashMap::new(),
             waiting: BTreeMap::new(),
+            placing: Placing::default(),
+            holdings,
             commands,
             words,
             probed: mpsc::channel(1024),
@@ -117,7 +131,7 @@ impl Service {
             tokio::select! {
                 () = &mut stopped => break,
                 Some(command) = self.commands.recv() => self.command(command),
-                Some(word) = self.words.recv() => self.word(word),
+                Some(word) = self.words.recv() => self.words_from(word),
                 Some((number, answer)) = self.probed.1.recv() => {
                     let now = self.now();
                     self.core.probed(number, answer, now);
@@ -129,6 +143,7 @@ impl Service {
                 _ = tick.tick() => {
                     let now = self.now();
                     self.core.tick(now);
+                    self.placing.expire(&self.core, now);
                 }
             }
             self.settle();
@@ -180,6 +195,7 @@ impl Service {
                 }
             }
             Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
+            Effect::Prepared { topic } => self.placing.prepared(&self.core, topic.as_deref()),
             Effect::Tell(event) => {
                 self.event_number += 1;
                 tracing::info!(
@@ -215,8 +231,29 @@ impl Service {
         }
     }
 
+    /// Hears a word, and those that have come meanwhile.
+    fn words_from(&mut self, first: LinkWord) {
+        let mut next = Some(first);
+        for count in 1.. {
+            let Some(word) = next.take() else {
+                return;
+            };
+            if matches!(word, LinkWord::Hello { .. }) {
+                // Orders that wait are for the link before this one.
+                self.settle();
+            }
+            self.word(word);
+            if count < WORDS_AT_ONCE {
+                next = self.words.try_recv().ok();
+            }
+        }
+    }
+
     fn word(&mut self, word: LinkWord) {
         let now = self.now();
+        if word.touches_holdings() {
+            self.holdings.fetch_add(1, Ordering::Release);
+        }
         match word {
             LinkWord::Hello {
                 link,
@@ -251,59 +288,102 @@ impl Service {
         let now = self.now();
         let core = &mut self.core;
         match command {
+            Command::Topics(reply) => answer(reply, Ok(core.topic_views())),
+            Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
+            Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
+            Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
+            Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
+            Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
+            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
+            Command::NamesCount(reply) => answer(reply, Ok(core.names())),
+            Command::Holdings(reply) => answer(reply, Ok(core.holdings(now))),
+            change => {
+                self.holdings.fetch_add(1, Ordering::Release);
+                self.change(change, now);
+            }
+        }
+    }
+
+    fn change(&mut self, command: Command, now: Instant) {
+        let core = &mut self.core;
+        match command {
             Command::PutTopic(name, spec, reply) => match core.put_topic(&name, spec, now) {
                 Ok(ticket) => {
                     self.waiting.insert(ticket, (name, reply));
                 }
                 Err(error) => answer(reply, Err(error)),
             },
-            Command::Topics(reply) => answer(reply, Ok(core.topic_views())),
-            Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
-            Command::DeleteTopic(name, reply) => answer(reply, core.delete_topic(&name, now)),
-            Command::PutPublishers(name, specs, reply) => {
-                let ids: Vec<String> = specs.iter().map(|spec| spec.id.clone()).collect();
-                let done = core.put_publishers(&name, specs, now);
-                answer(reply, done.map(|()| core.publishers_named(&name, &ids)));
+            Command::DeleteTopic(name, reply) => {
+                let deleted = core.delete_topic(&name, now);
+                self.confirm(reply, deleted);
             }
-            Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
+            Command::PutPublishers(name, specs, reply) => {
+                let ids = specs.iter().map(|spec| spec.id.clone()).collect();
+                match core.put_publishers(&name, specs, now) {
+                    Ok(()) => self.place(name, ids, Place::All(reply), now),
+                    Err(error) => answer(reply, Err(error)),
+                }
+            }
             Command::Publisher {
                 topic,
                 id,
                 avoid,
                 reply,
-            } => {
-                let index = core.ask_place(&topic, &id, avoid.as_deref(), now);
-                answer(
-                    reply,
-                    index.and_then(|index| core.publisher_view(&topic, index)),
-                );
-            }
+            } => match core.ask_place(&topic, &id, avoid.as_deref(), now) {
+                Ok(_) => self.place(topic, vec![id], Place::One(reply), now),
+                Err(error) => answer(reply, Err(error)),
+            },
             Command::DeletePublisher(name, id, reply) => {
-                answer(reply, core.delete_publisher(&name, &id, now));
+                let deleted = core.delete_publisher(&name, &id, now);
+                self.confirm(reply, deleted);
             }
-            Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
-            Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
             Command::DrainBroker(name, reply) => {
                 let drained = core.drain_broker(&name, now);
-                answer(reply, drained.map(|number| core.broker_view(number, now)));
+                let drained = drained.map(|number| core.broker_view(number, now));
+                self.confirm(reply, drained);
             }
             Command::ResumeBroker(name, reply) => {
                 let resumed = core.resume_broker(&name, now);
-                answer(reply, resumed.map(|number| core.broker_view(number, now)));
+                let resumed = resumed.map(|number| core.broker_view(number, now));
+                self.confirm(reply, resumed);
             }
-            Command::RemoveBroker(name, reply) => answer(reply, core.remove_broker(&name, now)),
+            Command::RemoveBroker(name, reply) => {
+                let removed = core.remove_broker(&name, now);
+                self.confirm(reply, removed);
+            }
             Command::PutName(topic, reply) => {
+                // Two topics of one identifier would receive each other's messages.
                 let named = core.put_name(&topic);
-                // Two topics of one identifier would receive each other's messages: nobody hears of one that a crash
-                // could still take back.
-                self.settle();
-                answer(reply, named);
+                self.confirm(reply, named);
             }
-            Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
-            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
-            Command::NamesCount(reply) => answer(reply, Ok(core.names())),
-            Command::Channels(reply) => answer(reply, Ok(core.channels())),
+            Command::ChangeTopic(topic, change, reply) => {
+                let changed = core.change_topic(&topic, &change, now);
+                self.confirm(reply, changed);
+            }
+            Command::PlaceTombstone {
+                topic,
+                node,
+                lifetime,
+                reply,
+            } => {
+                core.place_tombstone(&topic, &node, lifetime, now);
+                answer(reply, Ok(()));
+            }
+            // The others only ask.
+            _ => {}
         }
+    }
+
+    /// Nobody hears of what a crash could still take back.
+    fn confirm<T>(&mut self, reply: Reply<T>, with: Result<T, ControlError>) {
+        self.settle();
+        answer(reply, with);
+    }
+
+    /// Tells publishers their places once their brokers are prepared for them.
+    fn place(&mut self, topic: String, ids: Vec<String>, place: Place, now: Instant) {
+        self.settle();
+        self.placing.wait(&self.core, topic, ids, place, now);
     }
 
     fn contract_settled(&mut self, ticket: u64, missing: &[String]) {
@@ -319,6 +399,22 @@ impl Service {
     }
 }
 
+impl LinkWord {
+    /// Whether topics or channels may be others afterwards.
+    fn touches_holdings(&self) -> bool {
+        match self {
+            LinkWord::Hello { .. } | LinkWord::Lost(_) => true,
+            LinkWord::Said(_, word) => matches!(
+                **word,
+                ToController::Inventory { .. }
+                    | ToController::Changed { .. }
+                    | ToController::TopicAsked { .. }
+                    | ToController::TopicReady { .. }
+            ),
+        }
+    }
+}
+
 /// Exit code of a controller that cannot keep its state.
 const STORE_FAILED: i32 = 74;
 
@@ -327,7 +423,6 @@ fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
     let _ = reply.send(with);
 }
 
-/// Whether anybody listens at `address`.
 /// 32 bytes that nobody can guess, in hexadecimal digits.
 fn new_key() -> Result<String, ControlError> {
     let mut bytes = [0; 32];
@@ -343,6 +438,7 @@ fn new_key() -> Result<String, ControlError> {
 /// Where the system gives random bytes.
 const RANDOM: &str = "/dev/urandom";
 
+/// Whether anybody listens at `address`.
 async fn probe(address: &str) -> ProbeAnswer {
     match tokio::time::timeout(PROBE_TIMEOUT, TcpStream::connect(address)).await {
         Ok(Ok(_)) => ProbeAnswer::Open,

@@ -26,6 +26,10 @@ pub enum Table {
     Brokers,
     /// Identifiers of topics by name.
     Names,
+    /// Channels and pauses by topic.
+    Channels,
+    /// Deletions that a broker is still to be told, by `broker/topic` or `broker/topic/channel`.
+    Owed,
 }
 
 /// One record set (`Some`) or removed (`None`).

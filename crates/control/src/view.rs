@@ -160,7 +160,7 @@ pub struct PublisherView {
     /// Correlation group key, as told or (`~3`) as inferred.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Where it is to publish; nothing while it has no place.
+    /// Where it is to publish; nothing while it has no place, or the broker there lacks a channel of the topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broker: Option<BrokerAddress>,
     /// Broker that it is connected to now, if any.
@@ -246,6 +246,10 @@ pub struct BrokerView {
     pub measured_rate: f64,
     /// Publishers placed there, of all topics.
     pub publishers: usize,
+    /// Messages that are there and not finished, of all topics and channels, by the last report: what is lost if it is stopped
+    /// now.
+    #[serde(default)]
+    pub holds: u64,
     /// Seconds since its last report.
     pub seconds_since_report: f64,
 }

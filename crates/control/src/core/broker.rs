@@ -12,7 +12,7 @@ use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
 use placement::ServiceModel;
 
 use super::check::{self, NameKind};
-use super::{BROKERS_MAX, Core, Effect, ProbeAnswer};
+use super::{BROKERS_MAX, Core, Effect, Inventory, ProbeAnswer};
 use crate::ControlError;
 
 /// A broker's place in the registry; it never changes while the controller lives.
@@ -70,6 +70,8 @@ pub struct Broker {
     pub model: Option<ServiceModel>,
     /// Its last word on each topic.
     pub topics: BTreeMap<String, Carried>,
+    /// Topics and channels that it has.
+    pub inventory: Inventory,
     /// Topics that it had another contract of than declared, with the report at which it was told again.
     pub(super) told_again: BTreeMap<String, u64>,
 }
@@ -105,6 +107,7 @@ impl Broker {
             mcap: None,
             model: None,
             topics: BTreeMap::new(),
+            inventory: Inventory::default(),
             told_again: BTreeMap::new(),
         }
     }
@@ -112,7 +115,7 @@ impl Broker {
     /// Whether publishers may be placed on it.
     #[must_use]
     pub fn takes_publishers(&self) -> bool {
-        self.liveness == Liveness::Up && !self.is_draining
+        self.liveness == Liveness::Up && !self.is_draining && !self.inventory.is_deaf
     }
 
     /// Messages per second that arrive, all topics.
@@ -160,8 +163,10 @@ impl Core {
         broker.is_given_up = false;
         (broker.reported_at, broker.silent_since) = (now, now);
         broker.report_number = 0;
+        broker.inventory.leave();
         if is_other_process {
             broker.topics.clear();
+            self.end_inventory(number);
             if was_known {
                 self.forget_process(number);
             }
@@ -178,6 +183,7 @@ impl Core {
         let found = all.position(|broker| broker.link == Some(link));
         if let Some(index) = found {
             self.brokers[index].link = None;
+            self.brokers[index].inventory.leave();
             self.probe(index as BrokerNumber, now);
         }
     }
@@ -255,6 +261,7 @@ impl Core {
         broker.topics.clear();
         let text = format!("{} is dead: {why}", broker.name);
         self.tell("broker-dead", None, Some(number), text);
+        self.end_inventory(number);
         self.forget_process(number);
         self.give_up_placements(number, now);
         self.keep_broker(number);
@@ -270,6 +277,8 @@ impl Core {
         if pause >= PAUSE_MIN {
             for broker in &mut self.brokers {
                 broker.silent_since = now.min(broker.silent_since + pause);
+                let waiting = &mut broker.inventory.waiting_since;
+                *waiting = waiting.map(|since| now.min(since + pause));
             }
         }
         for number in 0..self.brokers.len() as BrokerNumber {

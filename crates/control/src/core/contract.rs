@@ -111,7 +111,7 @@ impl Core {
         self.settle_contracts(|pending| now >= pending.until);
     }
 
-    fn contract_of(&self, name: &str, ticket: u64) -> ToBroker {
+    pub(super) fn contract_of(&self, name: &str, ticket: u64) -> ToBroker {
         let spec = self.topics.get(name).map(|topic| &topic.spec);
         ToBroker::Contract {
             topic: name.to_owned(),

@@ -29,6 +29,11 @@ pub enum Effect {
         /// Brokers that have not confirmed.
         missing: Vec<String>,
     },
+    /// A broker has the channels that publishers waited for: of this topic, or of all that it has.
+    Prepared {
+        /// Topic; `None`: any.
+        topic: Option<String>,
+    },
     /// Something that users may want to know.
     Tell(Event),
 }

@@ -23,10 +23,14 @@ impl Core {
             ToController::Window(window) => self.window_report(number, window, now),
             ToController::Trace(part) => self.trace_part(number, part),
             ToController::ContractInForce { ticket, .. } => self.contract_in_force(number, ticket),
-            ToController::Inventory { .. }
-            | ToController::Changed { .. }
-            | ToController::TopicAsked { .. }
-            | ToController::TopicReady { .. } => {}
+            ToController::Inventory { topics, is_last } => {
+                self.inventory_said(number, &topics, is_last, now);
+            }
+            ToController::Changed { topic, change } => self.changed(number, &topic, change, now),
+            ToController::TopicAsked { topic } => self.topic_asked(number, &topic, now),
+            ToController::TopicReady { topic, ticket } => {
+                self.topic_ready(number, &topic, ticket, now);
+            }
             ToController::Problem { text } => {
                 let text: String = text.chars().take(500).collect();
                 self.tell("problem", None, Some(number), text);
@@ -50,6 +54,7 @@ impl Core {
         (broker.reported_at, broker.silent_since) = (now, now);
         if let Liveness::Silent(_) = broker.liveness {
             broker.liveness = Liveness::Up;
+            broker.inventory.waiting_since = None;
             broker.is_given_up = false;
             let text = format!("{} reports again", broker.name);
             self.tell("broker-up", None, Some(number), text);
@@ -197,6 +202,7 @@ fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
             report.fixed_messages, report.messages
         ));
     }
+    check::amount("unfinished", report.unfinished as f64, 1e12)?;
     check::amount("mean_rate", report.mean_rate, 1e12)?;
     check::amount("max_backlog", report.max_backlog, 1e12)
 }

@@ -2,16 +2,21 @@
 //! out as [`Effect`]s and [`Change`]s. The shells around it ([`crate::service`]) own sockets, files and clocks.
 
 mod broker;
+mod catalog;
+mod channels;
 mod check;
 mod contract;
 mod cpu_share;
 mod effect;
 mod fit;
 mod heard;
+mod holdings;
+mod inventory;
 mod moves;
 mod names;
 mod persist;
 mod place;
+mod prepare;
 mod publisher;
 mod sharers;
 mod shares;
@@ -28,8 +33,10 @@ use limit::{Burst, Rate, TokenBucket};
 use rustc_hash::FxHashMap;
 
 pub use broker::{Broker, BrokerNumber, Liveness};
+pub use catalog::CHANNELS_MAX;
 pub use effect::{Effect, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
+pub use inventory::{Inventory, Topics};
 pub use names::NAMES_MAX;
 pub use persist::check_settings;
 pub use topic::Topic;
@@ -110,6 +117,7 @@ pub struct Core {
     brokers: Vec<Broker>,
     broker_by_name: FxHashMap<String, BrokerNumber>,
     topics: BTreeMap<String, Topic>,
+    catalog: catalog::Catalog,
     names: names::Names,
     publishers: usize,
     move_budget: TokenBucket,
@@ -137,6 +145,7 @@ impl Core {
             brokers: Vec::new(),
             broker_by_name: FxHashMap::default(),
             topics: BTreeMap::new(),
+            catalog: catalog::Catalog::default(),
             names: names::Names::default(),
             publishers: 0,
             move_budget: TokenBucket::full(rate, burst, now),
@@ -155,6 +164,7 @@ impl Core {
     /// 100 ms or so.
     pub fn tick(&mut self, now: Instant) {
         self.watch_brokers(now);
+        self.watch_answers(now);
         self.drive_sharers();
         let names: Vec<String> = self.topics.keys().cloned().collect();
         for name in &names {

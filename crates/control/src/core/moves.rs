@@ -1,6 +1,7 @@
-//! Publishers that are not where they are to be are told to move, so many per second.
+//! Publishers that are not where they are to be are told to move, so many per second, and only to brokers that have all
+//! channels of the topic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clock::Instant;
@@ -17,6 +18,7 @@ const MOVES_PER_ORDER: usize = 1000;
 impl Core {
     /// Tells publishers to move, as far as the budget goes.
     pub(super) fn drive_moves(&mut self, name: &str, now: Instant) {
+        let open = self.open_targets(name, now);
         let Core {
             topics,
             brokers,
@@ -39,8 +41,7 @@ impl Core {
             is_waiting = true;
             let is_told = row.told_at.is_some_and(|at| now - at < REPEAT);
             let order = orders.entry(from).or_default();
-            if is_told || order.len() >= MOVES_PER_ORDER || !brokers[to as usize].takes_publishers()
-            {
+            if is_told || order.len() >= MOVES_PER_ORDER || !open.contains(&to) {
                 continue;
             }
             if !move_budget.try_take(now, 1.0) {
@@ -67,5 +68,23 @@ impl Core {
                 },
             );
         }
+    }
+
+    /// Brokers that publishers of a topic may move to now. Those that lack a channel are told to make it.
+    fn open_targets(&mut self, name: &str, now: Instant) -> BTreeSet<BrokerNumber> {
+        let Some(topic) = self.topics.get(name).filter(|topic| topic.has_moves) else {
+            return BTreeSet::new();
+        };
+        let rows = topic.publishers.rows().iter();
+        let moving = rows.filter(|row| row.attached.is_some() && row.attached != row.broker);
+        let targets: BTreeSet<BrokerNumber> = moving.filter_map(|row| row.broker).collect();
+        let mut open = BTreeSet::new();
+        for number in targets {
+            self.prepare(name, number, now);
+            if self.broker(number).takes_publishers() && self.is_prepared(name, number) {
+                open.insert(number);
+            }
+        }
+        open
     }
 }

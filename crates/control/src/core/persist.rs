@@ -1,5 +1,5 @@
-//! What outlives the controller: topics, publishers and their places, brokers, identifiers of names, and the most that
-//! each broker may be using of a limit.
+//! What outlives the controller: topics, their channels, publishers and their places, brokers and what they are still to be
+//! told, identifiers of names, and the most that each broker may be using of a limit.
 //!
 //! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where they are.
 
@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 
 use clock::Instant;
 use limit::{Ledger, Share};
+use link::TopicState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::catalog::{Known, channel_name};
+use super::inventory::{Subject, topic_name};
 use super::names::Names;
 use super::publisher::Row;
 use super::sharers::KEY_RECORD;
@@ -18,6 +21,7 @@ use crate::ControlError;
 use crate::store::{Change, Store, Table};
 use crate::view::{PublisherSpec, TopicSpec};
 use placement::ServiceModel;
+use wire::TopicName;
 
 /// Key of the record that numbers the controller's lives.
 const EPOCH: &str = "epoch";
@@ -81,6 +85,13 @@ impl Core {
             let record = read(Table::Publishers, &key, value)?;
             core.restore_publisher(&key, record);
         }
+        for (key, value) in store.load(Table::Channels)? {
+            let state = read(Table::Channels, &key, value)?;
+            core.restore_known(&key, &state)?;
+        }
+        for (key, _) in store.load(Table::Owed)? {
+            core.restore_owed(&key)?;
+        }
         core.names = Names::restore(store)?;
         let key = meta.iter().find(|(key, _)| key == KEY_RECORD);
         core.sharing.key = key.and_then(|(_, value)| value.as_str().map(str::to_owned));
@@ -142,6 +153,51 @@ impl Core {
         let index = topic.publishers.put(record.spec).index();
         topic.publishers.rows_mut()[index].broker = broker;
         self.publishers += 1;
+    }
+
+    fn restore_known(&mut self, key: &str, state: &TopicState) -> Result<(), ControlError> {
+        let restored = topic_name(&state.topic).and_then(|topic| {
+            let known = Known::of(state)?;
+            self.catalog.merge(&topic, &known)
+        });
+        restored
+            .map(drop)
+            .map_err(|text| not_understood(Table::Channels, key, &text))
+    }
+
+    fn restore_owed(&mut self, key: &str) -> Result<(), ControlError> {
+        let mut parts = key.splitn(3, '/');
+        let broker = parts.next().and_then(|name| self.broker_by_name.get(name));
+        let Some(&number) = broker else {
+            return Ok(());
+        };
+        let topic = topic_name(parts.next().unwrap_or_default());
+        let channel = parts.next().map(channel_name).transpose();
+        let subject = topic.and_then(|topic| Ok((topic, channel?)));
+        let subject = subject.map_err(|text| not_understood(Table::Owed, key, &text))?;
+        self.brokers[number as usize].inventory.owe(subject);
+        Ok(())
+    }
+
+    /// Keeps what is known of a topic's channels, or that it is gone.
+    pub(super) fn keep_known(&mut self, topic: &TopicName) {
+        if topic.is_ephemeral() {
+            return;
+        }
+        let is_known = self.catalog.get(topic.as_str()).is_some();
+        let state = is_known.then(|| self.catalog.state_of(topic));
+        let value = state.and_then(|state| write(&state));
+        self.keep(Table::Channels, topic.as_str(), value);
+    }
+
+    /// Keeps a deletion that a broker is to be told when it comes back, or that it was told.
+    pub(super) fn keep_owed(&mut self, number: BrokerNumber, subject: &Subject, is_owed: bool) {
+        let broker = &self.broker(number).name;
+        let key = match subject {
+            (topic, Some(channel)) => format!("{broker}/{topic}/{channel}"),
+            (topic, None) => format!("{broker}/{topic}"),
+        };
+        self.keep(Table::Owed, &key, is_owed.then_some(Value::Bool(true)));
     }
 
     pub(super) fn keep_broker(&mut self, number: BrokerNumber) {
@@ -243,12 +299,14 @@ fn read<T: for<'de> Deserialize<'de>>(
     key: &str,
     value: Value,
 ) -> Result<T, ControlError> {
-    serde_json::from_value(value).map_err(|error| {
-        ControlError::Unavailable(format!(
-            "the store's record {key:?} of {table:?} cannot be understood ({error}); \
-             was it written by another release?"
-        ))
-    })
+    serde_json::from_value(value).map_err(|error| not_understood(table, key, &error.to_string()))
+}
+
+fn not_understood(table: Table, key: &str, why: &str) -> ControlError {
+    ControlError::Unavailable(format!(
+        "the store's record {key:?} of {table:?} cannot be understood ({why}); \
+         was it written by another release?"
+    ))
 }
 
 /// Settings that the type cannot check.

@@ -191,6 +191,7 @@ impl Core {
         } else {
             self.place_unplaced(name, now);
         }
+        self.prepare_places(name, now);
         Ok(())
     }
 
@@ -233,6 +234,7 @@ impl Core {
         let broker = topic.publishers.rows()[index].broker;
         let Some(number) = broker else {
             self.place_unplaced(name, now);
+            self.prepare_places(name, now);
             return Ok(index);
         };
         let is_avoided = avoid.is_some_and(|avoid| {
@@ -244,6 +246,10 @@ impl Core {
             self.place_unplaced(name, now);
             self.keep_publishers(name, [index]);
             self.publishers_changed(name, now);
+        }
+        let broker = self.topic(name)?.publishers.rows()[index].broker;
+        if let Some(number) = broker {
+            self.prepare(name, number, now);
         }
         Ok(index)
     }

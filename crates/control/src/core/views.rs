@@ -5,7 +5,6 @@ use clock::Instant;
 use super::publisher::Row;
 use super::{Broker, BrokerNumber, Core, Liveness, Topic, check};
 use crate::ControlError;
-use crate::handle::BrokerChannels;
 use crate::view::{
     BrokerAddress, BrokerView, PlacementView, PublisherView, TopicBrokerView, TopicView,
 };
@@ -34,8 +33,9 @@ impl Core {
     /// [`ControlError::NotFound`].
     pub fn publisher_views(&self, name: &str) -> Result<Vec<PublisherView>, ControlError> {
         let rows = self.topic(name)?.publishers.rows();
-        let mut views: Vec<PublisherView> =
-            rows.iter().map(|row| self.view_publisher(row)).collect();
+        let prepared = self.prepared(name);
+        let views = rows.iter().map(|row| self.view_publisher(row, &prepared));
+        let mut views: Vec<PublisherView> = views.collect();
         views.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(views)
     }
@@ -48,7 +48,7 @@ impl Core {
         let row = self.topic(name)?.publishers.rows().get(index);
         let row =
             row.ok_or_else(|| ControlError::NotFound(String::from("it was removed meanwhile")))?;
-        Ok(self.view_publisher(row))
+        Ok(self.view_publisher(row, &self.prepared(name)))
     }
 
     /// Publishers by id, in the order asked for.
@@ -58,7 +58,8 @@ impl Core {
             return Vec::new();
         };
         let rows = ids.iter().filter_map(|id| topic.publishers.find(id));
-        rows.map(|index| self.view_publisher(&topic.publishers.rows()[index]))
+        let prepared = self.prepared(name);
+        rows.map(|index| self.view_publisher(&topic.publishers.rows()[index], &prepared))
             .collect()
     }
 
@@ -130,39 +131,6 @@ impl Core {
         self.view_broker(&self.brokers[at], loads[at], counts[at], now)
     }
 
-    /// Channels by broker, for consumers that look for a topic.
-    #[must_use]
-    pub fn channels(&self) -> Vec<BrokerChannels> {
-        let alive = (0u32..)
-            .zip(&self.brokers)
-            .filter(|(_, broker)| broker.liveness != Liveness::Dead);
-        alive
-            .map(|(number, broker)| {
-                let mut topics: std::collections::BTreeMap<String, Vec<String>> = broker
-                    .topics
-                    .iter()
-                    .map(|(name, carried)| (name.clone(), carried.report.channels.clone()))
-                    .collect();
-                for (name, topic) in &self.topics {
-                    let is_here = topic
-                        .publishers
-                        .rows()
-                        .iter()
-                        .any(|row| row.broker == Some(number));
-                    if is_here {
-                        topics.entry(name.clone()).or_default();
-                    }
-                }
-                BrokerChannels {
-                    broker: broker.name.clone(),
-                    tcp_address: broker.tcp_address.clone(),
-                    http_address: broker.http_address.clone(),
-                    topics: topics.into_iter().collect(),
-                }
-            })
-            .collect()
-    }
-
     fn view_topic(&self, name: &str, topic: &Topic) -> TopicView {
         let rows = topic.publishers.rows();
         TopicView {
@@ -232,14 +200,28 @@ impl Core {
             .collect()
     }
 
-    fn view_publisher(&self, row: &Row) -> PublisherView {
+    /// By number whether a broker has all channels of a topic.
+    fn prepared(&self, name: &str) -> Vec<bool> {
+        let numbers = 0..self.brokers.len() as BrokerNumber;
+        numbers
+            .map(|number| self.is_prepared(name, number))
+            .collect()
+    }
+
+    /// A place is told when the broker is `prepared`.
+    fn view_publisher(&self, row: &Row, prepared: &[bool]) -> PublisherView {
+        let is_told =
+            |number: &BrokerNumber| row.attached == Some(*number) || prepared[*number as usize];
         let inferred = || row.inferred_group.map(|group| format!("~{group}"));
         PublisherView {
             id: row.spec.id.clone(),
             rate: row.spec.rate,
             batch: row.spec.batch,
             group: row.spec.group.clone().or_else(inferred),
-            broker: row.broker.map(|number| self.address(number)),
+            broker: row
+                .broker
+                .filter(is_told)
+                .map(|number| self.address(number)),
             attached_to: row.attached.map(|number| self.broker(number).name.clone()),
         }
     }
@@ -268,6 +250,7 @@ impl Core {
             load,
             measured_rate: broker.measured_rate(),
             publishers,
+            holds: broker.unfinished(),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
         }
     }

@@ -1,6 +1,7 @@
 //! The API over a state machine without brokers, request by request.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
@@ -504,7 +505,10 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
     let (commands, _asked) = mpsc::channel(1);
     let (events, _) = broadcast::channel(4);
     let (_stop, is_stopping) = watch::channel(false);
-    let router = router(ControlHandle::new(commands, events.clone()), is_stopping);
+    let router = router(
+        ControlHandle::new(commands, events.clone(), Arc::default()),
+        is_stopping,
+    );
     let request = Request::builder().uri("/v1/events").body(Body::empty());
     let response = router
         .oneshot(request.expect("a request"))

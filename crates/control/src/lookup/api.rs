@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use link::TopicChange;
 use serde::Serialize;
 use serde_json::json;
 use wire::{ChannelName, TopicName};
@@ -92,14 +93,22 @@ async fn create_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failu
         topic: topic_of(&Query::of(&uri)?)?,
         channel: None,
     };
-    lookup.registry().create(&subject)?;
-    Ok(done())
+    create(&lookup, &subject, TopicChange::TopicCreated).await
 }
 
 async fn delete_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
     let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
     lookup.registry().delete_topic(topic);
+    let cluster = lookup.cluster.snapshot(lookup.now()).await?;
+    if let Ok(topic) = topic.parse::<TopicName>()
+        && cluster.has_topic(topic.as_str())
+    {
+        lookup
+            .cluster
+            .change(&topic, TopicChange::TopicDeleted)
+            .await?;
+    }
     Ok(done())
 }
 
@@ -109,38 +118,43 @@ async fn tombstone_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Fa
     let node = query.get("node").ok_or(Failure(400, "MISSING_ARG_NODE"))?;
     let now = lookup.now();
     lookup.registry().tombstone(topic, node, now);
-    let cluster = lookup.cluster.snapshot(now).await?;
-    let mut brokers = cluster.brokers.iter();
-    let is_broker = brokers
-        .any(|broker| broker.topics.contains_key(topic) && broker.identity.http_node() == node);
-    if is_broker {
-        lookup.cluster.tombstones().place(topic, node, now);
-    }
+    lookup.cluster.place_tombstone(topic, node, now).await?;
     Ok(done())
 }
 
 async fn create_channel(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let subject = channel_of(&Query::of(&uri)?)?;
-    lookup.registry().create(&subject)?;
-    Ok(done())
+    let channel = subject.channel.as_ref();
+    let channel = channel.map_or_else(String::new, ChannelName::to_string);
+    create(&lookup, &subject, TopicChange::ChannelCreated { channel }).await
 }
 
 async fn delete_channel(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let Subject { topic, channel } = channel_of(&Query::of(&uri)?)?;
-    let channel = channel.as_ref().map_or("", ChannelName::as_str);
-    if lookup.registry().delete_channel(topic.as_str(), channel) {
-        return Ok(done());
-    }
-    // A broker of the controller that has the channel is told by whoever deletes it there.
+    let channel = channel.map_or_else(String::new, |channel| channel.to_string());
+    let was_registered = lookup.registry().delete_channel(topic.as_str(), &channel);
     let cluster = lookup.cluster.snapshot(lookup.now()).await?;
-    let mut held = cluster
-        .brokers
-        .iter()
-        .filter_map(|broker| broker.topics.get(topic.as_str()));
-    if held.any(|channels| channels.iter().any(|each| each == channel)) {
-        return Ok(done());
+    if cluster.channels(topic.as_str()).any(|each| each == channel) {
+        let gone = TopicChange::ChannelDeleted { channel };
+        lookup.cluster.change(&topic, gone).await?;
+    } else if !was_registered {
+        return Err(Failure(404, "CHANNEL_NOT_FOUND"));
     }
-    Err(Failure(404, "CHANNEL_NOT_FOUND"))
+    Ok(done())
+}
+
+/// Under a control plane its brokers have what is created, now or as soon as they have the topic.
+async fn create(
+    lookup: &Lookup,
+    subject: &Subject,
+    change: TopicChange,
+) -> Result<Response, Failure> {
+    if lookup.cluster.creates(subject) {
+        lookup.cluster.change(&subject.topic, change).await?;
+    } else {
+        lookup.registry().create(subject)?;
+    }
+    Ok(done())
 }
 
 const MISSING_TOPIC: Failure = Failure(400, "MISSING_ARG_TOPIC");

@@ -1,23 +1,30 @@
 //! The controller's own brokers, as lookup tells them to NSQ clients.
 //!
-//! They do not register here: what they hold is asked of the control plane, and the answer serves everybody who asks within
-//! [`FRESH_FOR`], so that thousands of polling consumers cost it no more than one. A topic that is only declared is known
-//! too. Tombstones for brokers are kept here, because the control plane has no word for them. What is created or deleted
-//! through nsqlookupd's API does not change a contract: that is `/v1`'s.
+//! They do not register here: what they have is asked of the control plane, and the answer serves everybody until something
+//! changes, [`FRESH_FOR`] at most, so that thousands of polling consumers cost it little more than one. What is created or
+//! deleted through nsqlookupd's API is created or deleted at the brokers; it does not change a contract: that is `/v1`'s.
+//! A broker whose link is lost is told until it is dead for certain, or silent for as long as a peer may be. Tombstones for
+//! brokers are kept here, and told the control plane, for a topic that is deleted under one stays elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clock::Instant;
+use link::TopicChange;
 use tokio::time::timeout;
+use wire::{ChannelName, TopicName};
 
-use super::protocol::Identity;
-use crate::handle::{BrokerChannels, Command, Reply};
+use super::protocol::{Identity, Subject};
+use super::registry::Rules;
+use crate::core::Topics;
+use crate::handle::{BrokerHoldings, Command, Reply};
 use crate::{ControlError, ControlHandle};
 
-/// How old an answer of the control plane may be.
+/// How old an answer of the control plane may be while nothing has changed.
 const FRESH_FOR: Duration = Duration::from_millis(200);
+/// How old it may be in any case: many changes in a row are told together.
+const TOLD_TOGETHER: Duration = Duration::from_millis(5);
 /// How long the control plane may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tombstones for brokers at most; the oldest makes room.
@@ -30,17 +37,19 @@ pub(super) struct Broker {
     pub(super) identity: Identity,
     /// Its address for NSQ clients.
     pub(super) remote_address: String,
-    /// Topics with their channels, in order.
-    pub(super) topics: BTreeMap<String, Vec<String>>,
+    /// Topics with their channels.
+    topics: Arc<Topics>,
+    /// Topics whose publishers will be there.
+    placed: BTreeSet<TopicName>,
 }
 
-/// Brokers and declared topics at one moment.
+/// Brokers and topics at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     /// In order of name.
     pub(super) brokers: Vec<Broker>,
-    /// Topics that are declared, whether a broker has them or not.
-    pub(super) declared: Vec<String>,
+    /// Topics that are known, whether a broker has them or not, with the channels that outlive their consumers.
+    pub(super) topics: Topics,
 }
 
 /// Topic and node (`host:port` of a broker's HTTP) with the time of the tombstone.
@@ -54,20 +63,30 @@ pub(super) struct Tombstones {
 #[derive(Debug)]
 pub(super) struct Cluster {
     handle: Option<ControlHandle>,
-    latest: tokio::sync::Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    latest: tokio::sync::Mutex<Option<Latest>>,
+    rules: Rules,
     tombstones: Mutex<Tombstones>,
 }
 
+/// The last answer of the control plane.
+#[derive(Debug)]
+struct Latest {
+    asked_at: Instant,
+    version: u64,
+    snapshot: Arc<Snapshot>,
+}
+
 impl Cluster {
-    pub(super) fn new(handle: Option<ControlHandle>, tombstone_lifetime: Duration) -> Cluster {
+    pub(super) fn new(handle: Option<ControlHandle>, rules: Rules) -> Cluster {
         Cluster {
             handle,
             latest: tokio::sync::Mutex::default(),
-            tombstones: Mutex::new(Tombstones::new(tombstone_lifetime)),
+            rules,
+            tombstones: Mutex::new(Tombstones::new(rules.tombstone_lifetime)),
         }
     }
 
-    /// Brokers and topics, not older than [`FRESH_FOR`].
+    /// Brokers and topics as they are now.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] while the control plane does not answer.
@@ -77,19 +96,82 @@ impl Cluster {
         };
         // Held while asking: everybody else waits for the same answer.
         let mut latest = self.latest.lock().await;
-        if let Some((asked_at, snapshot)) = &*latest
-            && now - *asked_at < FRESH_FOR
-        {
-            return Ok(Arc::clone(snapshot));
+        let version = handle.holdings_version();
+        if let Some(latest) = &*latest {
+            let age = now - latest.asked_at;
+            if age < TOLD_TOGETHER || (age < FRESH_FOR && latest.version == version) {
+                return Ok(Arc::clone(&latest.snapshot));
+            }
         }
-        let brokers = ask(handle, Command::Channels).await?;
-        let declared = ask(handle, Command::Topics).await?;
+        let holdings = ask(handle, Command::Holdings).await?;
+        let inactive_after = self.rules.inactive_after;
+        let brokers = holdings.brokers.into_iter();
+        let active = brokers.filter(|broker| broker.silent_for <= inactive_after);
         let snapshot = Arc::new(Snapshot {
-            brokers: brokers.into_iter().filter_map(Broker::new).collect(),
-            declared: declared.into_iter().map(|view| view.topic).collect(),
+            brokers: active.filter_map(Broker::new).collect(),
+            topics: holdings.topics,
         });
-        *latest = Some((now, Arc::clone(&snapshot)));
+        *latest = Some(Latest {
+            asked_at: now,
+            version,
+            snapshot: Arc::clone(&snapshot),
+        });
         Ok(snapshot)
+    }
+
+    /// Whether a topic or channel is the control plane's to create. `#ephemeral` ones are nobody's before somebody uses them.
+    pub(super) fn creates(&self, subject: &Subject) -> bool {
+        let channel = subject.channel.as_ref();
+        let is_ephemeral =
+            subject.topic.is_ephemeral() || channel.is_some_and(ChannelName::is_ephemeral);
+        self.handle.is_some() && !is_ephemeral
+    }
+
+    /// Changes a topic or channel at all brokers; who looks next sees it.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] while the control plane does not answer, or at a bound.
+    pub(super) async fn change(
+        &self,
+        topic: &TopicName,
+        change: TopicChange,
+    ) -> Result<(), ControlError> {
+        let Some(handle) = &self.handle else {
+            return Ok(());
+        };
+        let topic = topic.to_string();
+        ask(handle, |reply| Command::ChangeTopic(topic, change, reply)).await?;
+        *self.latest.lock().await = None;
+        Ok(())
+    }
+
+    /// Hides the broker at `node` from consumers of a topic for a while.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] while the control plane does not answer.
+    pub(super) async fn place_tombstone(
+        &self,
+        topic: &str,
+        node: &str,
+        now: Instant,
+    ) -> Result<(), ControlError> {
+        let snapshot = self.snapshot(now).await?;
+        let mut brokers = snapshot.brokers.iter();
+        let is_meant =
+            brokers.any(|broker| broker.has(topic) && broker.identity.http_node() == node);
+        let Some(handle) = self.handle.as_ref().filter(|_| is_meant) else {
+            return Ok(());
+        };
+        self.tombstones().place(topic, node, now);
+        let (topic, node) = (topic.to_owned(), node.to_owned());
+        let lifetime = self.rules.tombstone_lifetime;
+        ask(handle, |reply| Command::PlaceTombstone {
+            topic,
+            node,
+            lifetime,
+            reply,
+        })
+        .await
     }
 
     /// Those of brokers.
@@ -102,11 +184,24 @@ impl Cluster {
 }
 
 impl Snapshot {
-    /// Whether a topic is declared or a broker has it.
+    /// Whether a topic is known or a broker has it.
     pub(super) fn has_topic(&self, topic: &str) -> bool {
         let mut brokers = self.brokers.iter();
-        self.declared.iter().any(|each| each == topic)
-            || brokers.any(|broker| broker.topics.contains_key(topic))
+        self.topics.contains_key(topic) || brokers.any(|broker| broker.has(topic))
+    }
+
+    /// Names of all topics, some of them several times.
+    pub(super) fn topics(&self) -> impl Iterator<Item = &str> {
+        let brokers = self.brokers.iter().flat_map(Broker::topics);
+        brokers.chain(self.topics.keys().map(TopicName::as_str))
+    }
+
+    /// Channels of a topic at all brokers, some of them several times.
+    pub(super) fn channels(&self, topic: &str) -> impl Iterator<Item = &str> {
+        let brokers = self.brokers.iter().map(|broker| &*broker.topics);
+        let all = brokers.chain([&self.topics]);
+        let channels = all.filter_map(move |topics| topics.get(topic));
+        channels.flatten().map(ChannelName::as_str)
     }
 
     /// Whether a broker is found under the same address as `identity`: it has registered too, and is told once.
@@ -120,7 +215,7 @@ impl Snapshot {
 
 impl Broker {
     /// `None` where the address for clients is none.
-    fn new(holds: BrokerChannels) -> Option<Broker> {
+    fn new(holds: BrokerHoldings) -> Option<Broker> {
         let (host, tcp_port) = host_and_port(&holds.tcp_address)?;
         let http = holds.http_address.as_deref().and_then(host_and_port);
         Some(Broker {
@@ -132,8 +227,20 @@ impl Broker {
                 version: String::from(super::NSQLOOKUPD_VERSION),
             },
             remote_address: holds.tcp_address,
-            topics: holds.topics.into_iter().collect(),
+            topics: holds.topics,
+            placed: holds.placed,
         })
+    }
+
+    /// Whether it has a topic, or will have it.
+    pub(super) fn has(&self, topic: &str) -> bool {
+        self.topics.contains_key(topic) || self.placed.contains(topic)
+    }
+
+    /// Names of its topics, in order.
+    pub(super) fn topics(&self) -> impl Iterator<Item = &str> {
+        let all: BTreeSet<&TopicName> = self.topics.keys().chain(&self.placed).collect();
+        all.into_iter().map(TopicName::as_str)
     }
 }
 
@@ -202,11 +309,11 @@ mod tests {
             ("h:70000", None, None),
         ];
         for (tcp, http, expected) in cases {
-            let broker = Broker::new(BrokerChannels {
+            let broker = Broker::new(BrokerHoldings {
                 broker: String::from("b1"),
                 tcp_address: tcp.to_owned(),
                 http_address: http.map(str::to_owned),
-                topics: Vec::new(),
+                ..BrokerHoldings::default()
             });
             let seen = broker.as_ref().map(|broker| {
                 let identity = &broker.identity;

@@ -89,7 +89,7 @@ impl Found {
         let brokers = cluster
             .brokers
             .iter()
-            .filter(|broker| broker.topics.contains_key(topic))
+            .filter(|broker| broker.has(topic))
             .filter(|broker| !tombstones.hide(topic, &broker.identity, now))
             .map(|broker| Producer::new(&broker.identity, &broker.remote_address));
         let peers = registry
@@ -106,13 +106,9 @@ impl Found {
 impl Topics {
     /// Every topic that anybody knows.
     pub(super) fn new(registry: &Registry, cluster: &Snapshot) -> Topics {
-        let carried = cluster
-            .brokers
-            .iter()
-            .flat_map(|broker| broker.topics.keys());
-        let known = carried.chain(&cluster.declared).map(String::as_str);
+        let all = cluster.topics().chain(registry.topics());
         Topics {
-            topics: known.chain(registry.topics()).map(str::to_owned).collect(),
+            topics: all.map(str::to_owned).collect(),
         }
     }
 }
@@ -120,13 +116,7 @@ impl Topics {
 impl Channels {
     /// Every channel of a topic; none where nobody knows it.
     pub(super) fn new(topic: &str, registry: &Registry, cluster: &Snapshot) -> Channels {
-        let carried = cluster
-            .brokers
-            .iter()
-            .filter_map(|broker| broker.topics.get(topic))
-            .flatten()
-            .map(String::as_str);
-        let channels = carried.chain(registry.channels(topic));
+        let channels = cluster.channels(topic).chain(registry.channels(topic));
         Channels {
             channels: channels.map(str::to_owned).collect(),
         }
@@ -144,11 +134,10 @@ impl Nodes {
         let brokers = cluster.brokers.iter().map(|broker| Node {
             producer: Producer::new(&broker.identity, &broker.remote_address),
             tombstones: broker
-                .topics
-                .keys()
+                .topics()
                 .map(|topic| tombstones.hide(topic, &broker.identity, now))
                 .collect(),
-            topics: broker.topics.keys().cloned().collect(),
+            topics: broker.topics().map(str::to_owned).collect(),
         });
         let peers = registry
             .nodes(now)

@@ -97,7 +97,7 @@ impl Lookup {
             version: NSQLOOKUPD_VERSION,
         };
         Lookup {
-            cluster: Cluster::new(handle, config.rules.tombstone_lifetime),
+            cluster: Cluster::new(handle, config.rules),
             inactive_after: config.rules.inactive_after,
             registry: Mutex::new(Registry::new(config.rules)),
             // Text and numbers, which JSON holds.

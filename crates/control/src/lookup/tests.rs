@@ -1,6 +1,6 @@
 //! Both listeners over sockets, and the HTTP API request by request; texts are those of nsqlookupd 1.3.0.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use axum::body::Body;
 use axum::http::Request;
@@ -13,7 +13,8 @@ use tower::ServiceExt;
 use super::protocol::{Identity, MAGIC, Subject, encode_answer};
 use super::*;
 use crate::ControlError;
-use crate::handle::{BrokerChannels, Command};
+use crate::core::Topics;
+use crate::handle::{BrokerHoldings, Command, Holdings};
 
 fn lookup(handle: Option<ControlHandle>) -> Arc<Lookup> {
     Arc::new(Lookup::new(handle, Config::default(), [4160, 4161]))
@@ -189,60 +190,93 @@ async fn debug_shows_every_registration() {
     );
 }
 
-/// A control plane with two brokers that answers `Channels` and `Topics` and counts what it is asked.
-fn control_plane() -> (ControlHandle, Arc<AtomicUsize>) {
-    let (commands, mut asked) = mpsc::channel(8);
+/// A control plane with two brokers that answers `Holdings`, takes changes, and counts what it is asked.
+struct Plane {
+    handle: ControlHandle,
+    asked: Arc<AtomicUsize>,
+    version: Arc<AtomicU64>,
+    changes: Arc<Mutex<Vec<String>>>,
+}
+
+fn control_plane() -> Plane {
+    let (commands, mut waiting) = mpsc::channel(8);
     let (events, _) = broadcast::channel(8);
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&count);
+    let (asked, version) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
+    let changes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (counted, noted) = (Arc::clone(&asked), Arc::clone(&changes));
     tokio::spawn(async move {
-        while let Some(command) = asked.recv().await {
+        while let Some(command) = waiting.recv().await {
             counted.fetch_add(1, Ordering::Relaxed);
+            let mut noted = noted.lock().expect("whole");
             match command {
-                Command::Channels(reply) => drop(reply.send(Ok(brokers()))),
-                Command::Topics(reply) => drop(reply.send(Ok(vec![declared("declared")]))),
+                Command::Holdings(reply) => drop(reply.send(Ok(holdings()))),
+                Command::ChangeTopic(topic, change, reply) => {
+                    noted.push(format!("{topic}: {change:?}"));
+                    drop(reply.send(Ok(())));
+                }
+                Command::PlaceTombstone {
+                    topic, node, reply, ..
+                } => {
+                    noted.push(format!("{topic}: tombstone for {node}"));
+                    drop(reply.send(Ok(())));
+                }
                 other => panic!("lookup asks for {other:?}"),
             }
         }
     });
-    (ControlHandle::new(commands, events), count)
+    Plane {
+        handle: ControlHandle::new(commands, events, Arc::clone(&version)),
+        asked,
+        version,
+        changes,
+    }
 }
 
-fn brokers() -> Vec<BrokerChannels> {
-    let topics = |topics: &[(&str, &[&str])]| {
-        let topics = topics.iter();
-        topics
-            .map(|(topic, channels)| {
-                let channels = channels.iter().map(|&name| name.to_owned());
-                ((*topic).to_owned(), channels.collect())
-            })
-            .collect()
+fn topics(topics: &[(&str, &[&str])]) -> Topics {
+    let topics = topics.iter().map(|(topic, channels)| {
+        let channels = channels
+            .iter()
+            .map(|name| name.parse().expect("a good name"));
+        (topic.parse().expect("a good name"), channels.collect())
+    });
+    topics.collect()
+}
+
+fn holdings() -> Holdings {
+    let silent = BrokerHoldings {
+        broker: String::from("b3"),
+        tcp_address: String::from("10.1.0.3:4150"),
+        silent_for: Duration::from_secs(301),
+        topics: Arc::new(topics(&[("t", &["c"])])),
+        ..BrokerHoldings::default()
     };
-    vec![
-        BrokerChannels {
+    let brokers = vec![
+        BrokerHoldings {
             broker: String::from("b1"),
             tcp_address: String::from("10.1.0.1:4150"),
             http_address: Some(String::from("10.1.0.1:4151")),
-            topics: topics(&[("t", &["c", "d"]), ("own", &[])]),
+            silent_for: Duration::from_secs(300),
+            topics: Arc::new(topics(&[("t", &["c", "d#ephemeral"])])),
+            placed: topics(&[("own", &[])]).into_keys().collect(),
         },
-        BrokerChannels {
+        BrokerHoldings {
             broker: String::from("b2"),
             tcp_address: String::from("h1:1"),
-            http_address: None,
-            topics: topics(&[("t", &["c"])]),
+            topics: Arc::new(topics(&[("t", &["c"])])),
+            ..BrokerHoldings::default()
         },
-    ]
-}
-
-fn declared(topic: &str) -> crate::view::TopicView {
-    let view = json!({"topic": topic, "state": "waiting", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0, "brokers": []});
-    serde_json::from_value(view).expect("a view")
+        silent,
+    ];
+    Holdings {
+        brokers,
+        topics: topics(&[("t", &["c", "away"]), ("declared", &[])]),
+    }
 }
 
 #[tokio::test]
 async fn brokers_of_the_control_plane_are_found_without_registering() {
-    let (handle, _) = control_plane();
-    let mut lookup = lookup(Some(handle));
+    let plane = control_plane();
+    let mut lookup = lookup(Some(plane.handle));
     register_one(&lookup);
     let hosts = async |lookup: &Arc<Lookup>, path: &str| {
         let answer: Value = serde_json::from_str(&ask(lookup, "GET", path).await.2).expect("JSON");
@@ -264,15 +298,8 @@ async fn brokers_of_the_control_plane_are_found_without_registering() {
     );
     assert_eq!(
         ask(&lookup, "GET", "/channels?topic=t").await.2,
-        r#"{"channels":["c","d"]}"#
+        r#"{"channels":["away","c","d#ephemeral"]}"#
     );
-    assert_eq!(
-        ask(&lookup, "POST", "/channel/delete?topic=t&channel=d")
-            .await
-            .0,
-        200
-    );
-
     assert_eq!(
         ask(
             &lookup,
@@ -296,14 +323,58 @@ async fn brokers_of_the_control_plane_are_found_without_registering() {
 }
 
 #[tokio::test]
-async fn one_answer_of_the_control_plane_serves_everybody_for_a_while() {
-    let (handle, count) = control_plane();
-    let cluster = Cluster::new(Some(handle), Duration::from_secs(45));
-    for (at_ms, asked) in [(0, 2), (199, 2), (200, 4), (399, 4), (5_000, 6)] {
+async fn what_is_done_by_hand_is_done_at_the_brokers() {
+    let plane = control_plane();
+    let lookup = lookup(Some(plane.handle));
+    register_one(&lookup);
+    for (path, status, expected) in [
+        ("/topic/create?topic=new", 200, Some("new: TopicCreated")),
+        (
+            "/channel/create?topic=new&channel=x",
+            200,
+            Some(r#"new: ChannelCreated { channel: "x" }"#),
+        ),
+        ("/channel/create?topic=new&channel=x%23ephemeral", 200, None),
+        (
+            "/channel/delete?topic=t&channel=away",
+            200,
+            Some(r#"t: ChannelDeleted { channel: "away" }"#),
+        ),
+        ("/channel/delete?topic=new&channel=x%23ephemeral", 200, None),
+        ("/channel/delete?topic=t&channel=nobodys", 404, None),
+        ("/topic/delete?topic=t", 200, Some("t: TopicDeleted")),
+        ("/topic/delete?topic=nobodys", 200, None),
+        (
+            "/topic/tombstone?topic=t&node=10.1.0.1:4151",
+            200,
+            Some("t: tombstone for 10.1.0.1:4151"),
+        ),
+        ("/topic/tombstone?topic=t&node=10.9.9.9:4151", 200, None),
+    ] {
+        assert_eq!(ask(&lookup, "POST", path).await.0, status, "{path}");
+        let changes = std::mem::take(&mut *plane.changes.lock().expect("whole"));
+        assert_eq!(changes.first().map(String::as_str), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn one_answer_of_the_control_plane_serves_everybody_until_something_changes() {
+    let plane = control_plane();
+    let cluster = Cluster::new(Some(plane.handle), Rules::default());
+    for (at_ms, version, asked) in [
+        (0, 0, 1),
+        (199, 0, 1),
+        (200, 0, 2),
+        (202, 1, 2),
+        (205, 1, 3),
+        (404, 1, 3),
+        (5_000, 1, 4),
+    ] {
+        plane.version.store(version, Ordering::Relaxed);
         let now = Instant::ZERO + Duration::from_millis(at_ms);
         let snapshot = cluster.snapshot(now).await.expect("there");
-        assert_eq!(snapshot.brokers.len(), 2);
-        assert_eq!(count.load(Ordering::Relaxed), asked, "{at_ms} ms");
+        assert_eq!(snapshot.brokers.len(), 2, "one is silent");
+        assert_eq!(plane.asked.load(Ordering::Relaxed), asked, "{at_ms} ms");
     }
 }
 
@@ -311,11 +382,12 @@ async fn one_answer_of_the_control_plane_serves_everybody_for_a_while() {
 async fn without_its_control_plane_it_says_so_instead_of_half() {
     let (commands, mut asked) = mpsc::channel(8);
     let (events, _) = broadcast::channel(8);
-    let lookup = lookup(Some(ControlHandle::new(commands, events)));
+    let handle = ControlHandle::new(commands, events, Arc::default());
+    let lookup = lookup(Some(handle));
     register_one(&lookup);
     tokio::spawn(async move {
         let busy = || Err(ControlError::Unavailable(String::from("stopping")));
-        if let Some(Command::Channels(reply)) = asked.recv().await {
+        if let Some(Command::Holdings(reply)) = asked.recv().await {
             drop(reply.send(busy()));
         }
     });

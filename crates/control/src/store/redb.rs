@@ -87,6 +87,8 @@ fn definition(table: Table) -> TableDefinition<'static, &'static str, &'static [
         Table::Publishers => "publishers",
         Table::Brokers => "brokers",
         Table::Names => "names",
+        Table::Channels => "channels",
+        Table::Owed => "owed",
     })
 }
 

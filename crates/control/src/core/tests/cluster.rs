@@ -7,8 +7,8 @@ use std::time::Duration;
 use clock::Instant;
 use limit::{Holder, Limit, Share};
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, Sharers, ToBroker, ToController,
-    TopicReport, Traced, WindowReport,
+    Announcement, Attachment, BrokerReport, ChannelState, Hello, LINK_VERSION, Sharers, ToBroker,
+    ToController, TopicReport, TopicState, Traced, WindowReport,
 };
 use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 
@@ -38,8 +38,26 @@ pub(super) struct VirtualBroker {
     /// Contracts that it was told.
     pub(super) told: Vec<String>,
     pub(super) attached: BTreeSet<String>,
+    /// Topics with their channels.
+    pub(super) topics: BTreeMap<String, VirtualTopic>,
+    /// It has heard that everything was told.
+    pub(super) is_complete: bool,
+    /// It does not confirm topics.
+    pub(super) is_mute: bool,
+    /// Messages that each topic holds.
+    pub(super) unfinished: BTreeMap<String, u64>,
     changes: Vec<(String, bool)>,
     windows: Vec<(u64, Instant, f64, bool)>,
+}
+
+/// A topic at one broker.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct VirtualTopic {
+    pub(super) is_paused: bool,
+    /// With whether they are paused.
+    pub(super) channels: BTreeMap<String, bool>,
+    /// How often it or a channel was emptied.
+    pub(super) emptied: u32,
 }
 
 /// The whole.
@@ -121,6 +139,10 @@ impl Cluster {
             cpu_shares: BTreeMap::new(),
             told: Vec::new(),
             attached: BTreeSet::new(),
+            topics: BTreeMap::new(),
+            is_complete: false,
+            is_mute: false,
+            unfinished: BTreeMap::new(),
             changes: Vec::new(),
             windows: Vec::new(),
         });
@@ -128,7 +150,7 @@ impl Cluster {
         index
     }
 
-    /// Starts a broker's process: it knows nothing.
+    /// Starts a broker's process: it knows nothing but the topics that it kept.
     pub(super) fn start(&mut self, index: usize) {
         let incarnation = self.now.as_nanos();
         let broker = &mut self.brokers[index];
@@ -149,6 +171,7 @@ impl Cluster {
         self.links += 1;
         let broker = &mut self.brokers[index];
         broker.link = self.links;
+        broker.is_complete = false;
         broker.reports = 0;
         broker.changes = broker
             .attached
@@ -160,7 +183,7 @@ impl Cluster {
             broker: broker.name.clone(),
             incarnation: broker.incarnation,
             tcp_address: format!("10.0.0.{}:4150", index + 1),
-            http_address: None,
+            http_address: Some(format!("10.0.0.{}:4151", index + 1)),
             gossip_address: broker.gossip_address.clone(),
             mcap: None,
             model: Some(self.truth),
@@ -170,6 +193,28 @@ impl Cluster {
             .hello(broker.link, &hello, self.now)
             .expect("a good hello");
         self.carry_out();
+        self.say_inventory(index);
+        self.carry_out();
+    }
+
+    fn say_inventory(&mut self, index: usize) {
+        let broker = &self.brokers[index];
+        let topics = broker.topics.iter().map(|(name, topic)| TopicState {
+            topic: name.clone(),
+            is_paused: topic.is_paused,
+            channels: (topic.channels.iter())
+                .map(|(channel, &is_paused)| ChannelState {
+                    channel: channel.clone(),
+                    is_paused,
+                })
+                .collect(),
+        });
+        let mut parts: Vec<TopicState> = topics.collect();
+        let last = parts.split_off(parts.len() / 2);
+        for (topics, is_last) in [(parts, false), (last, true)] {
+            let inventory = ToController::Inventory { topics, is_last };
+            self.core.heard(broker.number, inventory, self.now);
+        }
     }
 
     /// kill -9: the process is gone, its host says so.
@@ -362,11 +407,20 @@ impl Cluster {
                 cpu_share: Some(share),
                 ..TopicReport::default()
             });
+            let holding = broker
+                .unfinished
+                .iter()
+                .map(|(name, &unfinished)| TopicReport {
+                    topic: name.clone(),
+                    unfinished,
+                    ..TopicReport::default()
+                });
             let is_told = rate > 0.0 || broker.limit.is_some() || topic.cpu_share.is_some();
+            let topics = others.chain(is_told.then_some(topic)).chain(holding);
             let report = BrokerReport {
                 number: broker.reports,
                 seconds,
-                topics: others.chain(is_told.then_some(topic)).collect(),
+                topics: topics.collect(),
                 attachments: attachments.collect(),
             };
             let (number, _) = (broker.number, broker.link);
@@ -485,7 +539,9 @@ impl Cluster {
                     }
                     Effect::Spawn { .. } => self.spawns += 1,
                     Effect::Tell(event) => self.events.push((event.kind, event.text)),
-                    Effect::CloseLink(_) | Effect::ContractSettled { .. } => {}
+                    Effect::CloseLink(_)
+                    | Effect::ContractSettled { .. }
+                    | Effect::Prepared { .. } => {}
                 }
             }
         }
@@ -549,11 +605,18 @@ impl Cluster {
                     self.follow(index, &each.publisher, &each.to);
                 }
             }
-            ToBroker::Welcome { .. }
-            | ToBroker::Refused { .. }
-            | ToBroker::Complete
-            | ToBroker::Topic { .. }
-            | ToBroker::Change { .. } => {}
+            ToBroker::Complete => self.brokers[index].is_complete = true,
+            ToBroker::Topic { state, ticket } => {
+                let topic = state.topic.clone();
+                let broker = &mut self.brokers[index];
+                broker.make(state);
+                if !broker.is_mute {
+                    let ready = ToController::TopicReady { topic, ticket };
+                    self.core.heard(number, ready, now);
+                }
+            }
+            ToBroker::Change { topic, change } => self.brokers[index].change(&topic, &change),
+            ToBroker::Welcome { .. } | ToBroker::Refused { .. } => {}
         }
     }
 

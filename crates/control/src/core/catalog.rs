@@ -1,0 +1,249 @@
+//! What is known of topics beside their contracts: the channels that each has over all brokers, and what is paused.
+//!
+//! `#ephemeral` channels are not in here: they live and die at each broker. An `#ephemeral` topic is, for as long as a
+//! broker has it. Pure: who says what, and who is told, is [`super::channels`]'.
+
+use std::collections::BTreeMap;
+
+use link::{ChannelState, TopicChange, TopicState};
+use wire::{ChannelName, TopicName};
+
+use super::TOPICS_MAX;
+
+/// Channels of one topic that are known at most; as many as a broker has.
+pub const CHANNELS_MAX: usize = 1024;
+
+/// A topic over all brokers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) is_paused: bool,
+    /// Channels, with whether they are paused.
+    pub(super) channels: BTreeMap<ChannelName, bool>,
+}
+
+/// Who is to hear of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Nobody: nothing has changed but for the broker that says so.
+    Nobody,
+    /// Brokers that have the topic.
+    Holders,
+    /// All brokers.
+    Everybody,
+}
+
+/// What became of the catalog by a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct News {
+    /// Whether the catalog has changed.
+    pub(super) is_new: bool,
+    pub(super) audience: Audience,
+}
+
+/// All topics.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    topics: BTreeMap<TopicName, Known>,
+}
+
+impl Catalog {
+    /// A topic.
+    pub(super) fn get(&self, topic: &str) -> Option<&Known> {
+        self.topics.get(topic)
+    }
+
+    /// All topics, in order of name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&TopicName, &Known)> {
+        self.topics.iter()
+    }
+
+    /// Forgets a topic.
+    pub(super) fn remove(&mut self, topic: &str) {
+        self.topics.remove(topic);
+    }
+
+    /// Takes a change over.
+    ///
+    /// # Errors
+    /// A text: not a channel's name, or a bound; nothing has changed.
+    pub(super) fn apply(
+        &mut self,
+        topic: &TopicName,
+        change: &TopicChange,
+    ) -> Result<News, String> {
+        use Audience::{Everybody, Holders, Nobody};
+        let told = |is_new: bool, audience| News {
+            is_new,
+            audience: if is_new { audience } else { Nobody },
+        };
+        let emptied = News {
+            is_new: false,
+            audience: Everybody,
+        };
+        match change {
+            TopicChange::TopicCreated => {
+                let is_new = !self.topics.contains_key(topic);
+                self.topic_or_new(topic)?;
+                Ok(told(is_new, Nobody))
+            }
+            // Elsewhere its last channel may still be there.
+            TopicChange::TopicDeleted if topic.is_ephemeral() => Ok(told(false, Nobody)),
+            TopicChange::TopicDeleted => Ok(told(self.topics.remove(topic).is_some(), Everybody)),
+            TopicChange::TopicPaused => Ok(told(self.pause(topic, true)?, Everybody)),
+            TopicChange::TopicResumed => Ok(told(self.pause(topic, false)?, Everybody)),
+            TopicChange::TopicEmptied => Ok(emptied),
+            TopicChange::ChannelCreated { channel } => {
+                let channel = channel_name(channel)?;
+                let is_new = !channel.is_ephemeral() && self.create(topic, channel, false)?;
+                Ok(told(is_new, Holders))
+            }
+            TopicChange::ChannelDeleted { channel } => {
+                let channel = channel_name(channel)?;
+                let known = self.topics.get_mut(topic);
+                let was_there =
+                    known.is_some_and(|known| known.channels.remove(&channel).is_some());
+                Ok(told(was_there, Everybody))
+            }
+            TopicChange::ChannelPaused { channel } => self.pause_channel(topic, channel, true),
+            TopicChange::ChannelResumed { channel } => self.pause_channel(topic, channel, false),
+            TopicChange::ChannelEmptied { channel } => channel_name(channel).map(|_| emptied),
+        }
+    }
+
+    /// Takes over what a broker has: topics and channels that are not known become known as they are there. Of those that are,
+    /// nothing changes. Gives what is new.
+    ///
+    /// # Errors
+    /// A text: a bound; what was before it has been taken over.
+    pub(super) fn merge(
+        &mut self,
+        topic: &TopicName,
+        there: &Known,
+    ) -> Result<(bool, Vec<TopicChange>), String> {
+        let is_new = !self.topics.contains_key(topic);
+        let known = self.topic_or_new(topic)?;
+        if is_new {
+            known.is_paused = there.is_paused;
+        }
+        let mut news = Vec::new();
+        let lasting = there
+            .channels
+            .iter()
+            .filter(|(name, _)| !name.is_ephemeral());
+        for (channel, &is_paused) in lasting {
+            if !self.create(topic, channel.clone(), is_paused)? {
+                continue;
+            }
+            let channel = channel.to_string();
+            news.push(TopicChange::ChannelCreated {
+                channel: channel.clone(),
+            });
+            if is_paused {
+                news.push(TopicChange::ChannelPaused { channel });
+            }
+        }
+        Ok((is_new, news))
+    }
+
+    /// A topic as brokers are told and as it is kept; one that nobody knows has nothing.
+    pub(super) fn state_of(&self, topic: &TopicName) -> TopicState {
+        let known = self.topics.get(topic).cloned().unwrap_or_default();
+        let channels = known.channels.into_iter();
+        TopicState {
+            topic: topic.to_string(),
+            is_paused: known.is_paused,
+            channels: channels
+                .map(|(channel, is_paused)| ChannelState {
+                    channel: channel.to_string(),
+                    is_paused,
+                })
+                .collect(),
+        }
+    }
+
+    fn topic_or_new(&mut self, topic: &TopicName) -> Result<&mut Known, String> {
+        if !self.topics.contains_key(topic) && self.topics.len() >= TOPICS_MAX {
+            return Err(format!(
+                "topic {topic} is one too many: {TOPICS_MAX} are known; delete some"
+            ));
+        }
+        Ok(self.topics.entry(topic.clone()).or_default())
+    }
+
+    /// Whether that is another state than before.
+    fn pause(&mut self, topic: &TopicName, is_paused: bool) -> Result<bool, String> {
+        let known = self.topic_or_new(topic)?;
+        let was_paused = std::mem::replace(&mut known.is_paused, is_paused);
+        Ok(was_paused != is_paused)
+    }
+
+    /// Whether the channel was not known.
+    fn create(
+        &mut self,
+        topic: &TopicName,
+        channel: ChannelName,
+        is_paused: bool,
+    ) -> Result<bool, String> {
+        let known = self.topic_or_new(topic)?;
+        if known.channels.contains_key(&channel) {
+            return Ok(false);
+        }
+        if known.channels.len() >= CHANNELS_MAX {
+            return Err(format!(
+                "channel {channel} is one too many: {topic} has {CHANNELS_MAX}; delete some"
+            ));
+        }
+        known.channels.insert(channel, is_paused);
+        Ok(true)
+    }
+
+    fn pause_channel(
+        &mut self,
+        topic: &TopicName,
+        channel: &str,
+        is_paused: bool,
+    ) -> Result<News, String> {
+        let channel = channel_name(channel)?;
+        let known = self.topics.get_mut(topic);
+        let state = known.and_then(|known| known.channels.get_mut(&channel));
+        let was_paused = state.map(|state| std::mem::replace(state, is_paused));
+        let is_new = was_paused.is_some_and(|was_paused| was_paused != is_paused);
+        Ok(News {
+            is_new,
+            audience: match is_new || channel.is_ephemeral() {
+                true => Audience::Everybody,
+                false => Audience::Nobody,
+            },
+        })
+    }
+}
+
+impl Known {
+    /// Takes over what was said or kept of a topic.
+    ///
+    /// # Errors
+    /// A text: a channel's name that is none, or a bound.
+    pub(super) fn of(state: &TopicState) -> Result<Known, String> {
+        if state.channels.len() > CHANNELS_MAX {
+            let count = state.channels.len();
+            return Err(format!("{count} channels; {CHANNELS_MAX} is the most"));
+        }
+        let channels = state.channels.iter();
+        let channels = channels.map(|state| Ok((channel_name(&state.channel)?, state.is_paused)));
+        Ok(Known {
+            is_paused: state.is_paused,
+            channels: channels.collect::<Result<_, String>>()?,
+        })
+    }
+}
+
+/// A channel's name.
+///
+/// # Errors
+/// A text.
+pub(super) fn channel_name(name: &str) -> Result<ChannelName, String> {
+    name.parse().map_err(|_| {
+        let shown: String = name.chars().take(70).collect();
+        format!("{shown:?} is not a channel name")
+    })
+}

@@ -1,0 +1,328 @@
+//! A topic is one topic, wherever it is: what becomes of its channels at one broker becomes of them at all.
+//!
+//! The rules:
+//! - The order in which changes are heard is the order. A broker whose change may have crossed another one is told its own
+//!   again, so that all end alike.
+//! - A broker that comes back adds what nobody else has. What was deleted while it was away is deleted there too, whatever it
+//!   got meanwhile; whether something is paused is as the controller knows it.
+//! - `#ephemeral` names come and go at each broker by itself, and are not kept.
+//! - A broker that bears a tombstone for a topic deletes it for itself alone.
+
+use std::time::Duration;
+
+use clock::Instant;
+use link::{ToBroker, TopicChange, TopicState};
+use wire::TopicName;
+
+use super::catalog::Audience;
+use super::inventory::{Subject, subject_of, topic_name};
+use super::{BrokerNumber, Core, Effect};
+use crate::ControlError;
+
+impl Core {
+    /// A broker says what it has.
+    pub(super) fn inventory_said(
+        &mut self,
+        number: BrokerNumber,
+        topics: &[TopicState],
+        is_last: bool,
+        now: Instant,
+    ) {
+        for state in topics {
+            let said = self.brokers[number as usize].inventory.say(state);
+            if let Err(text) = said {
+                self.distrust(number, &text);
+            }
+        }
+        if !is_last {
+            return;
+        }
+        self.catch_up(number);
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let said = inventory.take_said();
+        inventory.replace(&said);
+        for (topic, there) in &said {
+            match self.catalog.merge(topic, there) {
+                Ok((is_new, news)) => {
+                    if is_new || !news.is_empty() {
+                        self.keep_known(topic);
+                    }
+                    for change in news {
+                        self.pass_on(Some(number), topic, &change, Audience::Holders, now);
+                    }
+                }
+                Err(text) => self.distrust(number, &text),
+            }
+        }
+        let early = self.brokers[number as usize].inventory.take_early();
+        for (topic, change) in early {
+            self.changed(number, &topic, change, now);
+        }
+        self.forget_orphans();
+        self.tell_topics(number, now);
+        self.effects.push(Effect::Prepared { topic: None });
+    }
+
+    /// Something became of a topic or channel at a broker.
+    pub(super) fn changed(
+        &mut self,
+        number: BrokerNumber,
+        topic: &str,
+        change: TopicChange,
+        now: Instant,
+    ) {
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let noted = if inventory.is_whole {
+            self.change_heard(number, topic, &change, now)
+        } else {
+            inventory.changed_early(topic, change)
+        };
+        if let Err(text) = noted {
+            self.distrust(number, &text);
+        }
+    }
+
+    /// A topic came into being at a broker, which waits for its channels.
+    pub(super) fn topic_asked(&mut self, number: BrokerNumber, topic: &str, now: Instant) {
+        let Ok(topic) = topic_name(topic) else {
+            return self.distrust(number, "a question after what is no topic");
+        };
+        if let Some(declared) = self.topics.get(topic.as_str())
+            && declared.spec.is_told_to_brokers()
+        {
+            let contract = self.contract_of(topic.as_str(), declared.ticket);
+            self.send(number, contract);
+        }
+        self.tell_topic(number, &topic, now);
+    }
+
+    /// An operator changes a topic or channel at all brokers; what is made is made where its topic is, and wherever its
+    /// topic comes later.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] for what is no name; [`ControlError::Unavailable`] at a bound.
+    pub fn change_topic(
+        &mut self,
+        topic: &str,
+        change: &TopicChange,
+        now: Instant,
+    ) -> Result<(), ControlError> {
+        let topic = topic_name(topic).map_err(ControlError::Invalid)?;
+        subject_of(&topic, change).map_err(ControlError::Invalid)?;
+        let news = self.catalog.apply(&topic, change);
+        let news = news.map_err(ControlError::Unavailable)?;
+        if news.is_new {
+            self.keep_known(&topic);
+        }
+        // Ephemeral ones too, and what only brokers know.
+        let audience = match change {
+            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. } => Audience::Everybody,
+            _ => news.audience,
+        };
+        self.pass_on(None, &topic, change, audience, now);
+        Ok(())
+    }
+
+    /// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is
+    /// of that broker alone.
+    pub fn place_tombstone(&mut self, topic: &str, node: &str, lifetime: Duration, now: Instant) {
+        let Ok(topic) = topic_name(topic) else {
+            return;
+        };
+        let at_node = |address: &Option<String>| address.as_deref() == Some(node);
+        for broker in &mut self.brokers {
+            if at_node(&broker.http_address) {
+                let until = now + lifetime;
+                broker.inventory.place_tombstone(topic.clone(), until, now);
+            }
+        }
+    }
+
+    /// Tells a broker a topic: all channels that are known of it.
+    pub(super) fn tell_topic(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        let known = self.catalog.get(topic.as_str());
+        let channels = known.map(|known| known.channels.keys().cloned().collect());
+        let state = self.catalog.state_of(topic);
+        let inventory = &mut self.brokers[number as usize].inventory;
+        inventory.prepare(topic.clone(), ticket, channels.unwrap_or_default(), now);
+        self.send(number, ToBroker::Topic { state, ticket });
+    }
+
+    /// `#ephemeral` topics are known as long as a broker has them.
+    pub(super) fn forget_orphans(&mut self) {
+        let ephemeral = self.catalog.iter().map(|(topic, _)| topic);
+        let orphans: Vec<TopicName> = ephemeral
+            .filter(|topic| topic.is_ephemeral())
+            .filter(|topic| {
+                !self
+                    .brokers
+                    .iter()
+                    .any(|broker| broker.inventory.has(topic))
+            })
+            .cloned()
+            .collect();
+        for topic in orphans {
+            self.catalog.remove(topic.as_str());
+        }
+    }
+
+    fn change_heard(
+        &mut self,
+        number: BrokerNumber,
+        topic: &str,
+        change: &TopicChange,
+        now: Instant,
+    ) -> Result<(), String> {
+        let topic = topic_name(topic)?;
+        let subject = subject_of(&topic, change)?;
+        let inventory = &mut self.brokers[number as usize].inventory;
+        inventory.apply(&topic, change)?;
+        let is_alone = *change == TopicChange::TopicDeleted && inventory.is_tombstoned(&topic, now);
+        let may_cross = inventory.may_cross(&subject, now);
+        if is_alone {
+            self.forget_orphans();
+            return Ok(());
+        }
+        let news = self.catalog.apply(&topic, change)?;
+        if news.is_new {
+            self.keep_known(&topic);
+        }
+        self.pass_on(Some(number), &topic, change, news.audience, now);
+        if topic.is_ephemeral() && *change == TopicChange::TopicDeleted {
+            self.forget_orphans();
+        }
+        if may_cross {
+            self.tell_again(number, &topic, subject, change, now);
+        }
+        Ok(())
+    }
+
+    /// Tells brokers other than `from` a change; those that are away are told of a deletion when they come back.
+    fn pass_on(
+        &mut self,
+        from: Option<BrokerNumber>,
+        topic: &TopicName,
+        change: &TopicChange,
+        audience: Audience,
+        now: Instant,
+    ) {
+        let Ok(subject) = subject_of(topic, change) else {
+            return;
+        };
+        let is_deletion = matches!(
+            change,
+            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. }
+        );
+        for number in 0..self.brokers.len() as BrokerNumber {
+            let inventory = &mut self.brokers[number as usize].inventory;
+            let is_meant = match audience {
+                Audience::Nobody => false,
+                Audience::Holders => inventory.has(topic),
+                Audience::Everybody => true,
+            };
+            if !is_meant || from == Some(number) {
+                continue;
+            }
+            if is_deletion {
+                // Names were checked, and what goes needs no room.
+                let _ = inventory.apply(topic, change);
+            }
+            if !inventory.is_whole {
+                if is_deletion {
+                    self.owe(number, &subject);
+                }
+                continue;
+            }
+            if let (TopicChange::ChannelCreated { .. }, Some(channel)) = (change, &subject.1) {
+                inventory.told_channel(topic, channel);
+            }
+            inventory.note_told(subject.clone(), now);
+            self.send(number, change_of(topic, change));
+        }
+    }
+
+    /// Tells a broker its own change again, which came later than one that it may not have heard by then.
+    fn tell_again(
+        &mut self,
+        number: BrokerNumber,
+        topic: &TopicName,
+        subject: Subject,
+        change: &TopicChange,
+        now: Instant,
+    ) {
+        match change {
+            // What came meanwhile is not to be dropped.
+            TopicChange::TopicEmptied | TopicChange::ChannelEmptied { .. } => return,
+            // The topic may be gone there.
+            TopicChange::TopicCreated | TopicChange::ChannelCreated { .. } => {
+                self.tell_topic(number, topic, now);
+            }
+            _ => self.send(number, change_of(topic, change)),
+        }
+        let inventory = &mut self.brokers[number as usize].inventory;
+        inventory.note_told(subject, now);
+    }
+
+    /// Tells a broker that has said what it has which of it was deleted while it was away.
+    fn catch_up(&mut self, number: BrokerNumber) {
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let owed = inventory.take_owed();
+        let mut orders = Vec::new();
+        for (topic, channel) in &owed {
+            if let Some(change) = inventory.unsay(topic, channel.as_ref()) {
+                orders.push(change_of(topic, &change));
+            }
+        }
+        for order in orders {
+            self.send(number, order);
+        }
+        for subject in owed {
+            self.keep_owed(number, &subject, false);
+        }
+    }
+
+    fn owe(&mut self, number: BrokerNumber, subject: &Subject) {
+        let broker = &mut self.brokers[number as usize];
+        if broker.inventory.owe(subject.clone()) {
+            return self.keep_owed(number, subject, true);
+        }
+        let text = format!(
+            "{} is away, and more was deleted meanwhile than is remembered: {} may come back with it",
+            broker.name, subject.0
+        );
+        self.tell("problem", Some(subject.0.as_str()), Some(number), text);
+    }
+
+    /// What a broker had is gone with its process.
+    pub(super) fn end_inventory(&mut self, number: BrokerNumber) {
+        self.brokers[number as usize].inventory.end();
+        self.forget_orphans();
+    }
+
+    /// Everything that is known, and that this is everything.
+    fn tell_topics(&mut self, number: BrokerNumber, now: Instant) {
+        let here = &self.brokers[number as usize].inventory;
+        let topics: Vec<TopicName> = self
+            .catalog
+            .iter()
+            .filter(|(topic, known)| {
+                let says_something = known.is_paused || !known.channels.is_empty();
+                here.has(topic) || (says_something && !topic.is_ephemeral())
+            })
+            .map(|(topic, _)| topic.clone())
+            .collect();
+        for topic in topics {
+            self.tell_topic(number, &topic, now);
+        }
+        self.send(number, ToBroker::Complete);
+    }
+}
+
+fn change_of(topic: &TopicName, change: &TopicChange) -> ToBroker {
+    ToBroker::Change {
+        topic: topic.to_string(),
+        change: change.clone(),
+    }
+}

@@ -1,0 +1,83 @@
+//! What consumers that look for topics are told: who has what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use clock::Instant;
+use wire::TopicName;
+
+use super::{Broker, BrokerNumber, Core, Liveness, Topics};
+use crate::handle::{BrokerHoldings, Holdings};
+
+impl Core {
+    /// Topics and channels by broker, and those that no broker may have. Brokers that are dead for certain have nothing; one that
+    /// is drained has what it holds messages of, or what is still published there.
+    #[must_use]
+    pub fn holdings(&self, now: Instant) -> Holdings {
+        let mut placed = self.placed_topics();
+        let alive = (0u32..)
+            .zip(&self.brokers)
+            .filter(|(_, broker)| broker.liveness != Liveness::Dead);
+        let brokers = alive.map(|(number, broker)| BrokerHoldings {
+            broker: broker.name.clone(),
+            tcp_address: broker.tcp_address.clone(),
+            http_address: broker.http_address.clone(),
+            silent_for: now - broker.reported_at,
+            topics: broker.told_topics(),
+            placed: placed.remove(&number).unwrap_or_default(),
+        });
+        let brokers = brokers.collect();
+        let known = self.catalog.iter();
+        let known = known.map(|(topic, known)| {
+            let channels = known.channels.keys().cloned().collect();
+            (topic.clone(), channels)
+        });
+        let mut topics: Topics = known.collect();
+        let declared = self.topics.keys().filter_map(|name| name.parse().ok());
+        for topic in declared {
+            topics.entry(topic).or_default();
+        }
+        Holdings { brokers, topics }
+    }
+
+    /// Topics whose publishers are placed on each broker: consumers may be there before them.
+    fn placed_topics(&self) -> BTreeMap<BrokerNumber, BTreeSet<TopicName>> {
+        let mut placed: BTreeMap<BrokerNumber, BTreeSet<TopicName>> = BTreeMap::new();
+        for (name, topic) in &self.topics {
+            let rows = topic.publishers.rows().iter();
+            let numbers: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
+            let Ok(name) = name.parse::<TopicName>() else {
+                continue;
+            };
+            for number in numbers {
+                placed.entry(number).or_default().insert(name.clone());
+            }
+        }
+        placed
+    }
+}
+
+impl Broker {
+    /// Messages that it holds, all topics: whoever stops it now loses them.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        let topics = self.topics.values();
+        topics.fold(0, |sum: u64, carried| {
+            sum.saturating_add(carried.report.unfinished)
+        })
+    }
+
+    /// Topics that consumers find here.
+    fn told_topics(&self) -> Arc<Topics> {
+        let all = self.inventory.topics();
+        if !self.is_draining {
+            return Arc::clone(all);
+        }
+        let topics = all.iter().filter(|(topic, _)| {
+            let carried = self.topics.get(topic.as_str());
+            carried.is_some_and(|carried| carried.report.unfinished > 0 || carried.rate > 0.0)
+        });
+        let topics = topics.map(|(topic, channels)| (topic.clone(), channels.clone()));
+        Arc::new(topics.collect())
+    }
+}

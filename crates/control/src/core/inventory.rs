@@ -1,0 +1,335 @@
+//! What one broker has: topics and channels by its own word and by what it was told since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clock::Instant;
+use link::{TopicChange, TopicState};
+use wire::{ChannelName, TopicName};
+
+use super::catalog::{Known, channel_name};
+
+/// Topics with their channels.
+pub type Topics = BTreeMap<TopicName, BTreeSet<ChannelName>>;
+
+/// A topic, or a channel of it.
+pub(super) type Subject = (TopicName, Option<ChannelName>);
+
+/// Names of topics and channels that one broker is believed to have, at most.
+const NAMES_MAX: usize = 1 << 18;
+/// Changes that a broker says while it still says what it has, at most.
+const EARLY_MAX: usize = 4096;
+/// Deletions that a broker which is away is told later, at most.
+const OWED_MAX: usize = 4096;
+/// Tombstones of one broker at most.
+const TOMBSTONES_MAX: usize = 1024;
+/// Changes told that are remembered at most.
+const TOLD_MAX: usize = 4096;
+/// A change may have crossed one that the broker was told within this time: words take milliseconds.
+const CROSSING: Duration = Duration::from_secs(2);
+
+/// One broker's.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    /// Shared with those who look topics up.
+    topics: Arc<Topics>,
+    names: usize,
+    /// All that it has was said on this link: the broker hears of changes from now on.
+    pub(super) is_whole: bool,
+    said: BTreeMap<TopicName, Known>,
+    said_names: usize,
+    early: Vec<(String, TopicChange)>,
+    /// Topics that it was told and has not confirmed.
+    pub(super) preparing: BTreeMap<TopicName, Preparing>,
+    /// Since when an answer that publishers wait for is missing.
+    pub(super) waiting_since: Option<Instant>,
+    /// It did not answer for too long: it gets no publishers.
+    pub(super) is_deaf: bool,
+    told: BTreeMap<Subject, Instant>,
+    tombstones: BTreeMap<TopicName, Instant>,
+    owed: BTreeSet<Subject>,
+}
+
+/// A topic that a broker was told and has not confirmed.
+#[derive(Debug)]
+pub(super) struct Preparing {
+    pub(super) ticket: u64,
+    pub(super) told_at: Instant,
+    /// What it will have.
+    channels: BTreeSet<ChannelName>,
+}
+
+impl Inventory {
+    /// Topics with their channels.
+    #[must_use]
+    pub fn topics(&self) -> &Arc<Topics> {
+        &self.topics
+    }
+
+    /// Whether the broker has a topic, or was told to make it.
+    pub(super) fn has(&self, topic: &TopicName) -> bool {
+        self.topics.contains_key(topic) || self.preparing.contains_key(topic)
+    }
+
+    /// Whether the broker has all channels of a topic.
+    pub(super) fn has_all(&self, topic: &str, known: &Known) -> bool {
+        let here = self.topics.get(topic);
+        let mut channels = known.channels.keys();
+        channels.all(|channel| here.is_some_and(|here| here.contains(channel)))
+    }
+
+    /// The link is gone: what the broker has is not known for certain any more.
+    pub(super) fn leave(&mut self) {
+        self.is_whole = false;
+        self.take_said();
+        self.early.clear();
+        self.preparing.clear();
+        self.told.clear();
+        (self.waiting_since, self.is_deaf) = (None, false);
+    }
+
+    /// The process is gone, and what it had with it.
+    pub(super) fn end(&mut self) {
+        self.leave();
+        (self.topics, self.names) = (Arc::default(), 0);
+    }
+
+    /// A topic that the broker says it has.
+    ///
+    /// # Errors
+    /// A text: a name that is none, or a bound.
+    pub(super) fn say(&mut self, state: &TopicState) -> Result<(), String> {
+        let topic = topic_name(&state.topic)?;
+        let known = Known::of(state).map_err(|text| format!("topic {topic}: {text}"))?;
+        let names = self.said_names + 1 + known.channels.len();
+        if names > NAMES_MAX {
+            return Err(format!(
+                "topic {topic}: {NAMES_MAX} names were said already"
+            ));
+        }
+        self.said_names = names;
+        self.said.insert(topic, known);
+        Ok(())
+    }
+
+    /// Takes what was said, in whole.
+    pub(super) fn take_said(&mut self) -> BTreeMap<TopicName, Known> {
+        self.said_names = 0;
+        std::mem::take(&mut self.said)
+    }
+
+    /// Takes a topic or channel from what was said, for it was deleted meanwhile; gives what the broker is to do about it.
+    pub(super) fn unsay(
+        &mut self,
+        topic: &TopicName,
+        channel: Option<&ChannelName>,
+    ) -> Option<TopicChange> {
+        let Some(channel) = channel else {
+            return self.said.remove(topic).map(|_| TopicChange::TopicDeleted);
+        };
+        self.said.get_mut(topic)?.channels.remove(channel)?;
+        Some(TopicChange::ChannelDeleted {
+            channel: channel.to_string(),
+        })
+    }
+
+    /// What was said takes the place of what was known.
+    pub(super) fn replace(&mut self, said: &BTreeMap<TopicName, Known>) {
+        let topics = said.iter();
+        let topics: Topics = topics
+            .map(|(topic, known)| (topic.clone(), known.channels.keys().cloned().collect()))
+            .collect();
+        self.names = topics.len() + topics.values().map(BTreeSet::len).sum::<usize>();
+        self.topics = Arc::new(topics);
+        self.is_whole = true;
+    }
+
+    /// A change while the broker still says what it has.
+    ///
+    /// # Errors
+    /// A text: the bound.
+    pub(super) fn changed_early(&mut self, topic: &str, change: TopicChange) -> Result<(), String> {
+        if self.early.len() >= EARLY_MAX {
+            return Err(format!("{EARLY_MAX} changes and no inventory"));
+        }
+        self.early.push((topic.to_owned(), change));
+        Ok(())
+    }
+
+    /// Takes those changes.
+    pub(super) fn take_early(&mut self) -> Vec<(String, TopicChange)> {
+        std::mem::take(&mut self.early)
+    }
+
+    /// Something became of a topic or channel here.
+    ///
+    /// # Errors
+    /// A text: a name that is none, or a bound.
+    pub(super) fn apply(&mut self, topic: &TopicName, change: &TopicChange) -> Result<(), String> {
+        match change {
+            TopicChange::TopicDeleted => {
+                self.preparing.remove(topic);
+                if self.topics.contains_key(topic) {
+                    let gone = Arc::make_mut(&mut self.topics).remove(topic);
+                    self.names -= 1 + gone.map_or(0, |channels| channels.len());
+                }
+            }
+            TopicChange::TopicCreated => self.create(topic, None)?,
+            TopicChange::ChannelCreated { channel } => {
+                self.create(topic, Some(channel_name(channel)?))?;
+            }
+            TopicChange::ChannelDeleted { channel } => {
+                let channel = channel_name(channel)?;
+                if let Some(preparing) = self.preparing.get_mut(topic) {
+                    preparing.channels.remove(&channel);
+                }
+                let here = self.topics.get(topic);
+                if here.is_some_and(|here| here.contains(&channel))
+                    && let Some(here) = Arc::make_mut(&mut self.topics).get_mut(topic)
+                {
+                    here.remove(&channel);
+                    self.names -= 1;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The broker was told a topic with these channels.
+    pub(super) fn prepare(
+        &mut self,
+        topic: TopicName,
+        ticket: u64,
+        channels: BTreeSet<ChannelName>,
+        now: Instant,
+    ) {
+        let preparing = Preparing {
+            ticket,
+            told_at: now,
+            channels,
+        };
+        self.preparing.insert(topic, preparing);
+    }
+
+    /// A broker that was told a topic is told one more channel of it: it has that too by the time it confirms, or has it now.
+    pub(super) fn told_channel(&mut self, topic: &TopicName, channel: &ChannelName) {
+        if let Some(preparing) = self.preparing.get_mut(topic) {
+            preparing.channels.insert(channel.clone());
+        } else if self.topics.contains_key(topic) {
+            // The bound is the broker's; what it cannot make it says.
+            let _ = self.create(topic, Some(channel.clone()));
+        }
+    }
+
+    /// The broker confirms what it was told. Whether it was the latest.
+    ///
+    /// # Errors
+    /// A text: the bound.
+    pub(super) fn confirmed(&mut self, topic: &TopicName, ticket: u64) -> Result<bool, String> {
+        let Some(told) = self.preparing.remove(topic) else {
+            return Ok(false);
+        };
+        if told.ticket != ticket {
+            self.preparing.insert(topic.clone(), told);
+            return Ok(false);
+        }
+        self.create(topic, None)?;
+        for channel in told.channels {
+            self.create(topic, Some(channel))?;
+        }
+        Ok(true)
+    }
+
+    /// Notes that the broker is told a change.
+    pub(super) fn note_told(&mut self, subject: Subject, now: Instant) {
+        if self.told.len() >= TOLD_MAX {
+            self.told.retain(|_, at| now - *at < CROSSING);
+        }
+        if self.told.len() < TOLD_MAX {
+            self.told.insert(subject, now);
+        }
+    }
+
+    /// Whether a change of the broker may have crossed one that it was told.
+    pub(super) fn may_cross(&self, subject: &Subject, now: Instant) -> bool {
+        let topic = (subject.0.clone(), None);
+        let told = [self.told.get(subject), self.told.get(&topic)];
+        told.into_iter().flatten().any(|at| now - *at < CROSSING)
+    }
+
+    /// From now on until `until` a deletion of the topic here is of this broker alone.
+    pub(super) fn place_tombstone(&mut self, topic: TopicName, until: Instant, now: Instant) {
+        self.tombstones.retain(|_, until| now < *until);
+        if self.tombstones.len() < TOMBSTONES_MAX {
+            self.tombstones.insert(topic, until);
+        }
+    }
+
+    /// Whether that is so.
+    pub(super) fn is_tombstoned(&self, topic: &TopicName, now: Instant) -> bool {
+        self.tombstones.get(topic).is_some_and(|until| now < *until)
+    }
+
+    /// Remembers a deletion that the broker is to be told when it comes back; `false` at the bound.
+    pub(super) fn owe(&mut self, subject: Subject) -> bool {
+        if self.owed.len() >= OWED_MAX {
+            return self.owed.contains(&subject);
+        }
+        self.owed.insert(subject);
+        true
+    }
+
+    /// Takes the deletions that it was not told.
+    pub(super) fn take_owed(&mut self) -> BTreeSet<Subject> {
+        std::mem::take(&mut self.owed)
+    }
+
+    fn create(&mut self, topic: &TopicName, channel: Option<ChannelName>) -> Result<(), String> {
+        let here = self.topics.get(topic);
+        let is_known = match (&channel, here) {
+            (Some(channel), Some(here)) => here.contains(channel),
+            (None, here) => here.is_some(),
+            (Some(_), None) => false,
+        };
+        if is_known {
+            return Ok(());
+        }
+        let more = usize::from(here.is_none()) + usize::from(channel.is_some());
+        if self.names + more > NAMES_MAX {
+            return Err(format!("{topic}: it has {NAMES_MAX} names already"));
+        }
+        self.names += more;
+        let here = Arc::make_mut(&mut self.topics).entry(topic.clone());
+        here.or_default().extend(channel);
+        Ok(())
+    }
+}
+
+/// A topic's name.
+///
+/// # Errors
+/// A text.
+pub(super) fn topic_name(name: &str) -> Result<TopicName, String> {
+    name.parse().map_err(|_| {
+        let shown: String = name.chars().take(70).collect();
+        format!("{shown:?} is not a topic name")
+    })
+}
+
+/// What a change is about.
+///
+/// # Errors
+/// A text: a channel's name that is none.
+pub(super) fn subject_of(topic: &TopicName, change: &TopicChange) -> Result<Subject, String> {
+    let channel = match change {
+        TopicChange::ChannelCreated { channel }
+        | TopicChange::ChannelDeleted { channel }
+        | TopicChange::ChannelPaused { channel }
+        | TopicChange::ChannelResumed { channel }
+        | TopicChange::ChannelEmptied { channel } => Some(channel_name(channel)?),
+        _ => None,
+    };
+    Ok((topic.clone(), channel))
+}

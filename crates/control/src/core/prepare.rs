@@ -1,0 +1,143 @@
+//! No publisher is sent to a broker that lacks a channel of its topic: the broker is told the topic, and publishers go there
+//! once it has confirmed that.
+//!
+//! A broker that does not answer is told again every [`REPEAT`], and gets no publishers any more after [`ANSWER_TIMEOUT`],
+//! until it answers or joins anew. Publishers that are there stay.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clock::Instant;
+
+use super::inventory::topic_name;
+use super::{BrokerNumber, Core, Effect};
+
+/// A topic that is not confirmed is told again after so long.
+const REPEAT: Duration = Duration::from_secs(2);
+/// A broker that publishers wait for this long gets none.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Core {
+    /// Whether a broker has all channels that are known of a topic.
+    pub(super) fn is_prepared(&self, name: &str, number: BrokerNumber) -> bool {
+        let broker = self.broker(number);
+        self.catalog
+            .get(name)
+            .is_none_or(|known| broker.inventory.has_all(name, known))
+    }
+
+    /// Whether those of these publishers that have a place may be told of it.
+    #[must_use]
+    pub fn may_be_told(&self, name: &str, ids: &[String]) -> bool {
+        let Some(topic) = self.topics.get(name) else {
+            return true;
+        };
+        let indices = ids.iter().filter_map(|id| topic.publishers.find(id));
+        let rows = indices.map(|index| &topic.publishers.rows()[index]);
+        let places: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
+        places
+            .into_iter()
+            .all(|number| self.is_prepared(name, number))
+    }
+
+    /// Has brokers that publishers of a topic are placed on make its channels.
+    pub(super) fn prepare_places(&mut self, name: &str, now: Instant) {
+        let Some(topic) = self.topics.get(name) else {
+            return;
+        };
+        let rows = topic.publishers.rows().iter();
+        let places: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
+        for number in places {
+            self.prepare(name, number, now);
+        }
+    }
+
+    /// Has a broker make the channels of a topic, unless it has them.
+    pub(super) fn prepare(&mut self, name: &str, number: BrokerNumber, now: Instant) {
+        if self.is_prepared(name, number) || !self.broker(number).takes_publishers() {
+            return;
+        }
+        let Ok(topic) = topic_name(name) else {
+            return;
+        };
+        let inventory = &mut self.brokers[number as usize].inventory;
+        inventory.waiting_since.get_or_insert(now);
+        let told = inventory.preparing.get(&topic);
+        let is_told = told.is_some_and(|told| now - told.told_at < REPEAT);
+        // All topics are told when it has said what it has.
+        if inventory.is_whole && !is_told {
+            self.tell_topic(number, &topic, now);
+        }
+    }
+
+    /// A broker has a topic that it was told.
+    pub(super) fn topic_ready(
+        &mut self,
+        number: BrokerNumber,
+        topic: &str,
+        ticket: u64,
+        now: Instant,
+    ) {
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let confirmed = topic_name(topic).and_then(|topic| inventory.confirmed(&topic, ticket));
+        match confirmed {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(text) => return self.distrust(number, &text),
+        }
+        inventory.waiting_since = None;
+        if std::mem::take(&mut inventory.is_deaf) {
+            let text = format!("{} answers again", self.broker(number).name);
+            self.tell("broker-up", None, Some(number), text);
+        }
+        self.drive_moves(topic, now);
+        self.effects.push(Effect::Prepared {
+            topic: Some(topic.to_owned()),
+        });
+    }
+
+    /// Looks which brokers do not answer.
+    pub(super) fn watch_answers(&mut self, now: Instant) {
+        for number in 0..self.brokers.len() as BrokerNumber {
+            let inventory = &mut self.brokers[number as usize].inventory;
+            let is_late = inventory
+                .waiting_since
+                .is_some_and(|since| now - since >= ANSWER_TIMEOUT);
+            if !is_late || inventory.is_deaf || self.broker(number).link.is_none() {
+                continue;
+            }
+            self.brokers[number as usize].inventory.is_deaf = true;
+            let text = format!(
+                "{} has not made the channels that it was told for {ANSWER_TIMEOUT:?}: no publisher is sent there \
+                 until it does; start it again if it stays so",
+                self.broker(number).name
+            );
+            self.tell("problem", None, Some(number), text);
+            self.give_up_places(number, now);
+        }
+    }
+
+    /// Publishers that are to go to a broker and are not there are placed elsewhere.
+    fn give_up_places(&mut self, number: BrokerNumber, now: Instant) {
+        let names: Vec<String> = self.topics.keys().cloned().collect();
+        for name in names {
+            let Some(topic) = self.topics.get_mut(&name) else {
+                continue;
+            };
+            let mut given_up = Vec::new();
+            for (index, row) in topic.publishers.rows_mut().iter_mut().enumerate() {
+                if row.broker == Some(number) && row.attached != Some(number) {
+                    (row.broker, row.told_at) = (None, None);
+                    given_up.push(index);
+                }
+            }
+            if given_up.is_empty() {
+                continue;
+            }
+            self.place_unplaced(&name, now);
+            self.keep_publishers(&name, given_up);
+            self.publishers_changed(&name, now);
+            self.prepare_places(&name, now);
+        }
+    }
+}
