@@ -15,7 +15,7 @@ use link::{ToBroker, TopicChange, TopicState};
 use wire::TopicName;
 
 use super::catalog::Audience;
-use super::inventory::{Subject, subject_of, topic_name};
+use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
 use super::{BrokerNumber, Core, Effect};
 use crate::ControlError;
 
@@ -37,7 +37,7 @@ impl Core {
         if !is_last {
             return;
         }
-        self.catch_up(number);
+        self.catch_up(number, now);
         let inventory = &mut self.brokers[number as usize].inventory;
         let said = inventory.take_said();
         inventory.replace(&said);
@@ -82,18 +82,16 @@ impl Core {
         }
     }
 
-    /// A topic came into being at a broker, which waits for its channels.
+    /// A broker waits for a topic's contract and channels. It has been answered when it said that the topic came into being,
+    /// unless it asks once more; where the topic has been deleted since, it is told that.
     pub(super) fn topic_asked(&mut self, number: BrokerNumber, topic: &str, now: Instant) {
-        let Ok(topic) = topic_name(topic) else {
-            return self.distrust(number, "a question after what is no topic");
-        };
-        if let Some(declared) = self.topics.get(topic.as_str())
-            && declared.spec.is_told_to_brokers()
-        {
-            let contract = self.contract_of(topic.as_str(), declared.ticket);
-            self.send(number, contract);
+        match topic_name(topic) {
+            Ok(topic) if self.catalog.get(topic.as_str()).is_some() => {
+                self.answer(number, &topic, now);
+            }
+            Ok(_) => {}
+            Err(text) => self.distrust(number, &text),
         }
-        self.tell_topic(number, &topic, now);
     }
 
     /// An operator changes a topic or channel at all brokers; what is made is made where its topic is, and wherever its
@@ -168,6 +166,21 @@ impl Core {
         }
     }
 
+    /// Tells a broker in which a topic came into being what belongs to it, its contract first.
+    fn answer(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
+        if self.broker(number).inventory.preparing.contains_key(topic) {
+            // What it was told is still under way, and is the answer.
+            return;
+        }
+        if let Some(declared) = self.topics.get(topic.as_str())
+            && declared.spec.is_told_to_brokers()
+        {
+            let contract = self.contract_of(topic.as_str(), declared.ticket);
+            self.send(number, contract);
+        }
+        self.tell_topic(number, topic, now);
+    }
+
     fn change_heard(
         &mut self,
         number: BrokerNumber,
@@ -178,14 +191,31 @@ impl Core {
         let topic = topic_name(topic)?;
         let subject = subject_of(&topic, change)?;
         let inventory = &mut self.brokers[number as usize].inventory;
-        inventory.apply(&topic, change)?;
+        // What is deleted has not to be confirmed any more.
+        let may_cross = match change {
+            TopicChange::ChannelCreated { .. } | TopicChange::ChannelDeleted { .. }
+                if is_ephemeral(&subject) =>
+            {
+                false
+            }
+            // A topic that was to be made as it went is not to stay.
+            TopicChange::TopicDeleted if topic.is_ephemeral() => {
+                inventory.preparing.contains_key(&topic)
+            }
+            _ => inventory.may_cross(&subject, now),
+        };
+        let noted = inventory.apply(&topic, change);
         let is_alone = *change == TopicChange::TopicDeleted && inventory.is_tombstoned(&topic, now);
-        let may_cross = inventory.may_cross(&subject, now);
         if is_alone {
             self.forget_orphans();
             return Ok(());
         }
-        let news = self.catalog.apply(&topic, change)?;
+        let news = noted.and_then(|()| self.catalog.apply(&topic, change));
+        if *change == TopicChange::TopicCreated {
+            // Also at a bound: it waits. One that has not heard that everything was told does not ask.
+            self.answer(number, &topic, now);
+        }
+        let news = news?;
         if news.is_new {
             self.keep_known(&topic);
         }
@@ -266,13 +296,14 @@ impl Core {
     }
 
     /// Tells a broker that has said what it has which of it was deleted while it was away.
-    fn catch_up(&mut self, number: BrokerNumber) {
+    fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
         let inventory = &mut self.brokers[number as usize].inventory;
         let owed = inventory.take_owed();
         let mut orders = Vec::new();
-        for (topic, channel) in &owed {
-            if let Some(change) = inventory.unsay(topic, channel.as_ref()) {
-                orders.push(change_of(topic, &change));
+        for subject in &owed {
+            if let Some(change) = inventory.unsay(subject) {
+                inventory.note_told(subject.clone(), now);
+                orders.push(change_of(&subject.0, &change));
             }
         }
         for order in orders {

@@ -120,11 +120,7 @@ impl Inventory {
     }
 
     /// Takes a topic or channel from what was said, for it was deleted meanwhile; gives what the broker is to do about it.
-    pub(super) fn unsay(
-        &mut self,
-        topic: &TopicName,
-        channel: Option<&ChannelName>,
-    ) -> Option<TopicChange> {
+    pub(super) fn unsay(&mut self, (topic, channel): &Subject) -> Option<TopicChange> {
         let Some(channel) = channel else {
             return self.said.remove(topic).map(|_| TopicChange::TopicDeleted);
         };
@@ -177,7 +173,11 @@ impl Inventory {
             }
             TopicChange::TopicCreated => self.create(topic, None)?,
             TopicChange::ChannelCreated { channel } => {
-                self.create(topic, Some(channel_name(channel)?))?;
+                let channel = channel_name(channel)?;
+                // Where its topic has been deleted since it is gone, and nobody makes it again.
+                if !channel.is_ephemeral() || self.topics.contains_key(topic) {
+                    self.create(topic, Some(channel))?;
+                }
             }
             TopicChange::ChannelDeleted { channel } => {
                 let channel = channel_name(channel)?;
@@ -252,11 +252,16 @@ impl Inventory {
         }
     }
 
-    /// Whether a change of the broker may have crossed one that it was told.
+    /// Whether a change of the broker may have crossed one that it was told, or a topic that it has not confirmed.
     pub(super) fn may_cross(&self, subject: &Subject, now: Instant) -> bool {
-        let topic = (subject.0.clone(), None);
-        let told = [self.told.get(subject), self.told.get(&topic)];
-        told.into_iter().flatten().any(|at| now - *at < CROSSING)
+        // In order of name: of a topic, the topic itself is first.
+        let of_topic = self.told.range((subject.0.clone(), None)..);
+        let mut of_topic = of_topic.take_while(|((topic, _), _)| *topic == subject.0);
+        self.preparing.contains_key(&subject.0)
+            || of_topic.any(|((_, channel), at)| {
+                let is_same = channel.is_none() || subject.1.is_none() || *channel == subject.1;
+                is_same && now - *at < CROSSING
+            })
     }
 
     /// From now on until `until` a deletion of the topic here is of this broker alone.
@@ -305,6 +310,13 @@ impl Inventory {
         here.or_default().extend(channel);
         Ok(())
     }
+}
+
+/// Whether this comes and goes at each broker by itself.
+pub(super) fn is_ephemeral(subject: &Subject) -> bool {
+    let (topic, channel) = subject;
+    let of_channel = channel.as_ref().map(ChannelName::is_ephemeral);
+    of_channel.unwrap_or_else(|| topic.is_ephemeral())
 }
 
 /// A topic's name.

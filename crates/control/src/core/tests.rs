@@ -1,5 +1,6 @@
 //! The state machine against virtual brokers, in virtual time.
 
+mod channel_laws;
 mod channels;
 mod cluster;
 mod cpu_share;

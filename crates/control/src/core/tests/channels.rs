@@ -181,11 +181,14 @@ fn the_contract_comes_before_the_channels() {
         .put_topic("t", spec, cluster.now)
         .expect("good");
     cluster.carry_out();
-    cluster
-        .core
-        .heard(cluster.brokers[0].number, asked("t"), cluster.now);
-    let words = orders(&mut cluster.core);
-    assert_eq!(words, ["contract t", "topic t"]);
+    let (number, now) = (cluster.brokers[0].number, cluster.now);
+    let created = ToController::Changed {
+        topic: String::from("t"),
+        change: TopicChange::TopicCreated,
+    };
+    cluster.core.heard(number, created, now);
+    cluster.core.heard(number, asked("t"), now);
+    assert_eq!(orders(&mut cluster.core), ["contract t", "topic t"]);
 }
 
 fn asked(topic: &str) -> ToController {

@@ -1,0 +1,351 @@
+//! Whatever brokers do, and however words are under way: once all have been heard, all have the same channels and pauses.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use clock::Instant;
+use link::{ChannelState, Hello, LINK_VERSION, ToBroker, ToController, TopicChange, TopicState};
+use proptest::prelude::*;
+
+use super::cluster::{VirtualTopic, settings};
+use crate::core::{Core, Effect};
+use crate::store::{MemoryStore, Store};
+
+const TOPICS: [&str; 3] = ["t", "u", "v#ephemeral"];
+const CHANNELS: [&str; 3] = ["c", "d", "e#ephemeral"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A client or an operator does something at a broker.
+    Does(usize, usize, TopicChange),
+    /// A word arrives at the controller, or at a broker.
+    Up(usize),
+    Down(usize),
+    /// A link breaks, with everything that is under way on it.
+    Cut(usize),
+    Dial(usize),
+    /// A broker's process ends and another one has what is kept on disk.
+    Restart(usize),
+    RestartController,
+}
+
+/// A broker at the end of a link that takes its time.
+#[derive(Default)]
+struct Broker {
+    topics: BTreeMap<String, VirtualTopic>,
+    number: u32,
+    link: u64,
+    restarts: u64,
+    is_complete: bool,
+    up: VecDeque<ToController>,
+    down: VecDeque<ToBroker>,
+}
+
+struct World {
+    core: Core,
+    kept: MemoryStore,
+    brokers: Vec<Broker>,
+    now: Instant,
+    links: u64,
+}
+
+impl Broker {
+    fn says(&mut self, word: ToController) {
+        if self.link != 0 {
+            self.up.push_back(word);
+        }
+    }
+
+    fn does(&mut self, topic: &str, change: TopicChange) {
+        if change == TopicChange::TopicCreated || creates(&change) {
+            self.makes(topic);
+        }
+        if !self.topics.contains_key(topic) || !self.changes(topic, &change) {
+            return;
+        }
+        let topic = topic.to_owned();
+        self.says(ToController::Changed { topic, change });
+    }
+
+    fn makes(&mut self, topic: &str) {
+        if self.topics.contains_key(topic) {
+            return;
+        }
+        self.topics
+            .insert(topic.to_owned(), VirtualTopic::default());
+        let topic = topic.to_owned();
+        self.says(ToController::Changed {
+            topic: topic.clone(),
+            change: TopicChange::TopicCreated,
+        });
+        if self.is_complete {
+            self.says(ToController::TopicAsked { topic });
+        }
+    }
+
+    /// Whether there was anything to change.
+    fn changes(&mut self, name: &str, change: &TopicChange) -> bool {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return false;
+        };
+        let before = topic.clone();
+        let mut pause = |channel: &str, is_paused| {
+            if let Some(state) = topic.channels.get_mut(channel) {
+                *state = is_paused;
+            }
+        };
+        match change {
+            TopicChange::TopicDeleted => return self.topics.remove(name).is_some(),
+            TopicChange::TopicPaused => topic.is_paused = true,
+            TopicChange::TopicResumed => topic.is_paused = false,
+            TopicChange::ChannelCreated { channel } => {
+                topic.channels.entry(channel.clone()).or_default();
+            }
+            TopicChange::ChannelDeleted { channel } => drop(topic.channels.remove(channel)),
+            TopicChange::ChannelPaused { channel } => pause(channel, true),
+            TopicChange::ChannelResumed { channel } => pause(channel, false),
+            _ => {}
+        }
+        *topic != before
+    }
+
+    fn hears(&mut self, order: ToBroker) {
+        match order {
+            ToBroker::Complete => self.is_complete = true,
+            ToBroker::Change { topic, change } => drop(self.changes(&topic, &change)),
+            ToBroker::Topic { state, ticket } => {
+                let here = self.topics.entry(state.topic.clone()).or_default();
+                here.is_paused = state.is_paused;
+                for channel in state.channels {
+                    here.channels.insert(channel.channel, channel.is_paused);
+                }
+                let topic = state.topic;
+                self.says(ToController::TopicReady { topic, ticket });
+            }
+            _ => {}
+        }
+    }
+
+    fn inventory(&self) -> ToController {
+        let topics = self.topics.iter().map(|(topic, state)| TopicState {
+            topic: topic.clone(),
+            is_paused: state.is_paused,
+            channels: (state.channels.iter())
+                .map(|(channel, &is_paused)| ChannelState {
+                    channel: channel.clone(),
+                    is_paused,
+                })
+                .collect(),
+        });
+        ToController::Inventory {
+            topics: topics.collect(),
+            is_last: true,
+        }
+    }
+
+    fn lasting(&self, topic: &str) -> Option<(bool, Vec<(String, bool)>)> {
+        let topic = self.topics.get(topic)?;
+        let channels = topic.channels.iter();
+        let lasting = channels.filter(|(name, _)| !name.ends_with("#ephemeral"));
+        let lasting = lasting.map(|(name, &is_paused)| (name.clone(), is_paused));
+        Some((topic.is_paused, lasting.collect()))
+    }
+}
+
+fn creates(change: &TopicChange) -> bool {
+    matches!(change, TopicChange::ChannelCreated { .. })
+}
+
+impl World {
+    fn new(brokers: usize) -> World {
+        let (kept, now) = (MemoryStore::default(), Instant::from_nanos(1));
+        let mut world = World {
+            core: Core::restore(settings(), &kept, now).expect("nothing is kept"),
+            kept,
+            brokers: (0..brokers).map(|_| Broker::default()).collect(),
+            now,
+            links: 0,
+        };
+        (0..brokers).for_each(|index| world.dial(index));
+        world
+    }
+
+    fn step(&mut self, step: Step) {
+        self.now += Duration::from_millis(1);
+        match step {
+            Step::Does(index, topic, change) => self.brokers[index].does(TOPICS[topic], change),
+            Step::Up(index) => self.up(index),
+            Step::Down(index) => {
+                if let Some(order) = self.brokers[index].down.pop_front() {
+                    self.brokers[index].hears(order);
+                }
+            }
+            Step::Cut(index) => self.cut(index),
+            Step::Dial(index) => self.dial(index),
+            Step::Restart(index) => {
+                self.cut(index);
+                let broker = &mut self.brokers[index];
+                broker.restarts += 1;
+                broker
+                    .topics
+                    .retain(|topic, _| !topic.ends_with("#ephemeral"));
+                for topic in broker.topics.values_mut() {
+                    topic
+                        .channels
+                        .retain(|name, _| !name.ends_with("#ephemeral"));
+                }
+                self.dial(index);
+            }
+            Step::RestartController => {
+                (0..self.brokers.len()).for_each(|index| self.cut(index));
+                self.core = Core::restore(settings(), &self.kept, self.now).expect("kept");
+                (0..self.brokers.len()).for_each(|index| self.dial(index));
+            }
+        }
+    }
+
+    fn up(&mut self, index: usize) {
+        if let Some(word) = self.brokers[index].up.pop_front() {
+            self.core.heard(self.brokers[index].number, word, self.now);
+            self.carry_out();
+        }
+    }
+
+    fn cut(&mut self, index: usize) {
+        let broker = &mut self.brokers[index];
+        broker.up.clear();
+        broker.down.clear();
+        let link = std::mem::take(&mut broker.link);
+        self.core.link_lost(link, self.now);
+        self.carry_out();
+    }
+
+    fn dial(&mut self, index: usize) {
+        if self.brokers[index].link != 0 {
+            return;
+        }
+        self.links += 1;
+        let hello = Hello {
+            version: LINK_VERSION,
+            broker: format!("b{index}"),
+            incarnation: 1 + self.brokers[index].restarts,
+            tcp_address: format!("10.0.0.{index}:4150"),
+            http_address: None,
+            gossip_address: None,
+            mcap: None,
+            model: None,
+        };
+        let number = self.core.hello(self.links, &hello, self.now).expect("good");
+        let broker = &mut self.brokers[index];
+        (broker.number, broker.link, broker.is_complete) = (number, self.links, false);
+        let inventory = broker.inventory();
+        broker.up.push_back(inventory);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        self.kept.commit(self.core.take_changes()).expect("memory");
+        for effect in self.core.take_effects() {
+            if let Effect::Send(number, order) = effect {
+                let mut brokers = self.brokers.iter_mut();
+                let broker = brokers.find(|broker| broker.number == number && broker.link != 0);
+                if let Some(broker) = broker {
+                    broker.down.push_back(*order);
+                }
+            }
+        }
+    }
+
+    /// Everything that is under way arrives.
+    fn settle(&mut self) {
+        (0..self.brokers.len()).for_each(|index| self.dial(index));
+        while self
+            .brokers
+            .iter()
+            .any(|broker| !broker.up.is_empty() || !broker.down.is_empty())
+        {
+            for index in 0..self.brokers.len() {
+                self.step(Step::Down(index));
+                self.step(Step::Up(index));
+            }
+        }
+    }
+
+    fn check(&self) {
+        let holdings = self.core.holdings(self.now);
+        for topic in TOPICS {
+            let mut having = self
+                .brokers
+                .iter()
+                .filter_map(|broker| broker.lasting(topic));
+            let Some(first) = having.next() else {
+                continue;
+            };
+            assert!(having.all(|other| other == first), "{topic} differs");
+            let known = holdings.topics.get(topic);
+            let known = known.unwrap_or_else(|| panic!("{topic} is at brokers: {first:?}"));
+            let names = known.iter().map(ToString::to_string);
+            assert!(
+                names.eq(first.1.into_iter().map(|(name, _)| name)),
+                "{topic}: {known:?}"
+            );
+        }
+        for (broker, told) in self.brokers.iter().zip(&holdings.brokers) {
+            assert!(broker.is_complete);
+            let here: Vec<String> = broker.topics.keys().cloned().collect();
+            let topics = told.topics.keys().map(ToString::to_string);
+            assert!(topics.eq(here), "{} has {:?}", told.broker, told.topics);
+            for (topic, channels) in &*told.topics {
+                let lasting = channels.iter().filter(|channel| !channel.is_ephemeral());
+                let lasting = lasting.map(ToString::to_string);
+                let (_, here) = broker.lasting(topic.as_str()).expect("just seen");
+                assert!(
+                    lasting.eq(here.into_iter().map(|(name, _)| name)),
+                    "{channels:?}"
+                );
+            }
+        }
+    }
+}
+
+fn any_change() -> impl Strategy<Value = TopicChange> {
+    let channel = (0..CHANNELS.len()).prop_map(|at| CHANNELS[at].to_owned());
+    (0..9, channel).prop_map(|(what, channel)| match what {
+        0 => TopicChange::TopicCreated,
+        1 => TopicChange::TopicDeleted,
+        2 => TopicChange::TopicPaused,
+        3 => TopicChange::TopicResumed,
+        4 => TopicChange::ChannelDeleted { channel },
+        5 => TopicChange::ChannelPaused { channel },
+        6 => TopicChange::ChannelResumed { channel },
+        _ => TopicChange::ChannelCreated { channel },
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let broker = || 0..3usize;
+    prop_oneof![
+        6 => (broker(), 0..TOPICS.len(), any_change())
+            .prop_map(|(broker, topic, change)| Step::Does(broker, topic, change)),
+        8 => broker().prop_map(Step::Up),
+        8 => broker().prop_map(Step::Down),
+        1 => broker().prop_map(Step::Cut),
+        2 => broker().prop_map(Step::Dial),
+        1 => broker().prop_map(Step::Restart),
+        1 => Just(Step::RestartController),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn all_end_alike(steps in prop::collection::vec(any_step(), 0..160)) {
+        let mut world = World::new(3);
+        for step in steps {
+            world.step(step);
+        }
+        world.settle();
+        world.check();
+    }
+}
