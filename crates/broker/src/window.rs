@@ -19,6 +19,8 @@ pub struct WindowOrder {
     pub percentile: f64,
     /// Whether arrivals are traced.
     pub with_trace: bool,
+    /// The latency that is promised at that percentile, microseconds: reports say from now on how it fares.
+    pub promise_us: Option<f64>,
 }
 
 /// What a profiling window showed.

@@ -10,6 +10,7 @@ use client::{Publisher, PublisherOptions, Subscriber, SubscriberOptions};
 const ORDER: WindowOrder = WindowOrder {
     percentile: 99.0,
     with_trace: false,
+    promise_us: None,
 };
 
 struct Scene {

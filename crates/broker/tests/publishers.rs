@@ -278,6 +278,7 @@ fn a_newer_connection_takes_the_name_over() {
         let order = WindowOrder {
             percentile: 99.0,
             with_trace: true,
+            promise_us: None,
         };
         wait(handle.begin_window(topic(), order)).expect("begun");
         // Every reactor has read the post that came before this question.
@@ -308,6 +309,7 @@ fn a_trace_names_everybody_who_published() {
         let order = WindowOrder {
             percentile: 99.0,
             with_trace: true,
+            promise_us: None,
         };
         wait(handle.begin_window(topic(), order)).expect("begun");
         for peer in sensors.iter_mut().chain(&mut stock) {

@@ -97,7 +97,7 @@ pub struct TopicBrokerView {
     pub publishers: usize,
     /// Those of them that are connected there now.
     pub attached: usize,
-    /// Their declared rate in messages per second.
+    /// Their rate in messages per second: declared, or as measured where that contradicts it.
     pub rate: f64,
     /// What arrives, in messages per second, by the last report.
     pub measured_rate: f64,
@@ -155,6 +155,9 @@ pub struct PublisherView {
     pub id: String,
     /// Messages per second as declared.
     pub rate: f64,
+    /// Messages per second as measured, where that contradicts the declaration; placements reckon with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_rate: Option<f64>,
     /// Messages sent at once.
     pub batch: u32,
     /// Correlation group key, as told or (`~3`) as inferred.

@@ -14,7 +14,8 @@ mod topic;
 
 pub use order::{Move, Sharers, ToBroker};
 pub use report::{
-    Announcement, Attachment, BrokerReport, Hello, ToController, TopicReport, Traced, WindowReport,
+    Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
+    WindowReport,
 };
 pub use topic::{ChannelState, TopicChange, TopicState};
 

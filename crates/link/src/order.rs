@@ -84,6 +84,9 @@ pub enum ToBroker {
         seconds: f64,
         /// Percentile of the end-to-end latency to report, e.g. 99.
         percentile: f64,
+        /// The latency that is promised for it, in microseconds: reports count what takes longer from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        promise_us: Option<f64>,
         /// Whether the arrivals of publishers are to be traced and sent.
         with_trace: bool,
     },

@@ -129,6 +129,20 @@ pub struct TopicReport {
     pub cpu_share: Option<kernel::Share>,
     /// Epoch and number of the latest grant that is in force.
     pub confirmed: (u64, u64),
+    /// What was seen of its promise, where one is known at the broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
+}
+
+/// How a promise fared at a broker since the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// First deliveries.
+    pub delivered: u64,
+    /// Those of them that took longer than promised, from arrival to the consumer's output.
+    pub late: u64,
+    /// Messages that wait for the broker's service or for tokens now; those that wait for consumers do not count.
+    pub backlog: u64,
 }
 
 /// A publisher as it announces itself in IDENTIFY.

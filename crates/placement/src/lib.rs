@@ -15,12 +15,12 @@ mod replay;
 pub use distribute::{Distribution, OutOfBrokers, Question, distribute};
 pub use fitting::{
     BrokerFit, BrokerWindow, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode,
-    Step, UnknownMode, Window,
+    Step, UnknownMode, Window, shedding_order,
 };
 pub use groups::{InferConfig, infer_groups};
 pub use policy::{Policy, UnknownPolicy};
 pub use publisher::{BrokerIndex, BrokerState, GroupIndex, Publisher, PublisherIndex};
 pub use replay::{
-    Arrival, Gate, Latencies, Left, ReplayFit, ReplayProblem, Replayer, ServiceModel, Station,
-    Trace, fit_by_replay, replay,
+    Arrival, Gate, Latencies, Left, Neighbour, ReplayFit, ReplayProblem, Replayer, ServiceModel,
+    Station, Trace, fit_by_replay, replay,
 };

@@ -168,6 +168,7 @@ fn without_a_trace_replay_falls_back_to_measuring() {
             brokers: &answers,
             trace: None,
             seconds: 2.0,
+            neighbours: &[],
         });
     }
     assert!(matches!(step, Step::Done(_)));
@@ -296,6 +297,7 @@ fn a_broker_lost_in_a_search_leaves_the_other_searches_alone() {
         brokers: &answers,
         trace: None,
         seconds: 2.0,
+        neighbours: &[],
     });
     assert_eq!(fitting.status().state, FitState::Measuring);
     let Step::Measure(halved) = step else {
@@ -342,6 +344,7 @@ fn a_placed_topic_is_resumed_from_where_it_is() {
         brokers: &fine,
         trace: None,
         seconds: 2.0,
+        neighbours: &[],
     };
     let Step::Measure(all) = fitting.measured(&window) else {
         panic!("one is to be placed")
@@ -372,6 +375,7 @@ fn answers_that_are_missing_or_absurd_are_asked_for_again_and_then_passed_over()
             brokers: &answers,
             trace: None,
             seconds: f64::NAN,
+            neighbours: &[],
         };
         for _ in 0..2 {
             assert!(fitting.measured(&window) == first, "the same window again");

@@ -126,5 +126,6 @@ fn window(
         brokers: &brokers,
         trace: recording.trace.as_ref(),
         seconds: length_ns as f64 / 1e9,
+        neighbours: &[],
     })
 }

@@ -93,6 +93,7 @@ impl Windows {
             topic,
             seconds,
             percentile,
+            promise_us,
             with_trace,
         } = order
         else {
@@ -107,6 +108,7 @@ impl Windows {
             seconds,
             order: WindowOrder {
                 percentile,
+                promise_us,
                 with_trace,
             },
         };

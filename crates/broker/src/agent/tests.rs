@@ -377,6 +377,7 @@ async fn windows_are_measured_and_what_cannot_be_done_is_told() {
         topic: topic.to_owned(),
         seconds,
         percentile: 99.0,
+        promise_us: None,
         with_trace: true,
     };
     controller.say(&measure(1, "t", 0.05)).await;

@@ -544,6 +544,7 @@ async fn under_a_controller_recordings_and_windows_are_open_together() {
     let order = crate::window::WindowOrder {
         percentile: 99.0,
         with_trace: true,
+        promise_us: None,
     };
     let topic: wire::TopicName = "t".parse().expect("valid");
     let begun = handle.begin_window(topic.clone(), order).await;

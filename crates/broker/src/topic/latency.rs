@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clock::Instant;
 use hdrhistogram::Histogram;
+use link::Lateness;
 
 use super::sampler::Sampler;
 use super::store::{Arrival, Stored};
@@ -91,6 +92,15 @@ pub struct StageHistograms {
     stages: Box<[StageHistogram; STAGES.len()]>,
     sampler: Sampler,
     window: Option<Box<Window>>,
+    promise: Option<Promise>,
+}
+
+/// How a promise fared since the last report.
+#[derive(Debug)]
+struct Promise {
+    latency: Duration,
+    delivered: u64,
+    late: u64,
 }
 
 #[derive(Debug)]
@@ -133,6 +143,7 @@ impl Default for StageHistograms {
             stages: Box::new(stages),
             sampler: Sampler::new(SAMPLES_PER_SECOND),
             window: None,
+            promise: None,
         }
     }
 }
@@ -169,6 +180,10 @@ impl StageHistograms {
         if attempts > 0 || message.due > message.arrival.read {
             return None;
         }
+        if let Some(promise) = &mut self.promise {
+            promise.delivered += 1;
+            promise.late += u64::from(total > promise.latency);
+        }
         if let Some(window) = &mut self.window {
             window.record_total(total);
             if window.is_stale(now) {
@@ -184,6 +199,29 @@ impl StageHistograms {
         if let Some(window) = &mut self.window {
             window.record_landed(landed);
         }
+    }
+
+    /// What takes longer than this, microseconds, is counted from now on as late; what is none is not promised.
+    pub fn promise(&mut self, latency_us: Option<f64>) {
+        let latency = latency_us.filter(|us| us.is_finite() && *us > 0.0);
+        let latency = latency.map(|us| Duration::from_nanos((us * 1e3) as u64));
+        if self.promise.as_ref().map(|promise| promise.latency) != latency {
+            self.promise = latency.map(|latency| Promise {
+                latency,
+                delivered: 0,
+                late: 0,
+            });
+        }
+    }
+
+    /// How the promise fared since this was asked last, where there is one and `backlog` messages wait.
+    pub fn take_lateness(&mut self, backlog: u64) -> Option<Lateness> {
+        let promise = self.promise.as_mut()?;
+        Some(Lateness {
+            delivered: std::mem::take(&mut promise.delivered),
+            late: std::mem::take(&mut promise.late),
+            backlog,
+        })
     }
 
     /// Opens a profiling window in place of one that may be open.

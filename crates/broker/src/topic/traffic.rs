@@ -7,7 +7,7 @@ use clock::Instant;
 use limit::adaptor::{History, Window};
 use link::TopicReport;
 
-use super::channel::Channel;
+use super::channel::{Channel, ChannelKey};
 use super::limiter::TopicLimiter;
 use super::table::{Topic, TopicKey, TopicTable};
 
@@ -114,6 +114,7 @@ impl TopicTable {
             topics,
             channels,
             history_window,
+            bounds,
             ..
         } = self;
         for topic in topics.values_mut() {
@@ -132,11 +133,20 @@ impl TopicTable {
             }
             let here = topic.channels.iter().filter_map(|&key| channels.get(key));
             let in_channels = here.map(Channel::unfinished).sum();
+            let has_room = |&key: &ChannelKey| {
+                let channel: Option<&Channel> = channels.get(key);
+                channel.is_none_or(|channel| channel.has_room(bounds.mem_queue_size))
+            };
+            let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
+            let waits_for_others = !is_open || !topic.channels.iter().all(has_room);
             if let Some(report) = topic.report(in_channels, now) {
+                let backlog = if waits_for_others { 0 } else { report.depth };
+                let latency = topic.latency.as_mut();
                 let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
                 let names = names.filter_map(|&key| channels.get(key));
                 list.push(TopicReport {
                     channels: names.map(|channel| channel.name.to_string()).collect(),
+                    lateness: latency.and_then(|latency| latency.take_lateness(backlog)),
                     ..report
                 });
             }

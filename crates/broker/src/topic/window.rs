@@ -49,6 +49,7 @@ impl TopicTable {
         };
         let latency = topic.latency.get_or_insert_with(StageHistograms::default);
         latency.open_window(Window::new(order.percentile, now));
+        latency.promise(order.promise_us);
         topic.trace = order.with_trace.then(|| Box::new(Trace::new(now)));
         true
     }

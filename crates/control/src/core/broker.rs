@@ -12,6 +12,8 @@ use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
 use placement::ServiceModel;
 
 use super::check::{self, NameKind};
+use super::overload::Violation;
+use super::rates::Seen;
 use super::{BROKERS_MAX, Core, Effect, Inventory, ProbeAnswer};
 use crate::ControlError;
 
@@ -68,6 +70,10 @@ pub struct Broker {
     pub mcap: Option<f64>,
     /// Its service model, if calibrated or emulated.
     pub model: Option<ServiceModel>,
+    /// Reports in a row by which more arrives than it carries.
+    pub(super) over_reports: u32,
+    /// When another broker was asked for to relieve it.
+    pub(super) spawned_for_at: Option<Instant>,
     /// Its last word on each topic.
     pub topics: BTreeMap<String, Carried>,
     /// Topics and channels that it has.
@@ -85,6 +91,12 @@ pub struct Carried {
     pub rate: f64,
     /// Of those, from clients that cannot be moved; smoothed over several reports.
     pub fixed_rate: f64,
+    /// Messages per second that left its queue.
+    pub left: f64,
+    /// What arrives from publishers that can be moved.
+    pub seen: Seen,
+    /// How its promise fares.
+    pub violation: Violation,
 }
 
 impl Broker {
@@ -106,6 +118,8 @@ impl Broker {
             probed_at: None,
             mcap: None,
             model: None,
+            over_reports: 0,
+            spawned_for_at: None,
             topics: BTreeMap::new(),
             inventory: Inventory::default(),
             told_again: BTreeMap::new(),
@@ -232,7 +246,7 @@ impl Core {
             Some(number),
             format!("{name} takes publishers again"),
         );
-        self.broker_joined_fits(now);
+        self.room_came(now);
         Ok(number)
     }
 
@@ -371,7 +385,7 @@ impl Core {
         self.keep_broker(number);
         let text = format!("{} is up", self.broker(number).name);
         self.tell("broker-up", None, Some(number), text);
-        self.broker_joined_fits(now);
+        self.room_came(now);
     }
 
     /// The process that had this number is gone, and with it its shares and its connections.

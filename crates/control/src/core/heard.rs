@@ -83,29 +83,18 @@ impl Core {
                 self.distrust(number, &format!("topic {shown:?}: {text}"));
                 continue;
             }
-            let rate = if seconds > 0.0 {
-                topic.messages as f64 / seconds
-            } else {
-                0.0
-            };
-            let fixed = if seconds > 0.0 {
-                topic.fixed_messages as f64 / seconds
-            } else {
-                0.0
-            };
-            let before = former
-                .remove(&topic.topic)
-                .map_or(0.0, |carried| carried.fixed_rate);
-            let carried = Carried {
-                rate,
-                fixed_rate: before + FIXED_RATE_WEIGHT * (fixed - before),
-                report: topic,
-            };
+            let before = former.remove(&topic.topic).unwrap_or_default();
+            let connected = self
+                .topics
+                .get(&topic.topic)
+                .map_or(0, |topic| topic.connected_at(number));
+            let carried = before.followed_by(topic, seconds, connected);
             self.share_reported(number, report, &carried, now);
             let name = carried.report.topic.clone();
             self.brokers[number as usize].topics.insert(name, carried);
         }
         self.refresh_contracts(number, report);
+        self.judge_report(number, seconds, now);
         let names: Vec<String> = self.brokers[number as usize]
             .topics
             .keys()
@@ -145,6 +134,12 @@ impl Core {
         let Some(topic) = self.topics.get_mut(&publisher.topic) else {
             return;
         };
+        let here = self.brokers[number as usize]
+            .topics
+            .get_mut(&publisher.topic);
+        if let Some(carried) = here {
+            carried.seen.churn += 1;
+        }
         let row = &mut topic.publishers.rows_mut()[index];
         if attached {
             row.attached = Some(number);
@@ -189,6 +184,30 @@ impl Core {
     }
 }
 
+impl Carried {
+    /// The next word on the topic, over `seconds`, with so many publishers `connected`.
+    fn followed_by(self, report: TopicReport, seconds: f64, connected: usize) -> Carried {
+        let per_s = |messages: u64| {
+            if seconds > 0.0 {
+                messages as f64 / seconds
+            } else {
+                0.0
+            }
+        };
+        let movable = per_s(report.messages - report.fixed_messages);
+        let left = (self.report.depth + report.messages).saturating_sub(report.depth);
+        Carried {
+            rate: per_s(report.messages),
+            fixed_rate: self.fixed_rate
+                + FIXED_RATE_WEIGHT * (per_s(report.fixed_messages) - self.fixed_rate),
+            left: per_s(left),
+            seen: self.seen.next(movable, connected),
+            violation: self.violation,
+            report,
+        }
+    }
+}
+
 /// Whether a topic's numbers can be true.
 fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
     if !is_valid_name(report.topic.as_bytes()) {
@@ -203,6 +222,13 @@ fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
         ));
     }
     check::amount("unfinished", report.unfinished as f64, 1e12)?;
+    if let Some(said) = report.lateness.filter(|said| said.late > said.delivered) {
+        return Err(format!(
+            "{} of {} deliveries late",
+            said.late, said.delivered
+        ));
+    }
+    check::amount("depth", report.depth as f64, 1e15)?;
     check::amount("mean_rate", report.mean_rate, 1e12)?;
     check::amount("max_backlog", report.max_backlog, 1e12)
 }

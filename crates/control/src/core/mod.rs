@@ -1,6 +1,7 @@
 //! The control plane as a pure state machine: what is heard comes in with its time, what is to be done comes
 //! out as [`Effect`]s and [`Change`]s. The shells around it ([`crate::service`]) own sockets, files and clocks.
 
+mod beside;
 mod broker;
 mod catalog;
 mod channels;
@@ -14,10 +15,13 @@ mod holdings;
 mod inventory;
 mod moves;
 mod names;
+mod overload;
 mod persist;
 mod place;
 mod prepare;
 mod publisher;
+mod rates;
+mod relief;
 mod sharers;
 mod shares;
 mod topic;
@@ -123,6 +127,8 @@ pub struct Core {
     move_budget: TokenBucket,
     last_ticket: u64,
     last_window: u64,
+    /// Topics by the number of the window that they have open.
+    windows: BTreeMap<u64, String>,
     last_ledger: u64,
     /// When brokers were looked at last.
     watched_at: Instant,
@@ -151,6 +157,7 @@ impl Core {
             move_budget: TokenBucket::full(rate, burst, now),
             last_ticket: 0,
             last_window: 0,
+            windows: BTreeMap::new(),
             last_ledger: 0,
             watched_at: now,
             sharing: sharers::Sharing::default(),

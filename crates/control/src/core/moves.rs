@@ -7,7 +7,12 @@ use std::time::Duration;
 use clock::Instant;
 use link::{Move, ToBroker};
 
+use super::publisher::Row;
 use super::{BrokerNumber, Core};
+
+/// A publisher that has moved stays for so long, unless its broker takes no publishers any more: under a load that swings
+/// nobody moves more than once in ten seconds, and two for what orders take on their way.
+pub(super) const MOVE_REST: Duration = Duration::from_secs(12);
 
 /// A publisher that has not moved is told again after so long.
 const REPEAT: Duration = Duration::from_secs(8);
@@ -40,14 +45,20 @@ impl Core {
             }
             is_waiting = true;
             let is_told = row.told_at.is_some_and(|at| now - at < REPEAT);
+            let is_resting = brokers[from as usize].takes_publishers() && is_resting(row, now);
             let order = orders.entry(from).or_default();
-            if is_told || order.len() >= MOVES_PER_ORDER || !open.contains(&to) {
+            if is_told
+                || (is_resting && row.told_at.is_none())
+                || order.len() >= MOVES_PER_ORDER
+                || !open.contains(&to)
+            {
                 continue;
             }
             if !move_budget.try_take(now, 1.0) {
                 break;
             }
             row.told_at = Some(now);
+            row.moved_at = Some(now);
             order.push(Move {
                 publisher: row.spec.id.clone(),
                 to: brokers[to as usize].tcp_address.clone(),
@@ -87,4 +98,9 @@ impl Core {
         }
         open
     }
+}
+
+/// Whether a publisher has moved just now.
+pub(super) fn is_resting(row: &Row, now: Instant) -> bool {
+    row.moved_at.is_some_and(|at| now - at < MOVE_REST)
 }

@@ -51,10 +51,15 @@ impl Core {
         }
     }
 
-    /// Takes an assignment over; publishers move as the budget allows.
-    pub(super) fn assign(&mut self, name: &str, broker_of: &[Option<BrokerIndex>], now: Instant) {
+    /// Takes an assignment over; publishers move as the budget allows. False where it is the present one.
+    pub(super) fn assign(
+        &mut self,
+        name: &str,
+        broker_of: &[Option<BrokerIndex>],
+        now: Instant,
+    ) -> bool {
         let Some(topic) = self.topics.get_mut(name) else {
-            return;
+            return false;
         };
         let mut changed = Vec::new();
         for (index, (row, broker)) in topic
@@ -72,12 +77,13 @@ impl Core {
             }
         }
         if changed.is_empty() {
-            return;
+            return false;
         }
         topic.has_moves = true;
         topic.placed_at = Some(now);
         self.keep_publishers(name, changed);
         self.drive_shares(name, now);
+        true
     }
 
     /// Publishers of a broker that takes none any more are placed elsewhere, all topics.
@@ -147,7 +153,7 @@ impl Core {
 }
 
 /// A server that works more than this part of the time lets its queue grow long.
-const UTILISATION_MAX: f64 = 0.9;
+pub(super) const UTILISATION_MAX: f64 = 0.9;
 
 impl Broker {
     /// Messages per second from clients that cannot be moved, all topics.
@@ -174,7 +180,7 @@ impl Topic {
         rows.map(|(row, told)| {
             let inferred = row.inferred_group.map(|group| group + groups.len() as u32);
             Publisher {
-                rate: Rate::new(row.spec.rate).unwrap_or(Rate::MAX),
+                rate: Rate::new(row.rate()).unwrap_or(Rate::MAX),
                 batch_messages: row.spec.batch,
                 group: told.or(inferred).map(GroupIndex),
             }

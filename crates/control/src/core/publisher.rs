@@ -20,6 +20,18 @@ pub struct Row {
     pub attached: Option<BrokerNumber>,
     /// When it was told to move, if it has not moved yet.
     pub told_at: Option<Instant>,
+    /// When it was told to move last.
+    pub moved_at: Option<Instant>,
+    /// Messages per second as brokers saw them, where that contradicts the declaration ([`super::rates`]).
+    pub measured_rate: Option<f64>,
+}
+
+impl Row {
+    /// Messages per second to reckon with: measured where known, else declared.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.measured_rate.unwrap_or(self.spec.rate)
+    }
 }
 
 /// All publishers of a topic.
@@ -55,6 +67,7 @@ impl Publishers {
                 return Put::Same(index);
             }
             row.spec = spec;
+            row.measured_rate = None;
             return Put::Changed(index);
         }
         let index = self.rows.len();
@@ -65,6 +78,8 @@ impl Publishers {
             broker: None,
             attached: None,
             told_at: None,
+            moved_at: None,
+            measured_rate: None,
         });
         Put::New(index)
     }

@@ -8,5 +8,7 @@ mod faults;
 mod fitting;
 mod input;
 mod names;
+mod overload;
 mod placing;
 mod sharers;
+mod world;

@@ -309,12 +309,12 @@ impl Topic {
         rows.map(|row| row.broker.map(BrokerIndex)).collect()
     }
 
-    /// Brokers that publishers are placed on, with the rate placed there.
+    /// By broker: the rate placed there, as measured where that is known.
     pub(super) fn placed_rates(&self, brokers: usize) -> Vec<f64> {
         let mut rates = vec![0.0; brokers];
         for row in self.publishers.rows() {
             if let Some(number) = row.broker {
-                rates[number as usize] += row.spec.rate;
+                rates[number as usize] += row.rate();
             }
         }
         rates

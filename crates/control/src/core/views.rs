@@ -136,8 +136,8 @@ impl Core {
         TopicView {
             topic: name.to_owned(),
             spec: topic.spec.clone(),
-            state: topic.fit.state().to_owned(),
-            text: self.explain(topic),
+            state: self.state_of(name, topic).to_owned(),
+            text: self.explain(name, topic),
             publishers: rows.len(),
             unplaced: rows.iter().filter(|row| row.broker.is_none()).count(),
             rate: topic.publishers.rate(),
@@ -154,9 +154,20 @@ impl Core {
         }
     }
 
-    fn explain(&self, topic: &Topic) -> String {
+    fn state_of(&self, name: &str, topic: &Topic) -> &'static str {
+        let is_seen = self.seen_violation(name).is_some();
+        topic.fit.state(is_seen, topic.has_moves)
+    }
+
+    fn explain(&self, name: &str, topic: &Topic) -> String {
         if !topic.fit.text.is_empty() {
             return topic.fit.text.clone();
+        }
+        if let Some(seen) = self.seen_violation(name) {
+            return match self.over_limit(name) {
+                Some(why) => format!("{seen}: {why}"),
+                None => seen,
+            };
         }
         let rows = topic.publishers.rows();
         let attached = rows.iter().filter(|row| row.attached.is_some()).count();
@@ -216,6 +227,7 @@ impl Core {
         PublisherView {
             id: row.spec.id.clone(),
             rate: row.spec.rate,
+            measured_rate: row.measured_rate,
             batch: row.spec.batch,
             group: row.spec.group.clone().or_else(inferred),
             broker: row
@@ -265,7 +277,7 @@ impl Core {
             .flat_map(|topic| topic.publishers.rows())
         {
             if let Some(number) = row.broker {
-                loads[number as usize] += row.spec.rate;
+                loads[number as usize] += row.rate();
                 counts[number as usize] += 1;
             }
         }

@@ -430,7 +430,7 @@ async fn the_document_names_every_field() {
         "brokers": [carrier], "fit_status": placement::FitStatus::default(), "fit_brokers": ["b1"]});
     let fields = spec.as_object().expect("an object").clone();
     topic.as_object_mut().expect("an object").extend(fields);
-    let publisher = json!({"id": "s", "rate": 1.0, "batch": 1, "group": "g", "attached_to": "b",
+    let publisher = json!({"id": "s", "rate": 1.0, "measured_rate": 2.0, "batch": 1, "group": "g", "attached_to": "b",
         "broker": {"broker": "b", "tcp_address": "h:1"}});
     let event = EventView {
         topic: Some(String::new()),

@@ -32,7 +32,7 @@ mod step;
 
 pub use config::{FitConfig, FitError};
 pub use mode::{Mode, UnknownMode};
-pub(crate) use order::shedding_order;
+pub use order::shedding_order;
 pub use status::{BrokerFit, FitState, FitStatus, Iteration};
 pub use step::{BrokerWindow, Step, Window};
 

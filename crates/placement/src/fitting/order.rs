@@ -4,12 +4,9 @@ use crate::{Policy, Publisher};
 
 /// Puts `members` in such an order that every prefix is a fair picture of all: for [`Policy::Srtm`] it
 /// holds the same part of every correlation group, to within one publisher. Those on their own count
-/// as one group. The group-blind policies keep to the order of the index.
-pub(crate) fn shedding_order(
-    publishers: &[Publisher],
-    mut members: Vec<u32>,
-    policy: Policy,
-) -> Vec<u32> {
+/// as one group; what leaves is cut off at the end. The group-blind policies keep to the order of the index.
+#[must_use]
+pub fn shedding_order(publishers: &[Publisher], mut members: Vec<u32>, policy: Policy) -> Vec<u32> {
     if policy != Policy::Srtm {
         return members;
     }

@@ -1,6 +1,6 @@
 //! What a fit asks for, and what it is told.
 
-use crate::{BrokerIndex, Trace};
+use crate::{BrokerIndex, Neighbour, Trace};
 
 /// What is to be done next. Assignments go by publisher.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,4 +42,6 @@ pub struct Window<'a> {
     pub trace: Option<&'a Trace>,
     /// Its length.
     pub seconds: f64,
+    /// Promised topics on the same brokers.
+    pub neighbours: &'a [Neighbour<'a>],
 }

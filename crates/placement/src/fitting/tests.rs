@@ -189,6 +189,7 @@ fn what_is_shed_waits_at_brokers_that_are_not_measured() {
             brokers: &answers,
             trace: None,
             seconds: 60.0,
+            neighbours: &[],
         });
     }
     assert!(matches!(step, Step::Done(_)), "{:?}", fitting.status());
@@ -206,6 +207,7 @@ fn what_is_shed_waits_at_brokers_that_are_not_measured() {
         brokers: &answers,
         trace: None,
         seconds: 60.0,
+        neighbours: &[],
     });
     let Step::Measure(places) = step else {
         panic!("searches")
@@ -229,6 +231,7 @@ fn before_brokers_are_called_for_the_even_distribution_is_tried() {
             brokers: &answers,
             trace: None,
             seconds: 60.0,
+            neighbours: &[],
         });
     }
     let Step::Done(places) = step else {
@@ -256,6 +259,7 @@ fn a_latency_that_no_service_time_explains_leaves_the_model_alone() {
         brokers: &slow,
         trace: Some(&trace),
         seconds: 60.0,
+        neighbours: &[],
     });
     let told = |text: &str| {
         fitting
@@ -291,6 +295,7 @@ fn groups_that_become_known_count_from_the_next_step_on() {
         brokers: &slow,
         trace: None,
         seconds: 60.0,
+        neighbours: &[],
     });
     let Step::Measure(places) = step else {
         panic!("searches")
@@ -360,7 +365,7 @@ proptest! {
                         .map(|(p99_us, messages)| BrokerWindow { p99_us, messages })
                         .collect();
                     let trace = is_traced.then_some(&trace);
-                    let window = Window { brokers: &answer, trace, seconds: 60.0 };
+                    let window = Window { brokers: &answer, trace, seconds: 60.0, neighbours: &[] };
                     windows_since_change += u32::from(matches!(step, Step::Measure(_)));
                     fitting.measured(&window)
                 }
@@ -402,7 +407,7 @@ proptest! {
         let mut more = 0;
         while let Step::Measure(places) = &step {
             let answers = answers(places, fitting.places.brokers.len(), 300.0);
-            let window = Window { brokers: &answers, trace: None, seconds: 60.0 };
+            let window = Window { brokers: &answers, trace: None, seconds: 60.0, neighbours: &[] };
             step = fitting.measured(&window);
             more += 1;
             prop_assert!(more < 1_000, "{:?}", fitting.status());

@@ -215,6 +215,7 @@ impl VirtualCluster {
                 brokers: &answers,
                 trace: Some(&trace),
                 seconds: self.window_seconds as f64,
+                neighbours: &[],
             });
             assert!(fitting.status().windows < 1_000, "a fit ends");
         }

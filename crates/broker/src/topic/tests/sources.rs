@@ -21,6 +21,7 @@ const STRANGER: Source = Source {
 const ORDER: WindowOrder = WindowOrder {
     percentile: 99.0,
     with_trace: true,
+    promise_us: None,
 };
 
 impl World {

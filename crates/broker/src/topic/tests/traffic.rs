@@ -81,6 +81,44 @@ fn a_topic_is_told_of_while_messages_of_it_are_not_finished() {
 }
 
 #[test]
+fn what_is_late_by_the_promise_is_counted_between_reports() {
+    let mut world = controlled();
+    let limit = Limit::messages(10.0, 5.0).expect("valid");
+    world.share(limit);
+    world.advance_us(2_000_000);
+    assert_eq!(world.reported(2).lateness, None, "nothing is promised");
+    let key = world.topic("t");
+    let order = crate::window::WindowOrder {
+        percentile: 99.0,
+        with_trace: false,
+        promise_us: Some(150_000.0),
+    };
+    let now = world.now();
+    assert!(world.table.begin_window(key, &order, now));
+    // Five pass at once, the sixth after 100 ms, the seventh after 200 ms; five wait.
+    world.publish("t", &["m"; 12]);
+    world.advance_us(100_000);
+    world.advance_us(100_000);
+    let lateness = |delivered, late, backlog| {
+        Some(link::Lateness {
+            delivered,
+            late,
+            backlog,
+        })
+    };
+    assert_eq!(world.reported(3).lateness, lateness(7, 1, 5));
+    // The end of the window is not the end of the promise.
+    let now = world.now();
+    world.table.end_window(key, now);
+    world.table.pause(key, true);
+    assert_eq!(
+        world.reported(4).lateness,
+        lateness(0, 0, 0),
+        "what is paused waits for nobody"
+    );
+}
+
+#[test]
 fn what_is_refused_was_asked_for() {
     for on_exceed in [OnExceed::Drop, OnExceed::Reject] {
         let mut world = controlled();

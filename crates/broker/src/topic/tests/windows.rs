@@ -8,6 +8,7 @@ use crate::window::{WindowOrder, WindowResult};
 const ORDER: WindowOrder = WindowOrder {
     percentile: 99.0,
     with_trace: false,
+    promise_us: None,
 };
 
 impl World {

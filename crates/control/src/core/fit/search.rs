@@ -1,0 +1,267 @@
+//! The search for a placement that keeps the promise: what it asks for is done, what is measured goes back in.
+
+use clock::Instant;
+use placement::{BrokerIndex, FitConfig, Fitting, ServiceModel, Step};
+
+use super::{FitAnswer, FitJob, Outcome, Phase, Recorded, URGENT_WINDOW};
+use crate::core::{Core, Effect, Topic};
+use std::time::Duration;
+
+/// Searches that reports of a violation begin are at least so far apart: each ends with a window that has the last word.
+const URGENT_REST: Duration = Duration::from_secs(30);
+
+impl Core {
+    /// Takes the answer of a [`FitJob`].
+    pub fn fitted(&mut self, answer: FitAnswer, now: Instant) {
+        let Some(topic) = self.topics.get_mut(&answer.topic) else {
+            return;
+        };
+        if topic.fit.generation != answer.generation {
+            return;
+        }
+        topic.fit.fitting = Some(answer.fitting);
+        if matches!(answer.step, Step::OutOfBrokers { .. }) {
+            if topic.fit.has_new_brokers {
+                return self.resume_fit(&answer.topic, answer.recorded);
+            }
+            topic.fit.recorded = Some(answer.recorded);
+        }
+        self.take_step(&answer.topic, answer.step, now);
+    }
+
+    pub(super) fn begin_fit(&mut self, name: &str, now: Instant) {
+        let Some((config, publishers)) = self.fit_question(name) else {
+            return;
+        };
+        let (states, models) = (self.broker_states(name), self.models());
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        // What was fitted once is measured as it stands before anybody moves.
+        let begun = if topic.fit.status.is_some() {
+            let placed = topic.placed();
+            Fitting::resume(config, publishers, states, models, &placed)
+                .map(|fitting| (fitting, Step::Measure(placed)))
+        } else {
+            Fitting::begin(config, publishers, states, models)
+        };
+        match begun {
+            Ok((fitting, step)) => {
+                topic.fit.fitting = Some(Box::new(fitting));
+                self.tell(
+                    "fit",
+                    Some(name),
+                    None,
+                    String::from("a fit to the promise begins"),
+                );
+                self.take_step(name, step, now);
+            }
+            Err(error) => self.no_fit(name, error.to_string()),
+        }
+    }
+
+    /// A new search from this placement. False where none can begin.
+    pub(super) fn begin_search(&mut self, name: &str, placed: &[Option<BrokerIndex>]) -> bool {
+        let Some((config, publishers)) = self.fit_question(name) else {
+            return false;
+        };
+        let (states, models) = (self.broker_states(name), self.models());
+        let Some(topic) = self.topics.get_mut(name) else {
+            return false;
+        };
+        topic.fit.begin_anew();
+        match Fitting::resume(config, publishers, states, models, placed) {
+            Ok(fitting) => {
+                topic.fit.fitting = Some(Box::new(fitting));
+                true
+            }
+            Err(error) => {
+                self.no_fit(name, error.to_string());
+                false
+            }
+        }
+    }
+
+    fn no_fit(&mut self, name: &str, why: String) {
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.fit.phase = Phase::Idle;
+            topic.fit.text.clone_from(&why);
+        }
+        self.tell("problem", Some(name), None, why);
+    }
+
+    /// Reports show a violation that no mean rate explains: a search begins with a short window, or the window of one under
+    /// way becomes one.
+    pub(in crate::core) fn refit_now(&mut self, name: &str, now: Instant) {
+        let is_over_limit = self.over_limit(name).is_some();
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let fit = &mut topic.fit;
+        if fit.is_short() || is_over_limit {
+            return;
+        }
+        if fit.is_under_way() {
+            let is_long = matches!(&fit.phase, Phase::Measuring(open) if open.ends_after(now + URGENT_WINDOW));
+            if is_long && !std::mem::replace(&mut fit.is_urgent, true) {
+                self.open_window(name, now);
+            }
+            return;
+        }
+        let is_resting = fit.urgent_at.is_some_and(|at| now - at < URGENT_REST);
+        if is_resting || matches!(fit.phase, Phase::Idle | Phase::Due(_)) || topic.has_moves {
+            return;
+        }
+        let placed = topic.placed();
+        if self.begin_search(name, &placed)
+            && let Some(topic) = self.topics.get_mut(name)
+        {
+            topic.fit.urgent_at = Some(now);
+            topic.fit.is_urgent = true;
+            self.open_window(name, now);
+        }
+    }
+
+    /// A search that ran out of brokers goes on with what was recorded then: nothing is measured before publishers move.
+    pub(super) fn resume_fit(&mut self, name: &str, mut recorded: Box<Recorded>) {
+        recorded
+            .windows
+            .resize_with(self.brokers.len(), Default::default);
+        if !self.begin_search(name, &recorded.placed) {
+            return;
+        }
+        let text = String::from("there is room again: the fit goes on");
+        self.tell("fit", Some(name), None, text);
+        self.compute(name, recorded);
+    }
+
+    fn fit_question(&self, name: &str) -> Option<(FitConfig, Vec<placement::Publisher>)> {
+        let topic = self.topics.get(name)?;
+        let slo = topic.spec.slo?;
+        let config = FitConfig {
+            policy: topic.spec.policy,
+            mode: topic.spec.fit,
+            percentile: slo.percentile,
+            slo_us: slo.latency_us,
+            band: self.settings.band,
+            limit: topic.spec.limit.map(|limit| (limit.rate, limit.burst)),
+        };
+        Some((config, topic.as_publishers()))
+    }
+
+    fn models(&self) -> Vec<ServiceModel> {
+        self.brokers
+            .iter()
+            .map(|broker| broker.model.unwrap_or_default())
+            .collect()
+    }
+
+    /// Hands a window to the search under way.
+    pub(super) fn compute(&mut self, name: &str, recorded: Box<Recorded>) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let Some(mut fitting) = topic.fit.fitting.take() else {
+            return;
+        };
+        if topic.spec.infer_groups {
+            let publishers = topic.as_publishers();
+            let groups: Vec<_> = publishers.iter().map(|publisher| publisher.group).collect();
+            fitting.regroup(&groups);
+        }
+        topic.fit.phase = Phase::Computing;
+        self.effects.push(Effect::Fit(Box::new(FitJob {
+            topic: name.to_owned(),
+            generation: topic.fit.generation,
+            fitting,
+            recorded,
+        })));
+    }
+
+    /// Does what the search asks for.
+    fn take_step(&mut self, name: &str, step: Step, now: Instant) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.status = topic
+            .fit
+            .fitting
+            .as_ref()
+            .map(|fitting| fitting.status().clone());
+        topic.fit.phase = Phase::Settling {
+            since: now,
+            quiet_since: None,
+        };
+        match step {
+            Step::Measure(broker_of) => {
+                if self.assign(name, &broker_of, now) {
+                    self.placed_otherwise(name);
+                }
+            }
+            Step::Done(broker_of) => {
+                topic.fit.outcome = Outcome::Fitted;
+                topic.fit.text.clear();
+                topic.fit.fitting = None;
+                let broker_of: Vec<_> = broker_of.into_iter().map(Some).collect();
+                self.assign(name, &broker_of, now);
+                self.tell(
+                    "fit",
+                    Some(name),
+                    None,
+                    String::from("fitted: the promise is kept"),
+                );
+            }
+            Step::OutOfBrokers { best, missing, why } => {
+                topic.fit.fitting = None;
+                if self.assign(name, &best, now) {
+                    self.placed_otherwise(name);
+                }
+                self.out_of_brokers(name, why);
+                self.effects.push(Effect::Spawn {
+                    topic: name.to_owned(),
+                    missing,
+                });
+            }
+        }
+    }
+
+    /// What was measured of the topic was measured elsewhere.
+    fn placed_otherwise(&mut self, name: &str) {
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.fit.last.clear();
+        }
+    }
+
+    /// Says that a topic needs more than there is.
+    pub(in crate::core) fn out_of_brokers(&mut self, name: &str, why: String) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.outcome = Outcome::OutOfBrokers;
+        if topic.fit.text != why {
+            topic.fit.text.clone_from(&why);
+            self.tell("out-of-brokers", Some(name), None, why);
+        }
+    }
+
+    /// All brokers together carry less than is sent to one that a promised topic is on.
+    pub(in crate::core) fn short_of_capacity(&mut self, name: &str, why: &str) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let is_new = topic.fit.outcome != Outcome::Short;
+        topic.fit.outcome = Outcome::Short;
+        why.clone_into(&mut topic.fit.text);
+        if is_new {
+            self.tell("out-of-brokers", Some(name), None, why.to_owned());
+        }
+    }
+
+    /// Reports show no violation of a topic any more: whether its promise is kept, the next window says.
+    pub(in crate::core) fn violation_passed(&mut self, name: &str, now: Instant) {
+        let is_short = |topic: &Topic| topic.fit.outcome == Outcome::Short;
+        if self.topics.get(name).is_some_and(is_short) {
+            self.disturb_fit(name, true, now);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The watch over a fitted topic: window after window, and what a window means for a promise.
+
+use clock::Instant;
+use placement::BrokerWindow;
+
+use super::{Outcome, Phase, Recorded};
+use crate::core::beside::Beside;
+use crate::core::trace::TraceParts;
+use crate::core::{BrokerNumber, Core};
+
+/// So many windows in a row must violate the promise of a fitted topic before a fit begins anew.
+const VIOLATIONS_MAX: u32 = 2;
+
+/// What a window showed of a topic, by broker: latency in microseconds, messages.
+pub(in crate::core) type Answers = [(BrokerNumber, Option<f64>, u64)];
+
+impl Core {
+    /// What a window showed goes to the search, or to the watch over a fitted topic.
+    pub(in crate::core) fn window_answered(
+        &mut self,
+        name: &str,
+        answers: &Answers,
+        parts: TraceParts,
+        beside: Vec<Beside>,
+        seconds: f64,
+        now: Instant,
+    ) {
+        let mut windows = vec![BrokerWindow::default(); self.brokers.len()];
+        for &(broker, latency, messages) in answers {
+            windows[broker as usize] = BrokerWindow {
+                p99_us: latency,
+                messages,
+            };
+        }
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.last = latencies(answers);
+        let trace = parts.into_trace(&topic.publishers);
+        if let Some(trace) = &trace {
+            topic.believe_trace(trace);
+            if topic.spec.infer_groups {
+                topic.infer_groups(trace);
+            }
+        }
+        let recorded = Box::new(Recorded {
+            placed: topic.placed(),
+            windows,
+            trace,
+            beside,
+            seconds,
+        });
+        if topic.fit.fitting.is_some() {
+            return self.compute(name, recorded);
+        }
+        if let Some(recorded) = self.watch(name, answers, recorded, now) {
+            self.compute(name, recorded);
+        }
+    }
+
+    /// Watches a topic that is not being fitted; gives the window back where a new search is to begin with it.
+    fn watch(
+        &mut self,
+        name: &str,
+        answers: &Answers,
+        recorded: Box<Recorded>,
+        now: Instant,
+    ) -> Option<Box<Recorded>> {
+        let topic = self.topics.get_mut(name)?;
+        let slo = topic.spec.slo?;
+        let worst = worst(answers);
+        topic.fit.phase = Phase::Settling {
+            since: now,
+            quiet_since: Some(now),
+        };
+        if worst <= slo.latency_us {
+            self.promise_kept(name);
+            return None;
+        }
+        if topic.fit.is_short() {
+            let has_searched = topic.fit.outcome == Outcome::OutOfBrokers;
+            topic.fit.recorded = has_searched.then_some(recorded);
+            return None;
+        }
+        topic.fit.violations += 1;
+        let is_enough =
+            topic.fit.outcome == Outcome::None || topic.fit.violations >= VIOLATIONS_MAX;
+        if !is_enough || self.over_limit(name).is_some() {
+            return None;
+        }
+        let text = format!(
+            "p{} is {worst:.0} us, promised are {} us: a new fit begins",
+            slo.percentile, slo.latency_us
+        );
+        self.tell("violated", Some(name), None, text);
+        let last = latencies(answers);
+        let has_begun = self.begin_search(name, &recorded.placed);
+        let topic = self.topics.get_mut(name)?;
+        topic.fit.last = last;
+        has_begun.then_some(recorded)
+    }
+
+    /// A window of the present placement shows that the promise is kept.
+    fn promise_kept(&mut self, name: &str) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.violations = 0;
+        let rows = topic.publishers.rows();
+        let is_complete = rows.iter().all(|row| row.broker.is_some());
+        if topic.fit.outcome == Outcome::Fitted || !is_complete {
+            return;
+        }
+        topic.fit.outcome = Outcome::Fitted;
+        topic.fit.text.clear();
+        topic.fit.recorded = None;
+        let text = String::from("fitted: the promise is kept");
+        self.tell("fit", Some(name), None, text);
+    }
+
+    /// A window that another topic's search ran showed this of a topic beside it: the search sees to it, and until it has,
+    /// nobody calls the promise kept.
+    pub(in crate::core) fn guest_answered(&mut self, name: &str, answers: &Answers) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.guest_of = None;
+        if topic.fit.is_under_way() {
+            return;
+        }
+        for latency in latencies(answers) {
+            topic.fit.last.retain(|(broker, _)| *broker != latency.0);
+            topic.fit.last.push(latency);
+        }
+        let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
+        topic.fit.violations = u32::from(worst(answers) > promise_us);
+    }
+
+    /// Where publishers of a topic ask for more than its limit: no placement keeps a promise then. In words.
+    pub(in crate::core) fn over_limit(&self, name: &str) -> Option<String> {
+        let limit = self.topics.get(name)?.spec.limit?;
+        let carried = self
+            .brokers
+            .iter()
+            .filter_map(|broker| broker.topics.get(name));
+        let asked: f64 = carried.map(|carried| carried.report.mean_rate).sum();
+        (asked > limit.rate.get() * OVER_LIMIT_PART).then(|| {
+            format!(
+                "publishers ask for {asked:.0} tokens/s, the limit is {}: what exceeds it waits; \
+                 raise the limit, or send less",
+                limit.rate.get()
+            )
+        })
+    }
+}
+
+/// Traffic within this part of the limit is within it: a history of ten seconds knows it no better.
+const OVER_LIMIT_PART: f64 = 1.05;
+
+fn latencies(answers: &Answers) -> Vec<(BrokerNumber, Option<f64>)> {
+    let answers = answers.iter();
+    answers
+        .map(|&(broker, latency, _)| (broker, latency))
+        .collect()
+}
+
+fn worst(answers: &Answers) -> f64 {
+    let latencies = answers.iter().filter_map(|answer| answer.1);
+    latencies.fold(0.0, f64::max)
+}

@@ -1,0 +1,166 @@
+//! Violations that reports show: no window is needed to see them.
+//!
+//! Each second a broker says how many deliveries of a promised topic were late and what waits. Two things are
+//! violations as they stand:
+//!
+//! * *a queue*: what waits takes longer than promised at the rate at which it leaves, or most deliveries of the last
+//!   second were late;
+//! * *lateness*: of the deliveries of the last ten reports more were late than the percentile allows.
+//!
+//! A third is no violation yet and becomes one: more arrives at a broker than it carries (mcap). What is done about them is
+//! [`super::relief`]'s.
+
+use std::collections::VecDeque;
+
+use clock::Instant;
+use link::Lateness;
+
+use super::{BrokerNumber, Core};
+use crate::view::Slo;
+
+/// Reports that lateness is judged by.
+const HISTORY_REPORTS: usize = 10;
+
+/// Fewer deliveries than this say nothing about a percentile.
+const DELIVERED_MIN: u64 = 100;
+
+/// A queue, or too much traffic, is answered when so many reports in a row show it: one may have seen a burst.
+const ANSWERED_REPORTS: u32 = 2;
+
+/// What a broker's reports say about a promise.
+#[derive(Clone, Debug, Default)]
+pub struct Violation {
+    history: VecDeque<Lateness>,
+    /// Reports in a row that showed a queue.
+    pub(super) queued_reports: u32,
+    /// Time that what waits takes to leave, in microseconds, by the last report.
+    wait_us: f64,
+    /// More deliveries were late than the percentile allows.
+    pub(super) is_late: bool,
+}
+
+impl Violation {
+    /// Takes the next report; so many messages per second left the queue meanwhile.
+    fn next(&mut self, said: Lateness, slo: Slo, left_per_s: f64) {
+        self.history.push_back(said);
+        if self.history.len() > HISTORY_REPORTS {
+            self.history.pop_front();
+        }
+        // Where less than a message per second leaves, a rate says nothing.
+        self.wait_us = said.backlog as f64 / left_per_s.max(1.0) * 1e6;
+        let is_mostly_late = said.delivered > 0 && 2 * said.late > said.delivered;
+        let has_queue = said.backlog > 1 && self.wait_us > slo.latency_us && said.late > 0;
+        self.queued_reports = if has_queue || is_mostly_late {
+            self.queued_reports.saturating_add(1)
+        } else {
+            0
+        };
+        let (delivered, late) = self.history.iter().fold((0, 0), |(delivered, late), said| {
+            (delivered + said.delivered, late + said.late)
+        });
+        let allowed = (1.0 - slo.percentile / 100.0) * delivered as f64;
+        self.is_late = delivered >= DELIVERED_MIN && late as f64 > allowed && late > 1;
+    }
+
+    /// Whether reports have shown it for long enough.
+    pub(super) fn is_to_be_answered(&self) -> bool {
+        self.queued_reports >= ANSWERED_REPORTS || self.is_late
+    }
+
+    /// Whether the promise is being broken.
+    pub(super) fn is_seen(&self) -> bool {
+        self.queued_reports > 0 || self.is_late
+    }
+
+    /// In words.
+    fn describe(&self, broker: &str, slo: Slo) -> String {
+        if self.queued_reports > 0 {
+            return format!(
+                "messages wait {:.0} ms at {broker}, promised are {} ms",
+                self.wait_us / 1e3,
+                slo.latency_us / 1e3
+            );
+        }
+        let late: u64 = self.history.iter().map(|said| said.late).sum();
+        let delivered: u64 = self.history.iter().map(|said| said.delivered).sum();
+        format!(
+            "{late} of the last {delivered} messages at {broker} took longer than {} ms",
+            slo.latency_us / 1e3
+        )
+    }
+}
+
+impl Core {
+    /// Judges what a broker has just reported, and answers what is wrong.
+    pub(super) fn judge_report(&mut self, number: BrokerNumber, seconds: f64, now: Instant) {
+        let names: Vec<String> = self.broker(number).topics.keys().cloned().collect();
+        let mut has_promise = false;
+        for name in &names {
+            let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
+            let broker = &mut self.brokers[number as usize];
+            let Some(carried) = broker.topics.get_mut(name) else {
+                continue;
+            };
+            let was_seen = carried.violation.is_seen();
+            match (slo, carried.report.lateness) {
+                (Some(slo), Some(said)) => carried.violation.next(said, slo, carried.left),
+                _ => carried.violation = Violation::default(),
+            }
+            has_promise |= slo.is_some();
+            let has_queue = carried.violation.queued_reports > 0;
+            let is_seen = carried.violation.is_seen();
+            let is_new = is_seen && !was_seen;
+            if let Some(slo) = slo.filter(|_| is_new) {
+                let text = carried.violation.describe(&broker.name, slo);
+                self.tell("violated", Some(name), Some(number), text);
+            }
+            if was_seen && !is_seen && self.seen_violation(name).is_none() {
+                self.violation_passed(name, now);
+            }
+            self.correct_rates(number, name, seconds, has_queue);
+        }
+        let rate = self.broker(number).measured_rate();
+        let is_over = has_promise && rate > self.mcap_of(self.broker(number));
+        let broker = &mut self.brokers[number as usize];
+        broker.over_reports = if is_over {
+            broker.over_reports.saturating_add(1)
+        } else {
+            0
+        };
+        if self.has_overload(number) {
+            self.relieve(number, now);
+        }
+    }
+
+    /// Whether reports show that a broker is given more than it carries.
+    pub(super) fn has_overload(&self, number: BrokerNumber) -> bool {
+        let broker = self.broker(number);
+        broker.over_reports >= ANSWERED_REPORTS
+            || broker
+                .topics
+                .values()
+                .any(|carried| carried.violation.is_to_be_answered())
+    }
+
+    /// Where a topic's promise is being broken, in words; by the broker where it is worst.
+    pub(super) fn seen_violation(&self, name: &str) -> Option<String> {
+        let slo = self.topics.get(name)?.spec.slo?;
+        let brokers = self.brokers.iter();
+        let seen = brokers.filter_map(|broker| {
+            let carried = broker.topics.get(name)?;
+            carried.violation.is_seen().then_some((broker, carried))
+        });
+        let worst =
+            seen.max_by(|(_, a), (_, b)| a.violation.wait_us.total_cmp(&b.violation.wait_us));
+        worst.map(|(broker, carried)| carried.violation.describe(&broker.name, slo))
+    }
+
+    /// Whether what waits of a topic at a broker is more than a whole report's worth.
+    pub(super) fn has_standing_queue(&self, number: BrokerNumber) -> bool {
+        let standing_us = self.settings.report_interval.as_secs_f64() * 1e6;
+        self.broker(number).topics.values().any(|carried| {
+            let violation = &carried.violation;
+            violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
+        })
+    }
+}

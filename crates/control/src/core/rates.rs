@@ -1,0 +1,192 @@
+//! Measured rates correct declared ones.
+//!
+//! Brokers report each second what arrives of a topic, all publishers together. Where that contradicts what its connected
+//! publishers are believed to send, each of them is believed to send more or less in that proportion; a recorded
+//! arrival trace says it one by one. What is believed goes with the publisher when it moves.
+//!
+//! Belief rises with two reports and falls within a minute or so: under a load that swings, publishers count near their
+//! peaks, and who was placed by them stays where it is.
+
+use placement::Trace;
+
+use super::{BrokerNumber, Core, Topic};
+
+/// Reports over less time than this say too little about a rate, in seconds.
+const SECONDS_MIN: f64 = 0.5;
+
+/// A rate counts as contradicted beyond so many standard deviations of a Poisson process of batches …
+const DEVIATIONS: f64 = 4.0;
+
+/// … and beyond this part of it.
+const DEVIATION_PART_MIN: f64 = 0.1;
+
+/// Part of the way that belief falls with each report.
+const FALL: f64 = 0.02;
+
+/// Publishers that came or went since the last report spoil it beyond this part of those connected.
+const CHURN_MAX: f64 = 0.02;
+
+/// What reports have shown of a topic's movable publishers at a broker.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Messages per second by the last report.
+    pub(super) rate: f64,
+    /// By the one before.
+    before: f64,
+    /// Reports in a row during which hardly anybody came or went.
+    steady_reports: u32,
+    /// Publishers that came or went since the last report.
+    pub(super) churn: u32,
+}
+
+impl Seen {
+    /// The next report: `rate` messages per second from `connected` publishers.
+    pub(super) fn next(&self, rate: f64, connected: usize) -> Seen {
+        let is_steady = f64::from(self.churn) <= CHURN_MAX * connected as f64;
+        Seen {
+            rate,
+            before: self.rate,
+            steady_reports: if is_steady {
+                self.steady_reports.saturating_add(1)
+            } else {
+                0
+            },
+            churn: 0,
+        }
+    }
+}
+
+impl Core {
+    /// Corrects what the publishers of a topic that are connected to a broker are believed to send, after a report over
+    /// `seconds`. Under a queue that stands, the last report alone is believed.
+    pub(super) fn correct_rates(
+        &mut self,
+        number: BrokerNumber,
+        name: &str,
+        seconds: f64,
+        has_queue: bool,
+    ) {
+        let Some(carried) = self.brokers[number as usize].topics.get(name) else {
+            return;
+        };
+        let seen = carried.seen;
+        let reports_min = if has_queue { 1 } else { 2 };
+        if seconds < SECONDS_MIN || seen.steady_reports < reports_min || seen.rate <= 0.0 {
+            return;
+        }
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let (believed, batch) = topic.believed_at(number);
+        if believed <= 0.0 {
+            return;
+        }
+        let low = if has_queue {
+            seen.rate
+        } else {
+            seen.rate.min(seen.before)
+        };
+        let high = seen.rate.max(seen.before);
+        let factor = if low > believed && is_contradicted(believed, low, batch, seconds) {
+            low / believed
+        } else if high < believed && is_contradicted(believed, high, batch, seconds) {
+            1.0 + FALL * (high / believed - 1.0)
+        } else {
+            return;
+        };
+        for row in topic.publishers.rows_mut() {
+            if row.attached == Some(number) {
+                row.measured_rate = Some(row.rate() * factor);
+            }
+        }
+    }
+}
+
+impl Topic {
+    /// Messages per second that the publishers connected to a broker are believed to send, and the largest batch.
+    fn believed_at(&self, number: BrokerNumber) -> (f64, f64) {
+        let rows = self.publishers.rows().iter();
+        rows.filter(|row| row.attached == Some(number))
+            .fold((0.0, 1.0), |(rate, batch), row| {
+                (
+                    rate + row.rate(),
+                    f64::max(batch, f64::from(row.spec.batch)),
+                )
+            })
+    }
+
+    /// Publishers connected to a broker.
+    pub(super) fn connected_at(&self, number: BrokerNumber) -> usize {
+        let rows = self.publishers.rows().iter();
+        rows.filter(|row| row.attached == Some(number)).count()
+    }
+
+    /// A trace says of each publisher what it sends; one that does not occur in it may be slow.
+    pub(super) fn believe_trace(&mut self, trace: &Trace) {
+        let seconds = trace.seconds();
+        if seconds < SECONDS_MIN {
+            return;
+        }
+        let mut messages = vec![0_u64; self.publishers.rows().len()];
+        for arrival in &trace.arrivals {
+            if let Some(sum) = messages.get_mut(arrival.publisher.0 as usize) {
+                *sum += u64::from(arrival.messages);
+            }
+        }
+        for (row, messages) in self.publishers.rows_mut().iter_mut().zip(messages) {
+            let rate = messages as f64 / seconds;
+            let batch = f64::from(row.spec.batch);
+            if messages > 0 && is_contradicted(row.rate(), rate, batch, seconds) {
+                row.measured_rate = Some(rate);
+            }
+        }
+    }
+}
+
+/// Whether a rate that was `seen` over `seconds` cannot be chance where `believed` is true.
+fn is_contradicted(believed: f64, seen: f64, batch: f64, seconds: f64) -> bool {
+    let batches = believed * seconds / batch;
+    let chance = DEVIATIONS * batches.max(1.0).sqrt() * batch / seconds;
+    (seen - believed).abs() > chance.max(DEVIATION_PART_MIN * believed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_contradicts_nothing() {
+        // (believed, seen, batch, seconds)
+        let cases = [
+            ((600.0, 690.0, 1.0, 1.0), false),
+            ((600.0, 1320.0, 1.0, 1.0), true),
+            ((10.0, 22.0, 1.0, 1.0), false),
+            ((10.0, 22.0, 1.0, 60.0), true),
+            ((100.0, 190.0, 10.0, 1.0), false),
+            ((1e6, 1.05e6, 1.0, 1.0), false),
+            ((1e6, 1.15e6, 1.0, 1.0), true),
+        ];
+        for ((believed, seen, batch, seconds), expected) in cases {
+            assert_eq!(
+                is_contradicted(believed, seen, batch, seconds),
+                expected,
+                "{believed}, {seen}, {batch}, {seconds}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_comes_and_goes_spoils_a_report() {
+        let mut seen = Seen::default().next(10.0, 100).next(11.0, 100);
+        assert_eq!(
+            (seen.steady_reports, seen.rate, seen.before),
+            (2, 11.0, 10.0)
+        );
+        seen.churn = 2;
+        seen = seen.next(12.0, 100);
+        assert_eq!(seen.steady_reports, 3);
+        seen.churn = 3;
+        seen = seen.next(30.0, 100);
+        assert_eq!((seen.steady_reports, seen.churn), (0, 0));
+    }
+}

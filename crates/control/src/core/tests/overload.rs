@@ -1,0 +1,119 @@
+//! Overload is answered in seconds: by what reports show, at measured rates, without ping-pong.
+
+use std::time::Duration;
+
+use super::world::World;
+
+/// Two brokers of 1,000 messages/s, 60 publishers at 10/s on one, p99 within 40 ms; then each sends 22/s.
+fn more_is_sent(window: Duration, seed: u64) -> (World, u64) {
+    let mut world = World::new(2, window, seed);
+    world.topic("load", Some(40.0), 60, (10.0, 1, 1));
+    world.run_until("fitted", 300.0);
+    assert_eq!(
+        world.state("load"),
+        "fitted",
+        "{}",
+        world.story(Default::default())
+    );
+    assert!(world.sent().contains(&600.0), "{:?}", world.sent());
+    // Reports are under way when the load grows.
+    world.run(5.0 + 0.23 * seed as f64);
+    let since = world.now;
+    let from = world.second();
+    world.rate("load", 22.0);
+    world.run(40.0);
+    println!("{}", world.story(since));
+    (world, from)
+}
+
+#[test]
+fn what_is_too_much_for_a_broker_leaves_within_seconds() {
+    for (window_s, most) in [(5, 15), (60, 20)] {
+        for seed in 0..4 {
+            let (world, from) = more_is_sent(Duration::from_secs(window_s), seed);
+            let broken = world.broken_until("load", from);
+            println!(
+                "windows of {window_s} s, seed {seed}: broken for {broken} s, {:?}",
+                world.sent()
+            );
+            assert!(
+                broken > 0 && broken <= most,
+                "{broken} s, {:?}",
+                world.sent()
+            );
+            assert_eq!(world.most_moves_in_ten_seconds(), 1);
+            assert!(world.sent().iter().all(|&sent| sent < 900.0));
+        }
+    }
+}
+
+#[test]
+fn a_load_that_swings_moves_nobody_twice_in_ten_seconds() {
+    for (seed, period) in [(0, 3.0), (1, 7.0), (2, 13.0), (3, 31.0)] {
+        let mut world = World::new(3, Duration::from_secs(5), seed);
+        world.topic("one", Some(40.0), 40, (10.0, 1, 1));
+        world.topic("two", Some(60.0), 30, (10.0, 1, 3));
+        world.topic("free", None, 20, (5.0, 1, 1));
+        world.run_until("fitted", 300.0);
+        let since = world.now;
+        for turn in 0..(240.0 / period) as u32 {
+            let (one, two) = if turn % 2 == 0 {
+                (35.0, 4.0)
+            } else {
+                (8.0, 40.0)
+            };
+            world.rate("one", one);
+            world.rate("two", two);
+            world.run(period);
+        }
+        println!(
+            "swing of {period} s: {} moves, {:?}",
+            world.moves(),
+            world.sent()
+        );
+        println!("{}", world.story(since));
+        assert_eq!(world.most_moves_in_ten_seconds().max(1), 1);
+        let early = world.moves_since(since, 0.0, 120.0);
+        let late = world.moves_since(since, 120.0, 240.0);
+        println!("{early} moves in the first two minutes, {late} in the next");
+        assert!(late <= 10, "{early}, then {late}");
+    }
+}
+
+#[test]
+fn a_broker_that_joins_gets_its_part_at_once() {
+    for seed in 0..3 {
+        let mut world = World::new(1, Duration::from_secs(60), seed);
+        world.topic("load", Some(40.0), 60, (10.0, 1, 1));
+        world.topic("other", Some(80.0), 20, (5.0, 1, 1));
+        world.run_until("fitted", 300.0);
+        world.run(3.3);
+        world.rate("load", 22.0);
+        world.run(10.0);
+        assert_eq!(world.state("load"), "out-of-brokers");
+        assert!(world.spawns > 0);
+        let text = world.core.topic_view("load").expect("declared").text;
+        assert!(text.contains("too many"), "{text}");
+        let since = world.now;
+        world.join();
+        world.run(2.0);
+        assert!(
+            world.sent()[1] > 400.0,
+            "{:?}\n{}",
+            world.sent(),
+            world.story(since)
+        );
+        assert_ne!(world.state("load"), "out-of-brokers");
+        let from = world.second();
+        world.run(90.0);
+        // What had gathered in ten seconds is worked off at what the first broker has to spare.
+        let broken = world.broken_until("load", from);
+        assert!(broken <= 25, "{broken} s\n{}", world.story(since));
+        assert_eq!(
+            (world.state("load").as_str(), world.state("other").as_str()),
+            ("fitted", "fitted")
+        );
+        let text = world.core.topic_view("load").expect("declared").text;
+        assert!(!text.contains("too many"), "{text}");
+    }
+}

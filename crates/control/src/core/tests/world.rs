@@ -1,0 +1,620 @@
+//! Brokers that queue messages, around a [`Core`]: several topics, publishers that send what they like, and every second
+//! counted in which a promise was broken.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use clock::Instant;
+use clock::{stream, uniform};
+use link::{
+    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, Lateness, ToBroker, ToController,
+    TopicReport, Traced, WindowReport,
+};
+use placement::ServiceModel;
+
+use crate::core::{Core, Effect, ProbeAnswer, Settings};
+use crate::store::MemoryStore;
+use crate::view::{PublisherSpec, Slo, TopicSpec};
+
+/// Service time of a message: a broker carries 1,000 messages/s.
+const SERVICE_NS: u64 = 1_000_000;
+
+const STEP_NS: u64 = 50_000_000;
+
+/// Who sends: topic and id.
+pub(super) type Who = (String, String);
+
+pub(super) struct Sensor {
+    spec: PublisherSpec,
+    /// What it really sends, messages per second.
+    pub(super) rate: f64,
+    phase: f64,
+    next_ns: u64,
+    pub(super) at: Option<usize>,
+    pub(super) moved: Vec<Instant>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    done_ns: u64,
+    arrived_ns: u64,
+    topic: String,
+}
+
+#[derive(Default)]
+struct Here {
+    messages: u64,
+    lateness: Lateness,
+    promise_us: Option<f64>,
+    depth: u64,
+}
+
+struct Window {
+    number: u64,
+    begin_ns: u64,
+    until: Instant,
+    seconds: f64,
+    percentile: f64,
+    with_trace: bool,
+    latencies_us: Vec<f64>,
+    arrivals: Vec<(u64, String, u32)>,
+}
+
+pub(super) struct Node {
+    number: u32,
+    reports: u64,
+    reported_at: Instant,
+    free_at_ns: u64,
+    queue: VecDeque<Waiting>,
+    topics: BTreeMap<String, Here>,
+    changes: Vec<(Who, bool)>,
+    windows: BTreeMap<String, Window>,
+}
+
+/// Deliveries of a topic in one second: all, late ones, and the latencies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Second {
+    pub(super) delivered: u64,
+    pub(super) late: u64,
+}
+
+pub(super) struct World {
+    pub(super) core: Core,
+    pub(super) now: Instant,
+    pub(super) nodes: Vec<Node>,
+    pub(super) sensors: BTreeMap<Who, Sensor>,
+    pub(super) promises_us: BTreeMap<String, f64>,
+    /// By topic and second.
+    pub(super) seconds: BTreeMap<String, BTreeMap<u64, Second>>,
+    /// By topic, the states that it was in: since when.
+    pub(super) states: BTreeMap<String, Vec<(Instant, String)>>,
+    pub(super) events: Vec<(Instant, String)>,
+    pub(super) spawns: u32,
+    seed: u64,
+}
+
+impl World {
+    pub(super) fn new(brokers: usize, window: Duration, seed: u64) -> World {
+        let now = Instant::from_nanos(1_000_000_000);
+        let settings = Settings {
+            profile_window: window,
+            ..Settings::default()
+        };
+        let mut world = World {
+            core: Core::restore(settings, &MemoryStore::default(), now).expect("nothing is kept"),
+            now,
+            nodes: Vec::new(),
+            sensors: BTreeMap::new(),
+            promises_us: BTreeMap::new(),
+            seconds: BTreeMap::new(),
+            states: BTreeMap::new(),
+            events: Vec::new(),
+            spawns: 0,
+            seed,
+        };
+        for _ in 0..brokers {
+            world.join();
+        }
+        world
+    }
+
+    /// A broker joins.
+    pub(super) fn join(&mut self) {
+        let at = self.nodes.len();
+        let hello = Hello {
+            version: LINK_VERSION,
+            broker: format!("b{}", at + 1),
+            incarnation: self.now.as_nanos(),
+            tcp_address: format!("10.0.0.{}:4150", at + 1),
+            http_address: None,
+            gossip_address: None,
+            mcap: None,
+            model: Some(ServiceModel {
+                per_message_ns: SERVICE_NS as f64,
+                per_batch_ns: 0.0,
+                per_active_connection_ns: 0.0,
+                base_ns: 0.0,
+                servers: 1,
+            }),
+        };
+        let link = at as u64 + 1;
+        let number = self
+            .core
+            .hello(link, &hello, self.now)
+            .expect("a good hello");
+        self.nodes.push(Node {
+            number,
+            reports: 0,
+            reported_at: self.now,
+            free_at_ns: 0,
+            queue: VecDeque::new(),
+            topics: BTreeMap::new(),
+            changes: Vec::new(),
+            windows: BTreeMap::new(),
+        });
+        self.carry_out();
+    }
+
+    /// Declares a topic with `count` publishers of `rate` messages/s, in groups of `size` that send `batch` messages each
+    /// at the same instants; promised are `promise_ms` at p99, if anything.
+    pub(super) fn topic(
+        &mut self,
+        topic: &str,
+        promise_ms: Option<f64>,
+        count: usize,
+        (rate, batch, size): (f64, u32, usize),
+    ) {
+        let slo = promise_ms.map(|ms| Slo {
+            percentile: 99.0,
+            latency_us: ms * 1000.0,
+        });
+        if let Some(slo) = slo {
+            self.promises_us.insert(topic.to_owned(), slo.latency_us);
+        }
+        let spec = TopicSpec {
+            slo,
+            ..TopicSpec::default()
+        };
+        self.core
+            .put_topic(topic, spec, self.now)
+            .expect("a good topic");
+        let mut random = stream(self.seed, topic);
+        let mut phases = Vec::new();
+        let mut specs = Vec::new();
+        for number in 0..count {
+            let group = number / size;
+            if phases.len() <= group {
+                phases.push(uniform(&mut random));
+            }
+            let spec = PublisherSpec {
+                id: format!("s{number:03}"),
+                rate,
+                batch,
+                group: (size > 1).then(|| format!("g{group}")),
+            };
+            specs.push(spec.clone());
+            let sensor = Sensor {
+                spec,
+                rate,
+                phase: phases[group],
+                next_ns: 0,
+                at: None,
+                moved: Vec::new(),
+            };
+            self.sensors
+                .insert((topic.to_owned(), specs[number].id.clone()), sensor);
+        }
+        self.core
+            .put_publishers(topic, specs, self.now)
+            .expect("good publishers");
+        self.carry_out();
+        self.connect();
+    }
+
+    /// All publishers of a topic send at another rate from now on.
+    pub(super) fn rate(&mut self, topic: &str, rate: f64) {
+        let now_ns = self.now.as_nanos();
+        for ((of, _), sensor) in &mut self.sensors {
+            if of == topic {
+                sensor.rate = rate;
+                sensor.next_ns = next_after(sensor, now_ns);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let now_ns = self.now.as_nanos();
+        let apart: Vec<Who> = self
+            .sensors
+            .iter()
+            .filter(|(_, sensor)| sensor.at.is_none())
+            .map(|(who, _)| who.clone())
+            .collect();
+        for who in apart {
+            let Ok(index) = self.core.ask_place(&who.0, &who.1, None, self.now) else {
+                continue;
+            };
+            let view = self.core.publisher_view(&who.0, index).expect("just found");
+            let place = view.broker.and_then(|at| self.node_at(&at.tcp_address));
+            let sensor = self.sensors.get_mut(&who).expect("known");
+            sensor.at = place;
+            sensor.next_ns = next_after(sensor, now_ns);
+            if let Some(at) = place {
+                self.nodes[at].changes.push((who, true));
+            }
+        }
+        self.carry_out();
+    }
+
+    fn node_at(&self, address: &str) -> Option<usize> {
+        (0..self.nodes.len()).find(|at| address == format!("10.0.0.{}:4150", at + 1))
+    }
+
+    pub(super) fn run(&mut self, seconds: f64) {
+        let end = self.now + Duration::from_secs_f64(seconds);
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// Runs until all promised topics are in `state`; gives the seconds it took, `most` at most.
+    pub(super) fn run_until(&mut self, state: &str, most: f64) -> f64 {
+        let begin = self.now;
+        let is_so = |world: &World| {
+            world
+                .promises_us
+                .keys()
+                .all(|topic| world.state(topic) == state)
+        };
+        while !is_so(self) && (self.now - begin).as_secs_f64() < most {
+            self.step();
+        }
+        (self.now - begin).as_secs_f64()
+    }
+
+    pub(super) fn state(&self, topic: &str) -> String {
+        self.core.topic_view(topic).expect("declared").state
+    }
+
+    fn step(&mut self) {
+        self.connect();
+        let begin_ns = self.now.as_nanos();
+        self.now += Duration::from_nanos(STEP_NS);
+        self.send_all(begin_ns + STEP_NS);
+        self.deliver_all();
+        self.answer_windows();
+        self.report_all();
+        self.core.tick(self.now);
+        self.carry_out();
+        self.note_states();
+    }
+
+    fn send_all(&mut self, end_ns: u64) {
+        let mut sends = Vec::new();
+        for (who, sensor) in &mut self.sensors {
+            let Some(at) = sensor.at.filter(|_| sensor.rate > 0.0) else {
+                continue;
+            };
+            while sensor.next_ns < end_ns {
+                sends.push((sensor.next_ns, at, who.clone(), sensor.spec.batch));
+                sensor.next_ns = next_after(sensor, sensor.next_ns);
+            }
+        }
+        sends.sort();
+        for (at_ns, at, (topic, id), batch) in sends {
+            let node = &mut self.nodes[at];
+            if let Some(window) = node
+                .windows
+                .get_mut(&topic)
+                .filter(|window| window.with_trace)
+            {
+                window.arrivals.push((at_ns, id, batch));
+            }
+            let here = node.topics.entry(topic.clone()).or_default();
+            here.messages += u64::from(batch);
+            here.depth += u64::from(batch);
+            for _ in 0..batch {
+                node.free_at_ns = node.free_at_ns.max(at_ns) + SERVICE_NS;
+                node.queue.push_back(Waiting {
+                    done_ns: node.free_at_ns,
+                    arrived_ns: at_ns,
+                    topic: topic.clone(),
+                });
+            }
+        }
+    }
+
+    fn deliver_all(&mut self) {
+        let now_ns = self.now.as_nanos();
+        for node in &mut self.nodes {
+            while node
+                .queue
+                .front()
+                .is_some_and(|head| head.done_ns <= now_ns)
+            {
+                let Some(message) = node.queue.pop_front() else {
+                    break;
+                };
+                let latency_us = (message.done_ns - message.arrived_ns) as f64 / 1e3;
+                let here = node.topics.entry(message.topic.clone()).or_default();
+                here.depth -= 1;
+                here.lateness.delivered += 1;
+                let is_late = |promise_us: &f64| latency_us > *promise_us;
+                here.lateness.late += u64::from(here.promise_us.as_ref().is_some_and(is_late));
+                if let Some(window) = node.windows.get_mut(&message.topic)
+                    && message.arrived_ns >= window.begin_ns
+                {
+                    window.latencies_us.push(latency_us);
+                }
+                let second = self
+                    .seconds
+                    .entry(message.topic.clone())
+                    .or_default()
+                    .entry(message.done_ns / 1_000_000_000)
+                    .or_default();
+                second.delivered += 1;
+                let promise = self.promises_us.get(&message.topic);
+                second.late += u64::from(promise.is_some_and(is_late));
+            }
+        }
+    }
+
+    fn answer_windows(&mut self) {
+        for at in 0..self.nodes.len() {
+            let now = self.now;
+            let due: Vec<(String, Window)> = self.nodes[at]
+                .windows
+                .extract_if(.., |_, window| window.until <= now)
+                .collect();
+            let number = self.nodes[at].number;
+            for (topic, mut window) in due {
+                if window.with_trace {
+                    let mut publishers: Vec<String> = Vec::new();
+                    let mut arrivals = Vec::new();
+                    for (at_ns, id, batch) in window.arrivals {
+                        let place = publishers.iter().position(|known| *known == id);
+                        let place = place.unwrap_or_else(|| {
+                            publishers.push(id);
+                            publishers.len() - 1
+                        });
+                        arrivals.push((at_ns, place as u32, batch));
+                    }
+                    let part = Traced {
+                        window: window.number,
+                        topic: topic.clone(),
+                        publishers,
+                        arrivals,
+                    };
+                    self.core.heard(number, ToController::Trace(part), now);
+                }
+                window.latencies_us.sort_by(f64::total_cmp);
+                let count = window.latencies_us.len();
+                let at = |percentile: f64| {
+                    let rank = (percentile / 100.0 * count as f64).ceil().max(1.0) as usize;
+                    (count >= 20).then(|| window.latencies_us[rank - 1])
+                };
+                let report = WindowReport {
+                    window: window.number,
+                    topic,
+                    seconds: window.seconds,
+                    messages: count as u64,
+                    latency_us: at(window.percentile),
+                    p50_us: at(50.0),
+                    samples: count as u64,
+                    is_trace_cut: false,
+                };
+                self.core.heard(number, ToController::Window(report), now);
+            }
+        }
+        self.carry_out();
+    }
+
+    fn report_all(&mut self) {
+        for at in 0..self.nodes.len() {
+            let now = self.now;
+            let node = &mut self.nodes[at];
+            let since = now - node.reported_at;
+            if since < Duration::from_secs(1) {
+                continue;
+            }
+            node.reported_at = now;
+            node.reports += 1;
+            let mut topics = Vec::new();
+            for (topic, here) in &mut node.topics {
+                let lateness = std::mem::take(&mut here.lateness);
+                topics.push(TopicReport {
+                    topic: topic.clone(),
+                    channels: vec![String::from("all")],
+                    messages: std::mem::take(&mut here.messages),
+                    depth: here.depth,
+                    lateness: here.promise_us.map(|_| Lateness {
+                        backlog: here.depth,
+                        ..lateness
+                    }),
+                    ..TopicReport::default()
+                });
+            }
+            let attachments = std::mem::take(&mut node.changes);
+            let attachments = attachments.into_iter().map(|((topic, id), attached)| {
+                let spec = &self.sensors[&(topic.clone(), id.clone())].spec;
+                Attachment {
+                    publisher: Announcement {
+                        id,
+                        topic,
+                        group: spec.group.clone(),
+                        rate: Some(spec.rate),
+                        batch: spec.batch,
+                    },
+                    attached,
+                    refused: None,
+                }
+            });
+            let report = BrokerReport {
+                number: node.reports,
+                seconds: since.as_secs_f64(),
+                topics,
+                attachments: attachments.collect(),
+            };
+            let number = node.number;
+            self.core.heard(number, ToController::Report(report), now);
+        }
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        loop {
+            let _ = self.core.take_changes();
+            let effects = self.core.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                match effect {
+                    Effect::Send(number, message) => self.order(number, *message),
+                    Effect::Probe(number, _) => {
+                        self.core.probed(number, ProbeAnswer::Open, self.now);
+                    }
+                    Effect::Fit(job) => {
+                        let answer = job.run();
+                        self.core.fitted(answer, self.now);
+                    }
+                    Effect::Spawn { .. } => self.spawns += 1,
+                    Effect::Tell(event) => {
+                        let (topic, broker) = (event.topic, event.broker);
+                        let text = format!("{} {topic:?} {broker:?}: {}", event.kind, event.text);
+                        self.events.push((self.now, text));
+                    }
+                    Effect::CloseLink(_) | Effect::ContractSettled { .. } => {}
+                }
+            }
+        }
+    }
+
+    fn order(&mut self, number: u32, message: ToBroker) {
+        let now = self.now;
+        let Some(at) = self.nodes.iter().position(|node| node.number == number) else {
+            return;
+        };
+        match message {
+            ToBroker::Measure {
+                window,
+                topic,
+                seconds,
+                percentile,
+                promise_us,
+                with_trace,
+            } => {
+                let node = &mut self.nodes[at];
+                node.topics.entry(topic.clone()).or_default().promise_us = promise_us;
+                let open = Window {
+                    number: window,
+                    begin_ns: now.as_nanos(),
+                    until: now + Duration::from_secs_f64(seconds),
+                    seconds,
+                    percentile,
+                    with_trace,
+                    latencies_us: Vec::new(),
+                    arrivals: Vec::new(),
+                };
+                node.windows.insert(topic, open);
+            }
+            ToBroker::Migrate { topic, moves } => {
+                for each in moves {
+                    let to = self.node_at(&each.to).expect("a broker's address");
+                    let who = (topic.clone(), each.publisher);
+                    let sensor = self.sensors.get_mut(&who).expect("known");
+                    if sensor.at != Some(at) {
+                        continue;
+                    }
+                    sensor.at = Some(to);
+                    sensor.moved.push(now);
+                    self.nodes[at].changes.push((who.clone(), false));
+                    self.nodes[to].changes.push((who, true));
+                }
+            }
+            ToBroker::Contract { topic, ticket, .. } => {
+                self.core
+                    .heard(number, ToController::ContractInForce { topic, ticket }, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_states(&mut self) {
+        let topics: Vec<String> = self.promises_us.keys().cloned().collect();
+        for topic in topics {
+            let state = self.state(&topic);
+            let states = self.states.entry(topic).or_default();
+            if states.last().is_none_or(|(_, last)| *last != state) {
+                states.push((self.now, state));
+            }
+        }
+    }
+
+    // What was seen.
+
+    pub(super) fn second(&self) -> u64 {
+        self.now.as_nanos() / 1_000_000_000
+    }
+
+    /// The last second after `since` in which more than 1 % of a topic's messages were late; how long after.
+    pub(super) fn broken_until(&self, topic: &str, since: u64) -> u64 {
+        let seconds = self.seconds[topic].range(since..);
+        let broken = seconds.filter(|(_, second)| 100 * second.late > second.delivered);
+        broken.last().map_or(0, |(second, _)| second + 1 - since)
+    }
+
+    /// Moves of one publisher in any ten seconds, at most.
+    pub(super) fn most_moves_in_ten_seconds(&self) -> usize {
+        let most = |sensor: &Sensor| {
+            let within = |from: &Instant| {
+                let moved = sensor.moved.iter();
+                moved
+                    .filter(|at| *at >= from && **at - *from < Duration::from_secs(10))
+                    .count()
+            };
+            sensor.moved.iter().map(within).max().unwrap_or(0)
+        };
+        self.sensors.values().map(most).max().unwrap_or(0)
+    }
+
+    pub(super) fn moves(&self) -> usize {
+        self.sensors.values().map(|sensor| sensor.moved.len()).sum()
+    }
+
+    /// Moves from so many seconds after `since` until so many.
+    pub(super) fn moves_since(&self, since: Instant, from: f64, until: f64) -> usize {
+        let moved = self.sensors.values().flat_map(|sensor| &sensor.moved);
+        let after = moved.filter(|at| **at >= since);
+        after
+            .filter(|at| (from..until).contains(&(**at - since).as_secs_f64()))
+            .count()
+    }
+
+    /// By broker, messages per second that are sent there.
+    pub(super) fn sent(&self) -> Vec<f64> {
+        let mut sent = vec![0.0; self.nodes.len()];
+        for sensor in self.sensors.values() {
+            if let Some(at) = sensor.at {
+                sent[at] += sensor.rate;
+            }
+        }
+        sent
+    }
+
+    /// What happened since an instant, for whoever looks into a failure.
+    pub(super) fn story(&self, since: Instant) -> String {
+        let events = self.events.iter().filter(|(at, _)| *at >= since);
+        let lines =
+            events.map(|(at, text)| format!("{:7.2} {text}\n", (*at - since).as_secs_f64()));
+        lines.collect()
+    }
+}
+
+/// When a sensor sends next after `at_ns`.
+fn next_after(sensor: &Sensor, at_ns: u64) -> u64 {
+    let period_ns = (1e9 * f64::from(sensor.spec.batch) / sensor.rate.max(1e-6)) as u64;
+    let phase_ns = (sensor.phase * period_ns as f64) as u64;
+    let turn = at_ns.saturating_sub(phase_ns) / period_ns + u64::from(at_ns >= phase_ns);
+    turn * period_ns + phase_ns
+}
