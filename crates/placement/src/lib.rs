@@ -14,7 +14,7 @@ mod replay;
 
 pub use distribute::{Distribution, OutOfBrokers, Question, distribute};
 pub use fitting::{
-    BrokerFit, BrokerWindow, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode,
+    BrokerFit, BrokerWindow, Deciding, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode,
     Step, UnknownMode, Window, shedding_order,
 };
 pub use groups::{InferConfig, infer_groups};

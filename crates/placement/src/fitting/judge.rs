@@ -55,10 +55,12 @@ impl Fitting {
 
     /// All brokers were measured with all that they carry.
     pub(super) fn judge(&mut self, window: &Window<'_>) -> Step {
-        self.recording
-            .remember(&self.places.home, &self.measured_us);
+        let judged_us: Vec<Option<f64>> = (0..self.measured_us.len())
+            .map(|at| self.judged_us(at))
+            .collect();
+        self.recording.remember(&self.places.home, &judged_us);
         let violating: Vec<BrokerIndex> = (0u32..)
-            .zip(&self.measured_us)
+            .zip(&judged_us)
             .filter(|(_, latency)| latency.is_some_and(|latency| latency > self.config.slo_us))
             .map(|(at, _)| BrokerIndex(at))
             .filter(|&broker| self.places.home.contains(&Some(broker)))
@@ -88,7 +90,7 @@ impl Fitting {
     /// A round of the search was measured.
     pub(super) fn narrow(&mut self, mut searches: Vec<Search>) -> Step {
         for search in searches.iter_mut().filter(|search| !search.is_settled()) {
-            let latency = self.measured_us[search.broker.0 as usize];
+            let latency = self.judged_us(search.broker.0 as usize);
             search.narrow(latency, self.config.slo_us, self.config.band);
         }
         self.search_on(searches)
@@ -141,6 +143,7 @@ impl Fitting {
         }
         self.status.state = FitState::Placing;
         self.measured_us.fill(None);
+        self.pressed_us.fill(None);
         self.show(predicted_us);
         Step::Measure(self.places.home.clone())
     }
@@ -204,7 +207,7 @@ impl Fitting {
         let members = self.places.members(broker);
         let order = shedding_order(&self.places.publishers, members, self.config.policy);
         let aim_us = self.config.slo_us * (1.0 - self.config.band / 2.0);
-        let latency_us = self.measured_us[at].filter(|_| self.places.full[at]);
+        let latency_us = self.judged_us(at).filter(|_| self.places.full[at]);
         Search::new(
             broker,
             order,

@@ -14,10 +14,15 @@
 //!   by what was measured, and a third window confirms. If that fails too, the measured search takes over,
 //!   from where the replay came to.
 //!
+//! The promises of other topics on the same brokers count like the topic's own: a window that shows one of them broken on a
+//! broker is a violation there, replays judge all topics of a broker together, and it is the topic that is fitted which gives
+//! publishers away.
+//!
 //! Measuring, moving publishers and waiting are the caller's. Broken answers never end a fit: a broker
 //! that has none is asked again twice and is then taken to be within the SLO, with a note in the
 //! [`FitStatus`]. Every fit ends after a bounded number of windows.
 
+mod beside;
 mod calibration;
 mod config;
 mod judge;
@@ -33,7 +38,7 @@ mod step;
 pub use config::{FitConfig, FitError};
 pub use mode::{Mode, UnknownMode};
 pub use order::shedding_order;
-pub use status::{BrokerFit, FitState, FitStatus, Iteration};
+pub use status::{BrokerFit, Deciding, FitState, FitStatus, Iteration};
 pub use step::{BrokerWindow, Step, Window};
 
 use calibration::Calibration;
@@ -64,6 +69,8 @@ pub struct Fitting {
     fitted: Option<Fitted>,
     /// By broker, the latency in the last window.
     measured_us: Vec<Option<f64>>,
+    /// By broker, the latency under which the topic's promise would be as strained as that of a neighbour was.
+    pressed_us: Vec<Option<f64>>,
 }
 
 /// What the next window is for.
@@ -128,6 +135,7 @@ impl Fitting {
             .collect();
         let mut fitting = Fitting {
             measured_us: vec![None; places.brokers.len()],
+            pressed_us: vec![None; places.brokers.len()],
             recording: Recording::new(Calibration::new(models)),
             step: Step::Measure(places.home.clone()),
             places,
@@ -154,6 +162,7 @@ impl Fitting {
         }
         self.status.window(window.seconds);
         self.read(window);
+        self.read_beside(window);
         if self.lacks_answers() {
             return self.step.clone();
         }
@@ -177,6 +186,7 @@ impl Fitting {
         self.places.brokers.push(state);
         self.places.full.push(!state.is_available);
         self.measured_us.push(None);
+        self.pressed_us.push(None);
         self.recording.calibration.add(model);
         if let Some(fitted) = &mut self.fitted {
             fitted.add(state.is_available);
@@ -202,6 +212,7 @@ impl Fitting {
             .count();
         self.places.lose(broker);
         self.measured_us[at] = None;
+        self.pressed_us[at] = None;
         self.recording.lose(broker);
         if let Some(fitted) = &mut self.fitted {
             fitted.lose(broker);

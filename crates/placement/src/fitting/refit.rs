@@ -1,5 +1,6 @@
 //! The way by replay: what was recorded, and the assignments that are computed from it.
 
+use super::beside::Beside;
 use super::calibration::Calibration;
 use super::{Fitting, Mode, Step, Window};
 use crate::replay::Judge;
@@ -23,6 +24,8 @@ type Measured = (f64, Vec<Option<BrokerIndex>>);
 pub(super) struct Recording {
     pub(super) calibration: Calibration,
     trace: Option<Trace>,
+    /// The topic's neighbours in the window that the trace is of.
+    beside: Vec<Beside>,
     /// Replays made, one per margin at most.
     replays: usize,
     /// The measured search has taken over.
@@ -38,6 +41,7 @@ impl Recording {
         Recording {
             calibration,
             trace: None,
+            beside: Vec::new(),
             replays: 0,
             is_given_up: false,
             missing: None,
@@ -90,7 +94,11 @@ impl Recording {
 
     fn add(&mut self, trace: &Trace) {
         let joined = match self.trace.take() {
-            Some(before) if before.arrivals.len() + trace.arrivals.len() <= MOST_ARRIVALS => {
+            Some(before)
+                // Neighbours are known by the last window only, and belong to its arrivals.
+                if self.beside.is_empty()
+                    && before.arrivals.len() + trace.arrivals.len() <= MOST_ARRIVALS =>
+            {
                 before.followed_by(trace)
             }
             _ => trace.clone(),
@@ -112,7 +120,10 @@ impl Fitting {
             };
         }
         match window.trace.filter(|trace| Recording::is_usable(trace)) {
-            Some(trace) => self.learn(trace),
+            Some(trace) => {
+                self.recording.beside = window.neighbours.iter().map(Beside::of).collect();
+                self.learn(trace);
+            }
             None if self.recording.trace.is_none() => {
                 return self.fall_back("there is no usable arrival trace");
             }
@@ -146,6 +157,10 @@ impl Fitting {
     fn take_fit(&mut self, fit: ReplayFit) -> Step {
         let was_unmet = self.recording.missing.is_some();
         self.recording.missing = (!fit.met).then_some(fit.missing);
+        if let Some((neighbour, broker, latency_us)) = fit.decided_by {
+            let deciding = &self.recording.beside[neighbour];
+            self.status.decided_by = Some(deciding.deciding(broker, latency_us));
+        }
         let is_complete = fit.broker_of.iter().all(Option::is_some);
         if !fit.met && (was_unmet || !is_complete || fit.broker_of == self.places.home) {
             if !is_complete {
@@ -202,10 +217,15 @@ impl Fitting {
         margin: f64,
         solve: impl FnOnce(&ReplayProblem<'_>) -> T,
     ) -> T {
-        let brokers = self.places.brokers.iter().zip(models);
+        let beside = &self.recording.beside;
+        let brokers = (0u32..).zip(&self.places.brokers).zip(models);
         let backgrounds: Vec<f64> = brokers
-            .map(|(broker, model)| model.utilisation(broker.load))
+            .map(|((at, broker), model)| {
+                let traced = beside.iter().map(|topic| topic.traced_rate(BrokerIndex(at)));
+                model.utilisation((broker.load - traced.sum::<f64>()).max(0.0))
+            })
             .collect();
+        let neighbours: Vec<_> = beside.iter().map(Beside::as_neighbour).collect();
         solve(&ReplayProblem {
             trace,
             publishers: &self.places.publishers,
@@ -217,6 +237,7 @@ impl Fitting {
             percentile: self.config.percentile,
             policy: self.config.policy,
             margin,
+            neighbours: &neighbours,
         })
     }
 }

@@ -22,6 +22,22 @@ pub struct FitStatus {
     pub fallbacks: u32,
     /// Reports that were ignored, guesses that were needed: the last [`FitStatus::MOST_PROBLEMS`].
     pub problems: Vec<String>,
+    /// The neighbour whose promise kept a broker from holding more, the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<Deciding>,
+}
+
+/// A neighbour whose promise decides what a broker holds of the topic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Deciding {
+    /// The neighbour's name.
+    pub topic: String,
+    /// Where.
+    pub broker: BrokerIndex,
+    /// What its latency was, or would have been, in microseconds.
+    pub latency_us: f64,
+    /// What is promised of it, in microseconds.
+    pub promise_us: f64,
 }
 
 /// Where a fit stands.

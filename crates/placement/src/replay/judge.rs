@@ -1,6 +1,7 @@
 //! Predicts what every broker's latency would be under an assignment.
 
 use super::trace::with_seen_rates;
+use super::together::Together;
 use super::{ReplayProblem, Replayer, shares};
 use crate::{
     BrokerIndex, BrokerState, Distribution, OutOfBrokers, Publisher, PublisherIndex, Question,
@@ -15,6 +16,27 @@ pub(crate) struct Judge<'a> {
     /// Publishers of whom the trace holds nothing: they load a broker by their declared rate.
     is_silent: Vec<bool>,
     replayer: Replayer,
+    /// Where there are neighbours with a trace.
+    together: Option<Together>,
+}
+
+/// What a replay makes of one broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Verdict {
+    /// The topic's latency at the percentile, in microseconds; `None` where nothing of it would arrive.
+    pub(crate) own_us: Option<f64>,
+    /// The largest ratio of a latency to what is promised less the margin, over all topics there; 0 where nothing of the
+    /// topic would arrive.
+    pub(crate) strain: f64,
+    /// The neighbour that it belongs to, if it is not the topic's own, with its latency.
+    pub(crate) decided_by: Option<(usize, f64)>,
+}
+
+impl Verdict {
+    /// Whether a promise would be broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.strain > 1.0
+    }
 }
 
 impl<'a> Judge<'a> {
@@ -25,50 +47,79 @@ impl<'a> Judge<'a> {
             publishers: with_seen_rates(problem.publishers, problem.trace),
             is_silent: messages.into_iter().map(|messages| messages == 0).collect(),
             replayer: Replayer::default(),
+            together: problem
+                .neighbours
+                .iter()
+                .any(|neighbour| neighbour.trace.is_some())
+                .then(|| Together::new(problem)),
         }
     }
 
     /// The highest latency at the percentile that still counts as within the SLO.
-    pub(super) fn target_us(&self) -> f64 {
+    fn target_us(&self) -> f64 {
         self.problem.slo_us * (1.0 - self.problem.margin)
     }
 
-    /// Every broker's latency at the percentile, in microseconds; `None` where nothing would arrive.
-    pub(crate) fn predict(&mut self, broker_of: &[Option<BrokerIndex>]) -> Vec<Option<f64>> {
+    /// What every broker would come to.
+    pub(crate) fn predict(&mut self, broker_of: &[Option<BrokerIndex>]) -> Vec<Verdict> {
         let brokers = 0..self.problem.brokers.len() as u32;
         brokers
             .map(|broker| self.predict_at(BrokerIndex(broker), broker_of, 1.0))
             .collect()
     }
 
-    /// One broker's latency if its service took `factor` times as long.
+    /// What one broker would come to if its service took `factor` times as long.
     pub(crate) fn predict_at(
         &mut self,
         broker: BrokerIndex,
         broker_of: &[Option<BrokerIndex>],
         factor: f64,
-    ) -> Option<f64> {
+    ) -> Verdict {
         let at = broker.0 as usize;
-        let problem = self.problem;
-        let loads = self.loads(broker_of);
+        let (problem, target_us) = (self.problem, self.target_us());
+        let loads = Loads::of(&self.publishers, problem.brokers, broker_of);
         let share = problem
             .limit
             .and_then(|limit| shares::divide(limit, &loads.rates, &loads.largest_batches)[at]);
-        let model = problem.models[at];
         let background = problem.backgrounds.get(at).copied().unwrap_or(0.0);
         let is_here = |publisher: PublisherIndex| {
             broker_of.get(publisher.0 as usize).copied().flatten() == Some(broker)
         };
-        let busy = background + self.silent_utilisation(broker, broker_of);
-        self.replayer
-            .run(
-                problem.trace,
-                is_here,
-                share,
-                &model.slower(factor),
-                busy * factor,
-            )
-            .percentile_us(problem.percentile)
+        let busy = (background + self.silent_utilisation(broker, broker_of)) * factor;
+        let model = problem.models[at].slower(factor);
+        let Some(together) = &mut self.together else {
+            let latencies = self
+                .replayer
+                .run(problem.trace, is_here, share, &model, busy);
+            let own_us = latencies.percentile_us(problem.percentile);
+            return Verdict {
+                own_us,
+                strain: own_us.map_or(0.0, |own_us| own_us / target_us),
+                decided_by: None,
+            };
+        };
+        let lanes = together.run(problem, broker, is_here, share, (&model, busy));
+        let mut latencies = lanes.iter_mut().map(|(_, latencies)| latencies);
+        let own = latencies.next();
+        let Some(own_us) = own.and_then(|own| own.percentile_us(problem.percentile)) else {
+            return Verdict::default();
+        };
+        let mut verdict = Verdict {
+            own_us: Some(own_us),
+            strain: own_us / target_us,
+            decided_by: None,
+        };
+        for (number, (neighbour, latencies)) in problem.neighbours.iter().zip(latencies).enumerate() {
+            let Some(latency_us) = latencies.percentile_us(neighbour.percentile) else {
+                continue;
+            };
+            let strain = latency_us / (neighbour.promise_us * (1.0 - problem.margin));
+            if strain > verdict.strain {
+                verdict.strain = strain;
+                verdict.decided_by = Some((number, latency_us));
+            }
+        }
+        verdict
     }
 
     /// Distributes those not `placed` over the brokers that are not `full`.
@@ -96,22 +147,18 @@ impl<'a> Judge<'a> {
             .map(|((_, publisher), _)| model.utilisation_by(publisher))
             .sum()
     }
-
-    fn loads(&self, broker_of: &[Option<BrokerIndex>]) -> Loads {
-        Loads::of(&self.publishers, self.problem.brokers, broker_of)
-    }
 }
 
 /// What an assignment puts on each broker.
-struct Loads {
+pub(super) struct Loads {
     /// Messages per second.
-    rates: Vec<f64>,
+    pub(super) rates: Vec<f64>,
     /// Messages of the largest batch.
-    largest_batches: Vec<f64>,
+    pub(super) largest_batches: Vec<f64>,
 }
 
 impl Loads {
-    fn of(
+    pub(super) fn of(
         publishers: &[Publisher],
         brokers: &[BrokerState],
         broker_of: &[Option<BrokerIndex>],

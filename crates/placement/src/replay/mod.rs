@@ -9,7 +9,8 @@
 //! * [`Trace`]: the arrivals of one window.
 //! * [`ServiceModel`]: what a message costs a broker.
 //! * [`Station`]: one broker as a queue with a bucket, message by message.
-//! * [`replay`], [`Replayer`]: one broker's latencies under an assignment.
+//! * [`replay`], [`Replayer`]: one broker's latencies under an assignment; with [`Neighbour`]s, those of all its topics
+//!   together, through one queue and a bucket each.
 //! * [`fit_by_replay`]: the assignment with the fewest brokers whose replay meets the SLO.
 //!
 //! What it does not do: model a network that loses packets, publishers that react to back-pressure, or
@@ -17,22 +18,26 @@
 
 mod fit;
 mod judge;
+mod lane;
 mod latencies;
 mod model;
 mod neighbour;
 mod repair;
 mod run;
+mod servers;
 mod shares;
 mod station;
+mod together;
 mod trace;
 
 pub use fit::{ReplayFit, ReplayProblem, fit_by_replay};
 pub(crate) use judge::Judge;
+pub use lane::{Gate, Left};
 pub use latencies::Latencies;
 pub use model::ServiceModel;
 pub use neighbour::Neighbour;
 pub use run::{Replayer, replay};
-pub use station::{Gate, Left, Station};
+pub use station::Station;
 pub use trace::{Arrival, Trace};
 
 #[cfg(test)]

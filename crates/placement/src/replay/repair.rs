@@ -5,19 +5,19 @@
 //! so there are at most k rounds.
 
 use super::ReplayFit;
-use super::judge::Judge;
+use super::judge::{Judge, Verdict};
 use crate::BrokerIndex;
 use crate::fitting::shedding_order;
 
 /// An assignment over the same brokers that holds the SLO by replay, if the shifts find one.
 pub(super) fn repair(judge: &mut Judge<'_>, fit: &ReplayFit) -> Option<Vec<Option<BrokerIndex>>> {
-    let target_us = judge.target_us();
     let mut broker_of = fit.broker_of.clone();
-    let mut predicted = fit.predicted.clone();
+    let mut verdicts = fit.verdicts.clone();
     // Brokers beyond the k stay out.
-    let mut is_full: Vec<bool> = predicted.iter().map(Option::is_none).collect();
+    let own = verdicts.iter().map(|verdict| verdict.own_us);
+    let mut is_full: Vec<bool> = own.map(|own_us| own_us.is_none()).collect();
     loop {
-        let violating = violating(&predicted, target_us);
+        let violating = violating(&verdicts);
         if violating.is_empty() {
             return Some(broker_of);
         }
@@ -34,14 +34,14 @@ pub(super) fn repair(judge: &mut Judge<'_>, fit: &ReplayFit) -> Option<Vec<Optio
         }
         let spread = judge.distribute(&broker_of, &is_full, 0).ok()?;
         broker_of = spread.broker_of.into_iter().map(Some).collect();
-        predicted = judge.predict(&broker_of);
+        verdicts = judge.predict(&broker_of);
     }
 }
 
 /// Messages per second that the violating brokers of a fit would have to give away.
 pub(super) fn excess_rate(judge: &mut Judge<'_>, fit: &ReplayFit) -> f64 {
     let mut broker_of = fit.broker_of.clone();
-    for broker in violating(&fit.predicted, judge.target_us()) {
+    for broker in violating(&fit.verdicts) {
         cut(judge, &mut broker_of, broker);
     }
     let rates = judge
@@ -52,10 +52,10 @@ pub(super) fn excess_rate(judge: &mut Judge<'_>, fit: &ReplayFit) -> f64 {
     left_over.map(|(rate, _)| rate).sum()
 }
 
-fn violating(predicted: &[Option<f64>], target_us: f64) -> Vec<BrokerIndex> {
-    let brokers = (0u32..).zip(predicted);
+pub(super) fn violating(verdicts: &[Verdict]) -> Vec<BrokerIndex> {
+    let brokers = (0u32..).zip(verdicts);
     brokers
-        .filter(|(_, latency)| latency.is_some_and(|latency| latency > target_us))
+        .filter(|(_, verdict)| verdict.is_broken())
         .map(|(broker, _)| BrokerIndex(broker))
         .collect()
 }
@@ -71,8 +71,7 @@ fn cut(judge: &mut Judge<'_>, broker_of: &mut [Option<BrokerIndex>], broker: Bro
     while fitting + 1 < violating {
         let kept = fitting.midpoint(violating);
         keep(broker_of, broker, &order, kept);
-        let latency = judge.predict_at(broker, broker_of, 1.0);
-        if latency.is_some_and(|latency| latency > judge.target_us()) {
+        if judge.predict_at(broker, broker_of, 1.0).is_broken() {
             violating = kept;
         } else {
             fitting = kept;

@@ -62,7 +62,7 @@ impl Replayer {
     }
 }
 
-fn slowdown(background: f64) -> f64 {
+pub(super) fn slowdown(background: f64) -> f64 {
     let busy = if background.is_nan() { 0.0 } else { background };
     1.0 / (1.0 - busy.clamp(0.0, MOST_BACKGROUND))
 }

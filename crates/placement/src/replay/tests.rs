@@ -302,6 +302,7 @@ impl Scene {
             percentile: 99.0,
             policy: Policy::Srtm,
             margin: 0.0,
+            neighbours: &[],
         }
     }
 

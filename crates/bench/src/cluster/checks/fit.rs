@@ -258,6 +258,7 @@ fn simulate(
         percentile: 99.0,
         policy: spec.policy,
         margin: 0.0,
+        neighbours: &[],
     });
     let worst = fit.predicted.iter().flatten().copied().fold(0.0, f64::max);
     (fit.met, fit.k, worst)
