@@ -14,8 +14,8 @@ mod replay;
 
 pub use distribute::{Distribution, OutOfBrokers, Question, distribute};
 pub use fitting::{
-    BrokerFit, BrokerWindow, Deciding, FitConfig, FitError, FitState, FitStatus, Fitting, Iteration, Mode,
-    Step, UnknownMode, Window, shedding_order,
+    BrokerFit, BrokerWindow, Deciding, FitConfig, FitError, FitState, FitStatus, Fitting,
+    Iteration, Mode, Step, UnknownMode, Window, shedding_order,
 };
 pub use groups::{InferConfig, infer_groups};
 pub use policy::{Policy, UnknownPolicy};

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct PublisherIndex(pub u32);
 
 /// A broker, as its place in the slice of all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct BrokerIndex(pub u32);
 
 /// A correlation group (SRTM-long, section 4.3), numbered from 0.

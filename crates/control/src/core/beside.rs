@@ -1,5 +1,5 @@
-//! Promised topics beside the one that is fitted: on every broker that a fit touches, all promises count (SRTM, section
-//! IV-B, step 3).
+//! Topics beside the one that is fitted: on every broker that a fit touches, all promises count (SRTM, section IV-B,
+//! step 3), and what is sent without a promise takes service from the others.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use super::{BrokerNumber, Core};
 use crate::view::Slo;
 use limit::Limit;
 
-/// Topics beside the fitted one that a window covers at most; those with the tightest promises.
+/// Topics beside the fitted one that a window covers at most: those with the tightest promises. The rest is load.
 const BESIDE_MAX: usize = 64;
 
-/// A promised topic beside the one that is fitted, as a window showed it.
+/// A topic beside the one that is fitted, as a window showed it.
 #[derive(Debug)]
 pub(super) struct Beside {
     name: String,
-    slo: Slo,
+    slo: Option<Slo>,
     limit: Option<Limit>,
     publishers: Vec<Publisher>,
     placed: Vec<Option<BrokerIndex>>,
@@ -31,8 +31,8 @@ impl Beside {
     pub(super) fn as_neighbour(&self) -> Neighbour<'_> {
         Neighbour {
             name: &self.name,
-            percentile: self.slo.percentile,
-            promise_us: self.slo.latency_us,
+            percentile: self.slo.map_or(99.0, |slo| slo.percentile),
+            promise_us: self.slo.map_or(f64::INFINITY, |slo| slo.latency_us),
             limit: self.limit.map(|limit| (limit.rate, limit.burst)),
             publishers: &self.publishers,
             placed: &self.placed,
@@ -43,8 +43,8 @@ impl Beside {
 }
 
 impl Core {
-    /// Promised topics on the brokers that a search of `name` touches, with those brokers. A search by replay may touch
-    /// all of them.
+    /// Topics on the brokers that a search of `name` touches, with those brokers. A search by replay may touch all of
+    /// them.
     pub(super) fn beside(&self, name: &str, with_all: bool) -> Vec<(String, Vec<BrokerNumber>)> {
         let Some(topic) = self.topics.get(name) else {
             return Vec::new();
@@ -64,8 +64,8 @@ impl Core {
                     .filter_map(|row| row.broker)
                     .filter(|at| touched.contains(at) && self.broker(*at).link.is_some())
                     .collect();
-                let slo = topic.spec.slo.filter(|_| !at.is_empty())?;
-                Some((slo.latency_us, other.clone(), at.into_iter().collect()))
+                let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
+                (!at.is_empty()).then(|| (promise_us, other.clone(), at.into_iter().collect()))
             })
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -90,7 +90,6 @@ impl Core {
         self.guest_answered(name, &answers);
         let brokers = self.brokers.len();
         let topic = self.topics.get_mut(name)?;
-        let slo = topic.spec.slo?;
         let mut latency_us = vec![None; brokers];
         for &(broker, latency, _) in &answers {
             latency_us[broker as usize] = latency;
@@ -98,7 +97,7 @@ impl Core {
         let trace = parts.into_trace(&topic.publishers);
         Some(Beside {
             name: name.to_owned(),
-            slo,
+            slo: topic.spec.slo,
             limit: topic.spec.limit,
             publishers: topic.as_publishers(),
             placed: topic.placed(),

@@ -70,8 +70,12 @@ pub struct Broker {
     pub mcap: Option<f64>,
     /// Its service model, if calibrated or emulated.
     pub model: Option<ServiceModel>,
+    /// Messages per second that arrived, by the last report and the one before.
+    pub(super) recent_rates: [f64; 2],
     /// Reports in a row by which more arrives than it carries.
     pub(super) over_reports: u32,
+    /// Reports in a row that found no room for what is too much for it.
+    pub(super) short_reports: u32,
     /// When another broker was asked for to relieve it.
     pub(super) spawned_for_at: Option<Instant>,
     /// Its last word on each topic.
@@ -118,7 +122,9 @@ impl Broker {
             probed_at: None,
             mcap: None,
             model: None,
+            recent_rates: [0.0; 2],
             over_reports: 0,
+            short_reports: 0,
             spawned_for_at: None,
             topics: BTreeMap::new(),
             inventory: Inventory::default(),

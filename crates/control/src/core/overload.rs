@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use clock::Instant;
 use link::Lateness;
 
-use super::{BrokerNumber, Core};
+use super::{Broker, BrokerNumber, Core};
 use crate::view::Slo;
 
 /// Reports that lateness is judged by.
@@ -90,6 +90,13 @@ impl Violation {
     }
 }
 
+impl Broker {
+    /// The most messages per second that arrived by one of the last two reports.
+    pub(super) fn recent_rate(&self) -> f64 {
+        self.recent_rates[0].max(self.recent_rates[1])
+    }
+}
+
 impl Core {
     /// Judges what a broker has just reported, and answers what is wrong.
     pub(super) fn judge_report(&mut self, number: BrokerNumber, seconds: f64, now: Instant) {
@@ -122,6 +129,7 @@ impl Core {
         let rate = self.broker(number).measured_rate();
         let is_over = has_promise && rate > self.mcap_of(self.broker(number));
         let broker = &mut self.brokers[number as usize];
+        broker.recent_rates = [rate, broker.recent_rates[0]];
         broker.over_reports = if is_over {
             broker.over_reports.saturating_add(1)
         } else {
@@ -129,6 +137,8 @@ impl Core {
         };
         if self.has_overload(number) {
             self.relieve(number, now);
+        } else {
+            self.brokers[number as usize].short_reports = 0;
         }
     }
 

@@ -15,14 +15,16 @@
 //!    from a short window.
 //!
 //! Loads are those of the placement as ordered, at measured rates. So an answer that is under way is not given twice, and a
-//! broker that was given publishers is not relieved of them by what it still says of before.
+//! broker that was given publishers is not relieved of them by what it still says of before. Those rates are near the peaks of
+//! a load that swings, and peaks that never meet may not fit: what then is still too much for the broker goes where the last
+//! two reports show room.
 
 use clock::Instant;
 use placement::{BrokerIndex, BrokerState, Question, distribute, shedding_order};
 
 use super::moves::is_resting;
 use super::place::UTILISATION_MAX;
-use super::{BrokerNumber, Core, Effect};
+use super::{Broker, BrokerNumber, Core, Effect};
 use std::time::Duration;
 
 /// A broker is relieved down to this part of what it carries.
@@ -31,15 +33,28 @@ const RELIEVED_PART: f64 = 0.75;
 /// And others are filled up to this part.
 const FILLED_PART: f64 = 0.9;
 
+/// Brokers are found to be too few when so many reports in a row find no room: a load that swings has it a little later.
+const SHORT_REPORTS: u32 = 3;
+
 /// Brokers are asked for again after so long.
 const SPAWN_REST: Duration = Duration::from_secs(10);
 
 /// How an answer went.
+#[derive(Default)]
 struct Relief {
     /// Messages per second that leave.
     moved: f64,
-    /// Messages per second beyond what the broker carries that do not.
-    missing: f64,
+    /// Topics that they are of.
+    topics: Vec<String>,
+}
+
+/// What counts as the load of a broker that is to take something.
+#[derive(Clone, Copy)]
+enum Reckoned {
+    /// What its publishers are believed to send.
+    Believed,
+    /// The most that arrived in the last reports, and who was sent there since.
+    Seen,
 }
 
 impl Core {
@@ -50,35 +65,67 @@ impl Core {
             return self.answer_bursts(number, now);
         }
         let goal = self.goal(number, load, capacity);
-        let mut excess = load - goal;
-        let mut moved_topics = Vec::new();
-        let mut relief = Relief {
-            moved: 0.0,
-            missing: 0.0,
-        };
-        for name in self.by_cost(number) {
-            if excess <= 0.0 {
-                break;
-            }
-            let moved = self.shed(&name, number, excess, now);
-            if moved > 0.0 {
-                moved_topics.push(name);
-            }
-            relief.moved += moved;
-            excess -= moved;
+        let mut relief = Relief::default();
+        self.shed_all(number, load - goal, Reckoned::Believed, &mut relief, now);
+        let left = load - relief.moved;
+        if left > capacity {
+            let still = left - FILLED_PART * capacity;
+            self.shed_all(number, still, Reckoned::Seen, &mut relief, now);
         }
-        relief.missing = (load - relief.moved - capacity).max(0.0);
-        if !moved_topics.is_empty() {
+        if !relief.topics.is_empty() {
             let text = format!(
                 "{load:.0} messages/s are too many for {capacity:.0}: {:.0} messages/s leave ({})",
                 relief.moved,
-                moved_topics.join(", ")
+                relief.topics.join(", ")
             );
             self.tell("relieved", None, Some(number), text);
-            self.disturb_touched(number, &moved_topics, now);
+            self.disturb_touched(number, &relief.topics, now);
         }
-        if relief.missing > 0.0 {
-            self.lacks_brokers(number, load, &relief, now);
+        let missing = load - relief.moved - capacity;
+        // What is believed is near the peaks; too few are brokers only for what arrives.
+        let arrives = self.broker(number).measured_rate();
+        let is_over = arrives > capacity || self.has_standing_queue(number);
+        let is_short = is_over && missing > 0.0 && !self.is_leaving(number, missing, now);
+        let broker = &mut self.brokers[number as usize];
+        broker.short_reports = if is_short {
+            broker.short_reports + 1
+        } else {
+            0
+        };
+        if broker.short_reports >= SHORT_REPORTS {
+            self.lacks_brokers(number, load, missing, now);
+        }
+    }
+
+    /// Whether publishers that send so much have only just come to a broker: they may leave it when they have rested.
+    fn is_leaving(&self, number: BrokerNumber, rate: f64, now: Instant) -> bool {
+        let rows = self
+            .topics
+            .values()
+            .flat_map(|topic| topic.publishers.rows());
+        let resting = rows.filter(|row| row.broker == Some(number) && is_resting(row, now));
+        resting.map(super::publisher::Row::rate).sum::<f64>() >= rate
+    }
+
+    /// Takes `excess` messages per second from a broker, topic by topic.
+    fn shed_all(
+        &mut self,
+        number: BrokerNumber,
+        mut excess: f64,
+        reckoned: Reckoned,
+        relief: &mut Relief,
+        now: Instant,
+    ) {
+        for name in self.by_cost(number) {
+            if excess <= 0.0 {
+                return;
+            }
+            let moved = self.shed(&name, number, excess, reckoned, now);
+            if moved > 0.0 && !relief.topics.contains(&name) {
+                relief.topics.push(name);
+            }
+            relief.moved += moved;
+            excess -= moved;
         }
     }
 
@@ -108,7 +155,7 @@ impl Core {
     fn goal(&self, number: BrokerNumber, load: f64, capacity: f64) -> f64 {
         let wanted = load - RELIEVED_PART * capacity;
         let mut others: Vec<(f64, f64)> = (0u32..)
-            .zip(self.all_loads())
+            .zip(self.loads(Reckoned::Believed))
             .filter(|&(other, _)| other != number && self.may_be_filled(other))
             .map(|(other, load)| (self.mcap_of(self.broker(other)), load))
             .collect();
@@ -132,12 +179,19 @@ impl Core {
         self.broker(number).takes_publishers() && !self.has_overload(number)
     }
 
-    /// By broker, messages per second of all that are placed there and of clients that cannot be moved.
-    fn all_loads(&self) -> Vec<f64> {
-        let mut loads: Vec<f64> = self.brokers.iter().map(super::Broker::fixed_rate).collect();
+    /// By broker, messages per second that count as its load.
+    fn loads(&self, reckoned: Reckoned) -> Vec<f64> {
+        let mut loads: Vec<f64> = match reckoned {
+            Reckoned::Believed => self.brokers.iter().map(Broker::fixed_rate).collect(),
+            Reckoned::Seen => self.brokers.iter().map(Broker::recent_rate).collect(),
+        };
         for topic in self.topics.values() {
-            for (load, rate) in loads.iter_mut().zip(topic.placed_rates(self.brokers.len())) {
-                *load += rate;
+            for row in topic.publishers.rows() {
+                let Some(number) = row.broker else { continue };
+                let is_seen = row.attached == Some(number) && row.told_at.is_none();
+                if matches!(reckoned, Reckoned::Believed) || !is_seen {
+                    loads[number as usize] += row.rate();
+                }
             }
         }
         loads
@@ -167,8 +221,15 @@ impl Core {
     }
 
     /// Gives publishers of a topic that make up `excess` messages per second to other brokers. Says how much found room.
-    fn shed(&mut self, name: &str, number: BrokerNumber, excess: f64, now: Instant) -> f64 {
-        let states = self.room_states(name, number);
+    fn shed(
+        &mut self,
+        name: &str,
+        number: BrokerNumber,
+        excess: f64,
+        reckoned: Reckoned,
+        now: Instant,
+    ) -> f64 {
+        let states = self.room_states(name, number, reckoned);
         let Some(topic) = self.topics.get(name) else {
             return 0.0;
         };
@@ -216,18 +277,27 @@ impl Core {
     }
 
     /// The brokers as what leaves one of them sees them.
-    fn room_states(&self, name: &str, number: BrokerNumber) -> Vec<BrokerState> {
+    fn room_states(
+        &self,
+        name: &str,
+        number: BrokerNumber,
+        reckoned: Reckoned,
+    ) -> Vec<BrokerState> {
         let own = self
             .topics
             .get(name)
             .map_or_else(Vec::new, |topic| topic.placed_rates(self.brokers.len()));
-        let loads = self.all_loads().into_iter().zip(own);
+        let loads = self.loads(reckoned).into_iter().zip(own);
         (0u32..)
             .zip(loads)
-            .map(|(other, (load, own))| BrokerState {
-                mcap: FILLED_PART * self.mcap_of(self.broker(other)),
-                load: (load - own).max(0.0),
-                is_available: other != number && self.may_be_filled(other),
+            .map(|(other, (load, own))| {
+                let room = FILLED_PART * self.mcap_of(self.broker(other)) - load;
+                // What is placed there of the topic itself is taken from a capacity once more.
+                BrokerState {
+                    mcap: room.max(0.0) + own,
+                    load: 0.0,
+                    is_available: other != number && self.may_be_filled(other),
+                }
             })
             .collect()
     }
@@ -256,11 +326,10 @@ impl Core {
     }
 
     /// No broker has room for what is too much at this one.
-    fn lacks_brokers(&mut self, number: BrokerNumber, load: f64, relief: &Relief, now: Instant) {
+    fn lacks_brokers(&mut self, number: BrokerNumber, load: f64, missing: f64, now: Instant) {
         let why = format!(
-            "{load:.0} messages/s are sent to {}, {:.0} of them too many for all brokers that there are",
-            self.broker(number).name,
-            relief.missing
+            "{load:.0} messages/s are sent to {}, {missing:.0} of them too many for all brokers that there are",
+            self.broker(number).name
         );
         let topics = self.broker(number).topics.keys();
         let promised = topics.filter(|name| {
@@ -277,10 +346,7 @@ impl Core {
             .is_none_or(|at| now - at >= SPAWN_REST);
         if let Some(topic) = names.into_iter().next().filter(|_| is_due) {
             broker.spawned_for_at = Some(now);
-            self.effects.push(Effect::Spawn {
-                topic,
-                missing: relief.missing,
-            });
+            self.effects.push(Effect::Spawn { topic, missing });
         }
     }
 
@@ -292,20 +358,28 @@ impl Core {
             .map(|(name, _)| name.clone())
             .collect();
         for name in broken {
-            let answered = self.newcomer_beside(&name, number).unwrap_or(name);
+            let answered = self.newcomer_at(&name, number).unwrap_or(name);
             self.refit_now(&answered, now);
         }
     }
 
-    /// The topic at a broker that came there last and is not fitted yet, if it came after `name`.
-    fn newcomer_beside(&self, name: &str, number: BrokerNumber) -> Option<String> {
+    /// The newcomer on any broker of a topic: it gives way first.
+    pub(super) fn newcomer_to(&self, name: &str) -> Option<String> {
+        let rates = self.topics.get(name)?.placed_rates(self.brokers.len());
+        let brokers = (0u32..).zip(rates).filter(|(_, rate)| *rate > 0.0);
+        let mut newcomers = brokers.filter_map(|(number, _)| self.newcomer_at(name, number));
+        newcomers.next()
+    }
+
+    /// The topic at a broker that came there last, after `name`, and was not found to keep its promise yet.
+    fn newcomer_at(&self, name: &str, number: BrokerNumber) -> Option<String> {
         let here = |topic: &super::Topic| {
             let mut rows = topic.publishers.rows().iter();
-            rows.any(|row| row.broker == Some(number))
+            rows.any(|row| row.broker == Some(number) && row.attached.is_some())
         };
         let since = self.topics.get(name)?.placed_at;
         let others = self.topics.iter().filter(|(other, topic)| {
-            *other != name && topic.fit.is_under_way() && topic.placed_at > since && here(topic)
+            *other != name && topic.fit.is_newcomer() && topic.placed_at > since && here(topic)
         });
         let newest = others.max_by_key(|(_, topic)| topic.placed_at);
         newest.map(|(other, _)| other.clone())

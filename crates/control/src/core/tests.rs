@@ -8,6 +8,7 @@ mod faults;
 mod fitting;
 mod input;
 mod names;
+mod neighbours;
 mod overload;
 mod placing;
 mod sharers;

@@ -59,8 +59,11 @@ impl Calibration {
             else {
                 continue;
             };
-            let mut predict =
-                |factor| judge.predict_at(BrokerIndex(broker), broker_of, factor).own_us;
+            let mut predict = |factor| {
+                judge
+                    .predict_at(BrokerIndex(broker), broker_of, factor)
+                    .own_us
+            };
             match factor_for(measured, &mut predict) {
                 Found::Factor(factor) => self.factors[broker as usize] = Some(factor),
                 Found::NoTraffic => {}

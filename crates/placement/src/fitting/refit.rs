@@ -221,7 +221,9 @@ impl Fitting {
         let brokers = (0u32..).zip(&self.places.brokers).zip(models);
         let backgrounds: Vec<f64> = brokers
             .map(|((at, broker), model)| {
-                let traced = beside.iter().map(|topic| topic.traced_rate(BrokerIndex(at)));
+                let traced = beside
+                    .iter()
+                    .map(|topic| topic.traced_rate(BrokerIndex(at)));
                 model.utilisation((broker.load - traced.sum::<f64>()).max(0.0))
             })
             .collect();

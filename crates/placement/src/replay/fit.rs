@@ -156,7 +156,9 @@ fn judged(judge: &mut Judge<'_>, broker_of: Vec<Option<BrokerIndex>>) -> ReplayF
         is_used[broker.0 as usize] = true;
     }
     let is_complete = broker_of.iter().all(Option::is_some);
-    let deciding = (0u32..).zip(&verdicts).filter(|(_, verdict)| verdict.is_broken());
+    let deciding = (0u32..)
+        .zip(&verdicts)
+        .filter(|(_, verdict)| verdict.is_broken());
     let worst = deciding.max_by(|(_, a), (_, b)| a.strain.total_cmp(&b.strain));
     ReplayFit {
         met: is_complete && !verdicts.iter().any(Verdict::is_broken),

@@ -1,7 +1,7 @@
 //! Predicts what every broker's latency would be under an assignment.
 
-use super::trace::with_seen_rates;
 use super::together::Together;
+use super::trace::with_seen_rates;
 use super::{ReplayProblem, Replayer, shares};
 use crate::{
     BrokerIndex, BrokerState, Distribution, OutOfBrokers, Publisher, PublisherIndex, Question,
@@ -109,7 +109,8 @@ impl<'a> Judge<'a> {
             strain: own_us / target_us,
             decided_by: None,
         };
-        for (number, (neighbour, latencies)) in problem.neighbours.iter().zip(latencies).enumerate() {
+        for (number, (neighbour, latencies)) in problem.neighbours.iter().zip(latencies).enumerate()
+        {
             let Some(latency_us) = latencies.percentile_us(neighbour.percentile) else {
                 continue;
             };

@@ -1,11 +1,11 @@
-//! Promised topics beside the one that is placed.
+//! Topics beside the one that is placed.
 
 use limit::{Burst, Rate};
 
 use super::Trace;
 use crate::{BrokerIndex, Publisher};
 
-/// A promised topic that stays where it is, on brokers that another topic is fitted to: on each of them its promise counts
+/// A topic that stays where it is, on brokers that another topic is fitted to: on each of them its promise counts
 /// like the other's own (SRTM, section IV-B, step 3).
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
@@ -13,7 +13,7 @@ pub struct Neighbour<'a> {
     pub name: &'a str,
     /// The percentile that its latency is promised for, above 0 and below 100.
     pub percentile: f64,
-    /// The latency that is promised, in microseconds.
+    /// The latency that is promised, in microseconds; infinite where nothing is.
     pub promise_us: f64,
     /// Its limit.
     pub limit: Option<(Rate, Burst)>,

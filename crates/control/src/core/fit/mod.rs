@@ -16,11 +16,14 @@ use super::window::OpenWindow;
 use super::{BrokerNumber, Core};
 use std::time::Duration;
 
-/// Publishers that are not where they are to be, and queues that are not worked off, are not waited for longer.
+/// Publishers that are not where they are to be, and queues that break the promise, are not waited for longer.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A queue that holds what arrives in so long is worked off.
 const BACKLOG_MAX: Duration = Duration::from_millis(30);
+
+/// One that holds more and breaks no promise is not waited for longer: it may be a burst, again and again.
+const BACKLOG_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The first window after a violation that reports have shown: long enough to see bursts, short enough to answer them.
 pub(super) const URGENT_WINDOW: Duration = Duration::from_secs(5);
@@ -166,6 +169,7 @@ impl Core {
     /// Does what is due for a topic's fit.
     pub(super) fn drive_fit(&mut self, name: &str, now: Instant) {
         let is_backlogged = self.is_backlogged(name);
+        let has_queue = self.has_queue(name);
         let guest_of = self.topics.get(name).and_then(|topic| topic.fit.guest_of);
         let is_guest = guest_of.is_some_and(|window| self.is_window_open(window));
         let Some(topic) = self.topics.get_mut(name) else {
@@ -180,12 +184,18 @@ impl Core {
                 }
             }
             Phase::Settling { since, quiet_since } => {
-                let is_waiting = topic.has_moves || is_backlogged;
-                let is_quiet = !is_waiting || now - *since >= SETTLE_TIMEOUT;
+                let is_waiting = topic.has_moves || has_queue;
+                let is_quiet = (!is_waiting || now - *since >= SETTLE_TIMEOUT)
+                    && (!is_backlogged || now - *since >= BACKLOG_TIMEOUT);
                 let quiet = *quiet_since.get_or_insert(now);
-                if !is_quiet {
+                let settle = self.settings.settle;
+                // Nobody has moved that traffic would have to settle after.
+                let is_settled = topic.placed_at.is_none_or(|at| now - at >= settle);
+                if topic.fit.is_urgent && !topic.has_moves && is_settled && !is_guest {
+                    self.open_window(name, now);
+                } else if !is_quiet {
                     *quiet_since = None;
-                } else if now - quiet >= self.settings.settle && !is_guest {
+                } else if now - quiet >= settle && !is_guest {
                     self.open_window(name, now);
                 }
             }
@@ -206,6 +216,16 @@ impl Core {
         carried
             .into_iter()
             .any(|carried| carried.report.depth as f64 > carried.rate * BACKLOG_MAX.as_secs_f64())
+    }
+
+    /// Whether reports show a queue that breaks the promise: it is answered, and worked off, before anything is measured.
+    fn has_queue(&self, name: &str) -> bool {
+        let carried = self
+            .brokers
+            .iter()
+            .filter_map(|broker| broker.topics.get(name));
+        let mut queued = carried.map(|carried| carried.violation.queued_reports);
+        queued.any(|reports| reports > 0)
     }
 
     /// What was known of a topic's promise is of another placement: it is judged anew. A search whose publishers were
@@ -292,6 +312,11 @@ impl Fit {
                 quiet_since: Some(now),
             };
         }
+    }
+
+    /// Whether the topic's promise has not been found kept since it was placed: it is the newcomer where it is.
+    pub(super) fn is_newcomer(&self) -> bool {
+        !matches!(self.phase, Phase::Idle) && self.outcome == Outcome::None
     }
 
     /// Whether a window of a search is open: others on the same brokers wait with theirs.

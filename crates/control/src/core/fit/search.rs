@@ -101,6 +101,15 @@ impl Core {
         if fit.is_short() || is_over_limit {
             return;
         }
+        if let Phase::Due(at) = &mut fit.phase {
+            *at = now;
+            fit.is_urgent = true;
+            return;
+        }
+        if matches!(fit.phase, Phase::Settling { .. }) && fit.is_newcomer() {
+            fit.is_urgent = true;
+            return;
+        }
         if fit.is_under_way() {
             let is_long = matches!(&fit.phase, Phase::Measuring(open) if open.ends_after(now + URGENT_WINDOW));
             if is_long && !std::mem::replace(&mut fit.is_urgent, true) {
@@ -109,7 +118,7 @@ impl Core {
             return;
         }
         let is_resting = fit.urgent_at.is_some_and(|at| now - at < URGENT_REST);
-        if is_resting || matches!(fit.phase, Phase::Idle | Phase::Due(_)) || topic.has_moves {
+        if is_resting || matches!(fit.phase, Phase::Idle) || topic.has_moves {
             return;
         }
         let placed = topic.placed();

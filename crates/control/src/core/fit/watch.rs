@@ -88,6 +88,10 @@ impl Core {
         if !is_enough || self.over_limit(name).is_some() {
             return None;
         }
+        if let Some(newcomer) = self.newcomer_to(name) {
+            self.refit_now(&newcomer, now);
+            return None;
+        }
         let text = format!(
             "p{} is {worst:.0} us, promised are {} us: a new fit begins",
             slo.percentile, slo.latency_us
@@ -97,7 +101,14 @@ impl Core {
         let has_begun = self.begin_search(name, &recorded.placed);
         let topic = self.topics.get_mut(name)?;
         topic.fit.last = last;
-        has_begun.then_some(recorded)
+        if !has_begun || self.beside(name, true).is_empty() {
+            return has_begun.then_some(recorded);
+        }
+        // What others sent meanwhile is not recorded: a window that covers them is.
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.fit.is_urgent = true;
+        }
+        None
     }
 
     /// A window of the present placement shows that the promise is kept.

@@ -42,6 +42,7 @@ fn what_is_too_much_for_a_broker_leaves_within_seconds() {
                 world.sent()
             );
             assert_eq!(world.most_moves_in_ten_seconds(), 1);
+            assert_eq!(world.lies, 0);
             assert!(world.sent().iter().all(|&sent| sent < 900.0));
         }
     }
@@ -73,6 +74,8 @@ fn a_load_that_swings_moves_nobody_twice_in_ten_seconds() {
         );
         println!("{}", world.story(since));
         assert_eq!(world.most_moves_in_ten_seconds().max(1), 1);
+        assert_eq!(world.lies, 0);
+        assert_eq!(world.spawns, 0, "there is capacity enough");
         let early = world.moves_since(since, 0.0, 120.0);
         let late = world.moves_since(since, 120.0, 240.0);
         println!("{early} moves in the first two minutes, {late} in the next");

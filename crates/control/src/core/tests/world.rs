@@ -90,6 +90,10 @@ pub(super) struct World {
     pub(super) states: BTreeMap<String, Vec<(Instant, String)>>,
     pub(super) events: Vec<(Instant, String)>,
     pub(super) spawns: u32,
+    /// Steps in which a promise that was not kept was called fitted.
+    pub(super) lies: u32,
+    /// Whether publishers declare their groups.
+    pub(super) tells_groups: bool,
     seed: u64,
 }
 
@@ -110,6 +114,8 @@ impl World {
             states: BTreeMap::new(),
             events: Vec::new(),
             spawns: 0,
+            lies: 0,
+            tells_groups: true,
             seed,
         };
         for _ in 0..brokers {
@@ -190,7 +196,7 @@ impl World {
                 id: format!("s{number:03}"),
                 rate,
                 batch,
-                group: (size > 1).then(|| format!("g{group}")),
+                group: (size > 1 && self.tells_groups).then(|| format!("g{group}")),
             };
             specs.push(spec.clone());
             let sensor = Sensor {
@@ -543,7 +549,24 @@ impl World {
     fn note_states(&mut self) {
         let topics: Vec<String> = self.promises_us.keys().cloned().collect();
         for topic in topics {
-            let state = self.state(&topic);
+            let view = self.core.topic_view(&topic).expect("declared");
+            let state = view.state;
+            if state == "fitted" {
+                let promise_us = self.promises_us[&topic];
+                let figures = view.brokers.iter().filter_map(|broker| broker.latency_us);
+                let is_stale = figures.into_iter().any(|us| us > promise_us);
+                let last = self.now.as_nanos() / 1_000_000_000;
+                let is_broken = |second: u64| {
+                    let seconds = self.seconds.get(&topic);
+                    let seen = seconds.and_then(|seconds| seconds.get(&second));
+                    seen.is_some_and(|seen| 20 * seen.late > seen.delivered)
+                };
+                // Reports are a second apart, and the second that they are of may have begun well.
+                let is_seen = (last.saturating_sub(3)..last).all(is_broken);
+                if is_stale || is_seen {
+                    self.lies += 1;
+                }
+            }
             let states = self.states.entry(topic).or_default();
             if states.last().is_none_or(|(_, last)| *last != state) {
                 states.push((self.now, state));
