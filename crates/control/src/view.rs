@@ -64,7 +64,8 @@ pub struct TopicView {
     /// What was declared.
     #[serde(flatten)]
     pub spec: TopicSpec,
-    /// `waiting` (no publishers), `placing`, `measuring`, `fitted`, `out-of-brokers`, `violated`, or `unfitted` (no promise declared).
+    /// `waiting` (no publishers), `placing`, `measuring`, `fitted`, `violated` (a promise is being broken), `moving` (publishers
+    /// are on the way as the answer), `out-of-brokers`, or `unfitted` (no promise declared).
     pub state: String,
     /// What that means just now, in words.
     pub text: String,
@@ -83,6 +84,22 @@ pub struct TopicView {
     /// Names of the brokers that `fit_status` numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fit_brokers: Vec<String>,
+    /// The neighbour whose promise decided where publishers are, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<NeighbourView>,
+}
+
+/// A topic whose promise kept a broker from holding more of another one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NeighbourView {
+    /// The neighbour.
+    pub topic: String,
+    /// Where.
+    pub broker: String,
+    /// Its latency there with what was taken away again, at its SLO's percentile, measured or predicted, in microseconds.
+    pub latency_us: f64,
+    /// What is promised of it, in microseconds.
+    pub promise_us: f64,
 }
 
 /// A topic at one broker.
@@ -201,6 +218,9 @@ pub struct PlacementView {
     pub brokers: Vec<BrokerAddress>,
     /// Broker by publisher id.
     pub publishers: std::collections::BTreeMap<String, String>,
+    /// The neighbour whose promise decided on this, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<NeighbourView>,
 }
 
 /// A topic's name and what stands for it on Tempo's data path.

@@ -30,15 +30,23 @@ impl Core {
         }
         let publishers = topic.as_publishers();
         let placed = topic.placed();
+        let full = topic.fit.full_brokers(self.brokers.len());
+        let crowded = self.crowded(name).into_iter().zip(&full);
+        let avoided: Vec<bool> = crowded.map(|(crowded, full)| crowded || *full).collect();
         let question = Question {
             policy: topic.spec.policy,
             publishers: &publishers,
             placed: &placed,
             brokers: &self.broker_states(name),
-            full: &topic.fit.full_brokers(self.brokers.len()),
+            full: &avoided,
             k_min: 1,
         };
-        let (broker_of, missing) = match distribute(&question) {
+        let anywhere = Question {
+            full: &full,
+            ..question
+        };
+        let found = distribute(&question).or_else(|_| distribute(&anywhere));
+        let (broker_of, missing) = match found {
             Ok(distribution) => (distribution.broker_of.into_iter().map(Some).collect(), None),
             Err(out) => {
                 let why = out.to_string();
@@ -49,6 +57,31 @@ impl Core {
         if let Some(missing) = missing {
             self.out_of_brokers(name, missing);
         }
+    }
+
+    /// Brokers, by number, where a burst of the topic as it is declared would take longer to serve than is promised of a
+    /// neighbour there: avoided while others have room. Bursts that nobody declared show in windows.
+    pub(super) fn crowded(&self, name: &str) -> Vec<bool> {
+        let mut tightest_us = vec![f64::INFINITY; self.brokers.len()];
+        for (_, topic) in self.topics.iter().filter(|(other, _)| *other != name) {
+            let Some(slo) = topic.spec.slo else { continue };
+            for number in topic.publishers.rows().iter().filter_map(|row| row.broker) {
+                let tightest = &mut tightest_us[number as usize];
+                *tightest = tightest.min(slo.latency_us);
+            }
+        }
+        if tightest_us.iter().all(|us| us.is_infinite()) {
+            return vec![false; self.brokers.len()];
+        }
+        let burst = self.topics.get(name).map_or(0, Topic::largest_burst);
+        let served_us = |broker: &Broker| {
+            let model = broker.model?;
+            Some(burst as f64 * model.per_message_ns / f64::from(model.servers.max(1)) / 1e3)
+        };
+        let brokers = self.brokers.iter().zip(tightest_us);
+        brokers
+            .map(|(broker, tightest_us)| served_us(broker).is_some_and(|us| us > tightest_us))
+            .collect()
     }
 
     /// Takes an assignment over; publishers move as the budget allows. False where it is the present one.
@@ -163,6 +196,25 @@ impl Broker {
 }
 
 impl Topic {
+    /// Messages that are sent at once as declared: by a publisher, or by a correlation group.
+    fn largest_burst(&self) -> u64 {
+        let mut groups: FxHashMap<&str, u64> = FxHashMap::default();
+        let mut largest = 0;
+        for row in self.publishers.rows() {
+            let batch = u64::from(row.spec.batch);
+            let burst = match row.spec.group.as_deref() {
+                Some(group) => {
+                    let sum = groups.entry(group).or_insert(0);
+                    *sum += batch;
+                    *sum
+                }
+                None => batch,
+            };
+            largest = largest.max(burst);
+        }
+        largest
+    }
+
     /// The publishers as the distributor sees them.
     pub(super) fn as_publishers(&self) -> Vec<Publisher> {
         let mut groups: FxHashMap<&str, u32> = FxHashMap::default();

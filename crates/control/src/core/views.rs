@@ -1,12 +1,15 @@
 //! The state as the API shows it.
 
+use std::fmt::Write;
+
 use clock::Instant;
 
 use super::publisher::Row;
 use super::{Broker, BrokerNumber, Core, Liveness, Topic, check};
 use crate::ControlError;
 use crate::view::{
-    BrokerAddress, BrokerView, PlacementView, PublisherView, TopicBrokerView, TopicView,
+    BrokerAddress, BrokerView, NeighbourView, PlacementView, PublisherView, TopicBrokerView,
+    TopicView,
 };
 
 impl Core {
@@ -106,6 +109,7 @@ impl Core {
                 .map(|number| self.address(number))
                 .collect(),
             publishers,
+            decided_by: self.view_neighbour(topic),
         }
     }
 
@@ -151,7 +155,19 @@ impl Core {
                     .collect(),
                 None => Vec::new(),
             },
+            decided_by: self.view_neighbour(topic),
         }
+    }
+
+    fn view_neighbour(&self, topic: &Topic) -> Option<NeighbourView> {
+        let deciding = topic.fit.status.as_ref()?.decided_by.as_ref()?;
+        let broker = self.brokers.get(deciding.broker.0 as usize)?;
+        Some(NeighbourView {
+            topic: deciding.topic.clone(),
+            broker: broker.name.clone(),
+            latency_us: deciding.latency_us,
+            promise_us: deciding.promise_us,
+        })
     }
 
     fn state_of(&self, name: &str, topic: &Topic) -> &'static str {
@@ -174,11 +190,21 @@ impl Core {
         let moving = rows
             .iter()
             .filter(|row| row.attached.is_some() && row.attached != row.broker);
-        format!(
+        let mut text = format!(
             "{attached} of {} publishers connected, {} on the move",
             rows.len(),
             moving.count()
-        )
+        );
+        if let Some(neighbour) = self.view_neighbour(topic) {
+            let _ = write!(
+                text,
+                "; {} holds no more of them: {} is promised {} ms there",
+                neighbour.broker,
+                neighbour.topic,
+                neighbour.promise_us / 1e3
+            );
+        }
+        text
     }
 
     fn view_carriers(&self, name: &str, topic: &Topic) -> Vec<TopicBrokerView> {

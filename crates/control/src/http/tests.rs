@@ -17,8 +17,9 @@ use super::router;
 use crate::service::Service;
 use crate::store::MemoryStore;
 use crate::view::{
-    BrokerAddress, BrokerView, EventView, NameView, NameViews, PlacementView, PublisherList,
-    PublisherSpec, PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec, TopicView,
+    BrokerAddress, BrokerView, EventView, NameView, NameViews, NeighbourView, PlacementView,
+    PublisherList, PublisherSpec, PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec,
+    TopicView,
 };
 use crate::{ControlHandle, Settings};
 
@@ -427,7 +428,8 @@ async fn the_document_names_every_field() {
     let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
         "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
     let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
-        "brokers": [carrier], "fit_status": placement::FitStatus::default(), "fit_brokers": ["b1"]});
+        "brokers": [carrier], "fit_status": placement::FitStatus::default(), "fit_brokers": ["b1"],
+        "decided_by": {"topic": "u", "broker": "b1", "latency_us": 1.0, "promise_us": 2.0}});
     let fields = spec.as_object().expect("an object").clone();
     topic.as_object_mut().expect("an object").extend(fields);
     let publisher = json!({"id": "s", "rate": 1.0, "measured_rate": 2.0, "batch": 1, "group": "g", "attached_to": "b",
@@ -454,7 +456,12 @@ async fn the_document_names_every_field() {
         "PublisherView" => again::<PublisherView>(&publisher),
         "PublisherViews" => again::<PublisherViews>(&json!({"publishers": [publisher]})),
         "BrokerAddress" => again::<BrokerAddress>(&publisher["broker"]),
-        "PlacementView" => serde_json::to_value(PlacementView::default()).expect("plain"),
+        "NeighbourView" => topic["decided_by"].clone(),
+        "PlacementView" => serde_json::to_value(PlacementView {
+            decided_by: Some(NeighbourView::default()),
+            ..PlacementView::default()
+        })
+        .expect("plain"),
         "BrokerView" => serde_json::to_value(&broker).expect("plain"),
         "EventView" => serde_json::to_value(&event).expect("plain"),
         "NameView" => again::<NameView>(&named),

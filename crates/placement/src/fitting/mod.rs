@@ -95,8 +95,27 @@ impl Fitting {
         brokers: Vec<BrokerState>,
         models: Vec<ServiceModel>,
     ) -> Result<(Fitting, Step), FitError> {
+        let nowhere = vec![false; brokers.len()];
+        Fitting::begin_avoiding(config, publishers, brokers, models, &nowhere)
+    }
+
+    /// As [`Fitting::begin`], but first without the brokers to `avoid`, by index, if the others have room: what is declared
+    /// makes it likely that a neighbour's promise would be broken there.
+    ///
+    /// # Errors
+    /// As [`Fitting::begin`].
+    pub fn begin_avoiding(
+        config: FitConfig,
+        publishers: Vec<Publisher>,
+        brokers: Vec<BrokerState>,
+        models: Vec<ServiceModel>,
+        avoid: &[bool],
+    ) -> Result<(Fitting, Step), FitError> {
         let nobody = vec![None; publishers.len()];
         let mut fitting = Fitting::resume(config, publishers, brokers, models, &nobody)?;
+        if avoid.contains(&true) && !fitting.places.settle_avoiding(avoid) {
+            fitting.places.home.fill(None);
+        }
         fitting.step = if fitting.places.home.is_empty() {
             fitting.done()
         } else {

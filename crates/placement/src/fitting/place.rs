@@ -52,6 +52,17 @@ impl Places {
         }
     }
 
+    /// As [`Places::settle`], but for the brokers to `avoid`. False where the others have no room for all.
+    pub(super) fn settle_avoiding(&mut self, avoid: &[bool]) -> bool {
+        let closed: Vec<bool> = (0..self.full.len())
+            .map(|at| self.full[at] || avoid.get(at).copied().unwrap_or(false))
+            .collect();
+        let open = std::mem::replace(&mut self.full, closed);
+        let is_settled = self.settle().is_ok();
+        self.full = open;
+        is_settled
+    }
+
     /// All homes, and waiting places for the rest at brokers that are not measured: neither full nor
     /// `searching`. There they are spread as thinly as possible; who waits already, stays where it waits.
     /// `None` where no such broker has room.

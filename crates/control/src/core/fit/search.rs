@@ -34,6 +34,7 @@ impl Core {
             return;
         };
         let (states, models) = (self.broker_states(name), self.models());
+        let crowded = self.crowded(name);
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
@@ -43,7 +44,7 @@ impl Core {
             Fitting::resume(config, publishers, states, models, &placed)
                 .map(|fitting| (fitting, Step::Measure(placed)))
         } else {
-            Fitting::begin(config, publishers, states, models)
+            Fitting::begin_avoiding(config, publishers, states, models, &crowded)
         };
         match begun {
             Ok((fitting, step)) => {

@@ -32,7 +32,9 @@ fn a_newcomer_keeps_its_neighbours_promises() {
             println!(
                 "windows of {window_s} s, groups {groups}, seed {seed}: broken for {broken} s\n{story}"
             );
-            assert!(broken <= 15, "quiet was broken for {broken} s\n{story}");
+            // Bursts that are declared are kept away from whoever they would disturb.
+            let most = if groups { 0 } else { 15 };
+            assert!(broken <= most, "quiet was broken for {broken} s\n{story}");
             assert_eq!(world.most_moves_in_ten_seconds().max(1), 1);
             assert_eq!(world.lies, 0, "{story}");
         }
