@@ -1,4 +1,5 @@
-//! What a turn costs: takes and finishes of tasks that always have work, on one thread.
+//! What a turn costs: takes and finishes of tasks that always have work, on one thread; and on two, that have one schedule
+//! between them or one each.
 //!
 //! `cargo run -p kernel --release --example turns`
 #![allow(
@@ -10,7 +11,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{EventQueue, OnFull, Put, Scheduler, SchedulerConfig};
+use kernel::{Scheduler, SchedulerConfig};
 
 /// Steps of one round, and rounds: a round is short enough for most to pass undisturbed by others on the machine.
 const STEPS: usize = 2_000;
@@ -21,14 +22,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         print(&format!("turn, {tasks} with work"), turns(tasks)?);
     }
     print("post to idle, turn", first_events()?);
-    print("put, take", events()?);
+    print("two threads, one schedule", together(true)?);
+    print("two threads, one each", together(false)?);
     Ok(())
 }
 
 fn print(what: &str, [shortest_ns, median_ns]: [f64; 2]) {
     let per_second = 1e9 / median_ns;
     println!(
-        "{what:>22}: {median_ns:>6.1} ns in the median, {shortest_ns:>6.1} ns at best, {per_second:>9.0}/s"
+        "{what:>26}: {median_ns:>6.1} ns in the median, {shortest_ns:>6.1} ns at best, {per_second:>9.0}/s"
     );
 }
 
@@ -62,17 +64,36 @@ fn first_events() -> Result<[f64; 2], Box<dyn Error>> {
     })
 }
 
-/// Put and take of an event.
-fn events() -> Result<[f64; 2], Box<dyn Error>> {
-    let queue = EventQueue::new(1_024, OnFull::Drop)?;
-    let mut event = 0;
-    measure(|| {
-        event += 1;
-        if queue.put(event) != Put::Queued || queue.take() != Some(event) {
-            return Err("the queue is empty before".into());
-        }
-        Ok(())
-    })
+/// Turns of two threads at a time, 100 tasks each, in one schedule of all tasks (`is_shared`) or in one for each thread.
+fn together(is_shared: bool) -> Result<[f64; 2], Box<dyn Error>> {
+    const TASKS: usize = 100;
+    let mut schedulers = vec![Scheduler::new(SchedulerConfig::default())?];
+    if !is_shared {
+        schedulers.push(Scheduler::new(SchedulerConfig::default())?);
+    }
+    for number in 0..2 * TASKS {
+        let scheduler = &schedulers[number % schedulers.len()];
+        let task = scheduler.add(None)?;
+        scheduler.post(task, 2 * ROUNDS * STEPS, Instant::ZERO);
+    }
+    let work = |number: usize| {
+        let scheduler = &schedulers[number % schedulers.len()];
+        let mut now = Instant::ZERO;
+        let turns = measure(|| {
+            let turn = scheduler.take(now).ok_or("all have work")?;
+            now += Duration::from_micros(1);
+            scheduler.finish(turn, 1, now);
+            Ok(())
+        });
+        turns.map_err(|error| error.to_string())
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| work(0));
+        let second = work(1);
+        (first.join(), second)
+    });
+    let (first, second) = (first.map_err(|_| "it panicked")??, second?);
+    Ok([0, 1].map(|which| first[which].max(second[which])))
 }
 
 /// Nanoseconds for one `step`: in the shortest round, and in the median of all.

@@ -42,7 +42,7 @@ pub struct TaskStats {
     pub served_events: u64,
     /// Times that it was served.
     pub turns: u64,
-    /// Time that it was served for.
+    /// Time that it was served for, in its turns and outside them.
     pub used: Duration,
     /// Turns that ended more than a bucket's width of credits below zero: it was not conformant.
     pub overruns: u64,
@@ -69,6 +69,8 @@ pub(crate) struct Account {
     share_ppm: Tally,
     /// Two's complement.
     credits_ns: Tally,
+    /// Time spent for it outside its turns that its credits have not been charged with. Anybody adds to it.
+    owed_ns: Tally,
     epoch: Tally,
     since_ns: Tally,
     allotment_ns: Tally,
@@ -88,6 +90,7 @@ impl Account {
     pub(crate) fn open(&self, share: Option<Share>, epoch: u64, allotment_ns: u64) {
         for tally in [
             &self.credits_ns,
+            &self.owed_ns,
             &self.since_ns,
             &self.busy_periods,
             &self.unstable_spells,
@@ -122,6 +125,26 @@ impl Account {
     /// The period that its credits are of.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.get()
+    }
+
+    /// Notes time that was spent for the task outside its turns; whoever owns it next [settles](Account::settle) it. For anybody.
+    pub(crate) fn owe(&self, used: Duration) {
+        let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+        self.owed_ns.add_shared(used_ns);
+    }
+
+    /// Takes what is owed from the credits, those of its present period.
+    pub(crate) fn settle(&self) {
+        let owed_ns = self.owed_ns.take_shared();
+        if owed_ns > 0 {
+            self.spend(owed_ns);
+        }
+    }
+
+    /// Whether the credits of the period `epoch` are used up, with what is owed.
+    pub(crate) fn is_exhausted(&self, epoch: u64) -> bool {
+        let owed_ns = i64::try_from(self.owed_ns.get()).unwrap_or(i64::MAX);
+        self.epoch() == epoch && self.credits_ns() <= owed_ns
     }
 
     /// Credits for the period `epoch`, a later one than that of its present credits. An overrun is worked off in all periods
@@ -174,18 +197,22 @@ impl Account {
     /// Charges a turn that took `used` for `events` events.
     pub(crate) fn charge(&self, used: Duration, events: usize, quantum_ns: u64) {
         let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+        self.spend(used_ns);
+        self.turns.add(1);
+        self.served_events.add(events as u64);
+        let overrun_ns = self.credits_ns().min(0).unsigned_abs();
+        if overrun_ns > quantum_ns {
+            self.overruns.add(1);
+            self.overrun_max_ns.raise(overrun_ns);
+        }
+    }
+
+    fn spend(&self, used_ns: u64) {
         let credits_ns = self
             .credits_ns()
             .saturating_sub(i64::try_from(used_ns).unwrap_or(i64::MAX));
         self.credits_ns.set(credits_ns.cast_unsigned());
         self.used_ns.add(used_ns);
-        self.turns.add(1);
-        self.served_events.add(events as u64);
-        let overrun_ns = credits_ns.min(0).unsigned_abs();
-        if overrun_ns > quantum_ns {
-            self.overruns.add(1);
-            self.overrun_max_ns.raise(overrun_ns);
-        }
     }
 
     /// Everything that is known here; the rest is for the caller to fill in.
@@ -195,7 +222,7 @@ impl Account {
             allotment: Duration::from_nanos(self.allotment_ns.get()),
             served_events: self.served_events.get(),
             turns: self.turns.get(),
-            used: Duration::from_nanos(self.used_ns.get()),
+            used: Duration::from_nanos(self.used_ns.get() + self.owed_ns.get()),
             overruns: self.overruns.get(),
             overrun_max: Duration::from_nanos(self.overrun_max_ns.get()),
             wait_max: Duration::from_nanos(self.wait_max_ns.get()),

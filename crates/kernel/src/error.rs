@@ -16,9 +16,6 @@ pub enum KernelError {
     /// The number of tasks that fit is out of range.
     #[error("room for {0} tasks: give 1 to 1048576")]
     Capacity(usize),
-    /// The number of events that a queue is to hold is out of range.
-    #[error("a queue for {0} events: give 1 to 16777216")]
-    QueueCapacity(usize),
     /// A share is not above zero and at most one.
     #[error("a share of {0}: give more than 0 and at most 1, in steps of a millionth")]
     Share(f64),

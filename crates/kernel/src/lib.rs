@@ -3,11 +3,12 @@
 //! A [`Scheduler`] knows tasks (a publication, a subscription, a periodic timer; in the broker: a topic), counts their
 //! events and says whose turn it is. A task is entitled to a [`Share`] of every period T; what it is served for is
 //! taken from its credits, the task with the most credits that has work goes first, and when no task with work has
-//! credits left, all get theirs anew. Turns are not interrupted. The source is "Toward scalable real-time messaging"
+//! credits left, all get theirs anew. Turns are not interrupted; work for another task that comes up in one is
+//! [charged](Scheduler::charge) to that. The source is "Toward scalable real-time messaging"
 //! (Tempo).
 //!
 //! A [`Kernel`] is a scheduler whose tasks have handlers: threads lend themselves to it, and those that find no work rest at a
-//! [`Rest`], as a rule a [`Bell`]. An [`EventQueue`] is what a task's events wait in, if they have no better place.
+//! [`Rest`], as a rule a [`Bell`]. A task's events wait wherever they are best kept: here is only their number.
 //!
 //! Nothing here reads a clock, and no thread is started: time is an argument, and threads are those of the callers.
 //! `docs/kernel.md` is the page for users.
@@ -33,19 +34,31 @@
 //! ```
 //! use std::sync::{Arc, mpsc};
 //! use clock::Instant;
-//! use kernel::{Bell, EventQueue, EventWriter, Kernel, OnFull, Put, SchedulerConfig};
+//! use kernel::{Bell, Kernel, SchedulerConfig, Serve, Turn};
+//!
+//! /// Its events are in a channel.
+//! struct Thermometer {
+//!     degrees: mpsc::Receiver<i32>,
+//!     told: mpsc::Sender<i32>,
+//! }
+//!
+//! impl Serve for Thermometer {
+//!     fn serve(&mut self, _turn: &Turn) -> usize {
+//!         let degrees = self.degrees.try_recv().expect("it was there before it was told of");
+//!         self.told.send(degrees).expect("somebody listens");
+//!         1
+//!     }
+//! }
 //!
 //! let kernel = Arc::new(Kernel::new(SchedulerConfig::default(), Arc::new(Bell::new()))?);
-//! let (told, heard) = mpsc::channel();
-//! let queue = EventQueue::new(64, OnFull::Block)?;
-//! let writer = EventWriter::new(&kernel, None, queue, move |degrees: i32| {
-//!     told.send(degrees).expect("somebody listens");
-//! })?;
+//! let ((reading, degrees), (told, heard)) = (mpsc::channel(), mpsc::channel());
+//! let task = kernel.add(None, Box::new(Thermometer { degrees, told }))?;
 //! // A program reads its clock here.
 //! let clock = || Instant::ZERO;
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| kernel.work(&clock));
-//!     assert_eq!(writer.put(21, clock()), Put::Queued);
+//!     reading.send(21).expect("the kernel has the other end");
+//!     kernel.post(task, 1, clock());
 //!     assert_eq!(heard.recv(), Ok(21));
 //!     kernel.stop();
 //! });
@@ -56,7 +69,6 @@ mod account;
 mod bell;
 mod error;
 mod fifo;
-mod queue;
 mod schedulable;
 mod scheduler;
 mod share;
@@ -69,7 +81,6 @@ mod worker;
 pub use account::{OnOverrun, TaskStats, UNSTABLE_PERIODS};
 pub use bell::{Bell, Rest};
 pub use error::KernelError;
-pub use queue::{EventQueue, EventWriter, OnFull, Put};
 pub use scheduler::{Scheduler, SchedulerConfig, SchedulerStats, TaskId, Turn};
 pub use share::{Share, Shares};
 pub use worker::{Kernel, KernelStats, Panic, Serve};

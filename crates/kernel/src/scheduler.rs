@@ -201,6 +201,7 @@ impl Scheduler {
             return false;
         }
         // It was with nobody: from here until it is put in, it is with this writer.
+        slot.account.settle();
         let epoch = self.epoch.load(Ordering::Acquire);
         if slot.account.epoch() != epoch {
             self.refresh(slot, epoch);
@@ -208,6 +209,22 @@ impl Scheduler {
         slot.account.wait_from(now);
         self.put(task.index, slot.node());
         true
+    }
+
+    /// Charges a task with time that was spent for it in the turn of another, or in none. It is missing from its credits as of its
+    /// next turn, and counts as `used` at once. Nothing happens where the task is gone.
+    pub fn charge(&self, task: TaskId, used: Duration) {
+        if let Some(slot) = self.find(task) {
+            slot.account.owe(used);
+        }
+    }
+
+    /// Whether a task has used up its credits of this period.
+    #[must_use]
+    pub fn is_exhausted(&self, task: TaskId) -> bool {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        self.find(task)
+            .is_some_and(|slot| slot.account.is_exhausted(epoch))
     }
 
     /// Notes that a writer found the task's queue full.
@@ -278,12 +295,17 @@ impl Scheduler {
                 self.retire(index, node, farewell);
                 continue;
             };
+            // What it was charged with since it was put in may have made it one of the last.
+            let was_exhausted = slot.account.credits_ns() <= 0;
+            slot.account.settle();
             let epoch = self.epoch.load(Ordering::Acquire);
             self.renew(slot, epoch);
             let credits_ns = slot.account.credits_ns();
             if credits_ns <= 0 {
                 self.put(index, node);
-                self.begin_period(epoch);
+                if was_exhausted {
+                    self.begin_period(epoch);
+                }
                 continue;
             }
             slot.account.begin(now);
@@ -309,6 +331,7 @@ impl Scheduler {
         let slot = self.slot(index);
         let events = slot.present(generation, events);
         let used = now.saturating_since(turn.began);
+        slot.account.settle();
         slot.account
             .charge(used, events, self.schedulable.quantum_ns());
         if slot.present(generation, usize::MAX) == events {

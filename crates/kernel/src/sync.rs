@@ -41,6 +41,14 @@ impl Tally {
         self.set(self.get().max(at_least));
     }
 
+    /// What has been [added](Tally::add_shared), which is nothing from then on. For the owner.
+    pub(crate) fn take_shared(&self) -> u64 {
+        match self.get() {
+            0 => 0,
+            _ => self.0.swap(0, Ordering::Relaxed),
+        }
+    }
+
     /// For anybody, owner or not; wraps.
     pub(crate) fn add_shared(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);

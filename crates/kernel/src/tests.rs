@@ -52,6 +52,90 @@ fn saturated_tasks_get_what_they_declare() {
     }
 }
 
+/// A task pays for what is done for it in others' turns: with what it gets in its own that makes its share.
+#[test]
+fn what_is_charged_outside_turns_is_part_of_the_share() {
+    for charged_us in [0, 3, 8] {
+        let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
+        let mut now = Instant::ZERO;
+        let tasks = [0.5, 0.3, 0.2].map(|share| {
+            let share = Share::new(share).expect("a share");
+            let task = scheduler.add(Some(share)).expect("they fit");
+            scheduler.post(task, 1, now);
+            task
+        });
+        while now < Instant::from_nanos(5_000_000_000) {
+            let mut turn = scheduler.take(now).expect("all have work");
+            let task = turn.task;
+            now += Duration::from_micros(30);
+            if task == tasks[0] {
+                // A part of every turn of the first is work for the last.
+                let charged = Duration::from_micros(charged_us);
+                turn.began += charged;
+                scheduler.charge(tasks[2], charged);
+            }
+            scheduler.post(task, 1, now);
+            scheduler.finish(turn, 1, now);
+        }
+        let used = tasks.map(|task| scheduler.stats_of(task, now).expect("it lives").used);
+        let total: Duration = used.iter().sum();
+        assert_eq!(total, now - Instant::ZERO, "every instant is charged once");
+        for (used, share) in used.iter().zip([0.5, 0.3, 0.2]) {
+            let obtained = used.as_secs_f64() / total.as_secs_f64();
+            assert!(
+                (obtained / share - 1.0).abs() < 0.02,
+                "{charged_us}: {used:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_charge_to_an_idle_task_is_missing_when_it_wakes_up() {
+    let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
+    let now = Instant::ZERO;
+    let half = Share::new(0.5).expect("a share");
+    let task = scheduler.add(Some(half)).expect("room");
+    scheduler.charge(task, Duration::from_millis(2));
+    assert!(!scheduler.is_exhausted(task));
+    assert!(scheduler.post(task, 1, now));
+    let turn = scheduler.take(now).expect("it has work");
+    assert_eq!(turn.credits, Duration::from_millis(3));
+    scheduler.finish(turn, 1, now);
+    scheduler.charge(task, Duration::from_millis(3));
+    assert!(scheduler.is_exhausted(task));
+    let stats = scheduler.stats_of(task, now).expect("it lives");
+    assert_eq!(stats.used, Duration::from_millis(5));
+    scheduler.remove(task).expect("it is there");
+    scheduler.charge(task, Duration::from_millis(3));
+    assert!(!scheduler.is_exhausted(task));
+}
+
+/// A task that is charged while it waits for its turn stands where it no longer belongs; whoever has credits goes first.
+#[test]
+fn a_task_charged_while_it_waits_goes_behind_those_with_credits() {
+    let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
+    let now = Instant::ZERO;
+    let [rich, poor] = [0.6, 0.4].map(|share| {
+        let share = Share::new(share).expect("a share");
+        let task = scheduler.add(Some(share)).expect("room");
+        scheduler.post(task, 1, now);
+        task
+    });
+    scheduler.charge(rich, Duration::from_millis(7));
+    let turn = scheduler.take(now).expect("both have work");
+    assert_eq!((turn.task, scheduler.stats().periods), (poor, 0));
+    scheduler.finish(turn, 1, now);
+    let turn = scheduler.take(now).expect("one has work");
+    assert_eq!((turn.task, scheduler.stats().periods), (rich, 1));
+    assert_eq!(
+        turn.credits,
+        Duration::from_millis(5),
+        "1 of 6 ms is worked off"
+    );
+    scheduler.finish(turn, 1, now);
+}
+
 #[test]
 fn without_a_penalty_long_turns_pay_off() {
     let obtained = saturate(&[0.5, 0.5], &[900, 10], OnOverrun::Report);

@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use clock::Instant;
-use kernel::{
-    Bell, EventQueue, EventWriter, Kernel, KernelError, OnFull, Put, Rest, SchedulerConfig, Serve,
-    Share, TaskId, Turn,
-};
+use kernel::{Bell, Kernel, KernelError, Rest, SchedulerConfig, Serve, TaskId, Turn};
 
 /// A clock that moves on by 10 µs with every look.
 #[derive(Default)]
@@ -31,29 +28,36 @@ fn kernel(tasks_max: usize) -> Arc<Kernel> {
     Arc::new(kernel.with_cores(2))
 }
 
+/// What writers have put in for one task.
+type Events = Mutex<VecDeque<(usize, usize)>>;
+
 /// Every writer numbers its events per task; a task sees each writer's in order, none missing, none twice.
-fn flood(threads: usize, tasks: usize, writers: usize, capacity: usize, events: usize) {
+fn flood(threads: usize, tasks: usize, writers: usize, events: usize) {
     let kernel = kernel(tasks);
     let ticks = Ticks::default();
     let left = Arc::new(AtomicUsize::new(tasks * writers * events));
+    let ends = Arc::new(AtomicUsize::new(0));
     let seen: Vec<Arc<Mutex<Vec<usize>>>> = (0..tasks)
         .map(|_| Arc::new(Mutex::new(vec![0; writers])))
         .collect();
-    let ends: Vec<EventWriter<(usize, usize)>> = seen
+    let lines: Vec<(TaskId, Arc<Events>)> = seen
         .iter()
         .map(|seen| {
-            let (seen, left, kernel_too) =
-                (Arc::clone(seen), Arc::clone(&left), Arc::downgrade(&kernel));
-            let queue = EventQueue::new(capacity, OnFull::Block).expect("valid");
-            let handle = move |(writer, number): (usize, usize)| {
+            let (seen, left) = (Arc::clone(seen), Arc::clone(&left));
+            let (line, kernel_too) = (Arc::<Events>::default(), Arc::downgrade(&kernel));
+            let reader = Arc::clone(&line);
+            let serve = move |_: &Turn| {
+                let event = reader.lock().expect("whole").pop_front();
+                let (writer, number) = event.expect("it was there before it was told of");
                 let mut next = seen.try_lock().expect("no other thread has this task");
                 assert_eq!(next[writer], number, "in order");
                 next[writer] += 1;
                 if left.fetch_sub(1, Ordering::Relaxed) == 1 {
                     kernel_too.upgrade().expect("it works").stop();
                 }
+                1
             };
-            EventWriter::new(&kernel, None, queue, handle).expect("room")
+            (add(&kernel, &ends, serve).expect("room"), line)
         })
         .collect();
     thread::scope(|scope| {
@@ -61,28 +65,29 @@ fn flood(threads: usize, tasks: usize, writers: usize, capacity: usize, events: 
             scope.spawn(|| kernel.work(&|| ticks.now()));
         }
         for writer in 0..writers {
-            let (ends, ticks) = (&ends, &ticks);
+            let (lines, ticks, kernel) = (&lines, &ticks, &kernel);
             scope.spawn(move || {
                 for number in 0..events {
-                    for end in ends {
-                        assert_eq!(end.put((writer, number), ticks.now()), Put::Queued);
+                    for (task, line) in lines {
+                        line.lock().expect("whole").push_back((writer, number));
+                        kernel.post(*task, 1, ticks.now());
                     }
                 }
             });
         }
     });
-    for (seen, end) in seen.iter().zip(&ends) {
+    for (seen, (task, line)) in seen.iter().zip(&lines) {
         assert!(
             seen.lock()
                 .expect("whole")
                 .iter()
                 .all(|&next| next == events)
         );
-        let stats = kernel.stats_of(end.task(), ticks.now()).expect("it lives");
+        let stats = kernel.stats_of(*task, ticks.now()).expect("it lives");
         assert_eq!(stats.served_events, (writers * events) as u64);
         assert_eq!(stats.turns, stats.served_events, "one event per turn");
         assert_eq!(stats.queued_events, 0);
-        assert!(end.queue().is_empty());
+        assert!(line.lock().expect("whole").is_empty());
     }
     assert!(kernel.scheduler().is_idle());
     assert_eq!(kernel.stats().panics, 0, "{:?}", kernel.stats());
@@ -90,15 +95,15 @@ fn flood(threads: usize, tasks: usize, writers: usize, capacity: usize, events: 
 
 #[test]
 fn each_event_is_served_once_and_in_order() {
-    for (threads, tasks, writers, capacity, events) in [
-        (1, 1, 1, 1, 500),
-        (1, 40, 2, 3, 50),
-        (2, 3, 2, 1, 300),
-        (4, 40, 3, 16, 60),
-        (4, 1, 4, 2, 500),
-        (3, 200, 2, 64, 20),
+    for (threads, tasks, writers, events) in [
+        (1, 1, 1, 500),
+        (1, 40, 2, 50),
+        (2, 3, 2, 300),
+        (4, 40, 3, 60),
+        (4, 1, 4, 500),
+        (3, 200, 2, 20),
     ] {
-        flood(threads, tasks, writers, capacity, events);
+        flood(threads, tasks, writers, events);
     }
 }
 
@@ -319,42 +324,4 @@ fn a_busy_thread_glances_at_the_place_of_rest() {
     // 10 ms of turns, a glance every 50 µs and one look at the clock more for each.
     let glances = rest.glances.load(Ordering::Relaxed);
     assert!((150..=220).contains(&glances), "{glances}");
-}
-
-#[test]
-fn queues_say_what_became_of_an_event() {
-    let queue = EventQueue::new(2, OnFull::Drop).expect("valid");
-    assert!(queue.is_empty());
-    assert_eq!(queue.put('a'), Put::Queued);
-    assert_eq!(queue.put('b'), Put::Queued);
-    assert_eq!(queue.put('c'), Put::Dropped);
-    assert_eq!(queue.dropped(), 1);
-    assert_eq!(queue.take(), Some('a'));
-    assert_eq!(queue.put('d'), Put::Queued);
-    assert_eq!((queue.take(), queue.take()), (Some('b'), Some('d')));
-    assert_eq!(queue.take(), None);
-    assert_eq!(queue.capacity(), 2);
-    queue.close();
-    assert_eq!(queue.put('e'), Put::Closed);
-    for capacity in [0, 1 << 25] {
-        let refused = EventQueue::<u8>::new(capacity, OnFull::Block).map(|_| ());
-        assert_eq!(refused, Err(KernelError::QueueCapacity(capacity)));
-    }
-}
-
-#[test]
-fn a_full_queue_is_counted_against_its_task() {
-    let kernel = kernel(1);
-    let queue = EventQueue::new(1, OnFull::Drop).expect("valid");
-    let share = Share::new(0.25).expect("a share");
-    let writer = EventWriter::new(&kernel, Some(share), queue, |()| ()).expect("room");
-    assert_eq!(writer.put((), Instant::ZERO), Put::Queued);
-    assert_eq!(writer.put((), Instant::ZERO), Put::Dropped);
-    let stats = kernel.stats_of(writer.task(), Instant::ZERO);
-    let stats = stats.expect("it lives");
-    assert_eq!((stats.full, stats.queued_events), (1, 1));
-    kernel.set_share(writer.task(), None).expect("less is free");
-    kernel.stop();
-    drop(kernel);
-    assert_eq!(writer.put((), Instant::ZERO), Put::Closed);
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc as StdArc;
 
 use clock::Instant;
-use kernel::{
-    Bell, EventQueue, EventWriter, Kernel, OnFull, Put, Rest, SchedulerConfig, Serve, Turn,
-};
+use kernel::{Bell, Kernel, Rest, SchedulerConfig, Serve, Turn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
@@ -91,66 +89,6 @@ fn all_are_woken() {
     });
 }
 
-#[test]
-fn a_blocked_writer_is_woken_by_the_next_reader() {
-    check(3, || {
-        let queue = EventQueue::new(1, OnFull::Block).expect("valid");
-        let queue = Arc::new(queue);
-        assert_eq!(queue.put(1), Put::Queued);
-        let writer = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || assert_eq!(queue.put(2), Put::Queued))
-        };
-        assert_eq!(queue.take(), Some(1));
-        writer.join().expect("it wakes");
-        assert_eq!(queue.take(), Some(2));
-        assert_eq!(queue.take(), None);
-    });
-}
-
-#[test]
-fn two_blocked_writers_are_woken() {
-    check(2, || {
-        let queue = EventQueue::new(1, OnFull::Block).expect("valid");
-        let queue = Arc::new(queue);
-        assert_eq!(queue.put(0), Put::Queued);
-        let writers: Vec<_> = [1, 2]
-            .into_iter()
-            .map(|event| {
-                let queue = Arc::clone(&queue);
-                thread::spawn(move || assert_eq!(queue.put(event), Put::Queued))
-            })
-            .collect();
-        let mut seen = Vec::new();
-        while seen.len() < 3 {
-            match queue.take() {
-                Some(event) => seen.push(event),
-                None => thread::yield_now(),
-            }
-        }
-        for writer in writers {
-            writer.join().expect("it wakes");
-        }
-        assert_eq!(seen[0], 0);
-        assert_eq!(seen[1] + seen[2], 3);
-    });
-}
-
-#[test]
-fn a_blocked_writer_is_told_that_the_queue_is_closed() {
-    check(3, || {
-        let queue = EventQueue::new(1, OnFull::Block).expect("valid");
-        let queue = Arc::new(queue);
-        assert_eq!(queue.put(1), Put::Queued);
-        let writer = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || assert_eq!(queue.put(2), Put::Closed))
-        };
-        queue.close();
-        writer.join().expect("it wakes");
-    });
-}
-
 /// Counts its turns and stops the kernel at the last; counts its end, too.
 struct Counter {
     kernel: std::sync::Weak<Kernel>,
@@ -229,28 +167,5 @@ fn a_handler_ends_once_however_it_is_removed() {
         assert!(kernel.scheduler().is_idle() || kernel.scheduler().take(Instant::ZERO).is_none());
         drop(kernel);
         assert_eq!(ends.load(std::sync::atomic::Ordering::Relaxed), 1);
-    });
-}
-
-#[test]
-fn a_writer_blocked_on_a_task_that_is_removed_is_told() {
-    check(2, || {
-        let kernel = kernel(1);
-        let queue = EventQueue::new(1, OnFull::Block).expect("valid");
-        let writer = EventWriter::new(&kernel, None, queue, |_event: u32| ()).expect("room");
-        let task = writer.task();
-        let other = thread::spawn(move || {
-            // As many as fit, then it waits for a reader that never comes.
-            while writer.put(1, Instant::ZERO) == Put::Queued {}
-        });
-        kernel.remove(task).expect("it is there");
-        // A thread that comes by meets the task, should it have been waiting.
-        let worker = {
-            let kernel = StdArc::clone(&kernel);
-            thread::spawn(move || kernel.work(&|| Instant::ZERO))
-        };
-        other.join().expect("it is told");
-        kernel.stop();
-        worker.join().expect("no panic");
     });
 }
