@@ -101,6 +101,7 @@ impl Broker {
             announcements: self.shared.announcements.clone(),
             link: self.shared.link.clone(),
             sharing: self.shared.sharing.clone(),
+            declaring: Arc::clone(&self.shared.declaring),
         }
     }
 

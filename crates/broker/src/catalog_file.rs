@@ -80,7 +80,7 @@ impl CatalogFile {
     }
 
     /// Makes the broker as the file says, in force at once. A limit and a share are in force before their topic can be seen. A share that does
-    /// not fit any more, for the broker has fewer threads than it had, is left out and said so.
+    /// not fit beside the others is left out and said so.
     ///
     /// # Errors
     /// Those of [`Handle`].
@@ -96,7 +96,7 @@ impl CatalogFile {
             if let Some(share) = topic.cpu_share {
                 match handle.set_cpu_share(name.clone(), Some(share)).await {
                     Err(BrokerError::Refused(reason)) => tracing::error!(
-                        "topic {name} does not get its share {share} of a reactor's time back: {reason}"
+                        "topic {name} does not get its share {share} of the reactors' time back: {reason}"
                     ),
                     set => set?,
                 }

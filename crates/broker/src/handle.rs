@@ -16,7 +16,7 @@ use kernel::Share;
 use limit::adaptor::Window;
 use limit::{Grant, Limit};
 use link::{Move, TopicState};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Mutex, Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -70,7 +70,7 @@ pub enum Request {
     Inventory,
     /// Put a limit on a topic (created unless it exists), or take it away.
     SetLimit(TopicName, Option<Limit>),
-    /// Entitle a topic (created unless it exists) to a share of its reactor's time, or to none of its own.
+    /// Entitle a topic to a share of the reactor's time, or to none of its own; created at its home unless it exists.
     SetCpuShare(TopicName, Option<Share>),
     /// Both at once, or neither; the number is what gossip knows the limit by.
     SetContract(TopicName, Option<Limit>, Option<Share>, Option<LimitNumber>),
@@ -158,6 +158,8 @@ pub struct Handle {
     pub link: LinkBoard,
     /// Who shares limits by gossip, and its figures.
     pub sharing: SharingBoard,
+    /// Held while a share is declared to all reactors: one at a time, so that all agree on what fits.
+    pub(crate) declaring: Arc<Mutex<()>>,
 }
 
 impl Handle {
@@ -386,6 +388,20 @@ impl Handle {
             Answer::Releases(releases) => Ok(releases),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// Tells all reactors but `home`, which has agreed, what a topic is entitled to.
+    async fn declare_elsewhere(
+        &self,
+        home: usize,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        for reactor in (0..self.inboxes.len()).filter(|&reactor| reactor != home) {
+            let request = Request::SetCpuShare(topic.clone(), share);
+            self.done(reactor, request).await?;
+        }
+        Ok(())
     }
 
     async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {

@@ -28,3 +28,4 @@ pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
 pub use handle::{Answer, Handle, Operation, Request};
+pub use reactor::{TaskReport, TaskRow};

@@ -3,6 +3,8 @@
 //! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) stands in
 //! types of its own. A snapshot is a copy: nothing here reaches into the data path.
 
+use std::time::Duration;
+
 use limit::sharing::Policy;
 use limit::{Limit, Share};
 
@@ -48,7 +50,7 @@ pub struct TopicStats {
     pub share: Option<Share>,
     /// How brokers share it by gossip, if they do.
     pub sharing: Option<SharingStats>,
-    /// Part of its reactor's time that it is entitled to, if it declares one.
+    /// Part of each reactor's time that it is entitled to, if it declares one.
     pub cpu_share: Option<kernel::Share>,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
@@ -162,6 +164,8 @@ pub struct ReactorStats {
     pub producers: u64,
     /// Loop turns since the start.
     pub turns: u64,
+    /// Time that it was neither waiting for something to do nor resting.
+    pub busy: Duration,
     /// Messages held by the store (queued, in flight or deferred; once each).
     pub messages_stored: u64,
     /// Body bytes of those.
@@ -216,7 +220,7 @@ pub struct CatalogTopic {
     /// The limit in force, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// Part of its reactor's time that it is entitled to, if it declares one: more than 0 and at most 1.
+    /// Part of each reactor's time that it is entitled to, if it declares one: more than 0 and at most 1.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -17,7 +17,7 @@ pub struct TopicSpec {
     /// The promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
-    /// Part of the time of the thread that owns the topic at a broker, above 0 and at most 1, that it is entitled to. Left out:
+    /// Part of the time of each thread of a broker, above 0 and at most 1, that it is entitled to. Left out:
     /// an equal part of what others leave.
     #[serde(
         default,

@@ -35,7 +35,7 @@ pub enum ToBroker {
         topic: String,
         /// `None`: no limit any more.
         limit: Option<Limit>,
-        /// Part of the time of the thread that owns the topic; `None`: an equal part of what others leave.
+        /// Part of the time of each of the broker's threads; `None`: an equal part of what others leave.
         #[serde(
             default,
             skip_serializing_if = "Option::is_none",

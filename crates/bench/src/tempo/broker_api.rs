@@ -21,7 +21,7 @@ pub struct Stage {
     pub p999_us: f64,
 }
 
-/// Gives `topic` a share of the time of its reactor.
+/// Gives `topic` a share of the time of each reactor.
 ///
 /// # Errors
 /// When the broker refuses.
@@ -78,7 +78,7 @@ fn get(http: SocketAddr, path: &str) -> Result<Value, BenchError> {
         .map_err(|error| unexpected(path, &error.to_string()))
 }
 
-/// A topic is on one reactor; tasks without a topic are left out.
+/// A topic has a task on each reactor that spends time for it; tasks without a topic are left out.
 fn used_of(answer: &Value) -> Option<BTreeMap<String, u64>> {
     let mut used = BTreeMap::new();
     for task in answer["tasks"].as_array()? {

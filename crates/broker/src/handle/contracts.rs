@@ -23,19 +23,22 @@ impl Handle {
         self.done(home, Request::SetLimit(topic, limit)).await
     }
 
-    /// Entitles a topic to a share of the time of the reactor that owns it, or with `None` to an equal part of what others
+    /// Entitles a topic to a share of the time of every reactor, or with `None` to an equal part of what others
     /// leave.
     ///
     /// # Errors
-    /// [`BrokerError::Refused`] where the shares of the reactor's topics would exceed its time, or it has more topics than
+    /// [`BrokerError::Refused`] where the shares of all topics would exceed the whole, or the topic's home has more topics than
     /// can have shares; [`BrokerError::TopicNotFound`] where a share is to be taken from a topic that is not there.
     pub async fn set_cpu_share(
         &self,
         topic: TopicName,
         share: Option<Share>,
     ) -> Result<(), BrokerError> {
+        let _declaring = self.declaring.lock().await;
         let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetCpuShare(topic, share)).await
+        let request = Request::SetCpuShare(topic.clone(), share);
+        self.done(home, request).await?;
+        self.declare_elsewhere(home, &topic, share).await
     }
 
     /// Puts limit and share of a topic into force as [`Handle::set_limit`] and [`Handle::set_cpu_share`] do, both or
@@ -50,8 +53,10 @@ impl Handle {
         share: Option<Share>,
         number: Option<LimitNumber>,
     ) -> Result<(), BrokerError> {
+        let _declaring = self.declaring.lock().await;
         let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetContract(topic, limit, share, number))
-            .await
+        let request = Request::SetContract(topic.clone(), limit, share, number);
+        self.done(home, request).await?;
+        self.declare_elsewhere(home, &topic, share).await
     }
 }

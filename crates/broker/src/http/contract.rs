@@ -1,7 +1,7 @@
 //! `/v1/topics`: what a topic promises, declared and read back.
 //!
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
-//! "sharing":"static"},"cpu_share":0.2}`. A broker on its own keeps the limit and the share of its reactor's time, and
+//! "sharing":"static"},"cpu_share":0.2}`. A broker on its own keeps the limit and the share of its reactors' time, and
 //! nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
 //! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is in the data folder,
 //! if there is one, before it is in force, and is answered as it stands in force.

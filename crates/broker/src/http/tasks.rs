@@ -1,11 +1,14 @@
-//! `GET /v1/tasks`: how topics fare as tasks of the reactors that own them.
+//! `GET /v1/tasks`: how topics fare as tasks of the reactors that spend time for them.
+//!
+//! A topic has a task at its home, the reactor that owns it, and one on every other reactor that has publishers of it. Each
+//! reactor divides its own time.
 //!
 //! Times are whole microseconds. What a topic is entitled to and what it has used, how long it waited, whether it keeps
 //! to its credits (conformance) and empties its queue (stability): docs/kernel.md has the theory.
 
 use axum::extract::State;
 use axum::response::Response;
-use kernel::TaskStats;
+use kernel::{Shares, TaskStats};
 use serde::Serialize;
 
 use super::Shared;
@@ -19,14 +22,30 @@ struct Document {
     period_us: u64,
     /// Times that credits were given out anew, on all reactors.
     periods: u64,
+    reactors: Vec<Reactor>,
     tasks: Vec<Task>,
+}
+
+/// What one reactor has to divide, and to whom it went.
+#[derive(Serialize)]
+struct Reactor {
+    reactor: usize,
+    periods: u64,
+    /// Time that it was neither waiting for something to do nor resting.
+    busy_us: u64,
+    /// Of that, what the tasks that are there have been charged with.
+    used_us: u64,
+    /// The sum of what topics declare, 0 to 1.
+    declared: f64,
 }
 
 #[derive(Serialize)]
 struct Task {
-    /// `null`: connections that belong to no topic of the reactor, and topics for which it has no task.
+    /// `null`: connections that belong to no topic, and topics for which the reactor has no task.
     topic: Option<String>,
     reactor: usize,
+    /// The reactor owns the topic.
+    home: bool,
     #[serde(with = "link::cpu_share")]
     cpu_share: Option<kernel::Share>,
     allotment_us: u64,
@@ -53,6 +72,7 @@ fn document(reports: Vec<TaskReport>) -> Document {
     // All reactors have one setting.
     let period_us = reports.first().map_or(0, |report| us(report.period));
     let periods = reports.iter().map(|report| report.periods).sum();
+    let reactors = reports.iter().enumerate().map(reactor).collect();
     let numbered = reports.into_iter().enumerate();
     let mut tasks: Vec<Task> = numbered
         .flat_map(|(reactor, report)| report.tasks.into_iter().map(move |row| task(reactor, row)))
@@ -61,7 +81,24 @@ fn document(reports: Vec<TaskReport>) -> Document {
     Document {
         period_us,
         periods,
+        reactors,
         tasks,
+    }
+}
+
+fn reactor((reactor, report): (usize, &TaskReport)) -> Reactor {
+    let stats = || report.tasks.iter().map(|row| &row.stats);
+    let mut declared = Shares::default();
+    for share in stats().filter_map(|stats| stats.share) {
+        // The scheduler has seen to it that they fit.
+        let _ = declared.add(Some(share));
+    }
+    Reactor {
+        reactor,
+        periods: report.periods,
+        busy_us: us(report.busy),
+        used_us: us(stats().map(|stats| stats.used).sum()),
+        declared: declared.declared(),
     }
 }
 
@@ -86,6 +123,7 @@ fn task(reactor: usize, row: TaskRow) -> Task {
     Task {
         topic: row.topic,
         reactor,
+        home: row.is_home,
         cpu_share: share,
         allotment_us: us(allotment),
         queued_events,
@@ -119,6 +157,7 @@ mod tests {
     fn reports_of_reactors_become_one_document() {
         let row = |topic: Option<&str>, share| TaskRow {
             topic: topic.map(str::to_owned),
+            is_home: topic == Some("t"),
             stats: TaskStats {
                 share,
                 used: Duration::from_nanos(1_999),
@@ -130,6 +169,7 @@ mod tests {
         let report = |tasks| TaskReport {
             period: Duration::from_millis(10),
             periods: 4,
+            busy: Duration::from_micros(7),
             tasks,
         };
         let share = kernel::Share::new(0.25).ok();
@@ -140,6 +180,11 @@ mod tests {
             (&document["period_us"], &document["periods"]),
             (&10_000.into(), &8.into())
         );
+        let reactors = serde_json::json!([
+            {"reactor": 0, "periods": 4, "busy_us": 7, "used_us": 3, "declared": 0.25},
+            {"reactor": 1, "periods": 4, "busy_us": 7, "used_us": 3, "declared": 0.0},
+        ]);
+        assert_eq!(document["reactors"], reactors);
         let tasks = document["tasks"].as_array().expect("a list");
         let places: Vec<_> = tasks
             .iter()
@@ -156,6 +201,10 @@ mod tests {
             ]
         );
         let limited = &tasks[3];
+        assert_eq!(
+            (&limited["home"], &tasks[2]["home"]),
+            (&true.into(), &false.into())
+        );
         assert_eq!(limited["cpu_share"], 0.25);
         assert_eq!(
             (&limited["used_us"], &limited["unstable"]),

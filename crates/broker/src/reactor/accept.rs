@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::inbox::Mail;
-use super::schedule::Readiness;
+use super::readiness::Readiness;
 use super::{LISTENER_TOKEN, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{Connection, ConnectionKey, Pause, Progress, Terms};
@@ -108,6 +108,7 @@ impl Reactor {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
+        self.schedule.leave(key);
         if let Err(error) = self.epoll.remove(connection.stream.as_fd()) {
             tracing::debug!("{}: moving to reactor {home}: {error}", connection.peer);
         }
@@ -122,6 +123,7 @@ impl Reactor {
             return;
         };
         tracing::debug!("{}: closed, {reason}", connection.peer);
+        self.schedule.leave(key);
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         if let Some(consumer) = connection.consumer {
             self.table.unsubscribe(consumer, self.now);

@@ -1,13 +1,19 @@
-//! Publishes to topics of other reactors: gathered per turn, answered per batch.
+//! Publishes to topics of other reactors: gathered per topic and turn, answered per batch.
 //!
 //! A connection has at most [`IN_TRANSIT_MAX`] commands under way; then it is not read from until
 //! some are settled. That bounds what may wait at the home reactor.
+//!
+//! The task of the topic here is charged with reading and answering, the task at home with publishing: a batch is carried
+//! out in that one's turns, a piece at a time while topics compete.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::TaskId;
+use wire::TopicName;
+
 use super::Reactor;
-use super::inbox::{Mail, PublishBatch, PublishItem, Settled};
+use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
 use super::publishers::name_of;
 use super::read::Flow;
 use crate::connection::{ConnectionKey, Pause};
@@ -16,11 +22,91 @@ use crate::topic::{Arrival, Held, Published, Source, TopicKey};
 /// Publish commands of one connection that may be on their way to other reactors.
 const IN_TRANSIT_MAX: u32 = 256;
 
-/// Batches kept for use again.
-const SPARE_BATCHES: usize = 8;
+/// Batches kept for use again, and the bytes that they hold: one for every topic that is published to within a turn.
+const SPARE_BATCHES: usize = 4096;
+const SPARE_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a command counts for beside its bodies when a piece of a batch is measured.
+const ITEM_BYTES: usize = 64;
+
+/// Commands that are settled in one go while topics compete.
+const SETTLED_SHARED_MAX: usize = 64;
+
+/// The batches of a reactor that have not been posted, and empty ones.
+#[derive(Debug, Default)]
+#[expect(
+    clippy::vec_box,
+    reason = "they travel boxed; taking one must not allocate"
+)]
+pub(super) struct Batches {
+    /// By the number of the task that reads them.
+    open: Vec<Option<Box<PublishBatch>>>,
+    /// Numbers of those that are open.
+    begun: Vec<usize>,
+    /// Those that had to make room for another topic of the same task.
+    closed: Vec<Box<PublishBatch>>,
+    spare: Vec<Box<PublishBatch>>,
+    spare_bytes: usize,
+}
+
+impl Batches {
+    /// The batch of this turn that publishes to `topic` of reactor `home` are gathered in.
+    fn of(
+        &mut self,
+        task: TaskId,
+        topic: &TopicName,
+        home: usize,
+        from: usize,
+    ) -> &mut PublishBatch {
+        let number = task.index();
+        if self.open.len() <= number {
+            self.open.resize_with(number + 1, || None);
+        }
+        let is_its = |batch: &PublishBatch| batch.task == task && batch.topic == *topic;
+        if !self.open[number].as_deref().is_some_and(is_its) {
+            match self.open[number].take() {
+                Some(other) => self.closed.push(other),
+                None => self.begun.push(number),
+            }
+        }
+        let Batches {
+            open,
+            spare,
+            spare_bytes,
+            ..
+        } = self;
+        open[number].get_or_insert_with(|| match spare.pop() {
+            Some(mut batch) => {
+                *spare_bytes -= batch.bytes.capacity();
+                batch.begin(topic.clone(), home, task);
+                batch
+            }
+            None => Box::new(PublishBatch::new(topic.clone(), home, from, task)),
+        })
+    }
+
+    /// Takes the batches of this turn, those of one topic in their order.
+    pub(super) fn take(&mut self, mut post: impl FnMut(Box<PublishBatch>)) {
+        self.closed.drain(..).for_each(&mut post);
+        for number in self.begun.drain(..) {
+            if let Some(batch) = self.open[number].take() {
+                post(batch);
+            }
+        }
+    }
+
+    /// Keeps a batch that has come back, for its memory.
+    fn keep(&mut self, batch: Box<PublishBatch>) {
+        let bytes = batch.bytes.capacity();
+        if self.spare.len() < SPARE_BATCHES && self.spare_bytes + bytes <= SPARE_BYTES {
+            self.spare_bytes += bytes;
+            self.spare.push(batch);
+        }
+    }
+}
 
 impl Reactor {
-    /// Adds a publish to the batch for the reactor that owns the topic.
+    /// Adds a publish to the topic's batch for the reactor that owns it.
     pub(super) fn send_to_home<'a>(
         &mut self,
         key: ConnectionKey,
@@ -40,9 +126,8 @@ impl Reactor {
         let Some(published) = &connection.publishing else {
             return Flow::End;
         };
-        let batch =
-            self.batches[home].get_or_insert_with(|| self.spare_batches.pop().unwrap_or_default());
-        batch.from = self.number;
+        let task = self.schedule.task_at(key);
+        let batch = self.batches.of(task, &published.name, home, self.number);
         let mut messages = 0;
         for body in bodies {
             messages += 1;
@@ -54,7 +139,6 @@ impl Reactor {
             .as_ref()
             .filter(|_| published.is_announced);
         batch.items.push(PublishItem {
-            topic: published.name.clone(),
             connection: key.to_bits(),
             publisher: announced.map(|announced| Arc::clone(&announced.announcement)),
             peer: connection.peer,
@@ -67,38 +151,64 @@ impl Reactor {
         Flow::Next
     }
 
-    /// At the home reactor: publishes a batch and sends it back with its outcomes.
-    pub(super) fn publish_batch(&mut self, mut batch: Box<PublishBatch>) {
-        let (mut first_length, mut first_byte) = (0, 0);
-        for number in 0..batch.items.len() {
-            let item = &batch.items[number];
-            let lengths = &batch.lengths[first_length..first_length + item.messages as usize];
-            let bytes: usize = lengths.iter().map(|&length| length as usize).sum();
-            let bodies = lengths.iter().scan(first_byte, |start, &length| {
-                let body = &batch.bytes[*start..*start + length as usize];
-                *start += length as usize;
-                Some(body)
-            });
-            let (topic, arrival, delay) = (item.topic.as_str(), item.arrival, item.delay);
-            let (key, outcome) = self.publish_here(None, topic, None, bodies, arrival, delay);
-            match outcome {
-                Published::Full => {
-                    let remote = batch.detach(number, first_length, first_byte);
-                    self.table.hold(key, Held::Remote(Box::new(remote)), false);
-                }
-                Published::Accepted => self.note_item(key, batch.from, &batch.items[number]),
-                Published::Refused(_) | Published::Gone => {}
+    /// At the home reactor: publishes a piece of a batch. One that is done goes back with its outcomes; one that is not is
+    /// given back.
+    pub(super) fn publish_batch(
+        &mut self,
+        mut batch: Box<PublishBatch>,
+    ) -> Option<Box<PublishBatch>> {
+        let mut known = self.table.find(batch.topic.as_str());
+        let mut left = self.read_bytes_max();
+        while batch.done.items < batch.items.len() {
+            if left == 0 {
+                return Some(batch);
             }
-            let item = &mut batch.items[number];
-            first_length += item.messages as usize;
-            first_byte += bytes;
-            if item.publisher.is_some() {
-                item.wait = self.wait_to_tell(key, outcome == Published::Full);
-            }
-            item.outcome = outcome;
+            let bytes = self.publish_item(&mut batch, &mut known);
+            left = left.saturating_sub(bytes + ITEM_BYTES);
         }
-        let from = batch.from;
-        self.outboxes[from].push(Mail::Answered(batch));
+        batch.done = Progress::default();
+        self.outboxes[batch.from].push(Mail::Answered(batch));
+        None
+    }
+
+    /// Publishes the next command of a batch; gives the bytes of its bodies.
+    fn publish_item(&mut self, batch: &mut PublishBatch, known: &mut Option<TopicKey>) -> usize {
+        let Progress {
+            items,
+            lengths,
+            bytes,
+        } = batch.done;
+        let item = &batch.items[items];
+        let of_item = &batch.lengths[lengths..lengths + item.messages as usize];
+        let length: usize = of_item.iter().map(|&length| length as usize).sum();
+        let bodies = of_item.iter().scan(bytes, |start, &length| {
+            let body = &batch.bytes[*start..*start + length as usize];
+            *start += length as usize;
+            Some(body)
+        });
+        let (topic, arrival, delay) = (batch.topic.as_str(), item.arrival, item.delay);
+        let (key, outcome) = self.publish_here(*known, topic, None, bodies, arrival, delay);
+        *known = Some(key);
+        match outcome {
+            Published::Full => {
+                let remote = Held::Remote(Box::new(batch.detach()));
+                self.note_full(key);
+                self.table.hold(key, remote, false);
+            }
+            Published::Accepted => self.note_item(key, batch.from, item),
+            Published::Refused(_) | Published::Gone => {}
+        }
+        let item = &mut batch.items[items];
+        if item.publisher.is_some() {
+            item.wait = self.wait_to_tell(key, outcome == Published::Full);
+        }
+        item.outcome = outcome;
+        batch.done = Progress {
+            items: items + 1,
+            lengths: lengths + item.messages as usize,
+            bytes: bytes + length,
+        };
+        length
     }
 
     fn note_item(&mut self, topic: TopicKey, from: usize, item: &PublishItem) {
@@ -112,42 +222,61 @@ impl Reactor {
             .note_source(topic, source, item.messages, &item.arrival, name);
     }
 
-    /// Back at the connection's reactor: tells the publishers what became of a batch.
-    pub(super) fn settle_batch(&mut self, mut batch: Box<PublishBatch>) {
-        for item in batch.items.drain(..) {
-            if let Some(wait) = item.wait {
-                self.send_throttled(ConnectionKey::from_bits(item.connection), wait);
+    /// Back at the connection's reactor: tells the publishers what became of a batch. While topics compete a piece of it is done,
+    /// and the batch given back.
+    pub(super) fn settle_batch(
+        &mut self,
+        mut batch: Box<PublishBatch>,
+    ) -> Option<Box<PublishBatch>> {
+        let items_max = match self.schedule.is_shared(self.now) {
+            true => SETTLED_SHARED_MAX,
+            false => usize::MAX,
+        };
+        let first = batch.done.items;
+        let end = first.saturating_add(items_max).min(batch.items.len());
+        for number in first..end {
+            let item = &mut batch.items[number];
+            let key = ConnectionKey::from_bits(item.connection);
+            let (messages, wait) = (item.messages, item.wait);
+            let outcome = std::mem::replace(&mut item.outcome, Published::Full);
+            if let Some(wait) = wait {
+                self.send_throttled(key, wait);
             }
-            if item.outcome != Published::Full {
-                let key = ConnectionKey::from_bits(item.connection);
-                if item.outcome == Published::Accepted
-                    && let Some(connection) = self.connections.get_mut(key)
-                {
-                    connection.count_published(item.topic.as_str(), item.messages);
-                }
-                self.settle(Settled {
-                    connection: item.connection,
-                    messages: item.messages,
-                    outcome: item.outcome,
-                });
+            if outcome == Published::Full {
+                continue;
             }
+            if outcome == Published::Accepted
+                && let Some(connection) = self.connections.get_mut(key)
+            {
+                connection.count_published(batch.topic.as_str(), messages);
+            }
+            self.settle(key, messages, outcome);
         }
-        batch.clear();
-        if self.spare_batches.len() < SPARE_BATCHES {
-            self.spare_batches.push(batch);
+        batch.done.items = end;
+        if end < batch.items.len() {
+            return Some(batch);
         }
+        // What it holds of publishers must not outlive them.
+        batch.items.clear();
+        self.batches.keep(batch);
+        None
+    }
+
+    /// Tells one publisher what became of a command that had been held at home.
+    pub(super) fn settle_one(&mut self, settled: Settled) {
+        let key = ConnectionKey::from_bits(settled.connection);
+        self.settle(key, settled.messages, settled.outcome);
     }
 
     /// Tells one publisher what became of a command that had travelled.
-    pub(super) fn settle(&mut self, settled: Settled) {
-        let key = ConnectionKey::from_bits(settled.connection);
+    fn settle(&mut self, key: ConnectionKey, messages: u32, outcome: Published) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         connection.in_transit -= 1;
         let waits = connection.pause == Pause::InTransit;
-        match settled.outcome {
-            Published::Accepted => self.acknowledge(key, settled.messages),
+        match outcome {
+            Published::Accepted => self.acknowledge(key, messages),
             Published::Refused(_) if !self.speaks_nsq(key) => {}
             Published::Refused(reason) => self.fail(key, &wire::ProtocolError::pub_failed(&reason)),
             Published::Gone | Published::Full => {
@@ -159,11 +288,7 @@ impl Reactor {
             .connections
             .get(key)
             .is_some_and(|connection| connection.in_transit <= IN_TRANSIT_MAX / 2);
-        let moves = self
-            .connections
-            .get(key)
-            .is_some_and(|connection| connection.in_transit == 0);
-        if waits && (few || moves) {
+        if waits && few {
             self.let_go_on(key);
         }
     }

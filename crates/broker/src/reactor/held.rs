@@ -4,7 +4,7 @@ use super::Reactor;
 use super::inbox::{Mail, Settled};
 use super::publish::answer_of;
 use super::publishers::name_of;
-use super::schedule::Readiness;
+use super::readiness::Readiness;
 use crate::BrokerError;
 use crate::connection::{ConnectionKey, Pause};
 use crate::topic::{Held, HeldRequest, Published, RemotePublish, Source, TopicKey};
@@ -54,6 +54,7 @@ impl Reactor {
                 let key = ConnectionKey::from_bits(bits);
                 self.unpause(key);
                 self.reconsider(key);
+                self.work_for_turn();
                 self.connections
                     .get(key)
                     .is_none_or(|connection| connection.pause != Pause::Held)
@@ -108,6 +109,7 @@ impl Reactor {
     fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {
         let messages = remote.lengths.len() as u32;
         let settled = Settled {
+            task: remote.task,
             connection: remote.connection,
             messages,
             outcome,

@@ -2,7 +2,8 @@
 //!
 //! Reactors post once per loop turn, whatever they have gathered, so locks and wake-ups are per turn
 //! and not per message. Post between reactors is bounded by what their connections may have in
-//! transit; requests of the handle have a bound of their own.
+//! transit; requests of the handle have a bound of their own. What is to be done for a topic is not done when it
+//! comes but put into the queue of the topic's task.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kernel::TaskId;
 use link::Announcement;
 use wire::TopicName;
 
@@ -18,7 +20,7 @@ use crate::BrokerError;
 use crate::connection::Connection;
 use crate::handle::{Reply, Request};
 use crate::sys::Waker;
-use crate::topic::{Arrival, Published, RemotePublish};
+use crate::topic::{Arrival, HeldRequest, Published, RemotePublish, TopicKey};
 
 /// Requests of the handle that may wait in one inbox.
 pub const REQUESTS_MAX: usize = 1024;
@@ -28,24 +30,49 @@ pub const REQUESTS_MAX: usize = 1024;
 pub enum Mail {
     /// A connection that is to live here from now on.
     Adopt(Box<Connection>),
-    /// Publishes for topics of this reactor.
+    /// Publishes for a topic of this reactor.
     Publish(Box<PublishBatch>),
     /// The batch come back with its outcomes.
     Answered(Box<PublishBatch>),
     /// Outcome of a publish that had been held.
     Settled(Settled),
+    /// A topic of another reactor that had declared a share is gone.
+    ShareGone(TopicName),
     /// Of publishers and their connections.
     Publisher(News),
     /// A question or an order.
     Request(Request, Reply),
 }
 
-/// Publishes read in one turn for topics of one other reactor. Travels there and back, so that its
+/// What waits for the turn of a topic's task.
+#[derive(Debug)]
+pub enum TopicMail {
+    /// Publishes that another reactor has read.
+    Publish(Box<PublishBatch>),
+    /// Publishes read here, come back with their outcomes.
+    Answered(Box<PublishBatch>),
+    /// Outcome of a publish read here that had been held.
+    Settled(Settled),
+    /// A publish that came through the handle.
+    Request(TopicName, Box<HeldRequest>),
+    /// There is room for publishers that are held at the topic.
+    Room(TopicKey),
+}
+
+/// Publishes read in one turn for one topic of another reactor. Travels there and back, so that its
 /// buffers are used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PublishBatch {
+    /// Where to.
+    pub topic: TopicName,
+    /// Reactor that owns the topic.
+    pub home: usize,
     /// Reactor that read them.
     pub from: usize,
+    /// The task there that is charged with reading and answering them.
+    pub task: TaskId,
+    /// How far it has been carried out, or settled.
+    pub done: Progress,
     /// All bodies, back to back.
     pub bytes: Vec<u8>,
     /// Length of each body.
@@ -54,11 +81,20 @@ pub struct PublishBatch {
     pub items: Vec<PublishItem>,
 }
 
+/// What of a batch is done: so many commands, bodies and bytes from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Commands.
+    pub items: usize,
+    /// Their bodies.
+    pub lengths: usize,
+    /// The bytes of those.
+    pub bytes: usize,
+}
+
 /// One publish command in a [`PublishBatch`].
 #[derive(Debug)]
 pub struct PublishItem {
-    /// Where to.
-    pub topic: TopicName,
     /// Who published, in the numbering of the reactor that read it.
     pub connection: u64,
     /// The publisher that the connection is known as for the topic.
@@ -80,6 +116,8 @@ pub struct PublishItem {
 /// Outcome of one publish command of one connection.
 #[derive(Debug)]
 pub struct Settled {
+    /// The task that is charged with answering it.
+    pub task: TaskId,
     /// Who published.
     pub connection: u64,
     /// Messages of the command.
@@ -164,25 +202,48 @@ impl Inbox {
 }
 
 impl PublishBatch {
-    /// Empties it, keeping its memory.
-    pub fn clear(&mut self) {
+    /// An empty batch for `topic`, which reactor `home` owns, read by reactor `from` for `task`.
+    #[must_use]
+    pub fn new(topic: TopicName, home: usize, from: usize, task: TaskId) -> PublishBatch {
+        PublishBatch {
+            topic,
+            home,
+            from,
+            task,
+            done: Progress::default(),
+            bytes: Vec::new(),
+            lengths: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    /// The same buffers, empty, for another topic.
+    pub fn begin(&mut self, topic: TopicName, home: usize, task: TaskId) {
+        (self.topic, self.home, self.task) = (topic, home, task);
+        self.done = Progress::default();
         self.bytes.clear();
         self.lengths.clear();
         self.items.clear();
     }
 
-    /// An owned copy of item `number`, whose bodies begin at the given places, to be held.
+    /// An owned copy of the command that comes after what is done, to be held.
     #[must_use]
-    pub fn detach(&self, number: usize, first_length: usize, first_byte: usize) -> RemotePublish {
-        let item = &self.items[number];
-        let lengths = self.lengths[first_length..first_length + item.messages as usize].to_vec();
-        let bytes: usize = lengths.iter().map(|&length| length as usize).sum();
+    pub fn detach(&self) -> RemotePublish {
+        let Progress {
+            items,
+            lengths,
+            bytes,
+        } = self.done;
+        let item = &self.items[items];
+        let lengths = self.lengths[lengths..lengths + item.messages as usize].to_vec();
+        let length: usize = lengths.iter().map(|&length| length as usize).sum();
         RemotePublish {
             from: self.from,
+            task: self.task,
             connection: item.connection,
             publisher: item.publisher.clone(),
             peer: item.peer,
-            bytes: self.bytes[first_byte..first_byte + bytes].to_vec(),
+            bytes: self.bytes[bytes..bytes + length].to_vec(),
             lengths,
             arrival: item.arrival,
             delay: item.delay,

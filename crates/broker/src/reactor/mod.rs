@@ -12,10 +12,12 @@ mod control;
 mod execute;
 mod held;
 mod inbox;
+mod line;
 mod probes;
 mod publish;
 mod publishers;
 mod read;
+mod readiness;
 mod request;
 mod schedule;
 mod serve;
@@ -30,7 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clock::{Instant, StampMap};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
+use wire::TopicName;
 use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -45,8 +48,9 @@ use crate::topic::{TopicKey, TopicTable, Wakeups};
 use crate::{BrokerError, Config};
 
 use attachments::Attachments;
+use batch::Batches;
 pub use inbox::Inbox;
-use inbox::{Mail, PublishBatch};
+use inbox::{Mail, TopicMail};
 use probes::ProbeBudget;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
@@ -95,6 +99,8 @@ pub struct Shared {
     pub link: LinkBoard,
     /// Who shares limits by gossip.
     pub sharing: SharingBoard,
+    /// Held by who declares a share.
+    pub declaring: Arc<Mutex<()>>,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -118,6 +124,7 @@ impl Shared {
             announcements: AnnounceBoard::default(),
             link: LinkBoard::default(),
             sharing: SharingBoard::default(),
+            declaring: Arc::default(),
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -163,12 +170,7 @@ pub struct Reactor {
     has_mail: bool,
     mail: Vec<Mail>,
     outboxes: Vec<Vec<Mail>>,
-    batches: Vec<Option<Box<PublishBatch>>>,
-    #[expect(
-        clippy::vec_box,
-        reason = "they travel boxed; taking one must not allocate"
-    )]
-    spare_batches: Vec<Box<PublishBatch>>,
+    batches: Batches,
     moving: Option<usize>,
     is_resuming: bool,
     counters: ReactorStats,
@@ -253,8 +255,7 @@ impl Reactor {
             has_mail: false,
             mail: Vec::new(),
             outboxes: (0..reactors).map(|_| Vec::new()).collect(),
-            batches: (0..reactors).map(|_| None).collect(),
-            spare_batches: Vec::new(),
+            batches: Batches::default(),
             moving: None,
             is_resuming: false,
             counters: ReactorStats::default(),
@@ -265,6 +266,7 @@ impl Reactor {
     /// Runs until the broker stops and everything is drained, or the drain's time is over.
     pub fn run(mut self) {
         sys::thread_timer_slack_ns(1);
+        self.turn_began = sys::monotonic_now();
         while !self.shared.stop.load(Ordering::Acquire) {
             self.turn(None);
         }
@@ -286,20 +288,23 @@ impl Reactor {
 
     fn wait(&mut self, at_most: Option<Duration>) {
         self.wake_topics();
-        let next = if self.schedule.is_idle() && self.roomy.is_empty() {
-            self.next_due()
-        } else {
-            Some(self.now)
+        let finished = sys::monotonic_now();
+        self.counters.busy += finished.saturating_since(self.turn_began);
+        self.schedule
+            .charge_rest(finished.saturating_since(self.now));
+        let next = match self.schedule.is_idle() {
+            true => self.next_due(),
+            false => Some(self.now),
         };
         let latest = at_most.map(|at_most| self.now + at_most);
         let until = match (next, latest) {
             (Some(next), Some(latest)) => Some(next.min(latest)),
             (next, latest) => next.or(latest),
         };
-        self.space_turns(until);
         // Counted from this instant: what the last turn did since its clock was read is not to be
         // added to a release's wait.
-        let timeout = until.map(|until| until.saturating_since(sys::monotonic_now()));
+        let rested = self.space_turns(until, finished);
+        let timeout = until.map(|until| until.saturating_since(rested));
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         if let Err(error) = self.epoll.wait(timeout, &mut events) {
@@ -317,19 +322,21 @@ impl Reactor {
 
     /// Under load, rests until `turn_spacing` after the last turn began, so that what arrives meanwhile
     /// shares one turn. Load is a turn that had something to read and came soon after the one before;
-    /// a reactor that is woken now and then answers at once.
-    fn space_turns(&self, until: Option<Instant>) {
+    /// a reactor that is woken now and then answers at once. Gives the instant after it.
+    fn space_turns(&self, until: Option<Instant>, now: Instant) -> Instant {
         let spacing = self.shared.config.turn_spacing;
         let was_soon = self.turn_began - self.turn_before_began < spacing * LOAD_FACTOR;
         if spacing.is_zero() || self.events.is_empty() || !was_soon {
-            return;
+            return now;
         }
         let spaced = self.turn_began + spacing;
         let end = until.map_or(spaced, |until| until.min(spaced));
-        let rest = end.saturating_since(sys::monotonic_now());
-        if rest >= SHORTEST_REST {
-            sys::rest(rest);
+        let rest = end.saturating_since(now);
+        if rest < SHORTEST_REST {
+            return now;
         }
+        sys::rest(rest);
+        sys::monotonic_now()
     }
 
     fn carry_out_effects(&mut self) {
@@ -347,8 +354,10 @@ impl Reactor {
             self.shared.sharing.began();
         }
         self.roomy.append(&mut effects.roomy);
-        for task in effects.ended.drain(..) {
-            self.schedule.end(task);
+        while let Some((topic, task)) = self.table.effects.ended.pop() {
+            if self.schedule.end(task) {
+                self.tell_share_gone(&topic);
+            }
         }
         while let Some(connection) = self.table.effects.close.pop() {
             self.close(
@@ -367,28 +376,56 @@ impl Reactor {
         }
         let mut mail = std::mem::take(&mut self.mail);
         self.shared.inboxes[self.number].take(&mut mail);
+        let mut is_for_nobody = false;
         for piece in mail.drain(..) {
             match piece {
                 Mail::Adopt(connection) => {
+                    is_for_nobody = true;
                     let _key = self.adopt(*connection);
                 }
-                Mail::Publish(batch) => self.publish_batch(batch),
-                Mail::Answered(batch) => self.settle_batch(batch),
-                Mail::Settled(settled) => self.settle(settled),
+                Mail::Publish(batch) => {
+                    let task = self.task_of_name(&batch.topic);
+                    self.schedule.notice_mail(task, TopicMail::Publish(batch));
+                }
+                Mail::Answered(batch) => {
+                    let task = batch.task;
+                    self.schedule.notice_mail(task, TopicMail::Answered(batch));
+                }
+                Mail::Settled(settled) => {
+                    let task = settled.task;
+                    self.schedule.notice_mail(task, TopicMail::Settled(settled));
+                }
+                Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),
-                Mail::Request(request, reply) => self.answer(request, reply),
+                Mail::Request(request, reply) => {
+                    is_for_nobody = true;
+                    self.answer(request, reply);
+                }
             }
         }
         self.mail = mail;
+        if is_for_nobody {
+            // No topic is charged with it.
+            self.now = sys::monotonic_now();
+        }
     }
 
     fn post(&mut self) {
-        for home in 0..self.batches.len() {
-            if let Some(batch) = self.batches[home].take() {
-                self.outboxes[home].push(Mail::Publish(batch));
+        let outboxes = &mut self.outboxes;
+        self.batches
+            .take(|batch| outboxes[batch.home].push(Mail::Publish(batch)));
+        for (outbox, inbox) in outboxes.iter_mut().zip(self.shared.inboxes.iter()) {
+            if !outbox.is_empty() {
+                inbox.post(outbox);
             }
-            if !self.outboxes[home].is_empty() {
-                self.shared.inboxes[home].post(&mut self.outboxes[home]);
+        }
+    }
+
+    /// Tells the other reactors that a topic of this one gives its share back. At once: what is declared next may count on it.
+    fn tell_share_gone(&self, topic: &TopicName) {
+        for (number, inbox) in self.shared.inboxes.iter().enumerate() {
+            if number != self.number {
+                inbox.post(&mut vec![Mail::ShareGone(topic.clone())]);
             }
         }
     }

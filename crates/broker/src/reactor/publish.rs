@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use wire::ProtocolError;
+use wire::{ProtocolError, TopicName};
 
 use super::publishers::name_of;
 use super::read::Flow;
+use super::readiness::Readiness;
 use super::{Reactor, home_of};
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
 use crate::handle::Answer;
@@ -30,7 +31,15 @@ impl Reactor {
             half_rtt_us: self.publisher_half_rtt_us(key),
             flow: flow_of(self.number, key),
         };
-        let Some((home, known, is_announced)) = self.home_and_key(key, topic) else {
+        let is_new = match self.connections.get(key) {
+            Some(connection) => !connection.is_publishing_to(topic),
+            None => return Flow::End,
+        };
+        if is_new && !self.turn_to(key, topic) {
+            self.schedule.notice(key, Readiness::RESUMED);
+            return Flow::Wait;
+        }
+        let Some((home, known, is_announced)) = self.home_and_key(key) else {
             return Flow::End;
         };
         if home != self.number {
@@ -47,6 +56,7 @@ impl Reactor {
                     published.messages += u64::from(messages);
                     if is_new {
                         self.place(key, Some(topic_key));
+                        self.work_for(self.schedule.task_at(key));
                     }
                 }
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
@@ -61,9 +71,7 @@ impl Reactor {
                     self.tell_wait(key, topic_key, true);
                 }
                 self.pause(key, Pause::Held);
-                if let Some(task) = self.task_of(topic_key) {
-                    self.schedule.note_full(task);
-                }
+                self.note_full(topic_key);
                 self.table
                     .hold(topic_key, Held::Connection(key.to_bits()), self.is_resuming);
                 Flow::Wait
@@ -197,22 +205,26 @@ impl Reactor {
             .note_source(topic, Source::HTTP, messages, &request.arrival, name);
     }
 
-    /// Reactor that owns `topic`, the topic's key there, and whether the connection is known as a
-    /// publisher of it, as the connection remembers them.
-    fn home_and_key(
-        &mut self,
-        key: ConnectionKey,
-        topic: &str,
-    ) -> Option<(usize, Option<TopicKey>, bool)> {
-        let connection = self.connections.get_mut(key)?;
-        if !connection.is_publishing_to(topic) {
+    /// Makes another topic the one that a connection publishes to: that one's task is charged from now on, and serves the
+    /// connection. Says whether the task may go on in this turn, which is another's.
+    fn turn_to(&mut self, key: ConnectionKey, topic: &str) -> bool {
+        let home = home_of(topic, self.outboxes.len());
+        let parse = || topic.parse().expect("the decoder found the name valid");
+        let (name, known, task): (TopicName, _, _) = if home == self.number {
             let known = self.table.find(topic);
-            let name = match known.and_then(|key| self.table.topic(key)) {
-                // Shared, so that comparing names stays in the cache however many publish to it.
-                Some(topic) => topic.name.clone(),
-                None => topic.parse().expect("the decoder found the name valid"),
-            };
-            let home = home_of(topic, self.outboxes.len());
+            // Shared, so that comparing names stays in the cache however many publish to it.
+            let name = known.and_then(|key| Some(self.table.topic(key)?.name.clone()));
+            let task = known.and_then(|topic| self.task_of(topic));
+            (name.unwrap_or_else(parse), known, task)
+        } else {
+            let (name, task) = self.schedule.find_elsewhere(topic).unwrap_or_else(|| {
+                let name = parse();
+                let task = self.schedule.add_elsewhere(&name);
+                (name, task)
+            });
+            (name, None, Some(task))
+        };
+        if let Some(connection) = self.connections.get_mut(key) {
             let is_announced = connection.announces(topic);
             connection.publish_to(PublishedTopic {
                 name,
@@ -221,13 +233,19 @@ impl Reactor {
                 is_announced,
                 messages: 0,
             });
-            self.place(key, known);
         }
-        let connection = self.connections.get(key)?;
-        connection
-            .publishing
-            .as_ref()
-            .map(|published| (published.home, published.key, published.is_announced))
+        self.schedule.place(key, task);
+        let task = self.schedule.task_at(key);
+        let is_its_turn = self.schedule.whose_turn().is_none_or(|turn| turn == task);
+        self.work_for(task);
+        is_its_turn || !self.schedule.is_to_wait(task, self.now)
+    }
+
+    /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known
+    /// as a publisher of it.
+    fn home_and_key(&self, key: ConnectionKey) -> Option<(usize, Option<TopicKey>, bool)> {
+        let published = self.connections.get(key)?.publishing.as_ref()?;
+        Some((published.home, published.key, published.is_announced))
     }
 }
 

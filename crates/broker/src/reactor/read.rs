@@ -9,7 +9,7 @@ use std::time::Duration;
 use wire::tempo::MAGIC_TEMPO;
 use wire::{Decoded, Phase, ProtocolError};
 
-use super::schedule::Readiness;
+use super::readiness::Readiness;
 use super::{READ_BYTES, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
@@ -159,7 +159,7 @@ impl Reactor {
     }
 
     /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
-    fn read_bytes_max(&self) -> usize {
+    pub(super) fn read_bytes_max(&self) -> usize {
         match self.schedule.is_shared(self.now) {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,

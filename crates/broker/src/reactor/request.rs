@@ -7,6 +7,8 @@ use rustc_hash::FxHashSet;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
+use super::inbox::TopicMail;
+use super::line::Whose;
 use crate::BrokerError;
 use crate::handle::{Answer, Operation, Reply, Request};
 use crate::stats::{ClientStats, Stats, StatsFilter};
@@ -20,16 +22,15 @@ impl Reactor {
                 bodies,
                 delay,
             } => {
-                let arrival = self.arrival_now();
-                return self.publish_request(
-                    &topic,
-                    HeldRequest {
-                        bodies,
-                        arrival,
-                        delay,
-                        reply,
-                    },
-                );
+                let request = Box::new(HeldRequest {
+                    bodies,
+                    arrival: self.arrival_now(),
+                    delay,
+                    reply,
+                });
+                let task = self.task_of_name(&topic);
+                let mail = TopicMail::Request(topic, request);
+                return self.schedule.notice_mail(task, mail);
             }
             Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
             Request::Channel(topic, channel, operation) => {
@@ -124,7 +125,10 @@ impl Reactor {
             .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?;
         match operation {
             Operation::Create => {}
-            Operation::Delete => self.table.delete(key),
+            Operation::Delete => {
+                self.table.delete(key);
+                self.carry_out_effects();
+            }
             Operation::Empty => self.table.empty(key),
             Operation::Pause => self.table.pause(key, true),
             Operation::Unpause => self.table.pause(key, false),
@@ -219,8 +223,11 @@ impl Reactor {
             .iter()
             .map(|said| said.topic.as_str())
             .collect();
-        let entitled = self.schedule.tasks(self.now).filter_map(|(topic, stats)| {
-            let topic = self.table.topic(topic?)?;
+        let entitled = self.schedule.tasks(self.now).filter_map(|(whose, stats)| {
+            let &Whose::Here(topic) = whose else {
+                return None;
+            };
+            let topic = self.table.topic(topic)?;
             let is_new = stats.share.is_some() && !said.contains(topic.name.as_str());
             is_new.then(|| TopicReport {
                 topic: topic.name.to_string(),

@@ -6,25 +6,31 @@
 //! published is delivered, and the time that took is charged to it. One event is served whole; a slice of several ends
 //! early where other topics wait.
 //!
-//! Connections that belong to no topic of this reactor (new ones, and those that publish to a topic of another
-//! reactor) share one task. So do topics for which no task is left.
+//! A topic has a task on every reactor that spends time for it: at home, and where connections are that publish to it. Each
+//! reactor divides its own time by the shares that topics declare, all of which it knows. Connections that belong to no
+//! topic yet share one task. So do topics for which no task is left.
+//!
+//! What comes up in a topic's turn may be for another topic: a connection may publish to several. Then that one pays.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
 use kernel::{KernelError, Scheduler, SchedulerConfig, Share, TaskId, TaskStats, Turn};
+use rustc_hash::FxHashMap;
+use wire::TopicName;
 
+use super::inbox::TopicMail;
+use super::line::{Line, Whose};
+use super::readiness::Readiness;
 use crate::connection::ConnectionKey;
-use crate::sys::Event;
 use crate::topic::TopicKey;
 
 /// Tasks of one reactor; each is of some 400 bytes.
 const TASKS_MAX: usize = 4096;
 
-/// What a connection is to be served for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Readiness(u8);
+/// Tasks of topics elsewhere that no connection publishes to at the moment end when there may be more of them than this: a
+/// connection that publishes to several topics in turn finds its tasks again.
+const VACANT_MAX: usize = 256;
 
 /// Tasks and their event queues.
 #[derive(Debug)]
@@ -35,25 +41,31 @@ pub(super) struct Schedule {
     /// By the connection's slot.
     places: Vec<Place>,
     common: TaskId,
+    /// Tasks of topics of other reactors.
+    elsewhere: FxHashMap<TopicName, TaskId>,
+    /// How many of them may be vacant, at most.
+    vacant: usize,
     period: Duration,
     /// The task that was served last, and when another one was before it.
     served: TaskId,
     switched_at: Instant,
+    payer: Option<Payer>,
+    /// The task that was served last since [`Schedule::charge_rest`].
+    last: Option<TaskId>,
     /// Tasks whose queues have events that the scheduler has not been told of.
     untold: Vec<TaskId>,
 }
 
-/// The event queue of one task. Bounded by the connections and topics there may be: each stands in one queue, once.
-#[derive(Debug)]
-struct Line {
+/// Who pays for what is done in a turn.
+#[derive(Clone, Copy, Debug)]
+struct Payer {
+    /// Whose turn it is: what nobody else pays is charged to it when the turn ends.
+    turn: TaskId,
+    /// Whom the present work is for, and since when.
     task: TaskId,
-    topic: Option<TopicKey>,
-    ready: VecDeque<ConnectionKey>,
-    topics: VecDeque<TopicKey>,
-    /// Since when the first of them has had something to do.
-    topics_since: Instant,
-    /// Events that the scheduler has not been told of: it is told of all at once.
-    untold: usize,
+    since: Instant,
+    /// Time of this turn that others have been charged with.
+    lent: Duration,
 }
 
 /// Where a connection belongs, and what it waits for in the queue there. With thousands of connections each place looked at may
@@ -79,24 +91,43 @@ impl Schedule {
             lines: Vec::new(),
             places: Vec::new(),
             common,
+            elsewhere: FxHashMap::default(),
+            vacant: 0,
             period: config.period,
             served: common,
             switched_at: Instant::ZERO,
+            payer: None,
+            last: None,
             untold: Vec::new(),
         };
-        schedule.begin_line(common, None);
+        schedule.begin_line(common, Whose::Nobody);
         Ok(schedule)
     }
 
-    /// Gives a topic a task of its own, or the common one where none is left.
+    /// Gives a topic of this reactor a task of its own, or the common one where none is left.
     pub(super) fn add(&mut self, topic: TopicKey) -> TaskId {
-        match self.scheduler.add(None) {
-            Ok(task) => {
-                self.begin_line(task, Some(topic));
-                task
-            }
-            Err(_) => self.common,
-        }
+        self.begin(Whose::Here(topic)).unwrap_or(self.common)
+    }
+
+    /// The task of a topic of another reactor, and its name.
+    pub(super) fn find_elsewhere(&self, topic: &str) -> Option<(TopicName, TaskId)> {
+        let (name, &task) = self.elsewhere.get_key_value(topic)?;
+        Some((name.clone(), task))
+    }
+
+    /// Gives a topic of another reactor, which has none here, a task of its own, or the common one where none is left.
+    pub(super) fn add_elsewhere(&mut self, topic: &TopicName) -> TaskId {
+        let Some(task) = self.begin(Whose::Elsewhere(topic.clone())) else {
+            return self.common;
+        };
+        self.elsewhere.insert(topic.clone(), task);
+        self.vacant += 1;
+        task
+    }
+
+    /// The task of what belongs to no topic.
+    pub(super) fn common(&self) -> TaskId {
+        self.common
     }
 
     /// Changes what a task is entitled to.
@@ -111,28 +142,68 @@ impl Schedule {
         if task == self.common {
             return Err(KernelError::Full(TASKS_MAX));
         }
-        self.scheduler.set_share(task, share)
+        self.scheduler.set_share(task, share)?;
+        self.lines[task.index()].is_declared = share.is_some();
+        Ok(())
     }
 
-    /// Ends the task of a topic that is gone; its connections belong to no topic then.
-    pub(super) fn end(&mut self, task: TaskId) {
+    /// Changes what a topic of another reactor is entitled to here.
+    ///
+    /// # Errors
+    /// Those of [`Schedule::set_share`].
+    pub(super) fn set_share_elsewhere(
+        &mut self,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) -> Result<(), KernelError> {
+        let known = self.elsewhere.get(topic.as_str()).copied();
+        let task = match (known, share) {
+            (Some(task), _) => task,
+            (None, None) => return Ok(()),
+            (None, Some(_)) => self.add_elsewhere(topic),
+        };
+        let set = self.set_share(task, share);
+        if self.lines[task.index()].is_vacant() {
+            self.end(task);
+        }
+        set
+    }
+
+    /// Ends the task of a topic that is gone; its connections belong to no topic then, and what waits for it is done as
+    /// what belongs to none. Says whether the topic had declared a share.
+    pub(super) fn end(&mut self, task: TaskId) -> bool {
         if task == self.common || self.scheduler.remove(task).is_err() {
-            return;
+            return false;
         }
         let line = &mut self.lines[task.index()];
-        line.topic = None;
+        if let Whose::Elsewhere(topic) = &line.whose {
+            self.elsewhere.remove(topic.as_str());
+        }
+        line.whose = Whose::Nobody;
         line.topics.clear();
-        let ready = std::mem::take(&mut line.ready);
+        let (ready, mail) = (
+            std::mem::take(&mut line.ready),
+            std::mem::take(&mut line.mail),
+        );
+        let connections = std::mem::take(&mut line.connections);
+        let was_declared = std::mem::take(&mut line.is_declared);
         let common = self.common.index() as u16;
-        for place in &mut self.places {
-            if usize::from(place.line) == task.index() {
-                place.line = common;
+        if connections > 0 {
+            self.lines[usize::from(common)].connections += connections;
+            for place in &mut self.places {
+                if usize::from(place.line) == task.index() {
+                    place.line = common;
+                }
             }
         }
         for key in ready {
             let waits_for = self.stop_waiting(key);
             self.notice(key, waits_for);
         }
+        for mail in mail {
+            self.notice_mail(self.common, mail);
+        }
+        was_declared
     }
 
     /// A connection has come; it belongs to no topic yet.
@@ -146,15 +217,52 @@ impl Schedule {
             self.places.resize(key.slot() + 1, place);
         }
         self.places[key.slot()] = place;
+        self.lines[usize::from(place.line)].connections += 1;
+    }
+
+    /// A connection goes: it belongs to nobody's task.
+    pub(super) fn leave(&mut self, key: ConnectionKey) {
+        let place = &mut self.places[key.slot()];
+        if place.generation != key.generation() {
+            return;
+        }
+        // What is still said of it finds nobody.
+        place.generation = key.generation().wrapping_add(1);
+        let line = &mut self.lines[usize::from(place.line)];
+        line.connections -= 1;
+        if line.is_vacant() {
+            let task = line.task;
+            self.end(task);
+        }
     }
 
     /// From now on a connection is served with `task`.
     #[inline]
     pub(super) fn place(&mut self, key: ConnectionKey, task: Option<TaskId>) {
         let place = &mut self.places[key.slot()];
-        if place.generation == key.generation() {
-            // There are fewer tasks than a u16 counts.
-            place.line = task.unwrap_or(self.common).index() as u16;
+        if place.generation != key.generation() {
+            return;
+        }
+        let line = task.unwrap_or(self.common).index();
+        // There are fewer tasks than a u16 counts.
+        let former = usize::from(std::mem::replace(&mut place.line, line as u16));
+        self.lines[line].connections += 1;
+        self.lines[former].connections -= 1;
+        if self.lines[former].is_vacant() {
+            self.vacant += 1;
+            if self.vacant > VACANT_MAX {
+                self.end_vacant();
+            }
+        }
+    }
+
+    /// The task that a connection is served with.
+    #[inline]
+    pub(super) fn task_at(&self, key: ConnectionKey) -> TaskId {
+        let place = &self.places[key.slot()];
+        match place.generation == key.generation() {
+            true => self.lines[usize::from(place.line)].task,
+            false => self.common,
         }
     }
 
@@ -193,6 +301,17 @@ impl Schedule {
         self.note_event(task);
     }
 
+    /// Puts post into the queue of `task`; into that of no topic where the task is gone.
+    pub(super) fn notice_mail(&mut self, task: TaskId, mail: TopicMail) {
+        let is_its = |line: &Line| line.task == task && line.whose != Whose::Nobody;
+        let task = match self.lines.get(task.index()).is_some_and(is_its) {
+            true => task,
+            false => self.common,
+        };
+        self.lines[task.index()].mail.push_back(mail);
+        self.note_event(task);
+    }
+
     /// Tells the scheduler of what has been noticed; to be called before it is asked, and before a turn is finished in which
     /// some of that was served.
     pub(super) fn tell(&mut self, now: Instant) {
@@ -209,12 +328,60 @@ impl Schedule {
             self.served = turn.task;
             self.switched_at = now;
         }
+        self.payer = Some(Payer {
+            turn: turn.task,
+            task: turn.task,
+            since: now,
+            lent: Duration::ZERO,
+        });
         Some(turn)
     }
 
     /// Ends a turn in which `events` events were taken out of the task's queue.
-    pub(super) fn finish(&mut self, turn: Turn, events: usize, now: Instant) {
+    pub(super) fn finish(&mut self, mut turn: Turn, events: usize, now: Instant) {
+        self.pay(turn.task, now);
+        if let Some(payer) = self.payer.take() {
+            turn.began += payer.lent;
+        }
+        self.last = Some(turn.task);
         self.scheduler.finish(turn, events, now);
+    }
+
+    /// Charges what had to be done after the last turn, to the task that had it: post to other reactors is the most of it. What
+    /// precedes the first turn is part of that.
+    pub(super) fn charge_rest(&mut self, used: Duration) {
+        if let Some(task) = self.last.take() {
+            self.scheduler.charge(task, used);
+        }
+    }
+
+    /// The task whose turn it is.
+    pub(super) fn whose_turn(&self) -> Option<TaskId> {
+        self.payer.map(|payer| payer.turn)
+    }
+
+    /// Whether `task` pays for what is done at present, or nobody does.
+    #[inline]
+    pub(super) fn is_paying(&self, task: TaskId) -> bool {
+        self.payer.is_none_or(|payer| payer.task == task)
+    }
+
+    /// Lets `task` pay for what is done from `now` on in this turn.
+    pub(super) fn pay(&mut self, task: TaskId, now: Instant) {
+        let Some(payer) = &mut self.payer else {
+            return;
+        };
+        if payer.task != payer.turn {
+            let used = now.saturating_since(payer.since);
+            payer.lent += used;
+            self.scheduler.charge(payer.task, used);
+        }
+        (payer.task, payer.since) = (task, now);
+    }
+
+    /// Whether `task` is to wait for a turn of its own: its credits are used up, and others have work.
+    pub(super) fn is_to_wait(&self, task: TaskId, now: Instant) -> bool {
+        self.is_shared(now) && self.scheduler.is_exhausted(task)
     }
 
     /// The next connection in the queue of `task`, with what it waits for: nothing where it is gone since.
@@ -226,6 +393,22 @@ impl Schedule {
     /// The connection that [`Schedule::next_ready`] gives next.
     pub(super) fn peek_ready(&self, task: TaskId) -> Option<ConnectionKey> {
         self.lines[task.index()].ready.front().copied()
+    }
+
+    /// Whether connections or post wait in the queue of `task`.
+    pub(super) fn takes_in(&self, task: TaskId) -> bool {
+        let line = &self.lines[task.index()];
+        !line.ready.is_empty() || !line.mail.is_empty()
+    }
+
+    /// The first post in the queue of `task`.
+    pub(super) fn next_mail(&mut self, task: TaskId) -> Option<TopicMail> {
+        self.lines[task.index()].mail.pop_front()
+    }
+
+    /// Puts post back that is not done.
+    pub(super) fn put_back(&mut self, task: TaskId, mail: TopicMail) {
+        self.lines[task.index()].mail.push_front(mail);
     }
 
     /// The next topic in the queue of `task`.
@@ -259,14 +442,11 @@ impl Schedule {
         now - self.switched_at < self.period
     }
 
-    /// How every task has fared, with the topic that it is for.
-    pub(super) fn tasks(
-        &self,
-        now: Instant,
-    ) -> impl Iterator<Item = (Option<TopicKey>, TaskStats)> {
+    /// How every task has fared, with whom it is for.
+    pub(super) fn tasks(&self, now: Instant) -> impl Iterator<Item = (&Whose, TaskStats)> {
         self.lines
             .iter()
-            .filter_map(move |line| Some((line.topic, self.scheduler.stats_of(line.task, now)?)))
+            .filter_map(move |line| Some((&line.whose, self.scheduler.stats_of(line.task, now)?)))
     }
 
     /// Times that credits were given out anew.
@@ -290,15 +470,27 @@ impl Schedule {
         }
     }
 
-    fn begin_line(&mut self, task: TaskId, topic: Option<TopicKey>) {
-        let line = Line {
-            task,
-            topic,
-            ready: VecDeque::new(),
-            topics: VecDeque::new(),
-            topics_since: Instant::ZERO,
-            untold: 0,
-        };
+    /// A new task; one that is vacant gives way where none is left.
+    fn begin(&mut self, whose: Whose) -> Option<TaskId> {
+        let task = self.scheduler.add(None).ok().or_else(|| {
+            (self.vacant > 0).then(|| self.end_vacant());
+            self.scheduler.add(None).ok()
+        })?;
+        self.begin_line(task, whose);
+        Some(task)
+    }
+
+    fn end_vacant(&mut self) {
+        self.vacant = 0;
+        for number in 0..self.lines.len() {
+            if self.lines[number].is_vacant() {
+                self.end(self.lines[number].task);
+            }
+        }
+    }
+
+    fn begin_line(&mut self, task: TaskId, whose: Whose) {
+        let line = Line::new(task, whose);
         match self.lines.get_mut(task.index()) {
             Some(former) => *former = line,
             None => {
@@ -306,41 +498,5 @@ impl Schedule {
                 self.lines.push(line);
             }
         }
-    }
-}
-
-impl Readiness {
-    /// It is in a queue, whatever for.
-    const QUEUED: Readiness = Readiness(1);
-    /// There is something to read.
-    pub(super) const READABLE: Readiness = Readiness(2);
-    /// There is room to write.
-    pub(super) const WRITABLE: Readiness = Readiness(4);
-    /// The peer has sent its end.
-    pub(super) const CLOSING: Readiness = Readiness(8);
-    /// It failed, or something lies in its error queue.
-    pub(super) const ERROR: Readiness = Readiness(16);
-    /// What it has sent already may be executed now.
-    pub(super) const RESUMED: Readiness = Readiness(32);
-
-    /// What epoll told.
-    pub(super) fn of(event: &Event) -> Readiness {
-        let told = [
-            (event.readable, Readiness::READABLE),
-            (event.writable, Readiness::WRITABLE),
-            (event.closing, Readiness::CLOSING),
-            (event.error, Readiness::ERROR),
-        ];
-        let bits = told.iter().map(|&(is, bit)| u8::from(is) * bit.0).sum();
-        Readiness(bits)
-    }
-
-    /// Whether that is among it.
-    pub(super) fn has(self, other: Readiness) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn add(&mut self, other: Readiness) {
-        self.0 |= other.0;
     }
 }

@@ -6,8 +6,10 @@ use clock::Instant;
 use kernel::{Share, TaskId, TaskStats, Turn};
 use wire::TopicName;
 
-use super::schedule::Readiness;
-use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, write};
+use super::inbox::TopicMail;
+use super::line::Whose;
+use super::readiness::Readiness;
+use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, home_of, write};
 use crate::BrokerError;
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
@@ -39,6 +41,8 @@ pub struct TaskReport {
     pub period: Duration,
     /// Times that credits were given out anew.
     pub periods: u64,
+    /// Time that the reactor was neither waiting for something to do nor resting.
+    pub busy: Duration,
     /// One row per task.
     pub tasks: Vec<TaskRow>,
 }
@@ -46,8 +50,10 @@ pub struct TaskReport {
 /// One task of a reactor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRow {
-    /// The topic that it serves; none: what belongs to no topic of the reactor.
+    /// The topic that it serves; none: what belongs to no topic.
     pub topic: Option<String>,
+    /// The topic lives on this reactor; elsewhere its task reads and answers publishers whose connections are there.
+    pub is_home: bool,
     /// How it has fared.
     pub stats: TaskStats,
 }
@@ -58,7 +64,11 @@ impl Reactor {
         let events = std::mem::take(&mut self.events);
         for event in &events {
             match event.token {
-                LISTENER_TOKEN => self.accept(),
+                LISTENER_TOKEN => {
+                    self.accept();
+                    // No topic is charged with it.
+                    self.now = sys::monotonic_now();
+                }
                 WAKER_TOKEN => {
                     self.has_mail = true;
                     self.open_listener();
@@ -74,10 +84,11 @@ impl Reactor {
 
     /// Serves tasks until none has work, or it is time to look who else has become ready.
     pub(super) fn serve(&mut self) {
-        self.resume_held();
         self.wake_topics();
         while let Some(turn) = self.schedule.take(self.now) {
             let events = self.serve_task(&turn);
+            // Whatever gathered for peers of the topic is written at its expense.
+            self.flush();
             self.now = sys::monotonic_now();
             self.is_now_fresh = true;
             self.schedule.finish(turn, events, self.now);
@@ -94,6 +105,11 @@ impl Reactor {
 
     /// Puts topics into their queues that something has happened to or for which something is due.
     pub(super) fn wake_topics(&mut self) {
+        while let Some(topic) = self.roomy.pop() {
+            if let Some(task) = self.task_of(topic) {
+                self.schedule.notice_mail(task, TopicMail::Room(topic));
+            }
+        }
         self.notice_dirty_topics(self.now);
         if self.is_wakeup_due() {
             self.table.wake(self.now);
@@ -142,18 +158,54 @@ impl Reactor {
         }))
     }
 
+    /// The task of a topic of this reactor by its name, both made if need be; the common one where no more may be made.
+    pub(super) fn task_of_name(&mut self, topic: &TopicName) -> TaskId {
+        let key = self.table.find_or_create(topic.as_str()).ok();
+        let task = key.and_then(|key| self.task_of(key));
+        task.unwrap_or(self.schedule.common())
+    }
+
     /// From now on what a connection sends is served with `topic`, or with what belongs to no topic.
     pub(super) fn place(&mut self, key: ConnectionKey, topic: Option<TopicKey>) {
         let task = topic.and_then(|topic| self.task_of(topic));
         self.schedule.place(key, task);
     }
 
-    /// Changes the share of this reactor's time that a topic is entitled to; makes the topic if need be.
+    /// What is done from now on in this turn is for `task`.
+    #[inline]
+    pub(super) fn work_for(&mut self, task: TaskId) {
+        if !self.schedule.is_paying(task) {
+            self.now = sys::monotonic_now();
+            self.schedule.pay(task, self.now);
+        }
+    }
+
+    /// What is done from now on in this turn is for the task whose turn it is.
+    pub(super) fn work_for_turn(&mut self) {
+        if let Some(task) = self.schedule.whose_turn() {
+            self.work_for(task);
+        }
+    }
+
+    /// Notes that a queue of a topic was found full.
+    pub(super) fn note_full(&mut self, topic: TopicKey) {
+        if let Some(task) = self.task_of(topic) {
+            self.schedule.note_full(task);
+        }
+    }
+
+    /// Changes the share of this reactor's time that a topic is entitled to; at its home the topic is made if need be.
     pub(super) fn set_cpu_share(
         &mut self,
         topic: &TopicName,
         share: Option<Share>,
     ) -> Result<(), BrokerError> {
+        // What topics that are gone had declared is free, on all reactors, before anything is declared here.
+        self.carry_out_effects();
+        if home_of(topic.as_str(), self.outboxes.len()) != self.number {
+            self.declare_elsewhere(topic, share);
+            return Ok(());
+        }
         let not_found = || BrokerError::TopicNotFound(topic.to_string());
         let key = match (self.table.find(topic.as_str()), share) {
             (Some(key), _) => key,
@@ -173,48 +225,44 @@ impl Reactor {
         Ok(())
     }
 
+    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
+    /// left the topic's publishers are served with what belongs to no topic.
+    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<Share>) {
+        if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
+            let number = self.number;
+            tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
+        }
+    }
+
     /// How the tasks of this reactor have fared.
     pub(super) fn tasks(&self) -> TaskReport {
-        let name = |topic: Option<TopicKey>| {
-            let topic = self.table.topic(topic?)?;
-            Some(topic.name.as_str().to_string())
+        let name = |whose: &Whose| match whose {
+            Whose::Nobody => None,
+            Whose::Here(key) => Some(self.table.topic(*key)?.name.to_string()),
+            Whose::Elsewhere(topic) => Some(topic.to_string()),
         };
-        let row = |(topic, stats)| TaskRow {
-            topic: name(topic),
+        let row = |(whose, stats)| TaskRow {
+            topic: name(whose),
+            is_home: matches!(whose, Whose::Here(_)),
             stats,
         };
         TaskReport {
             period: self.shared.config.share_period,
             periods: self.schedule.periods(),
+            busy: self.counters.busy,
             tasks: self.schedule.tasks(self.now).map(row).collect(),
         }
     }
 
-    /// One turn of a task: reads its connections for a slice, then passes its messages on. Gives how many events that
-    /// were.
+    /// One turn of a task: reads its connections and carries out its post for a slice, then passes its messages on. Gives how
+    /// many events that were.
     fn serve_task(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
-        let mut events = 0;
-        let slice = match self.schedule.is_shared(turn.began) {
-            true => SLICE_SHARED_MAX,
-            false => SLICE_MAX,
-        };
-        while let Some((key, readiness)) = self.schedule.next_ready(task) {
-            events += 1;
-            if let Some(next) = self.schedule.peek_ready(task) {
-                // The system call in between gives the next one's memory time to arrive.
-                self.connections.prefetch(next, HOT_BYTES);
-            }
-            self.serve_connection(key, readiness);
-            // A release that fell due meanwhile does not wait for the rest of the slice either.
-            if self.is_wakeup_due() || self.now - turn.began >= slice {
-                break;
-            }
-        }
+        let mut events = self.take_in(turn);
         self.wake_topics();
         let waited_since = self.schedule.topics_wait_since(task);
         let is_patient = waited_since.is_some_and(|since| self.now - since < SLICE_MAX);
-        if is_patient && self.schedule.peek_ready(task).is_some() {
+        if is_patient && self.schedule.takes_in(task) {
             return events;
         }
         for _ in 0..self.schedule.topics_waiting(task) {
@@ -229,9 +277,69 @@ impl Reactor {
         events
     }
 
+    /// Reads connections and carries out post, one of each in turn, for a slice.
+    fn take_in(&mut self, turn: &Turn) -> usize {
+        let task = turn.task;
+        let slice = match self.schedule.is_shared(turn.began) {
+            true => SLICE_SHARED_MAX,
+            false => SLICE_MAX,
+        };
+        let mut events = 0;
+        while self.schedule.takes_in(task) {
+            if let Some((key, readiness)) = self.schedule.next_ready(task) {
+                events += 1;
+                if let Some(next) = self.schedule.peek_ready(task) {
+                    // The system call in between gives the next one's memory time to arrive.
+                    self.connections.prefetch(next, HOT_BYTES);
+                }
+                self.serve_connection(key, readiness);
+            }
+            if let Some(mail) = self.schedule.next_mail(task) {
+                match self.carry_out(mail) {
+                    Some(rest) => self.schedule.put_back(task, rest),
+                    None => events += 1,
+                }
+                self.now = sys::monotonic_now();
+            }
+            // A release that fell due meanwhile does not wait for the rest of the slice either.
+            if self.is_wakeup_due() || self.now - turn.began >= slice {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Does what post asks for a topic; gives back what is left of it to be done.
+    fn carry_out(&mut self, mail: TopicMail) -> Option<TopicMail> {
+        match mail {
+            TopicMail::Publish(batch) => self.publish_batch(batch).map(TopicMail::Publish),
+            TopicMail::Answered(batch) => self.settle_batch(batch).map(TopicMail::Answered),
+            TopicMail::Settled(settled) => {
+                self.settle_one(settled);
+                None
+            }
+            TopicMail::Request(topic, request) => {
+                self.publish_request(&topic, *request);
+                None
+            }
+            TopicMail::Room(topic) => {
+                self.roomy.push(topic);
+                self.resume_held();
+                None
+            }
+        }
+    }
+
     fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
+        if !self.schedule.is_paying(self.schedule.task_at(key)) {
+            // It has begun to publish to another topic since it was put into this queue.
+            return self.schedule.notice(key, readiness);
+        }
         if readiness.has(Readiness::RESUMED) {
             self.reconsider(key);
+        }
+        if readiness.has(Readiness::DUE) {
+            self.mark_dirty(key);
         }
         let has_failed = readiness.has(Readiness::ERROR) && !self.take_ack_stamps(key);
         if readiness.has(Readiness::WRITABLE) || has_failed {
@@ -252,6 +360,7 @@ impl Reactor {
         }
         // While the socket is in the cache; at the end of the turn it would not be.
         self.flush_connection(key);
+        self.work_for_turn();
     }
 
     fn is_wakeup_due(&self) -> bool {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use clock::Instant;
 
 use super::Reactor;
+use super::readiness::Readiness;
 use crate::connection::{ConnectionKey, Pause, Progress};
 
 impl Reactor {
@@ -47,7 +48,7 @@ impl Reactor {
             }
         }
         while let Some((_, key)) = self.dues.pop_due(self.now) {
-            self.mark_dirty(key);
+            self.schedule.notice(key, Readiness::DUE);
         }
         self.accept_again();
     }

@@ -1,6 +1,7 @@
 //! What the topics ask of the shell that drives them.
 
 use kernel::TaskId;
+use wire::TopicName;
 
 use super::held::Held;
 use super::table::TopicKey;
@@ -15,8 +16,8 @@ pub struct Effects {
     pub orphans: Vec<Held>,
     /// Topics with room again and publishers held.
     pub roomy: Vec<TopicKey>,
-    /// Tasks of topics that are gone.
-    pub ended: Vec<TaskId>,
+    /// Topics that are gone, with their tasks.
+    pub ended: Vec<(TopicName, TaskId)>,
     /// The catalog changed.
     pub catalog_changed: bool,
     /// What became of topics and channels, in its order, for who is to be told.

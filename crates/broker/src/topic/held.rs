@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::TaskId;
 use link::Announcement;
 
 use super::store::Arrival;
@@ -27,6 +28,8 @@ pub enum Held {
 pub struct RemotePublish {
     /// Reactor that owns the connection.
     pub from: usize,
+    /// The task there that is charged with answering it.
+    pub task: TaskId,
     /// The connection, in that reactor's numbering.
     pub connection: u64,
     /// The publisher that it is known as for the topic.

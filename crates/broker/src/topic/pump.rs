@@ -57,13 +57,17 @@ impl TopicTable {
     ) {
         self.ran_at = now;
         if let Some(topic) = self.topics.get_mut(key) {
-            topic.dirty = false;
             topic.enqueue_fresh(self.service.as_mut(), &mut self.store);
+            self.do_due(key, now);
+            if let Some(topic) = self.topics.get_mut(key) {
+                topic.dirty = false;
+            }
             self.pump(key, now, messages_max, outlet);
         }
     }
 
-    /// Does what is due at `now`: tokens there, delays over, flights timed out. [`Self::run`] follows it.
+    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when the topics that it is of are
+    /// [run](Self::run_topic).
     pub fn wake(&mut self, now: Instant) {
         while let Some((at, target)) = self.wakeups.pop_due(now) {
             match target {
@@ -75,9 +79,49 @@ impl TopicTable {
                         self.mark_dirty(key);
                     }
                 }
-                Target::Channel(key) => self.wake_channel(key, at, now),
+                Target::Channel(key) => {
+                    if let Some(channel) = self.channels.get_mut(key)
+                        && channel.wake_at == Some(at)
+                    {
+                        channel.wake_at = None;
+                        self.note_due(key, target);
+                    }
+                }
+                Target::Consumer(key) => {
+                    if let Some(consumer) = self.consumers.get(key) {
+                        self.note_due(consumer.channel, target);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves what is due of a channel or one of its consumers for the turn of their topic.
+    fn note_due(&mut self, channel: ChannelKey, target: Target) {
+        let Some(channel) = self.channels.get(channel) else {
+            return;
+        };
+        let key = channel.topic;
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.due.push(target);
+            self.mark_dirty(key);
+        }
+    }
+
+    fn do_due(&mut self, key: TopicKey, now: Instant) {
+        let mut due = match self.topics.get_mut(key) {
+            Some(topic) if !topic.due.is_empty() => std::mem::take(&mut topic.due),
+            _ => return,
+        };
+        for target in due.drain(..) {
+            match target {
+                Target::Topic(_) => {}
+                Target::Channel(key) => self.wake_channel(key, now),
                 Target::Consumer(key) => self.expire(key, now),
             }
+        }
+        if let Some(topic) = self.topics.get_mut(key) {
+            topic.due = due;
         }
     }
 
@@ -261,19 +305,16 @@ impl TopicTable {
         delivered
     }
 
-    fn wake_channel(&mut self, key: ChannelKey, at: Instant, now: Instant) {
+    /// Queues what a channel has deferred for long enough.
+    fn wake_channel(&mut self, key: ChannelKey, now: Instant) {
         let Some(channel) = self.channels.get_mut(key) else {
             return;
         };
-        if channel.wake_at != Some(at) {
-            return;
-        }
+        let asked = channel.wake_at;
         let next = channel.queue_due(now);
-        let topic = channel.topic;
-        if let Some(next) = next {
+        if let Some(next) = next.filter(|_| next != asked) {
             self.wakeups.push(next, Target::Channel(key));
         }
-        self.mark_dirty(topic);
     }
 
     /// Requeues what a consumer has held for too long.
@@ -304,9 +345,7 @@ impl TopicTable {
         if let Some(next) = next {
             wakeups.push(next, Target::Consumer(key));
         }
-        let topic = channel.topic;
         self.enlist(key);
-        self.mark_dirty(topic);
     }
 
     /// Puts a consumer that can take a message among those that are asked in turn.

@@ -32,7 +32,8 @@ impl TopicTable {
             return;
         };
         self.by_name.remove(&topic.name);
-        self.effects.ended.extend(topic.task);
+        let task = topic.task.map(|task| (topic.name.clone(), task));
+        self.effects.ended.extend(task);
         for message in topic
             .queue
             .drain(..)

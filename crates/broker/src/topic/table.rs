@@ -68,7 +68,7 @@ pub struct Topic {
     pub rejected_count: u64,
     /// Messages that waited for a token.
     pub delayed_count: u64,
-    /// The share of its reactor's time that it is entitled to; none: an equal part of what others leave.
+    /// The share of each reactor's time that it is entitled to; none: an equal part of what others leave.
     pub cpu_share: Option<Share>,
     /// Its task in the reactor's schedule, once it has been served.
     pub task: Option<TaskId>,
@@ -82,6 +82,8 @@ pub struct Topic {
     pub(super) limiter: Option<TopicLimiter>,
     pub(super) held: VecDeque<Held>,
     pub(super) release_at: Option<Instant>,
+    /// What fell due of its channels and consumers, to be done when it is run.
+    pub(super) due: Vec<Target>,
     pub(super) dirty: bool,
     pub(super) latency: Option<StageHistograms>,
     /// Arrivals within the profiling window.
@@ -359,6 +361,7 @@ impl Topic {
             limiter: None,
             held: VecDeque::new(),
             release_at: None,
+            due: Vec::new(),
             dirty: false,
             latency: None,
             trace: None,

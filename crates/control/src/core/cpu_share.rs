@@ -1,7 +1,7 @@
-//! Shares of a thread's time that topics are entitled to, kept within the whole.
+//! Shares of the brokers' time that topics are entitled to, kept within the whole.
 //!
-//! A broker refuses what one of its threads cannot keep. Which topics meet on a thread is the brokers' affair and may
-//! change, so the sum over all topics is kept at most 1 here: then no broker ever has to refuse.
+//! A share is a part of the time of every thread of a broker. All topics may meet on each of them, and each broker refuses what
+//! exceeds the whole; the sum over all topics is kept at most 1 here: then no broker ever has to refuse.
 
 use kernel::{Share, Shares};
 

@@ -91,7 +91,7 @@ pub(crate) struct SetFlags {
     /// Find correlation groups from arrivals where publishers name none.
     #[arg(long)]
     infer_groups: bool,
-    /// Part of its reactor's time that the topic is entitled to, above 0 and at most 1, or none: an equal part of what
+    /// Part of a broker's time, of each of its threads, that the topic is entitled to, above 0 and at most 1, or none: an equal part of what
     /// others leave. The parts of all topics are at most 1 in sum.
     #[arg(long, value_name = "PART|none")]
     cpu_share: Option<CpuShare>,

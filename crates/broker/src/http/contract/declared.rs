@@ -14,7 +14,7 @@ const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Declared {
     pub(super) limit: Option<Limit>,
-    /// Share of its reactor's time.
+    /// Share of each reactor's time.
     pub(super) cpu_share: Option<Share>,
 }
 

@@ -259,6 +259,11 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
     counter("srtm_reactor_turns", "Turns of the reactor's loop.", |r| {
         float(r.turns)
     }),
+    counter(
+        "srtm_reactor_busy_seconds",
+        "Time that the reactor was neither waiting for something to do nor resting.",
+        |r| seconds(r.busy),
+    ),
     gauge(
         "srtm_reactor_stored_messages",
         "Messages queued, in flight or deferred.",
@@ -305,12 +310,12 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
 pub(super) const TASK: &[Series<TaskStats>] = &[
     gauge(
         "srtm_task_cpu_share",
-        "Part of its reactor's time that a topic is entitled to.",
+        "Part of each reactor's time that a topic is entitled to.",
         |t| t.share.map(Share::as_f64),
     ),
     counter(
         "srtm_task_used_seconds",
-        "Time that a topic was served for.",
+        "Time that a topic was served for, on all reactors.",
         |t| seconds(t.used),
     ),
     counter(
@@ -328,7 +333,7 @@ pub(super) const TASK: &[Series<TaskStats>] = &[
     }),
     counter(
         "srtm_task_served_events",
-        "Events of a topic that were served: connections that became ready, and deliveries.",
+        "Events of a topic that were served: connections that became ready, post between reactors, and deliveries.",
         |t| float(t.served_events),
     ),
     gauge(

@@ -48,6 +48,7 @@ fn stats(topics: Vec<TopicStats>) -> Stats {
 fn tasks() -> Vec<TaskReport> {
     let row = |topic: Option<&str>, number: u64| TaskRow {
         topic: topic.map(str::to_owned),
+        is_home: topic.is_some(),
         stats: TaskStats {
             share: topic.and_then(|_| kernel::Share::new(0.25).ok()),
             used: Duration::from_millis(500 * number),
@@ -60,6 +61,7 @@ fn tasks() -> Vec<TaskReport> {
     let report = |tasks| TaskReport {
         period: Duration::from_millis(10),
         periods: 7,
+        busy: Duration::from_secs(8),
         tasks,
     };
     vec![

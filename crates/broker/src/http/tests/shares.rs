@@ -1,4 +1,4 @@
-//! Shares of a reactor's time, declared and read back, and how topics fare with them.
+//! Shares of the reactors' time, declared and read back, and how topics fare with them.
 
 use serde_json::json;
 

@@ -26,6 +26,8 @@ pub(super) struct TaskFigures {
     topic: Option<String>,
     /// The reactor whose time it has a share of.
     reactor: usize,
+    /// That reactor owns the topic: there its messages wait. Elsewhere it has tasks for its publishers.
+    home: bool,
     /// The share that it declares.
     cpu_share: Option<f64>,
     /// Its credits of one period.
@@ -50,22 +52,23 @@ impl Figures {
         })
     }
 
-    /// The task of the topic in question.
+    /// The task of the topic in question, at its home.
     pub(super) fn task(&self, question: &Question<'_>) -> Result<&TaskFigures, Failure> {
         let name = question.topic.as_str();
         let task = self
             .tasks
             .iter()
-            .find(|task| task.topic.as_deref() == Some(name));
+            .find(|task| task.home && task.topic.as_deref() == Some(name));
         task.ok_or_else(|| Failure::Api {
             url: question.broker.to_owned(),
             reason: format!("no topic {name}: it is made by its first message or subscriber"),
         })
     }
 
-    /// What other topics of the same reactor have not declared; a millionth where they have declared the whole.
+    /// What other topics have not declared; a millionth where they have declared the whole.
     pub(super) fn left_for(&self, topic: &TopicName) -> Share {
-        let is_ours = |task: &&TaskFigures| task.topic.as_deref() == Some(topic.as_str());
+        let is_ours =
+            |task: &&TaskFigures| task.home && task.topic.as_deref() == Some(topic.as_str());
         let reactor = self.tasks.iter().find(is_ours).map(|task| task.reactor);
         let others = self
             .tasks

@@ -62,13 +62,13 @@ impl Broker {
         self.served += self.events;
         self.sojourn_us += self.events as f64 * (self.wait_us / self.share() + 50.0);
         json!({"period_us": 10_000, "tasks": [
-            {"topic": null, "reactor": 0, "cpu_share": null, "allotment_us": 3_000, "queued_events": 0,
+            {"topic": null, "reactor": 0, "home": false, "cpu_share": null, "allotment_us": 3_000, "queued_events": 0,
                 "served_events": 1, "used_us": 5, "sojourn_us": 9, "wait_max_us": 4, "overruns": 0, "unstable": false},
-            {"topic": "elsewhere", "reactor": 1, "cpu_share": 0.9, "allotment_us": 9_000, "queued_events": 0,
+            {"topic": "t", "reactor": 1, "home": false, "cpu_share": self.contract["cpu_share"], "allotment_us": 9_000, "queued_events": 0,
                 "served_events": 1, "used_us": 5, "sojourn_us": 9, "wait_max_us": 4, "overruns": 0, "unstable": false},
-            {"topic": "other", "reactor": 0, "cpu_share": self.other_share, "allotment_us": 3_000, "queued_events": 0,
+            {"topic": "other", "reactor": 0, "home": true, "cpu_share": self.other_share, "allotment_us": 3_000, "queued_events": 0,
                 "served_events": 1, "used_us": 5, "sojourn_us": 9, "wait_max_us": 4, "overruns": 0, "unstable": false},
-            {"topic": "t", "reactor": 0, "cpu_share": self.contract["cpu_share"], "allotment_us": self.share() * 10_000.0,
+            {"topic": "t", "reactor": 0, "home": true, "cpu_share": self.contract["cpu_share"], "allotment_us": self.share() * 10_000.0,
                 "queued_events": 0, "served_events": self.served, "used_us": self.served * 50,
                 "sojourn_us": self.sojourn_us, "wait_max_us": 4, "overruns": 0,
                 "unstable": self.share() < self.unstable_below},
