@@ -13,6 +13,7 @@ mod execute;
 mod held;
 mod inbox;
 mod line;
+mod payer;
 mod probes;
 mod publish;
 mod publishers;

@@ -236,9 +236,8 @@ impl Reactor {
         }
         self.schedule.place(key, task);
         let task = self.schedule.task_at(key);
-        let is_its_turn = self.schedule.whose_turn().is_none_or(|turn| turn == task);
         self.work_for(task);
-        is_its_turn || !self.schedule.is_to_wait(task, self.now)
+        self.schedule.is_its_turn(key) || !self.schedule.is_to_wait(task, self.now)
     }
 
     /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known

@@ -21,6 +21,7 @@ use wire::TopicName;
 
 use super::inbox::TopicMail;
 use super::line::{Line, Whose};
+use super::payer::Payer;
 use super::readiness::Readiness;
 use crate::connection::ConnectionKey;
 use crate::topic::TopicKey;
@@ -49,23 +50,11 @@ pub(super) struct Schedule {
     /// The task that was served last, and when another one was before it.
     served: TaskId,
     switched_at: Instant,
-    payer: Option<Payer>,
+    payer: Payer,
     /// The task that was served last since [`Schedule::charge_rest`].
     last: Option<TaskId>,
     /// Tasks whose queues have events that the scheduler has not been told of.
     untold: Vec<TaskId>,
-}
-
-/// Who pays for what is done in a turn.
-#[derive(Clone, Copy, Debug)]
-struct Payer {
-    /// Whose turn it is: what nobody else pays is charged to it when the turn ends.
-    turn: TaskId,
-    /// Whom the present work is for, and since when.
-    task: TaskId,
-    since: Instant,
-    /// Time of this turn that others have been charged with.
-    lent: Duration,
 }
 
 /// Where a connection belongs, and what it waits for in the queue there. With thousands of connections each place looked at may
@@ -96,7 +85,7 @@ impl Schedule {
             period: config.period,
             served: common,
             switched_at: Instant::ZERO,
-            payer: None,
+            payer: Payer::new(common),
             last: None,
             untold: Vec::new(),
         };
@@ -328,21 +317,14 @@ impl Schedule {
             self.served = turn.task;
             self.switched_at = now;
         }
-        self.payer = Some(Payer {
-            turn: turn.task,
-            task: turn.task,
-            since: now,
-            lent: Duration::ZERO,
-        });
+        self.payer.begin(turn.task, now);
         Some(turn)
     }
 
     /// Ends a turn in which `events` events were taken out of the task's queue.
     pub(super) fn finish(&mut self, mut turn: Turn, events: usize, now: Instant) {
         self.pay(turn.task, now);
-        if let Some(payer) = self.payer.take() {
-            turn.began += payer.lent;
-        }
+        turn.began += self.payer.end();
         self.last = Some(turn.task);
         self.scheduler.finish(turn, events, now);
     }
@@ -355,28 +337,29 @@ impl Schedule {
         }
     }
 
-    /// The task whose turn it is.
-    pub(super) fn whose_turn(&self) -> Option<TaskId> {
-        self.payer.map(|payer| payer.turn)
+    /// The task whose turn it is, or was last.
+    #[inline]
+    pub(super) fn whose_turn(&self) -> TaskId {
+        self.payer.turn()
     }
 
-    /// Whether `task` pays for what is done at present, or nobody does.
+    /// Whether a connection is served with the task whose turn it is.
+    #[inline]
+    pub(super) fn is_its_turn(&self, key: ConnectionKey) -> bool {
+        usize::from(self.places[key.slot()].line) == self.payer.turn().index()
+    }
+
+    /// Whether `task` pays for what is done at present.
     #[inline]
     pub(super) fn is_paying(&self, task: TaskId) -> bool {
-        self.payer.is_none_or(|payer| payer.task == task)
+        self.payer.task() == task
     }
 
     /// Lets `task` pay for what is done from `now` on in this turn.
     pub(super) fn pay(&mut self, task: TaskId, now: Instant) {
-        let Some(payer) = &mut self.payer else {
-            return;
-        };
-        if payer.task != payer.turn {
-            let used = now.saturating_since(payer.since);
-            payer.lent += used;
-            self.scheduler.charge(payer.task, used);
+        if let Some((other, used)) = self.payer.pay(task, now) {
+            self.scheduler.charge(other, used);
         }
-        (payer.task, payer.since) = (task, now);
     }
 
     /// Whether `task` is to wait for a turn of its own: its credits are used up, and others have work.
@@ -500,3 +483,6 @@ impl Schedule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,9 +182,7 @@ impl Reactor {
 
     /// What is done from now on in this turn is for the task whose turn it is.
     pub(super) fn work_for_turn(&mut self) {
-        if let Some(task) = self.schedule.whose_turn() {
-            self.work_for(task);
-        }
+        self.work_for(self.schedule.whose_turn());
     }
 
     /// Notes that a queue of a topic was found full.
@@ -285,8 +283,9 @@ impl Reactor {
             false => SLICE_MAX,
         };
         let mut events = 0;
-        while self.schedule.takes_in(task) {
-            if let Some((key, readiness)) = self.schedule.next_ready(task) {
+        loop {
+            let ready = self.schedule.next_ready(task);
+            if let Some((key, readiness)) = ready {
                 events += 1;
                 if let Some(next) = self.schedule.peek_ready(task) {
                     // The system call in between gives the next one's memory time to arrive.
@@ -300,6 +299,8 @@ impl Reactor {
                     None => events += 1,
                 }
                 self.now = sys::monotonic_now();
+            } else if ready.is_none() {
+                break;
             }
             // A release that fell due meanwhile does not wait for the rest of the slice either.
             if self.is_wakeup_due() || self.now - turn.began >= slice {
@@ -331,7 +332,7 @@ impl Reactor {
     }
 
     fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
-        if !self.schedule.is_paying(self.schedule.task_at(key)) {
+        if !self.schedule.is_its_turn(key) {
             // It has begun to publish to another topic since it was put into this queue.
             return self.schedule.notice(key, readiness);
         }

@@ -9,6 +9,7 @@ use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
 
 use super::Reactor;
 use super::probes::ProbeBudget;
+use super::readiness::Readiness;
 use crate::arena::Arena;
 use crate::connection::{Connection, ConnectionKey, Pause, Probes, Progress};
 use crate::sys::{self, Interest};
@@ -129,7 +130,7 @@ impl Reactor {
         }
     }
 
-    /// Queues a heartbeat.
+    /// Queues a heartbeat, which is written in the turn of the connection's task.
     pub(super) fn send_heartbeat(&mut self, key: ConnectionKey) {
         self.owe_nothing(key);
         if let Some(connection) = self.connections.get_mut(key) {
@@ -137,7 +138,7 @@ impl Reactor {
                 .output
                 .bytes()
                 .extend_from_slice(&HEARTBEAT_FRAME);
-            self.mark_dirty(key);
+            self.schedule.notice(key, Readiness::DUE);
         }
     }
 
