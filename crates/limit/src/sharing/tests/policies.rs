@@ -290,3 +290,21 @@ proptest! {
         prop_assert!(passed <= 50.0 + 4.0 / 3.0 * LIMIT * seconds + 1e-6);
     }
 }
+
+/// Demand that others have not told of yet passes for the part of an interval, however great it is.
+#[test]
+fn random_drop_owes_the_part_of_an_interval_at_most() {
+    let mut limiter = limiter(Policy::Grd, 4);
+    let interval = Duration::from_millis(50);
+    let mut now = Instant::ZERO;
+    for _ in 0..40 {
+        now += interval;
+        limiter.estimate(now, remote(400.0, 4));
+    }
+    // L is 1000, 400 are asked for elsewhere, and each of four may have a quarter of what is left; its depth is as much of 50.
+    let part = (LIMIT - 400.0) / 4.0;
+    let passed = (0..5000).filter(|_| limiter.handle(now, 1, 1.0) == Verdict::Forward);
+    let most = 50.0 * part / LIMIT + part * interval.as_secs_f64();
+    let passed = passed.count() as f64;
+    assert!(passed <= most && passed > most - 2.0, "{passed} of {most}");
+}

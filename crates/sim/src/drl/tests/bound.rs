@@ -25,8 +25,12 @@ fn depths_bytes(run: &Outcome, scenario: &Scenario, from_s: f64, to_s: f64) -> f
     let samples = (from_s * 10.0) as u32..(to_s * 10.0) as u32;
     let depths = samples.map(|at| {
         let limits = run.limiters.iter();
-        let parts =
-            limits.map(|limiter| limiter.limit_mbps(f64::from(at) / 10.0) / scenario.limit_mbps);
+        let limits: Vec<f64> = limits
+            .map(|limiter| limiter.limit_mbps(f64::from(at) / 10.0))
+            .collect();
+        // What each may let through can be what all others leave.
+        let whole = limits.iter().sum::<f64>().max(scenario.limit_mbps);
+        let parts = limits.iter().map(|limit| limit / whole);
         parts
             .map(|part| (part * scenario.depth_bytes).max(least))
             .sum()
@@ -108,23 +112,42 @@ fn what_exceeds_the_limit_is_paid_back() {
     }
 }
 
+/// Random drop keeps the bound by its accounts: demand alone says nothing of what has passed already.
+#[test]
+fn halves_that_drop_at_random_keep_the_same_bound() {
+    for (limiters, reach) in [
+        (10, Reach::Mesh),
+        (10, Reach::Random(3)),
+        (60, Reach::Random(3)),
+    ] {
+        for seed in 1..=3 {
+            let mut scenario = halved(limiters, reach, None, seed);
+            scenario.policy = Policy::Grd;
+            let run = outcome(&scenario);
+            let spans = [(10.0, 20.0), (20.5, 40.0), (40.5, 60.0)];
+            let found = spans.map(|(from, to)| excess_intervals(&run, &scenario, from, to));
+            println!("{limiters} {reach:?}: {found:.1?} intervals");
+            assert!(greatest(&found) < 1.0, "{found:?}");
+            for (from, to) in [(10.0, 20.0), (25.0, 40.0), (45.0, 60.0)] {
+                let passed = run.mean_mbps(from, to);
+                assert!(near(passed, scenario.limit_mbps, 0.015), "{passed}");
+            }
+        }
+    }
+}
+
 #[test]
 #[ignore = "minutes without optimization"]
-fn halves_of_490_and_random_drop() {
-    for (limiters, reach, policy) in [
-        (490, Reach::Random(3), Policy::Fps),
-        (10, Reach::Mesh, Policy::Grd),
-        (10, Reach::Random(3), Policy::Grd),
-        (60, Reach::Random(3), Policy::Grd),
-    ] {
+fn halves_of_490() {
+    for policy in [Policy::Fps, Policy::Grd] {
         for seed in 1..=2 {
-            let mut scenario = halved(limiters, reach, None, seed);
+            let mut scenario = halved(490, Reach::Random(3), None, seed);
             scenario.policy = policy;
             let run = outcome(&scenario);
             let spans = [(10.0, 20.0), (20.5, 40.0), (40.5, 60.0)];
             let found = spans.map(|(from, to)| excess_intervals(&run, &scenario, from, to));
-            println!("{policy} {limiters} {reach:?}: {found:.1?} intervals");
-            assert!(policy == Policy::Grd || greatest(&found) < 1.0);
+            println!("{policy}: {found:.1?} intervals");
+            assert!(greatest(&found) < 1.0);
         }
     }
 }
