@@ -257,6 +257,8 @@ impl Config {
             .logging_releases(self.release_log_messages);
         if self.controller.is_some() {
             table = table.controlled();
+        } else if !self.sharing.join.is_empty() {
+            table = table.gathering();
         }
         match &self.service_time {
             Some(model) => table.emulating(model),

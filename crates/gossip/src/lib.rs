@@ -4,6 +4,7 @@
 //!   send to whom, and from what it hears it tells how much the others demand.
 //! * [`Node`] is one process's part in the gossip of all its limits: the exchanges, who is connected (SWIM, by `foca`),
 //!   and the datagrams in between, tagged with a key. It takes and gives bytes, and time is an argument.
+//! * [`Roster`] finds the limiters where nobody hands out a list of them.
 //! * [`Socket`] carries a node's datagrams. Only it does input and output; what to wait for and when is its owner's.
 //!
 //! docs/gossip.md has the bytes, what is safe against whom, and what happens when something fails.
@@ -12,10 +13,12 @@ mod error;
 mod exchange;
 mod membership;
 mod node;
+mod roster;
 mod socket;
 
 pub use error::GossipError;
 pub use exchange::{Branches, Exchange, Heard, Message};
 pub use node::{Counters, Node, NodeConfig, PeerState, Transmit};
+pub use roster::{MAX_MEMBERS, Roster, RosterConfig, RosterMember};
 pub use socket::{Socket, SocketCounters};
-pub use wire::gossip::{Key, KeyError, LimitId};
+pub use wire::gossip::{Datagram, Key, KeyError, LimitId, NoticedLimit, SealedMembership, decode};

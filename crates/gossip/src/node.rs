@@ -94,13 +94,26 @@ impl Node {
     /// # Errors
     /// [`GossipError::TooManyLimits`].
     pub fn add_limit(&mut self, id: LimitId) -> Result<(), GossipError> {
+        self.add_limit_as(id, self.branches, self.interval)
+    }
+
+    /// The same for a limit that goes by branches and an estimate interval of its own.
+    ///
+    /// # Errors
+    /// [`GossipError::TooManyLimits`].
+    pub fn add_limit_as(
+        &mut self,
+        id: LimitId,
+        branches: Branches,
+        interval: Duration,
+    ) -> Result<(), GossipError> {
         let limit = self.limits.get_or_insert(id);
         let limit = limit.ok_or(GossipError::TooManyLimits(id))?;
         if limit.exchange.is_some() {
             return Ok(());
         }
         let limiters = self.peers.len() as u32;
-        let mut exchange = Exchange::new(limiters, self.me.into(), self.branches, self.interval);
+        let mut exchange = Exchange::new(limiters, self.me.into(), branches, interval);
         for (index, peer) in self.peers.iter().enumerate() {
             if peer.connected {
                 exchange.connected(index as u32);
@@ -175,6 +188,8 @@ impl Node {
         match gossip::decode(bytes) {
             Ok(Datagram::Update(sealed)) => self.receive_update(index.into(), sealed),
             Ok(Datagram::Membership(sealed)) => self.receive_membership(now, index, sealed),
+            // It is for the owner's roster, if it keeps one.
+            Ok(Datagram::Notice(_)) => self.counters.refused += 1,
             Err(_) => self.counters.malformed += 1,
         }
     }

@@ -58,6 +58,11 @@ impl Socket {
 
     /// Gives the node what has come, up to a bound; `now` is the time of it all. Returns how much it was.
     pub fn drain(&mut self, node: &mut Node, now: Instant) -> usize {
+        self.receive(|from, bytes| node.receive(now, from, bytes))
+    }
+
+    /// Hands over what has come and from where, up to a bound. Returns how much it was.
+    pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> usize {
         // One byte more than the longest, so that a longer one does not seem whole.
         let mut buffer = [0; MAX_MEMBERSHIP_BYTES + 1];
         let mut received = 0;
@@ -65,7 +70,7 @@ impl Socket {
             match self.socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {
                     received += 1;
-                    node.receive(now, from, &buffer[..length]);
+                    take(from, &buffer[..length]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The answer to a datagram that was sent earlier.
@@ -79,10 +84,15 @@ impl Socket {
     /// Sends what the node wants sent. No error is fatal: what cannot be sent is lost, as it may be on the way.
     pub fn flush(&mut self, node: &mut Node) {
         while let Some(transmit) = node.poll_transmit() {
-            match self.socket.send_to(transmit.bytes(), transmit.to) {
-                Ok(_) => self.counters.sent += 1,
-                Err(error) => self.note(&error),
-            }
+            self.send(transmit.to, transmit.bytes());
+        }
+    }
+
+    /// Sends one datagram; what cannot be sent is lost.
+    pub fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
+        match self.socket.send_to(bytes, to) {
+            Ok(_) => self.counters.sent += 1,
+            Err(error) => self.note(&error),
         }
     }
 

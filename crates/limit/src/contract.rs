@@ -1,8 +1,10 @@
 //! How a topic declares its limit, and the JSON of it.
 //!
 //! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"static"}`, of which only
-//! `rate` and `burst` are required. Whatever cannot be enforced is refused with a text that names the
+//! `rate` and `burst` are required; a limit that is shared by gossip may say how, in `gossip`. Whatever cannot be enforced is refused with a text that names the
 //! field; nothing is ignored, nothing rounded.
+
+mod gossip;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::sharing::Policy;
 use crate::{Burst, InvalidLimit, Rate, TokenBucket};
+
+pub use gossip::Gossip;
 
 /// A topic's limit: (r, b), what a token is, and what happens to the excess.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +34,8 @@ pub struct Limit {
     pub judged_by: JudgedBy,
     /// How brokers share it: `static` by leases of a controller, `gtb`, `grd` and `fps` by gossip among themselves.
     pub sharing: Policy,
+    /// How they gossip about it, where they do.
+    pub gossip: Gossip,
 }
 
 /// What a token is.
@@ -79,6 +85,7 @@ impl Limit {
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
             sharing: Policy::Static,
+            gossip: Gossip::default(),
         })
     }
 
@@ -91,9 +98,11 @@ impl Limit {
     ///
     /// # Errors
     /// [`InvalidLimit::Together`] for a random drop that is to delay, [`InvalidLimit::Word`] for the policy `ctb`, which
-    /// shares nothing.
+    /// shares nothing, [`InvalidLimit::Gossip`] and [`InvalidLimit::NotGossiped`] for how it is gossiped about.
     pub fn checked(self) -> Result<Self, InvalidLimit> {
+        self.gossip.checked()?;
         match self.sharing {
+            Policy::Static if !self.gossip.is_default() => Err(InvalidLimit::NotGossiped),
             Policy::Grd if self.on_exceed == OnExceed::Delay => Err(InvalidLimit::Together),
             Policy::Ctb => Err(unknown_sharing(Policy::Ctb.as_str())),
             _ => Ok(self),
@@ -115,6 +124,7 @@ impl fmt::Display for Limit {
             on_exceed,
             judged_by,
             sharing,
+            gossip: _,
         } = self;
         write!(f, "{rate} {unit}/s, burst {burst} {unit}, {on_exceed}")?;
         if *judged_by == JudgedBy::Release {
@@ -230,6 +240,8 @@ struct Declared {
     judged_by: JudgedBy,
     #[serde(default, deserialize_with = "topic_policy")]
     sharing: Policy,
+    #[serde(default, skip_serializing_if = "Gossip::is_default")]
+    gossip: Gossip,
 }
 
 /// The words that a topic's `sharing` takes.
@@ -267,6 +279,7 @@ impl TryFrom<Declared> for Limit {
             on_exceed,
             judged_by,
             sharing,
+            gossip,
         } = declared;
         let limit = Limit {
             rate,
@@ -275,6 +288,7 @@ impl TryFrom<Declared> for Limit {
             on_exceed,
             judged_by,
             sharing,
+            gossip,
         };
         limit.checked()
     }
@@ -289,6 +303,7 @@ impl From<Limit> for Declared {
             on_exceed,
             judged_by,
             sharing,
+            gossip,
         } = limit;
         Declared {
             rate,
@@ -297,6 +312,7 @@ impl From<Limit> for Declared {
             on_exceed,
             judged_by,
             sharing,
+            gossip,
         }
     }
 }

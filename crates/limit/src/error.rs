@@ -32,6 +32,21 @@ pub enum InvalidLimit {
         "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject, or sharing fps"
     )]
     Together,
+    /// A number of how a limit is gossiped about that is out of its range.
+    #[error("gossip.{field} {given} is out of range: it must be {expected}")]
+    Gossip {
+        /// The field.
+        field: &'static str,
+        /// What was given.
+        given: f64,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// How to gossip, in a limit about which nobody does.
+    #[error(
+        "gossip is for limits that brokers share by it: give sharing fps, gtb or grd, or leave gossip out"
+    )]
+    NotGossiped,
     /// A word that should be a number is none.
     #[error("{field} {given:?} is not a number")]
     NotANumber {

@@ -26,7 +26,7 @@ pub mod theory;
 
 pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
-pub use contract::{JudgedBy, Limit, OnExceed, Unit, topic_sharing};
+pub use contract::{Gossip, JudgedBy, Limit, OnExceed, Unit, topic_sharing};
 pub use error::{InvalidLimit, InvalidReport};
 pub use lease::{Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Report};
 pub use profile::{AccessDelays, FitQuestion, Profile, ProfileError, fit_bucket};

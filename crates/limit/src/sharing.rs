@@ -50,6 +50,12 @@ impl Update {
     /// The greatest number that is believed.
     pub const MAX: f64 = 1e15;
 
+    /// Of a limiter at which nothing arrives.
+    pub const NOTHING: Update = Update {
+        demand: 0.0,
+        passed: 0.0,
+    };
+
     /// An update as another limiter told it, or gossip added it up.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ pub(crate) struct BrokerFlags {
     #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
     pub(crate) metrics_max_topics: usize,
     /// Address that a controller listens on for brokers; limits are then shares that it grants.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", group = "gossiping")]
     pub(crate) controller: Option<String>,
     /// Name of this broker in the cluster, kept over restarts [default: the host's name].
     #[arg(long, value_name = "NAME", requires = "controller")]
@@ -149,11 +149,21 @@ fn without_controller(text: &str) -> Result<WithoutController, String> {
 pub(crate) struct GossipFlags {
     /// UDP address for limits that brokers share by gossip, as the other brokers reach it; port 0 lets the system choose
     /// [default: that of --tcp-address, by UDP].
-    #[arg(long, value_name = "IP:PORT", requires = "controller")]
+    #[arg(long, value_name = "IP:PORT", requires = "gossiping")]
     gossip_address: Option<std::net::SocketAddr>,
     /// File with a word that all brokers share; gossip is signed with it [default: the key that the controller hands out].
-    #[arg(long, value_name = "FILE", requires = "controller", value_parser = gossip_key)]
+    #[arg(long, value_name = "FILE", requires = "gossiping", value_parser = gossip_key)]
     gossip_key_file: Option<Key>,
+    /// Gossip addresses of brokers to share limits with where there is no controller; name all of them, this one included or not.
+    /// Those that they know are found, too.
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        group = "gossiping",
+        requires = "gossip_key_file"
+    )]
+    gossip_join: Vec<String>,
 }
 
 impl GossipFlags {
@@ -161,6 +171,7 @@ impl GossipFlags {
         SharingConfig {
             address: self.gossip_address,
             key: self.gossip_key_file,
+            join: self.gossip_join,
         }
     }
 }

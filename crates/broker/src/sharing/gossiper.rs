@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use clock::Instant;
 use gossip::{Branches, Key, LimitId, Node, NodeConfig, Socket};
+use limit::sharing::Update;
 use link::Sharers;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::agreement::{Agreement, Cadence};
 use super::{INTERVALS_MS, Remotes, SharingConfig};
 use crate::sys;
-use crate::topic::{Group, IntervalEnd, LimitNumber};
+use crate::topic::{Group, IntervalEnd, Known, LimitNumber};
 
 /// The UDP port of gossip.
 #[derive(Debug)]
@@ -43,6 +45,16 @@ impl Port {
         self.address
     }
 
+    /// Hands over what has come, and from where.
+    pub(super) fn receive(&mut self, take: impl FnMut(SocketAddr, &[u8])) {
+        self.socket.receive(take);
+    }
+
+    /// Sends a datagram; what cannot be sent is lost.
+    pub(super) fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
+        self.socket.send(to, bytes);
+    }
+
     /// Completes when something has come since it was read from last; if more waits than is read at one go, the end of an
     /// interval comes upon it.
     pub(super) async fn readable(&self) {
@@ -59,7 +71,17 @@ impl Port {
 #[derive(Debug)]
 pub(super) struct Gossiper {
     node: Node,
-    limits: FxHashSet<LimitNumber>,
+    limits: FxHashMap<LimitNumber, Taken>,
+    group: Group,
+    branches: u16,
+}
+
+/// A limit that this broker takes part in.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    cadence: Cadence,
+    /// When the present interval ends, where this broker has no such limit itself.
+    ends_at: Instant,
 }
 
 impl Gossiper {
@@ -95,16 +117,13 @@ impl Gossiper {
             .interval_ms
             .clamp(*INTERVALS_MS.start(), *INTERVALS_MS.end());
         let incarnation = sys::wall_now().as_nanos();
-        let branches = match u32::from(sharers.branches) >= brokers.saturating_sub(1) {
-            true => Branches::Mesh,
-            false => Branches::Random(sharers.branches),
-        };
+        let interval = Duration::from_millis(interval_ms);
         let config = NodeConfig {
             me,
             peers,
             key,
-            branches,
-            interval: Duration::from_millis(interval_ms),
+            branches: branches(sharers.branches, brokers),
+            interval,
             incarnation,
             seed: incarnation,
         };
@@ -113,35 +132,65 @@ impl Gossiper {
             brokers,
             me: place as u32,
             generation: sharers.generation,
+            interval,
         };
-        let limits = FxHashSet::default();
-        Ok((Gossiper { node, limits }, group))
+        let gossiper = Gossiper {
+            node,
+            limits: FxHashMap::default(),
+            group,
+            branches: sharers.branches,
+        };
+        Ok((gossiper, group))
     }
 
     /// What is known of the others, by limit.
-    pub(super) fn remotes(&self) -> Remotes {
-        let limits = self.limits.iter();
-        limits
-            .map(|&number| (number, self.node.remote(LimitId(number))))
-            .collect()
+    pub(super) fn remotes(&self, agreement: &Agreement) -> Remotes {
+        let limits = self.limits.keys();
+        let known = limits.map(|&number| {
+            let known = Known {
+                remote: self.node.remote(LimitId(number)),
+                least: agreement.least.get(&number).copied(),
+            };
+            (number, known)
+        });
+        known.collect()
     }
 
-    /// Ends an interval of all limits; of those that are shared no more, gossip ends.
-    pub(super) fn end_interval(&mut self, now: Instant, ends: &[IntervalEnd]) {
-        let mut shared = FxHashSet::default();
+    /// Tells the others of the limits whose intervals are over; of those that are shared no more, gossip ends.
+    pub(super) fn end_interval(
+        &mut self,
+        now: Instant,
+        ends: &[IntervalEnd],
+        agreement: &Agreement,
+    ) {
+        let mut shared = Vec::new();
         for end in ends {
-            let Some(number) = end.number else { continue };
-            shared.insert(number);
-            let id = LimitId(number);
-            if self.limits.insert(number)
-                && let Err(error) = self.node.add_limit(id)
-            {
-                tracing::error!("{error}; this broker keeps an N-th part of it");
+            let number = end
+                .number
+                .filter(|number| !agreement.apart.contains(number));
+            let Some(number) = number else { continue };
+            shared.push(number);
+            let cadence = Cadence::of(&end.limit, self.group, self.branches);
+            self.take(number, cadence, now);
+            if let Some(update) = end.update {
+                // One that could not be added is told to nobody.
+                let _ = self.node.end_interval(now, LimitId(number), update);
             }
-            // One that could not be added is told to nobody.
-            let _ = self.node.end_interval(now, id, end.update);
         }
-        self.limits.retain(|number| {
+        for &(number, cadence) in &agreement.elsewhere {
+            shared.push(number);
+            let ends_at = self.take(number, cadence, now).ends_at;
+            if now + cadence.interval / 4 < ends_at {
+                continue;
+            }
+            if let Some(taken) = self.limits.get_mut(&number) {
+                taken.ends_at = (ends_at + cadence.interval).max(now + cadence.interval / 2);
+            }
+            let _ = self
+                .node
+                .end_interval(now, LimitId(number), Update::NOTHING);
+        }
+        self.limits.retain(|number, _| {
             let is_shared = shared.contains(number);
             if !is_shared {
                 self.node.remove_limit(LimitId(*number));
@@ -150,9 +199,39 @@ impl Gossiper {
         });
     }
 
-    /// Hears what has come, does what is due, and sends what is to be said.
-    pub(super) fn exchange(&mut self, port: &mut Port, now: Instant) {
-        port.socket.drain(&mut self.node, now);
+    /// Begins to gossip about a limit, or goes on; another cadence than before begins anew.
+    fn take(&mut self, number: LimitNumber, cadence: Cadence, now: Instant) -> Taken {
+        if let Some(taken) = self
+            .limits
+            .get(&number)
+            .filter(|taken| taken.cadence == cadence)
+        {
+            return *taken;
+        }
+        let (id, ends_at) = (LimitId(number), now + cadence.interval);
+        let taken = Taken { cadence, ends_at };
+        self.limits.insert(number, taken);
+        self.node.remove_limit(id);
+        let branches = branches(cadence.branches, self.group.brokers);
+        if let Err(error) = self.node.add_limit_as(id, branches, cadence.interval) {
+            tracing::error!("{error}; this broker keeps an N-th part of it");
+        }
+        taken
+    }
+
+    /// Time between looks at what is over: the shortest interval of a limit that is taken part in.
+    pub(super) fn interval(&self) -> Duration {
+        let intervals = self.limits.values().map(|taken| taken.cadence.interval);
+        intervals.min().unwrap_or(self.group.interval)
+    }
+
+    /// Takes in what came.
+    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.node.receive(now, from, bytes);
+    }
+
+    /// Does what is due, and sends what is to be said.
+    pub(super) fn send(&mut self, port: &mut Port, now: Instant) {
         self.node.wake(now);
         port.socket.flush(&mut self.node);
     }
@@ -201,6 +280,14 @@ impl Gossiper {
             ("updates", counters.update_bytes_sent),
             ("membership", counters.membership_bytes_sent),
         ]
+    }
+}
+
+/// To how many of so many others a broker tells its numbers: to all, if it can be.
+fn branches(branches: u16, brokers: u32) -> Branches {
+    match u32::from(branches) >= brokers.saturating_sub(1) {
+        true => Branches::Mesh,
+        false => Branches::Random(branches),
     }
 }
 
@@ -289,6 +376,7 @@ mod tests {
                 brokers: 2,
                 me: 1,
                 generation: 4,
+                interval: Duration::from_millis(50),
             };
             assert_eq!((group, gossiper.connected()), (expected, 1));
         }

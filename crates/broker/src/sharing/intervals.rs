@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::Sharers;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::agreement::Agreement;
+use super::gathering::{Gathering, Resolved};
 use super::gossiper::{Gossiper, Port};
 use super::{INTERVAL, Remotes, SharingConfig, SharingFigures};
 use crate::topic::{Group, IntervalEnd};
@@ -20,6 +22,10 @@ pub(super) struct Intervals {
     port: Option<Port>,
     listed: watch::Receiver<Option<Arc<Sharers>>>,
     gossiper: Option<Gossiper>,
+    /// Of a broker that finds the others by itself.
+    gathering: Option<Gathering>,
+    resolved: mpsc::Receiver<Resolved>,
+    agreement: Agreement,
     interval: Duration,
     figures: SharingFigures,
 }
@@ -27,13 +33,30 @@ pub(super) struct Intervals {
 /// What happened next.
 enum Event {
     Listed,
+    Resolved(Resolved),
     Heard,
     Ended,
     Began,
 }
 
 impl Intervals {
-    pub(super) fn new(handle: Handle, config: SharingConfig, port: Option<Port>) -> Intervals {
+    /// Of a broker with this port; `resolved` says what addresses the names of [`SharingConfig::join`] have.
+    pub(super) fn new(
+        handle: Handle,
+        config: SharingConfig,
+        port: Option<Port>,
+        resolved: mpsc::Receiver<Resolved>,
+    ) -> Intervals {
+        let mut figures = SharingFigures::default();
+        let me = port.as_ref().map(Port::address);
+        let gathering = (!config.join.is_empty()).then(|| Gathering::new(&config, me));
+        let gathering = gathering.transpose().unwrap_or_else(|problem| {
+            tracing::error!(
+                "limits cannot be shared by gossip, so nothing of them passes here: {problem}"
+            );
+            figures.problem = Some(problem);
+            None
+        });
         let mut listed = handle.sharing.0.sharers.subscribe();
         // One that came before counts too.
         listed.mark_changed();
@@ -43,8 +66,11 @@ impl Intervals {
             port,
             listed,
             gossiper: None,
+            gathering,
+            resolved,
+            agreement: Agreement::default(),
             interval: INTERVAL,
-            figures: SharingFigures::default(),
+            figures,
         }
     }
 
@@ -53,6 +79,7 @@ impl Intervals {
         let mut end_at = Instant::now() + self.interval;
         let mut is_idle = false;
         loop {
+            let next_wake = self.next_wake();
             let event = tokio::select! {
                 biased;
                 changed = self.listed.changed() => match changed {
@@ -60,7 +87,8 @@ impl Intervals {
                     Err(_) => return,
                 },
                 () = sleep_until(end_at), if !is_idle => Event::Ended,
-                () = heard(self.gossiper.as_ref(), self.port.as_ref()) => Event::Heard,
+                Some(resolved) = self.resolved.recv() => Event::Resolved(resolved),
+                () = heard(next_wake, self.port.as_ref()) => Event::Heard,
                 () = self.handle.sharing.0.began.notified(), if is_idle => Event::Began,
             };
             match event {
@@ -68,10 +96,18 @@ impl Intervals {
                     self.follow_list().await;
                     is_idle = false;
                 }
+                Event::Resolved(resolved) => {
+                    if let Some(gathering) = &mut self.gathering {
+                        gathering.add(resolved);
+                    }
+                }
                 Event::Heard => {
                     self.exchange();
+                    let has_news = self.gather().await;
                     if is_idle {
                         self.show();
+                        is_idle = !has_news && !self.hears_of_limits();
+                        end_at = Instant::now() + self.interval;
                     }
                 }
                 Event::Began => {
@@ -84,7 +120,7 @@ impl Intervals {
                         return;
                     }
                     // Without a limit nothing is to be said; who gossips keeps an eye on the others all the same.
-                    is_idle = ended.is_ok_and(|limits| limits == 0);
+                    is_idle = ended.is_ok_and(|limits| limits == 0) && !self.hears_of_limits();
                     end_at = (end_at + self.interval).max(Instant::now() + self.interval / 2);
                 }
             }
@@ -93,8 +129,15 @@ impl Intervals {
 
     /// Takes leave of the others.
     pub(super) fn leave(&mut self) {
-        if let (Some(gossiper), Some(port)) = (&mut self.gossiper, &mut self.port) {
+        let Some(port) = &mut self.port else {
+            return;
+        };
+        if let Some(gossiper) = &mut self.gossiper {
             gossiper.leave(port);
+        }
+        let farewells = self.gathering.as_mut().map(Gathering::leave);
+        for (to, bytes) in farewells.unwrap_or_default() {
+            port.send(to, &bytes);
         }
     }
 
@@ -104,26 +147,93 @@ impl Intervals {
         let remotes = self
             .gossiper
             .as_ref()
-            .map_or_else(Remotes::default, Gossiper::remotes);
+            .map_or_else(Remotes::default, |gossiper| {
+                gossiper.remotes(&self.agreement)
+            });
         let ends = self.handle.end_interval(remotes).await?;
+        self.compare(&ends);
         self.tell(&ends);
         self.figures.intervals += u64::from(!ends.is_empty());
         self.show();
         Ok(ends.len())
     }
 
-    fn tell(&mut self, ends: &[IntervalEnd]) {
-        if let (Some(gossiper), Some(port)) = (&mut self.gossiper, &mut self.port) {
-            gossiper.end_interval(sys::monotonic_now(), ends);
-            gossiper.exchange(port, sys::monotonic_now());
+    /// Compares what was declared here with what was elsewhere, and says what differs.
+    fn compare(&mut self, ends: &[IntervalEnd]) {
+        let Some(gathering) = &mut self.gathering else {
+            return;
+        };
+        let agreement = gathering.agree(sys::monotonic_now(), ends);
+        for problem in &agreement.disagreements {
+            if !self.agreement.disagreements.contains(problem) {
+                tracing::warn!("{problem}");
+            }
         }
+        self.agreement = agreement;
+    }
+
+    fn tell(&mut self, ends: &[IntervalEnd]) {
+        if let Some(gossiper) = &mut self.gossiper {
+            gossiper.end_interval(sys::monotonic_now(), ends, &self.agreement);
+            self.interval = gossiper.interval();
+        }
+        self.exchange();
     }
 
     /// Hears what has come and sends what is due.
     fn exchange(&mut self) {
-        if let (Some(gossiper), Some(port)) = (&mut self.gossiper, &mut self.port) {
-            gossiper.exchange(port, sys::monotonic_now());
+        let Some(port) = &mut self.port else {
+            return;
+        };
+        let now = sys::monotonic_now();
+        let (gossiper, gathering) = (&mut self.gossiper, &mut self.gathering);
+        port.receive(|from, bytes| {
+            let is_notice = gathering
+                .as_mut()
+                .is_some_and(|gathering| gathering.take(now, from, bytes));
+            if let Some(gossiper) = gossiper.as_mut().filter(|_| !is_notice) {
+                gossiper.receive(now, from, bytes);
+            }
+        });
+        if let Some(gossiper) = gossiper {
+            gossiper.send(port, now);
         }
+        if let Some(gathering) = gathering {
+            for (to, bytes) in gathering.notices(now) {
+                port.send(to, &bytes);
+            }
+        }
+    }
+
+    /// Follows the list of brokers that this one found, if that has changed; says whether it has.
+    async fn gather(&mut self) -> bool {
+        let Some(gathering) = &mut self.gathering else {
+            return false;
+        };
+        for address in std::mem::take(&mut *self.handle.sharing.forgotten()) {
+            gathering.forget(address);
+        }
+        let Some(sharers) = gathering.news(sys::monotonic_now()) else {
+            return false;
+        };
+        let list = sharers.addresses.join(", ");
+        tracing::info!("limits are shared by gossip among the brokers at {list}");
+        self.follow(&sharers).await;
+        true
+    }
+
+    /// Whether others have limits, which this broker takes part in whether it has them or not.
+    fn hears_of_limits(&self) -> bool {
+        let now = sys::monotonic_now();
+        let gathering = self.gathering.as_ref();
+        gathering.is_some_and(|gathering| gathering.hears_of_limits(now))
+    }
+
+    /// When something is to be done or said next.
+    fn next_wake(&self) -> Option<clock::Instant> {
+        let gossiper = self.gossiper.as_ref().and_then(Gossiper::next_wake);
+        let gathering = self.gathering.as_ref().map(Gathering::next_notice);
+        gossiper.into_iter().chain(gathering).min()
     }
 
     /// Takes the newest list: who shares, and with whom this broker gossips from now on.
@@ -134,14 +244,18 @@ impl Intervals {
         if self.gossiper.is_some() && self.figures.generation == sharers.generation {
             return;
         }
+        self.follow(&sharers).await;
+    }
+
+    async fn follow(&mut self, sharers: &Sharers) {
         self.figures.generation = sharers.generation;
         self.figures.brokers = sharers.addresses.len() as u32;
-        let followed = Gossiper::new(&sharers, &self.config, self.port.as_ref());
+        let followed = Gossiper::new(sharers, &self.config, self.port.as_ref());
         self.figures.problem = None;
         match followed {
             Ok((gossiper, group)) => {
+                self.interval = gossiper.interval();
                 self.gossiper = Some(gossiper);
-                self.interval = interval_of(&sharers);
                 self.join(Some(group)).await;
             }
             Err(problem) => {
@@ -168,25 +282,29 @@ impl Intervals {
             self.figures.datagrams = gossiper.datagrams(self.port.as_ref());
             self.figures.sent_bytes = gossiper.sent_bytes();
         }
+        if let Some(gathering) = &self.gathering {
+            self.figures.found = gathering.found(sys::monotonic_now());
+            self.figures.disagreements = self.agreement.disagreements.clone();
+            let unknown = gathering.unknown().iter();
+            let unknown = unknown.map(|name| format!("--gossip-join {name}: no address is known"));
+            self.figures.disagreements.extend(unknown);
+            let datagrams = self.figures.datagrams.iter_mut();
+            for (_, count) in datagrams.filter(|(outcome, _)| *outcome == "refused") {
+                *count += gathering.refused();
+            }
+        }
         self.handle.sharing.show(self.figures.clone());
     }
 }
 
-fn interval_of(sharers: &Sharers) -> Duration {
-    let (least, most) = (*super::INTERVALS_MS.start(), *super::INTERVALS_MS.end());
-    Duration::from_millis(sharers.interval_ms.clamp(least, most))
-}
-
-/// Completes when a datagram waits, or membership has something to do.
-async fn heard(gossiper: Option<&Gossiper>, port: Option<&Port>) {
-    let (Some(gossiper), Some(port)) = (gossiper, port) else {
+/// Completes when a datagram waits, or it is time for something to be done.
+async fn heard(next_wake: Option<clock::Instant>, port: Option<&Port>) {
+    let (Some(next_wake), Some(port)) = (next_wake, port) else {
         return std::future::pending().await;
     };
-    let wait = gossiper
-        .next_wake()
-        .map(|at| at.saturating_since(sys::monotonic_now()));
+    let wait = next_wake.saturating_since(sys::monotonic_now());
     tokio::select! {
         () = port.readable() => {}
-        () = tokio::time::sleep(wait.unwrap_or(Duration::MAX / 4)) => {}
+        () = tokio::time::sleep(wait) => {}
     }
 }

@@ -3,11 +3,14 @@
 //! The reactor that owns a topic owns its policy. At the end of each interval it is asked for an update, and given what is
 //! known of the others; both are values in its post, and nothing is done per message. What is said and heard goes through
 //! a UDP port of the broker's own and the state machine of [`gossip::Node`]. Who takes part is a list that the
-//! controller sends ([`link::Sharers`]); without the controller the last one stays. A broker without a controller is alone,
-//! and its limits are whole.
+//! controller sends ([`link::Sharers`]); without the controller the last one stays. Brokers that have none find each
+//! other from a few addresses ([`gossip::Roster`]) and make the list themselves; what each of them was told of a limit they
+//! compare (`agreement`). A broker with neither is alone, and its limits are whole.
 //!
 //! Not here: what a policy makes of an update ([`limit::sharing`]), and what it does to a message (`topic`).
 
+mod agreement;
+mod gathering;
 mod gossiper;
 mod intervals;
 
@@ -16,18 +19,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use limit::sharing::Remote;
 use link::Sharers;
 use rustc_hash::FxHashMap;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use wire::gossip::Key;
 
-use crate::topic::LimitNumber;
+use crate::topic::{Known, LimitNumber};
 use crate::{BrokerError, Handle};
+use gathering::Resolved;
 use intervals::Intervals;
 
 /// What is known of the others, by limit.
-pub type Remotes = FxHashMap<LimitNumber, Remote>;
+pub type Remotes = FxHashMap<LimitNumber, Known>;
 
 /// How a broker shares limits with others.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,8 @@ pub struct SharingConfig {
     pub address: Option<SocketAddr>,
     /// What signs gossip; `None`: what the controller hands out.
     pub key: Option<Key>,
+    /// Gossip addresses, `host:port`, of brokers to share limits with where no controller says with whom; none: with nobody.
+    pub join: Vec<String>,
 }
 
 /// What became of gossip.
@@ -55,6 +60,19 @@ pub struct SharingFigures {
     pub sent_bytes: Vec<(&'static str, u64)>,
     /// Why the list in force cannot be followed, if it cannot.
     pub problem: Option<String>,
+    /// The brokers that this one found by itself, this one left out.
+    pub found: Vec<Found>,
+    /// Where brokers that found each other were told different things.
+    pub disagreements: Vec<String>,
+}
+
+/// A broker that shares limits with this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Found {
+    /// Its gossip address.
+    pub address: SocketAddr,
+    /// Since its last word, milliseconds; `None`: it was never heard.
+    pub heard_ms: Option<u64>,
 }
 
 /// Where lists of brokers come in and figures are to be seen.
@@ -66,6 +84,8 @@ struct Board {
     sharers: watch::Sender<Option<Arc<Sharers>>>,
     figures: Mutex<SharingFigures>,
     began: Notify,
+    /// Brokers that are to be forgotten.
+    forgotten: Mutex<Vec<SocketAddr>>,
 }
 
 impl SharingBoard {
@@ -78,6 +98,28 @@ impl SharingBoard {
     /// A list of brokers came from the controller; it takes the place of the one before.
     pub(crate) fn listed(&self, sharers: Sharers) {
         self.0.sharers.send_replace(Some(Arc::new(sharers)));
+    }
+
+    /// Takes a broker that this one found off the list, at all brokers; one that still is there comes back. False: it is not on
+    /// the list.
+    #[must_use]
+    pub fn forget(&self, address: SocketAddr) -> bool {
+        let is_listed = self
+            .lock()
+            .found
+            .iter()
+            .any(|found| found.address == address);
+        if is_listed {
+            self.forgotten().push(address);
+        }
+        is_listed
+    }
+
+    fn forgotten(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
+        self.0
+            .forgotten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is a limit to share.
@@ -116,6 +158,7 @@ impl SharingPort {
         host: &str,
         takes_part: bool,
     ) -> Result<SharingPort, BrokerError> {
+        let takes_part = takes_part || !config.join.is_empty();
         let socket = match (config.address, takes_part) {
             (_, false) => None,
             (Some(address), true) => Some(gossiper::Port::bind(address).map_err(|source| {
@@ -140,14 +183,42 @@ impl SharingPort {
 
     /// Shares limits until `stop` completes.
     pub async fn run(self, handle: Handle, stop: impl Future<Output = ()>) {
-        let mut intervals = Intervals::new(handle, self.config, self.socket);
+        let (found, resolved) = mpsc::channel(1);
+        let (names, me) = (self.config.join.clone(), self.address());
+        let mut intervals = Intervals::new(handle, self.config, self.socket, resolved);
         tokio::select! {
             () = stop => {}
             () = intervals.keep() => {}
+            () = resolve(names, me, found) => {}
         }
         intervals.leave();
     }
 }
+
+/// Finds the addresses of names again and again, since they may change; of those that a name has, the first of the kind
+/// that this broker has.
+async fn resolve(names: Vec<String>, me: Option<SocketAddr>, found: mpsc::Sender<Resolved>) {
+    let is_ipv4 = me.is_none_or(|me| me.is_ipv4());
+    loop {
+        for name in &names {
+            let addresses = tokio::net::lookup_host(name).await;
+            let address = addresses
+                .ok()
+                .and_then(|mut all| all.find(|address| address.is_ipv4() == is_ipv4));
+            let Some(address) = address else {
+                tracing::warn!("--gossip-join {name}: no address is known; it is looked for again");
+                continue;
+            };
+            if found.send((name.clone(), address)).await.is_err() {
+                break;
+            }
+        }
+        tokio::time::sleep(RESOLVE_INTERVAL).await;
+    }
+}
+
+/// Time between looks at what addresses names have.
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where a broker that listens on `tcp` can be reached, if that is known: others compare addresses.
 fn reachable(tcp: SocketAddr, host: &str) -> Option<SocketAddr> {

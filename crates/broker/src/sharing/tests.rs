@@ -1,5 +1,7 @@
 //! Brokers that gossip over real sockets. Each step waits for what the brokers themselves show.
 
+mod gathering;
+
 use std::time::Duration;
 
 use limit::sharing::Policy;
@@ -41,7 +43,17 @@ impl Sharer {
         let sharing = SharingConfig {
             address: Some(([127, 0, 0, 1], 0).into()),
             key: None,
+            join: Vec::new(),
         };
+        let sharer = Sharer::of(broker, sharing, limit(RATE)).await;
+        let handle = sharer.broker.handle();
+        let set = handle.set_shared_contract(topic(), Some(limit(RATE)), None, Some(3));
+        set.await.expect("in range");
+        sharer
+    }
+
+    /// A broker that has the topic with a limit, and gossips as it is told.
+    async fn of(broker: Broker, sharing: SharingConfig, limit: Limit) -> Sharer {
         let port = SharingPort::bind(sharing, broker.tcp_address(), "localhost", true);
         let port = port.expect("a free port");
         let address = port.address().expect("bound");
@@ -55,14 +67,11 @@ impl Sharer {
             stop,
             task,
         };
-        let limit = Limit {
-            sharing: Policy::Fps,
-            on_exceed: OnExceed::Delay,
-            ..Limit::messages(RATE, 100.0).expect("in range")
-        };
         let handle = sharer.broker.handle();
-        let set = handle.set_contract(topic(), Some(limit), None, Some(3));
-        set.await.expect("in range");
+        handle
+            .set_limit(topic(), Some(limit))
+            .await
+            .expect("in range");
         let channel = "c".parse().expect("valid");
         handle
             .channel(topic(), channel, Operation::Create)
@@ -96,7 +105,7 @@ impl Sharer {
             }
         };
         let met = tokio::time::timeout(Duration::from_secs(60), wait).await;
-        assert!(met.is_ok(), "{what}: {:?}", self.stats().await);
+        assert!(met.is_ok(), "{what}: {:?} {:?}", self.stats().await, self.broker.handle().sharing.figures());
     }
 
     async fn end(self) {
@@ -106,6 +115,14 @@ impl Sharer {
         tokio::task::spawn_blocking(move || broker.stop())
             .await
             .expect("stops");
+    }
+}
+
+fn limit(rate: f64) -> Limit {
+    Limit {
+        sharing: Policy::Fps,
+        on_exceed: OnExceed::Delay,
+        ..Limit::messages(rate, 100.0).expect("in range")
     }
 }
 

@@ -10,7 +10,7 @@ use clock::Instant;
 use limit::{Grant, Holder, Limit, Share};
 
 use super::limiter::TopicLimiter;
-use super::sharing::LimitNumber;
+use super::sharing::{LimitNumber, own_number};
 use super::table::{TopicKey, TopicTable};
 
 /// What a limiter under a controller knows of its share.
@@ -90,7 +90,7 @@ impl TopicTable {
     }
 
     /// Puts a limit on a topic, changes the one in force, or takes it away. `number` is what gossip knows it by, where brokers
-    /// share it among themselves.
+    /// share it among themselves under a controller; without one the topic's name says it.
     pub fn set_shared_limit(
         &mut self,
         key: TopicKey,
@@ -100,6 +100,10 @@ impl TopicTable {
     ) {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
+        };
+        let number = match self.is_controlled {
+            true => number,
+            false => Some(own_number(&topic.name)),
         };
         let unit = topic.limiter.as_ref().map(|limiter| limiter.limit().unit);
         if let (Some(traffic), Some(limit)) = (&mut topic.traffic, limit)

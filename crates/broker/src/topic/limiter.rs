@@ -13,11 +13,11 @@
 use std::time::Duration;
 
 use clock::Instant;
-use limit::sharing::Remote;
+use limit::sharing::Update;
 use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
 
 use super::lease::Lease;
-use super::sharing::{Group, IntervalEnd, LimitNumber, SharedLimit};
+use super::sharing::{Group, Known, LimitNumber, SharedLimit};
 use super::store::Arrival;
 use super::unjudged::Unjudged;
 use super::witness::Witness;
@@ -130,8 +130,8 @@ impl TopicLimiter {
     pub fn is_kept_as(&self, limit: &Limit, number: Option<LimitNumber>) -> bool {
         match &self.gossiped {
             Some(gossiped) => {
-                let alike = (limit.sharing, limit.unit) == (self.limit.sharing, self.limit.unit);
-                alike && gossiped.number == number
+                let way = |limit: &Limit| (limit.sharing, limit.unit, limit.gossip);
+                way(limit) == way(&self.limit) && gossiped.number == number
             }
             None => !limit.is_gossiped(),
         }
@@ -152,13 +152,13 @@ impl TopicLimiter {
         self.apply(share, now);
     }
 
-    /// Ends an estimate interval; what to tell the others.
-    pub fn end_interval(&mut self, now: Instant, remote: Remote) -> Option<IntervalEnd> {
+    /// Ends the estimate interval, if it is over; what to tell the others.
+    pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
         let policy = self.gossiped.as_mut()?.policy.as_mut()?;
-        let end = policy.end_interval(now, remote);
+        let update = policy.end_interval(now, known)?;
         let share = policy.share();
         self.apply(Some(share), now);
-        Some(end)
+        Some(update)
     }
 
     /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].

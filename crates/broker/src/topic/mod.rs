@@ -44,7 +44,7 @@ pub use latency::{Landed, Probe};
 pub use message_id::MessageIds;
 pub use publish::Published;
 pub use pump::Outlet;
-pub use sharing::{Group, IntervalEnd, LimitNumber};
+pub use sharing::{Group, IntervalEnd, Known, LimitNumber, identity, interval_of};
 pub use store::Arrival;
 pub use table::{Bounds, TopicKey, TopicTable};
 pub use told::Told;

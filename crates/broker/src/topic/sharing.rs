@@ -7,14 +7,19 @@
 //!
 //! Not here: what brokers say to each other and when intervals end ([`crate::sharing`]). A broker on its own is a group of
 //! one and has the whole limit.
+//!
+//! A controller numbers the limits. Brokers that have none take the number from the topic's name, so all of them find the
+//! same; [`crate::sharing`] finds the topics whose names give one number.
 
 use std::fmt;
+use std::time::Duration;
 
 use clock::Instant;
 use limit::sharing::{
     Limiter, Policy, Remote, Sharing, SharingConfig, SharingError, Update, Verdict,
 };
 use limit::{Limit, OnExceed, Share, Unit};
+use wire::TopicName;
 
 use super::table::{TopicKey, TopicTable};
 use crate::stats::SharingStats;
@@ -31,6 +36,8 @@ pub struct Group {
     pub me: u32,
     /// Tells this list of brokers from those before it.
     pub generation: u64,
+    /// Length of an estimate interval of limits that say nothing of it.
+    pub interval: Duration,
 }
 
 impl Group {
@@ -39,16 +46,57 @@ impl Group {
         brokers: 1,
         me: 0,
         generation: 0,
+        interval: Duration::from_millis(50),
     };
 }
 
-/// What is to be said of a shared limit when an interval ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What is to be said of a shared limit when intervals end.
+#[derive(Clone, Debug, PartialEq)]
 pub struct IntervalEnd {
-    /// The limit; `None` where a broker on its own keeps it.
+    /// What gossip knows the limit by.
     pub number: Option<LimitNumber>,
-    /// What to tell the others.
-    pub update: Update,
+    /// Whose limit it is.
+    pub topic: TopicName,
+    /// As it was declared here.
+    pub limit: Limit,
+    /// What to tell the others; `None`: its interval is not over.
+    pub update: Option<Update>,
+}
+
+/// What is known of a limit elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// What the other brokers say.
+    pub remote: Remote,
+    /// The least rate and burst that the limit was declared with anywhere, if that is known.
+    pub least: Option<Share>,
+}
+
+impl Known {
+    /// Nothing was heard of anybody.
+    const NOTHING: Known = Known {
+        remote: Remote {
+            others: Update::NOTHING,
+            connected: 1,
+        },
+        least: None,
+    };
+}
+
+/// What stands for a topic where its name is too long to be said (FNV-1a).
+#[must_use]
+pub fn identity(topic: &TopicName) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let bytes = topic.as_str().as_bytes();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// The number that brokers without a controller know a topic's limit by: all bits of its identity, folded.
+#[must_use]
+pub fn own_number(topic: &TopicName) -> LimitNumber {
+    let identity = identity(topic);
+    let halves = (identity ^ identity >> 32) as u32;
+    (halves ^ halves >> 16) as u16
 }
 
 /// The policy of one topic's limit.
@@ -59,6 +107,13 @@ pub struct SharedLimit {
     group: Group,
     last: Update,
     connected: u32,
+    interval: Duration,
+    /// When the present interval ends.
+    ends_at: Instant,
+    /// As it was declared here.
+    declared: Share,
+    /// The least of what was declared here and elsewhere.
+    in_force: Share,
 }
 
 impl SharedLimit {
@@ -73,8 +128,13 @@ impl SharedLimit {
         now: Instant,
     ) -> Result<SharedLimit, SharingError> {
         let limiter = sharing(limit, number, group)?.limiter(group.me, now)?;
+        let (declared, interval) = (Share::whole(limit), interval_of(limit, group));
         Ok(SharedLimit {
             limiter,
+            interval,
+            ends_at: now + interval,
+            declared,
+            in_force: declared,
             policy: limit.sharing,
             number,
             group,
@@ -91,8 +151,16 @@ impl SharedLimit {
 
     /// Takes another rate and burst while it runs; its present part stays in proportion.
     pub fn set_limit(&mut self, limit: &Limit, now: Instant) {
-        // Numbers that cannot be divided leave the former ones, which are within what was declared before.
-        let _ = self.limiter.set_limit(now, limit.rate, limit.burst);
+        self.declared = Share::whole(limit);
+        self.enforce(self.declared, now);
+    }
+
+    /// Divides `limit` from now on. Numbers that cannot be divided leave the former ones, which are within what was declared
+    /// before.
+    fn enforce(&mut self, limit: Share, now: Instant) {
+        if limit != self.in_force && self.limiter.set_limit(now, limit.rate, limit.burst).is_ok() {
+            self.in_force = limit;
+        }
     }
 
     /// The bucket of what may pass here at present.
@@ -113,14 +181,30 @@ impl SharedLimit {
         self.limiter.handle(at, u64::from(flow), cost) == Verdict::Forward
     }
 
-    /// Ends an estimate interval with what is known of the others; what to tell them.
-    pub fn end_interval(&mut self, now: Instant, remote: Remote) -> IntervalEnd {
-        self.connected = remote.connected.clamp(1, self.group.brokers);
-        self.last = self.limiter.estimate(now, remote);
-        IntervalEnd {
-            number: self.number,
-            update: self.last,
+    /// Ends the estimate interval, if it is over, with what is known of the others; what to tell them.
+    pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
+        // Who calls is not exact to the nanosecond, and calls for all limits at the same instants.
+        if now + self.interval / 4 < self.ends_at {
+            return None;
         }
+        self.ends_at = (self.ends_at + self.interval).max(now + self.interval / 2);
+        let (own, least) = (self.declared, known.least.unwrap_or(self.declared));
+        let in_force = Share {
+            rate: if least.rate < own.rate {
+                least.rate
+            } else {
+                own.rate
+            },
+            burst: if least.burst < own.burst {
+                least.burst
+            } else {
+                own.burst
+            },
+        };
+        self.enforce(in_force, now);
+        self.connected = known.remote.connected.clamp(1, self.group.brokers);
+        self.last = self.limiter.estimate(now, known.remote);
+        Some(self.last)
     }
 
     /// How it stands, for who wants to see it.
@@ -165,31 +249,33 @@ impl TopicTable {
         }
     }
 
-    /// Ends an estimate interval of every shared limit; `remote` says what is known of the others.
+    /// Ends the estimate interval of every shared limit whose interval is over; `known` says what is known of the others.
+    /// Nothing is said of a limit that is not kept at present.
     pub fn end_interval(
         &mut self,
         now: Instant,
-        remote: impl Fn(LimitNumber) -> Option<Remote>,
+        known: impl Fn(LimitNumber) -> Option<Known>,
     ) -> Vec<IntervalEnd> {
         let mut ends = Vec::new();
         for key in self.shared_keys() {
-            let Some(limiter) = self
-                .topics
-                .get_mut(key)
-                .and_then(|topic| topic.limiter.as_mut())
-            else {
+            let Some(topic) = self.topics.get_mut(key) else {
                 continue;
             };
-            let known = limiter
-                .gossiped()
-                .and_then(SharedLimit::number)
-                .and_then(&remote);
-            let remote = known.unwrap_or(Remote {
-                others: Update::default(),
-                connected: 1,
+            let Some(limiter) = topic.limiter.as_mut() else {
+                continue;
+            };
+            let Some(number) = limiter.gossiped().map(SharedLimit::number) else {
+                continue;
+            };
+            let known = number.and_then(&known).unwrap_or(Known::NOTHING);
+            let update = limiter.end_interval(now, known);
+            ends.push(IntervalEnd {
+                number,
+                topic: topic.name.clone(),
+                limit: *limiter.limit(),
+                update,
             });
-            if let Some(end) = limiter.end_interval(now, remote) {
-                ends.push(end);
+            if update.is_some() {
                 self.look_again(key);
             }
         }
@@ -218,6 +304,12 @@ impl TopicTable {
     }
 }
 
+/// The estimate interval of a limit.
+#[must_use]
+pub fn interval_of(limit: &Limit, group: Group) -> Duration {
+    limit.gossip.interval().unwrap_or(group.interval)
+}
+
 fn sharing(
     limit: &Limit,
     number: Option<LimitNumber>,
@@ -234,6 +326,8 @@ fn sharing(
     );
     let config = SharingConfig {
         seed: group.generation ^ u64::from(number.unwrap_or_default()) << 48,
+        estimate_interval: interval_of(limit, group),
+        ewma_1s: limit.gossip.ewma.unwrap_or(config.ewma_1s),
         ..config
     };
     config.checked()

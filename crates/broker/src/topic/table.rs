@@ -193,6 +193,15 @@ impl TopicTable {
         }
     }
 
+    /// The same table on a broker that finds others by itself: limits that are shared pass nothing before it has.
+    #[must_use]
+    pub fn gathering(self) -> TopicTable {
+        TopicTable {
+            group: None,
+            ..self
+        }
+    }
+
     /// The same table with messages that take the time that `model` says.
     #[must_use]
     pub fn emulating(self, model: &ServiceModel) -> TopicTable {

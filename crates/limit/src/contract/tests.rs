@@ -97,6 +97,22 @@ fn refusals_name_the_field_and_the_remedy() {
             "sharing \"ctb\" is unknown",
         ),
         (
+            r#"{"rate":5,"burst":50,"gossip":{"branches":3}}"#,
+            "gossip is for limits that brokers share by it: give sharing fps",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"branches":0}}"#,
+            "gossip.branches 0 is out of range: it must be at least 1",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"interval_ms":9}}"#,
+            "gossip.interval_ms 9 is out of range: it must be from 10 to 10000 milliseconds",
+        ),
+        (
+            r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"ewma":1}}"#,
+            "gossip.ewma 1 is out of range: it must be at least 0 and less than 1",
+        ),
+        (
             r#"{"rate":5,"burst":50,"sharing":"grd"}"#,
             "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject",
         ),
@@ -105,6 +121,26 @@ fn refusals_name_the_field_and_the_remedy() {
         let text = parse(json).expect_err(json);
         assert!(text.contains(expected), "{json}: {text}");
     }
+}
+
+#[test]
+fn what_a_limit_says_of_its_gossip_is_kept_and_the_rest_left_out() {
+    let json = r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"interval_ms":20,"ewma":0.2}}"#;
+    let limit: Limit = serde_json::from_str(json).expect("valid");
+    let said = Gossip {
+        interval_ms: Some(20),
+        branches: None,
+        ewma: Some(0.2),
+    };
+    assert_eq!(limit.gossip, said);
+    let again = serde_json::to_string(&limit).expect("finite");
+    assert!(
+        again.contains(r#""gossip":{"interval_ms":20,"ewma":0.2}"#),
+        "{again}"
+    );
+    let plain = Limit::messages(5.0, 50.0).expect("in range");
+    let plain = serde_json::to_string(&plain).expect("finite");
+    assert!(!plain.contains("gossip"), "{plain}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod profile;
 
 use clap::{Args, Subcommand};
 use kernel::{KernelError, Share};
-use limit::{Burst, JudgedBy, Limit, OnExceed, Rate, Unit, sharing};
+use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, Unit, sharing};
 use placement::{Mode, Policy};
 use wire::TopicName;
 
@@ -21,6 +21,7 @@ Examples:
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
   srtm topic set alarms --cpu-share 0.2
   srtm topic set temperature --rate 1000 --burst 50 --share-policy fps
+  srtm topic set temperature --rate 1000 --burst 50 --share-policy fps --gossip-interval 100ms --gossip-branches 5 --ewma 0.2
   srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
   srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151";
 const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
@@ -79,6 +80,16 @@ pub(crate) struct SetFlags {
     /// gossip: fps (by flows), gtb (one bucket at all brokers), grd (random drop; with drop or reject).
     #[arg(long, value_name = "POLICY", default_value = "static", value_parser = limit::topic_sharing)]
     share_policy: sharing::Policy,
+    /// Length of an estimate interval of a limit that brokers share by gossip, 10ms to 10s [default: that of the controller,
+    /// or 50ms].
+    #[arg(long, value_name = "DURATION")]
+    gossip_interval: Option<GoDuration>,
+    /// To how many others a broker tells its numbers per interval [default: those of the controller, or 3].
+    #[arg(long, value_name = "N")]
+    gossip_branches: Option<u16>,
+    /// What is left of an old estimate after one second, 0 for no averages [default: 0.1].
+    #[arg(long, value_name = "PART")]
+    ewma: Option<f64>,
     /// The promise: 99 % of the messages take no longer from end to end.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
@@ -190,11 +201,29 @@ impl SetFlags {
             on_exceed: self.on_exceed,
             judged_by: self.judged_by,
             sharing: self.share_policy,
+            gossip: self.gossip(),
         };
         let checked = limit.checked();
-        checked
-            .map(Some)
-            .map_err(|error| Failure::Usage(format!("--share-policy: {error}")))
+        checked.map(Some).map_err(|error| {
+            let flag = match error {
+                InvalidLimit::Gossip { field, .. } => match field {
+                    "interval_ms" => "--gossip-interval",
+                    "branches" => "--gossip-branches",
+                    _ => "--ewma",
+                },
+                _ => "--share-policy",
+            };
+            Failure::Usage(format!("{flag}: {error}"))
+        })
+    }
+
+    fn gossip(&self) -> Gossip {
+        let ms = |interval: GoDuration| u32::try_from(interval.0.as_millis()).unwrap_or(u32::MAX);
+        Gossip {
+            interval_ms: self.gossip_interval.map(ms),
+            branches: self.gossip_branches,
+            ewma: self.ewma,
+        }
     }
 
     fn cpu_share(&self) -> Option<Share> {

@@ -1,8 +1,8 @@
-//! The two datagrams, byte by byte; all numbers are big-endian.
+//! The datagrams, byte by byte; all numbers are big-endian.
 //!
 //! ```text
-//! update, 20 bytes                        membership, 34 to 1,400 bytes
-//!  0  limit            2                   0  kind: 1                1
+//! update, 20 bytes                        membership, notice, 34 to 1,400 bytes
+//!  0  limit            2                   0  kind: 1, 2             1
 //!  2  sequence         2                   1  sender's incarnation   8
 //!  4  epoch            1                   9  counter                8
 //!  5  demand           3                  17  payload                1 to 1,367
@@ -30,6 +30,7 @@ pub const MAX_MEMBERSHIP_BYTES: usize = 1400;
 const FIELDS_BYTES: usize = 14;
 const TAG_BYTES: usize = UPDATE_BYTES - FIELDS_BYTES;
 const KIND_MEMBERSHIP: u8 = 1;
+const KIND_NOTICE: u8 = 2;
 
 /// Which limit an update is about. All its limiters know it by this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +62,7 @@ pub enum DatagramError {
     )]
     Length(usize),
     /// It is of a kind that is not known here.
-    #[error("datagram of kind {0}, only 1 is known: update the older end")]
+    #[error("datagram of kind {0}, only 1 and 2 are known: update the older end")]
     Kind(u8),
     /// A number in it is infinite or none.
     #[error("{0} of the update is no number")]
@@ -83,13 +84,15 @@ pub enum Datagram<'a> {
     Update(SealedUpdate<'a>),
     /// About who is there.
     Membership(SealedMembership<'a>),
+    /// What a limiter says of itself to those that may not know it: [`super::Notice`].
+    Notice(SealedMembership<'a>),
 }
 
 /// An update whose tag was not looked at yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedUpdate<'a>(&'a [u8; UPDATE_BYTES]);
 
-/// A membership datagram whose tag was not looked at yet.
+/// A membership datagram or a notice whose tag was not looked at yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedMembership<'a> {
     header: &'a [u8; MEMBERSHIP_HEADER_BYTES],
@@ -111,14 +114,16 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram<'_>, DatagramError> {
     if payload.is_empty() || bytes.len() > MAX_MEMBERSHIP_BYTES {
         return Err(wrong);
     }
-    if header[0] != KIND_MEMBERSHIP {
-        return Err(DatagramError::Kind(header[0]));
-    }
-    Ok(Datagram::Membership(SealedMembership {
+    let sealed = SealedMembership {
         header,
         payload,
         tag,
-    }))
+    };
+    match header[0] {
+        KIND_MEMBERSHIP => Ok(Datagram::Membership(sealed)),
+        KIND_NOTICE => Ok(Datagram::Notice(sealed)),
+        other => Err(DatagramError::Kind(other)),
+    }
 }
 
 impl Update {
@@ -187,12 +192,37 @@ pub fn put_membership(
     counter: u64,
     payload: &[u8],
 ) -> Result<(), DatagramError> {
+    put(out, KIND_MEMBERSHIP, path, incarnation, counter, payload)
+}
+
+/// Writes a notice into `out`, as [`put_membership`] does.
+///
+/// # Errors
+/// [`DatagramError::Payload`] if it is empty or too long.
+pub fn put_notice(
+    out: &mut Vec<u8>,
+    path: &Path,
+    incarnation: u64,
+    counter: u64,
+    payload: &[u8],
+) -> Result<(), DatagramError> {
+    put(out, KIND_NOTICE, path, incarnation, counter, payload)
+}
+
+fn put(
+    out: &mut Vec<u8>,
+    kind: u8,
+    path: &Path,
+    incarnation: u64,
+    counter: u64,
+    payload: &[u8],
+) -> Result<(), DatagramError> {
     let room = MAX_MEMBERSHIP_BYTES - MEMBERSHIP_HEADER_BYTES - MEMBERSHIP_TAG_BYTES;
     if !(1..=room).contains(&payload.len()) {
         return Err(DatagramError::Payload(payload.len()));
     }
     out.clear();
-    out.push(KIND_MEMBERSHIP);
+    out.push(kind);
     out.extend_from_slice(&incarnation.to_be_bytes());
     out.extend_from_slice(&counter.to_be_bytes());
     out.extend_from_slice(payload);

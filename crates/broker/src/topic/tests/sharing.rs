@@ -1,11 +1,11 @@
 //! A limit that brokers share by gossip: who gets how much, what passes in all, and what changes when others come and go.
 
 use limit::sharing::{Policy, Remote, Update};
-use limit::{OnExceed, Unit};
+use limit::{OnExceed, Share, Unit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::topic::{Group, IntervalEnd};
+use crate::topic::{Group, IntervalEnd, Known};
 
 const RATE: f64 = 1000.0;
 const BURST: f64 = 20.0;
@@ -24,6 +24,7 @@ fn group(brokers: u32, me: u32) -> Group {
         brokers,
         me,
         generation: 1,
+        interval: Duration::from_millis(INTERVAL_MS),
     }
 }
 
@@ -102,15 +103,23 @@ impl Greedy {
     }
 
     fn end_interval(&mut self, remote: Remote) {
+        self.end_interval_knowing(Known {
+            remote,
+            least: None,
+        });
+    }
+
+    fn end_interval_knowing(&mut self, known: Known) {
         let now = self.world.now();
         let ends = self
             .world
             .table
-            .end_interval(now, |number| (number == 7).then_some(remote));
-        assert_eq!(ends.len(), 1, "{ends:?}");
-        let IntervalEnd { number, update } = ends[0];
-        assert_eq!(number, Some(7));
-        self.told = update;
+            .end_interval(now, |number| (number == 7).then_some(known));
+        let [IntervalEnd { number, update, .. }] = &ends[..] else {
+            panic!("{ends:?}");
+        };
+        assert_eq!(*number, Some(7));
+        self.told = update.unwrap_or(self.told);
         self.world.run();
     }
 
@@ -238,7 +247,8 @@ fn a_broker_on_its_own_has_the_whole_limit() {
         let ends = world
             .table
             .end_interval(now + Duration::from_millis(50), |_| None);
-        assert_eq!((ends.len(), ends[0].number), (1, None), "{policy}");
+        assert_eq!(ends.len(), 1, "{policy}");
+        assert!(ends[0].number.is_some() && ends[0].update.is_some());
         let share = world
             .table
             .topic(topic)
@@ -337,4 +347,54 @@ proptest! {
         // FPS may book a third more than the limit while the others leave it unused.
         prop_assert!(broker.passed() <= RATE * seconds * 4.0 / 3.0 + BURST + 1.0);
     }
+}
+
+#[test]
+fn the_least_that_was_declared_anywhere_is_in_force() {
+    let mut broker = Greedy::new(limit(Policy::Fps, OnExceed::Delay), 4, Some(group(1, 0)));
+    let everybody = Remote {
+        others: Update::NOTHING,
+        connected: 1,
+    };
+    let share = |rate, burst| {
+        Limit::messages(rate, burst)
+            .map(|limit| Share::whole(&limit))
+            .ok()
+    };
+    let mut rate_knowing = |least: Option<Share>| {
+        let from = broker.passed();
+        for ms in 0..4000 {
+            broker.advance_ms(OnExceed::Delay);
+            if ms % INTERVAL_MS == INTERVAL_MS - 1 {
+                broker.end_interval_knowing(Known {
+                    remote: everybody,
+                    least,
+                });
+            }
+        }
+        (broker.passed() - from) / 4.0
+    };
+    let rates = [
+        rate_knowing(None),
+        rate_knowing(share(RATE / 4.0, 2.0 * BURST)),
+        rate_knowing(share(RATE * 4.0, BURST)),
+    ];
+    for (rate, expected) in rates.into_iter().zip([RATE, RATE / 4.0, RATE]) {
+        assert!((rate / expected - 1.0).abs() < 0.05, "{rates:?}");
+    }
+}
+
+#[test]
+fn a_limit_has_the_interval_that_it_says() {
+    let mut slow = limit(Policy::Fps, OnExceed::Delay);
+    slow.gossip.interval_ms = Some(200);
+    let mut broker = Greedy::new(slow, 1, Some(group(1, 0)));
+    let mut ended = 0;
+    for _ in 0..40 {
+        broker.world.advance_us(INTERVAL_MS * 1000);
+        let now = broker.world.now();
+        let ends = broker.world.table.end_interval(now, |_| None);
+        ended += ends.iter().filter(|end| end.update.is_some()).count();
+    }
+    assert_eq!(ended, 10);
 }
