@@ -4,15 +4,14 @@
 //! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
 //! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between. Tempo's
 //! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data. Limiters that
-//! share a limit speak [`gossip`].
+//! share a limit speak [`gossip`]; who registers with an nsqlookupd, or is one, speaks [`lookup`].
 //!
 //! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
 //! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
 //! never panics. Error codes and texts are those of nsqd 1.3.0, in nsqd's order of checks; the few
 //! places that differ on purpose say so where they do.
 //!
-//! Deliberately absent: TLS, deflate, snappy and AUTH (their absence is negotiated honestly), and
-//! the nsqlookupd protocol.
+//! Deliberately absent: TLS, deflate, snappy and AUTH; their absence is negotiated honestly.
 
 pub mod announce;
 pub mod command;
@@ -21,6 +20,7 @@ mod error;
 pub mod frame;
 pub mod gossip;
 pub mod identify;
+pub mod lookup;
 mod message_id;
 mod mpub;
 mod name;

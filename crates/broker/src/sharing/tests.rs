@@ -105,7 +105,12 @@ impl Sharer {
             }
         };
         let met = tokio::time::timeout(Duration::from_secs(60), wait).await;
-        assert!(met.is_ok(), "{what}: {:?} {:?}", self.stats().await, self.broker.handle().sharing.figures());
+        assert!(
+            met.is_ok(),
+            "{what}: {:?} {:?}",
+            self.stats().await,
+            self.broker.handle().sharing.figures()
+        );
     }
 
     async fn end(self) {

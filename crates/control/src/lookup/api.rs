@@ -15,11 +15,11 @@ use serde_json::json;
 use wire::{ChannelName, TopicName};
 
 use super::document::{Channels, Found, Nodes, Topics, debug};
-use super::protocol::Subject;
 use super::query::Query;
 use super::registry::Full;
 use super::{Lookup, NSQLOOKUPD_VERSION, wall_now};
 use crate::ControlError;
+use wire::lookup::Subject;
 
 /// A status and nsqlookupd's word for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

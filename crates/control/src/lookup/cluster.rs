@@ -15,11 +15,11 @@ use link::TopicChange;
 use tokio::time::timeout;
 use wire::{ChannelName, TopicName};
 
-use super::protocol::{Identity, Subject};
 use super::registry::Rules;
 use crate::core::Topics;
 use crate::handle::{BrokerHoldings, Command, Reply};
 use crate::{ControlError, ControlHandle};
+use wire::lookup::{Identity, Subject};
 
 /// How old an answer of the control plane may be while nothing has changed.
 const FRESH_FOR: Duration = Duration::from_millis(200);

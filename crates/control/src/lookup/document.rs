@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clock::{Instant, WallTime};
 use serde::Serialize;
+use wire::lookup::Identity;
 
 use super::cluster::{Snapshot, Tombstones};
-use super::protocol::Identity;
 use super::registry::{Peer, Registry};
 
 /// Answer to `/lookup`.

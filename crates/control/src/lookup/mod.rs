@@ -1,14 +1,13 @@
 //! nsqlookupd, as nsqlookupd 1.3.0 is: stock nsqd's register over TCP, consumers and tools ask over HTTP.
 //!
 //! With a control plane its brokers are told as well, without registering; without one this is an nsqlookupd on its own
-//! (`srtm nsqlookupd`). [`protocol`], [`registry`] and [`session`] are pure; around them are the two listeners. Nothing
+//! (`srtm nsqlookupd`). [`registry`] and [`session`] are pure; around them are the two listeners. Nothing
 //! outlives a restart, as at nsqlookupd: every nsqd registers anew within its ping interval.
 
 mod api;
 mod cluster;
 mod document;
 mod peers;
-pub mod protocol;
 mod query;
 pub mod registry;
 pub mod session;
@@ -18,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::{Instant, WallTime};
-use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -26,6 +24,7 @@ use crate::ControlHandle;
 use crate::http::port;
 use cluster::Cluster;
 use registry::{Registry, Rules};
+use wire::lookup::Introduction;
 
 /// The version that is told: the one whose behaviour this is.
 pub const NSQLOOKUPD_VERSION: &str = "1.3.0";
@@ -90,11 +89,11 @@ impl Lookup {
     ) -> Lookup {
         let hostname = hostname();
         let introduction = Introduction {
-            broadcast_address: config.broadcast_address.as_deref().unwrap_or(&hostname),
-            hostname: &hostname,
+            broadcast_address: config.broadcast_address.unwrap_or_else(|| hostname.clone()),
+            hostname,
             http_port,
             tcp_port,
-            version: NSQLOOKUPD_VERSION,
+            version: String::from(NSQLOOKUPD_VERSION),
         };
         Lookup {
             cluster: Cluster::new(handle, config.rules),
@@ -115,16 +114,6 @@ impl Lookup {
     fn now(&self) -> Instant {
         Instant::ZERO + self.zero.elapsed()
     }
-}
-
-/// The answer to IDENTIFY, in nsqlookupd's order.
-#[derive(Serialize)]
-struct Introduction<'a> {
-    broadcast_address: &'a str,
-    hostname: &'a str,
-    http_port: u16,
-    tcp_port: u16,
-    version: &'a str,
 }
 
 /// Name of this machine, `localhost` if the system does not tell.

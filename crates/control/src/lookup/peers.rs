@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Lookup;
-use super::protocol::{BODY_MAX_BYTES, LINE_MAX_BYTES};
 use super::session::{Session, Stage};
+use wire::lookup::{BODY_MAX_BYTES, LINE_MAX_BYTES};
 
 /// Connections at once; further ones are closed.
 const PEERS_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clock::Instant;
 use wire::{ChannelName, TopicName};
 
-use super::protocol::{Identity, Subject};
+use wire::lookup::{Identity, Subject};
 
 /// Number of a connection that registers.
 pub type PeerId = u64;
@@ -362,14 +362,6 @@ impl Registry {
 
     fn is_tombstoned(&self, tombstoned_at: Option<Instant>, now: Instant) -> bool {
         tombstoned_at.is_some_and(|at| now - at < self.rules.tombstone_lifetime)
-    }
-}
-
-impl Identity {
-    /// Where its HTTP is, as tombstones name it.
-    #[must_use]
-    pub fn http_node(&self) -> String {
-        format!("{}:{}", self.broadcast_address, self.http_port)
     }
 }
 

@@ -5,8 +5,8 @@
 
 use clock::Instant;
 
-use super::protocol::{BAD_MAGIC, Command, MAGIC, decode, encode_answer};
 use super::registry::{PeerId, Registry};
+use wire::lookup::{BAD_MAGIC, Command, MAGIC, decode, encode_answer};
 
 /// A connection.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tower::ServiceExt;
 
-use super::protocol::{Identity, MAGIC, Subject, encode_answer};
 use super::*;
 use crate::ControlError;
 use crate::core::Topics;
 use crate::handle::{BrokerHoldings, Command, Holdings};
+use wire::lookup::{Identity, MAGIC, Subject, encode_answer};
 
 fn lookup(handle: Option<ControlHandle>) -> Arc<Lookup> {
     Arc::new(Lookup::new(handle, Config::default(), [4160, 4161]))

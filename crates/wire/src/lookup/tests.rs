@@ -168,6 +168,62 @@ fn an_answer_has_its_size_before_it() {
     assert_eq!(encode_answer(b""), b"\0\0\0\0");
 }
 
+#[test]
+fn a_peers_words_are_read_as_they_were_meant() {
+    let identity = Identity {
+        broadcast_address: String::from("h1"),
+        hostname: String::from("m1"),
+        tcp_port: 4150,
+        http_port: 4151,
+        version: String::from("1.3.0"),
+    };
+    let commands = [
+        (Command::Identify(identity), false),
+        (Command::Ping, true),
+        (Command::Register(subject_of("t", None)), true),
+        (
+            Command::Register(subject_of("t", Some("c#ephemeral"))),
+            true,
+        ),
+        (Command::Unregister(subject_of("t", Some("c"))), true),
+        (Command::Unregister(subject_of("t.1", None)), true),
+    ];
+    for (command, is_identified) in commands {
+        let mut bytes = Vec::new();
+        put_command(&command, &mut bytes);
+        let read = decode(&bytes, is_identified);
+        assert_eq!(read, Ok(Some((command, bytes.len()))));
+    }
+}
+
+#[test]
+fn answers_are_read_whole_and_within_bounds() {
+    let two = [encode_answer(b"OK"), encode_answer(b"E_INVALID no")].concat();
+    assert_eq!(decode_answer(&two), Ok(Some((&b"OK"[..], 6))));
+    for cut in 0..6 {
+        assert_eq!(decode_answer(&two[..cut]), Ok(None), "cut at {cut}");
+    }
+    // The four bytes of an HTTP answer.
+    assert_eq!(decode_answer(b"HTTP"), Err(AnswerTooLong(0x4854_5450)));
+}
+
+#[test]
+fn an_introduction_says_where_to_ask() {
+    let told = |json: &str| {
+        let introduction = Introduction::from_json(json.as_bytes());
+        introduction.and_then(|introduction| introduction.http_address())
+    };
+    let whole = r#"{"broadcast_address":"h9","hostname":"m9","http_port":4161,"tcp_port":4160,"version":"1.3.0"}"#;
+    assert_eq!(told(whole).as_deref(), Some("h9:4161"));
+    assert_eq!(
+        told(&whole.replace("h9", "::1")).as_deref(),
+        Some("[::1]:4161")
+    );
+    assert_eq!(told(&whole.replace("h9", "")), None);
+    assert_eq!(told(r#"{"broadcast_address":"h9"}"#), None);
+    assert_eq!(told("E_INVALID"), None);
+}
+
 /// Bytes that look like the protocol often enough to reach every branch.
 fn input() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
@@ -185,6 +241,14 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #[test]
+    fn any_bytes_are_an_answer_a_beginning_or_too_long(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        if let Ok(Some((answer, used))) = decode_answer(&bytes) {
+            prop_assert_eq!(used, answer.len() + 4);
+            prop_assert!(used <= bytes.len());
+        }
+    }
+
     #[test]
     fn any_bytes_are_a_command_a_beginning_or_a_refusal(bytes in input(), is_identified: bool) {
         match decode(&bytes, is_identified) {

@@ -1,12 +1,13 @@
-//! nsqlookupd's TCP protocol: bytes to commands and answers to bytes, without input or output.
+//! nsqlookupd's TCP protocol, both directions of both ends.
 //!
-//! A peer (an nsqd) opens with [`MAGIC`], then sends lines: `IDENTIFY` followed by a sized JSON body, `REGISTER topic
-//! [channel]`, `UNREGISTER topic [channel]`, `PING`. Each is answered by a size and so many bytes, without a frame type.
-//! Error texts are nsqlookupd 1.3.0's. Lines and bodies have bounds, which nsqlookupd's have not. What a command does
-//! to the registry is said in [`super::session`].
+//! A peer (an nsqd, a broker) opens with [`MAGIC`], then sends lines: `IDENTIFY` followed by a sized JSON body, `REGISTER
+//! topic [channel]`, `UNREGISTER topic [channel]`, `PING`. Each is answered by a size and so many bytes, without a frame
+//! type: `OK`, a text that begins with `E_`, or after `IDENTIFY` an [`Introduction`]. Error texts are nsqlookupd 1.3.0's.
+//! Lines, bodies and answers have bounds, which nsqlookupd's have not.
 
-use serde::Deserialize;
-use wire::{ChannelName, TopicName};
+use serde::{Deserialize, Serialize};
+
+use crate::{ChannelName, TopicName};
 
 /// What a connection begins with.
 pub const MAGIC: [u8; 4] = *b"  V1";
@@ -19,6 +20,9 @@ pub const LINE_MAX_BYTES: usize = 1024;
 
 /// Longest body of `IDENTIFY` in bytes; that of nsqd has about 130.
 pub const BODY_MAX_BYTES: usize = 16 * 1024;
+
+/// Longest answer that a peer takes, in bytes; an introduction has about 130.
+pub const ANSWER_MAX_BYTES: usize = 16 * 1024;
 
 /// What a peer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +47,7 @@ pub struct Subject {
 }
 
 /// Who a peer is and where its clients find it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Identity {
     /// Host name or address that clients connect to.
     pub broadcast_address: String,
@@ -55,6 +59,52 @@ pub struct Identity {
     pub http_port: u16,
     /// Its version; tools expect three numbers with dots.
     pub version: String,
+}
+
+impl Identity {
+    /// Where its HTTP is, as tombstones name it.
+    #[must_use]
+    pub fn http_node(&self) -> String {
+        format!("{}:{}", self.broadcast_address, self.http_port)
+    }
+}
+
+/// Who an nsqlookupd is: its answer to `IDENTIFY`, in nsqlookupd's order. What one of another version leaves out reads as
+/// empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Introduction {
+    /// Host name or address that it is to be asked at.
+    pub broadcast_address: String,
+    /// Name of its machine.
+    pub hostname: String,
+    /// Port of its HTTP API.
+    pub http_port: u16,
+    /// Port of this protocol.
+    pub tcp_port: u16,
+    /// Its version.
+    pub version: String,
+}
+
+impl Introduction {
+    /// Reads the answer to `IDENTIFY`; `None` for anything else, such as an error.
+    #[must_use]
+    pub fn from_json(answer: &[u8]) -> Option<Introduction> {
+        serde_json::from_slice(answer).ok()
+    }
+
+    /// Where its HTTP API is asked, `host:port`; `None` where it does not tell.
+    #[must_use]
+    pub fn http_address(&self) -> Option<String> {
+        let host = &self.broadcast_address;
+        let is_told = !host.is_empty() && self.http_port != 0;
+        // An IPv6 address would run into the port.
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host.clone(),
+        };
+        is_told.then(|| format!("{host}:{}", self.http_port))
+    }
 }
 
 /// What cannot be accepted: a code, a blank, a text for people. The connection ends after it.
@@ -97,10 +147,56 @@ pub fn decode(input: &[u8], is_identified: bool) -> Result<Option<(Command, usiz
     Ok(Some((command, used)))
 }
 
-/// An answer as it goes out.
+/// Appends a command as a peer sends it.
+pub fn put_command(command: &Command, output: &mut Vec<u8>) {
+    let line = |word: &str, subject: &Subject| match &subject.channel {
+        Some(channel) => format!("{word} {} {channel}\n", subject.topic),
+        None => format!("{word} {}\n", subject.topic),
+    };
+    match command {
+        Command::Ping => output.extend_from_slice(b"PING\n"),
+        Command::Identify(identity) => {
+            output.extend_from_slice(b"IDENTIFY\n");
+            // Text and numbers, which JSON holds.
+            let body = serde_json::to_vec(identity).unwrap_or_default();
+            output.extend_from_slice(&encode_answer(&body));
+        }
+        Command::Register(subject) => {
+            output.extend_from_slice(line("REGISTER", subject).as_bytes())
+        }
+        Command::Unregister(subject) => {
+            output.extend_from_slice(line("UNREGISTER", subject).as_bytes());
+        }
+    }
+}
+
+/// The first answer of `input` and how many bytes it takes with its size; `None` while it has not arrived whole.
+///
+/// # Errors
+/// [`AnswerTooLong`], checked before the answer has arrived. The connection cannot go on after it.
+pub fn decode_answer(input: &[u8]) -> Result<Option<(&[u8], usize)>, AnswerTooLong> {
+    let Some((size, rest)) = input.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let size = u32::from_be_bytes(*size);
+    let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    if bytes > ANSWER_MAX_BYTES {
+        return Err(AnswerTooLong(size));
+    }
+    Ok(rest.get(..bytes).map(|answer| (answer, 4 + bytes)))
+}
+
+/// An answer that no nsqlookupd gives: whoever listens there is something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an answer of {0} bytes, at most {ANSWER_MAX_BYTES} are taken: is it an nsqlookupd's TCP port?"
+)]
+pub struct AnswerTooLong(pub u32);
+
+/// A sized text as it goes out.
 #[must_use]
 pub fn encode_answer(data: &[u8]) -> Vec<u8> {
-    // Our answers are bounded by what we say about ourselves.
+    // Bounded by what either end says about itself.
     let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let mut bytes = Vec::with_capacity(4 + data.len());
     bytes.extend_from_slice(&size.to_be_bytes());
