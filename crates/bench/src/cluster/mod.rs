@@ -6,6 +6,7 @@
 
 mod board;
 mod checks;
+mod consumer;
 mod controller;
 mod fleet;
 mod processes;
@@ -14,6 +15,7 @@ mod sender;
 
 pub use board::{Board, Tally};
 pub use checks::{ClusterOptions, check};
+pub use consumer::Consumer;
 pub use controller::ControllerApi;
 pub use fleet::Fleet;
 pub use processes::{Broker, Cluster, Setup};
@@ -40,6 +42,8 @@ pub struct Plan {
     pub topic: String,
     /// Who sends what; its durations do not matter.
     pub workload: Workload,
+    /// Messages per second that each publisher says it means to send.
+    pub declared_rate: f64,
     /// Whether publishers tell their correlation group.
     pub tells_groups: bool,
     /// Messages of the run at most.

@@ -1,6 +1,6 @@
 //! A cluster of real processes on the loopback interface, to be killed, stopped and started again at will.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,8 +11,6 @@ use crate::sys::{Signal, monotonic_ns, pause_for, signal};
 
 /// A process must answer within this time of its start.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
-/// First port of the cluster: controller, then two for each broker.
-const BASE_PORT: u16 = 24_180;
 
 /// How the processes are started.
 #[derive(Clone, Debug)]
@@ -27,6 +25,10 @@ pub struct Setup {
     pub controller_flags: Vec<String>,
     /// Further flags of the brokers.
     pub broker_flags: Vec<String>,
+    /// Whether brokers keep their topics and limits over restarts, too.
+    pub brokers_keep: bool,
+    /// Whether there is a controller; without one brokers are on their own.
+    pub has_controller: bool,
     /// Folder for the controller's store and the logs.
     pub folder: PathBuf,
 }
@@ -35,9 +37,19 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Cluster {
     setup: Setup,
+    ports: Ports,
     controller: Option<Child>,
     /// The brokers, dead ones included.
     pub brokers: Vec<Broker>,
+}
+
+/// Where the controller listens.
+#[derive(Debug)]
+struct Ports {
+    http: SocketAddr,
+    link: SocketAddr,
+    lookup_tcp: SocketAddr,
+    lookup_http: SocketAddr,
 }
 
 /// A broker's process.
@@ -60,21 +72,26 @@ impl Cluster {
     pub fn start(setup: Setup) -> Result<Cluster, BenchError> {
         std::fs::create_dir_all(&setup.folder)
             .map_err(BenchError::io("make the cluster's folder"))?;
-        let brokers = (0..setup.brokers as u16).map(|number| Broker {
-            name: format!("b{}", number + 1),
-            tcp: local(BASE_PORT + 10 + 2 * number),
-            http: local(BASE_PORT + 11 + 2 * number),
-            child: None,
-        });
-        let brokers: Vec<Broker> = brokers.collect();
+        let [http, link, lookup_tcp, lookup_http] = free_addresses()?;
         let mut cluster = Cluster {
-            setup,
+            ports: Ports {
+                http,
+                link,
+                lookup_tcp,
+                lookup_http,
+            },
             controller: None,
-            brokers,
+            brokers: Vec::new(),
+            setup,
         };
-        cluster.start_controller()?;
-        for number in 0..cluster.brokers.len() {
-            cluster.start_broker(number)?;
+        if cluster.setup.has_controller {
+            cluster.start_controller()?;
+        }
+        for _ in 0..cluster.setup.brokers {
+            cluster.add_broker()?;
+        }
+        if !cluster.setup.has_controller {
+            return Ok(cluster);
         }
         let count = cluster.brokers.len();
         let api = cluster.api();
@@ -87,6 +104,23 @@ impl Cluster {
             .ok_or_else(|| BenchError::protocol("cluster", "not all brokers came up"))
     }
 
+    /// Starts one more broker and waits until it listens; its number.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn add_broker(&mut self) -> Result<usize, BenchError> {
+        let number = self.brokers.len();
+        let [tcp, http] = free_addresses()?;
+        self.brokers.push(Broker {
+            name: format!("b{}", number + 1),
+            tcp,
+            http,
+            child: None,
+        });
+        self.start_broker(number)?;
+        Ok(number)
+    }
+
     /// The controller's HTTP.
     pub fn api(&self) -> ControllerApi {
         ControllerApi::new(&self.address())
@@ -94,7 +128,12 @@ impl Cluster {
 
     /// The controller's HTTP address.
     pub fn address(&self) -> String {
-        local(BASE_PORT).to_string()
+        self.ports.http.to_string()
+    }
+
+    /// Where consumers ask for brokers.
+    pub fn lookup(&self) -> SocketAddr {
+        self.ports.lookup_http
     }
 
     /// Starts the controller, again if need be, and waits until it answers.
@@ -104,16 +143,16 @@ impl Cluster {
     pub fn start_controller(&mut self) -> Result<(), BenchError> {
         let mut command = self.command("controller");
         command
-            .args(["controller", "--http", &local(BASE_PORT).to_string()])
-            .args(["--link-address", &local(BASE_PORT + 1).to_string()])
-            .args(["--lookup-tcp-address", &local(BASE_PORT + 2).to_string()])
-            .args(["--lookup-http-address", &local(BASE_PORT + 3).to_string()])
+            .args(["controller", "--http", &self.ports.http.to_string()])
+            .args(["--link-address", &self.ports.link.to_string()])
+            .args(["--lookup-tcp-address", &self.ports.lookup_tcp.to_string()])
+            .args(["--lookup-http-address", &self.ports.lookup_http.to_string()])
             .arg("--data-dir")
             .arg(&self.setup.folder)
             .args(&self.setup.controller_flags);
         self.controller = Some(spawn(command)?);
         until(START_TIMEOUT, || {
-            TcpStream::connect(local(BASE_PORT)).is_ok()
+            TcpStream::connect(self.ports.http).is_ok()
         })
         .then_some(())
         .ok_or_else(|| BenchError::protocol("controller", "does not answer"))
@@ -138,13 +177,7 @@ impl Cluster {
         let (tcp, http) = (*tcp, *http);
         let mut command = self.command(name);
         command
-            .args([
-                "broker",
-                "--broker-name",
-                name,
-                "--node-id",
-                &number.to_string(),
-            ])
+            .args(["broker", "--node-id", &number.to_string()])
             .args([
                 "--tcp-address",
                 &tcp.to_string(),
@@ -152,8 +185,14 @@ impl Cluster {
                 &http.to_string(),
             ])
             .args(["--broadcast-address", "127.0.0.1", "--threads", "1"])
-            .args(["--controller", &local(BASE_PORT + 1).to_string()])
             .args(&self.setup.broker_flags);
+        if self.setup.has_controller {
+            let link = self.ports.link.to_string();
+            command.args(["--broker-name", name, "--controller", &link]);
+        }
+        if self.setup.brokers_keep {
+            command.arg("--data-path").arg(self.setup.folder.join(name));
+        }
         if let Some(time) = &self.setup.service_time {
             command.args(["--emulate-service-time", time]);
         }
@@ -176,10 +215,15 @@ impl Cluster {
     /// # Errors
     /// Where the system refuses.
     pub fn signal_broker(&self, number: usize, which: Signal) -> Result<(), BenchError> {
-        let Some(child) = &self.brokers[number].child else {
-            return Ok(());
-        };
-        signal(child.id(), which).map_err(BenchError::io("signal a broker"))
+        signal_child(self.brokers[number].child.as_ref(), which)
+    }
+
+    /// Stops the controller's process or lets it go on.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn signal_controller(&self, which: Signal) -> Result<(), BenchError> {
+        signal_child(self.controller.as_ref(), which)
     }
 
     /// The program, its log beside the store.
@@ -192,6 +236,41 @@ impl Cluster {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
         command
+    }
+}
+
+impl Broker {
+    /// `POST` without a body to its HTTP, such as `/topic/create?topic=t`.
+    ///
+    /// # Errors
+    /// [`BenchError::Http`] with what the broker says.
+    pub fn post(&self, path: &str) -> Result<(), BenchError> {
+        self.told("POST", path, ureq::post(self.url(path)).send_empty())
+    }
+
+    /// `PUT` of a JSON text to its HTTP.
+    ///
+    /// # Errors
+    /// As [`Broker::post`].
+    pub fn put(&self, path: &str, body: &str) -> Result<(), BenchError> {
+        self.told("PUT", path, ureq::put(self.url(path)).send(body))
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.http)
+    }
+
+    fn told(
+        &self,
+        method: &'static str,
+        path: &str,
+        answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<(), BenchError> {
+        answer.map(drop).map_err(|error| BenchError::Http {
+            method,
+            path: path.to_owned(),
+            text: error.to_string(),
+        })
     }
 }
 
@@ -218,12 +297,29 @@ pub fn empty_folder(parent: &Path, name: &str) -> Result<PathBuf, BenchError> {
     Ok(folder)
 }
 
-fn local(port: u16) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], port))
+/// Addresses that nobody listens on: bound all at once, then let go.
+fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], BenchError> {
+    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
+    let mut listeners = Vec::new();
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address).map_err(BenchError::io("find a port"))?;
+        *address = listener
+            .local_addr()
+            .map_err(BenchError::io("find a port"))?;
+        listeners.push(listener);
+    }
+    Ok(addresses)
 }
 
 fn spawn(mut command: Command) -> Result<Child, BenchError> {
     command.spawn().map_err(BenchError::io("start srtm"))
+}
+
+fn signal_child(child: Option<&Child>, which: Signal) -> Result<(), BenchError> {
+    let Some(child) = child else {
+        return Ok(());
+    };
+    signal(child.id(), which).map_err(BenchError::io("signal a process"))
 }
 
 fn kill(child: &mut Option<Child>) -> Result<(), BenchError> {

@@ -211,7 +211,7 @@ fn tell(fleet: &Fleet, shared: &Shared) {
 fn options(plan: &Plan, number: u32) -> PlacedOptions {
     let workload = &plan.workload;
     let mut options = PlacedOptions::new(&plan.controller, &plan.topic, format!("s{number:05}"));
-    options.rate = workload.rate_per_publisher;
+    options.rate = plan.declared_rate;
     options.batch = workload.batch_messages;
     options.acknowledgement = Acknowledgement::Cumulative {
         every_messages: 64,

@@ -79,6 +79,7 @@ impl Demo {
                 group_publishers: GROUP,
                 ..Workload::default()
             },
+            declared_rate: MESSAGES_PER_SECOND_EACH,
             tells_groups: true,
             messages_max: MESSAGES_MAX,
         };

@@ -1,10 +1,14 @@
 //! What is done to a cluster under load, and what must hold.
 
 mod agree;
+mod channels;
 mod controller_killed;
 mod fit;
 mod kills;
 mod moves;
+mod neighbour_promise;
+mod overload;
+mod restart;
 mod sharing;
 mod shift;
 mod stopped;
@@ -25,7 +29,8 @@ use super::processes::{Broker, Cluster, Setup, empty_folder};
 use super::{Plan, Run};
 use crate::error::BenchError;
 use crate::report::Results;
-use crate::sys;
+use crate::stamp::{STAMP_BYTES, Stamp};
+use crate::sys::{self, monotonic_ns};
 use crate::workload::{Arrivals, Workload};
 
 /// Topic of all checks.
@@ -118,6 +123,16 @@ pub enum Check {
     Penalty,
     /// A topic is fitted to its promise, for several sizes of groups: the paper's table I.
     Fit,
+    /// A topic's channels wherever its publishers are: drained brokers, second brokers, consumers that are away and come by
+    /// lookup. Brings its own load.
+    Channels,
+    /// What passes a limit after brokers and controller were killed and started again, and at brokers that have just joined.
+    /// Brings its own load.
+    Restart,
+    /// Publishers send twice as fast as their broker serves: how soon is the promise kept again? Brings its own load.
+    Overload,
+    /// A topic comes with bursts beside one with a tighter promise: is that one kept? Brings its own load.
+    NeighbourPromise,
 }
 
 /// Does it, prints and keeps what came out.
@@ -136,6 +151,10 @@ pub fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         Check::Agree => agree::check(options),
         Check::Penalty => agree::check_penalty(options),
         Check::Fit => fit::check(options),
+        Check::Channels => channels::check(options),
+        Check::Restart => restart::check(options),
+        Check::Overload => overload::check(options),
+        Check::NeighbourPromise => neighbour_promise::check(options),
     }
 }
 
@@ -162,6 +181,7 @@ impl ClusterOptions {
         Plan {
             controller: cluster.address(),
             topic: TOPIC.to_owned(),
+            declared_rate: workload.rate_per_publisher,
             workload,
             tells_groups: true,
             messages_max: messages as usize,
@@ -176,6 +196,8 @@ impl ClusterOptions {
             service_time: self.service_time.clone(),
             controller_flags: vec![String::from("--profile-window"), window],
             broker_flags: Vec::new(),
+            brokers_keep: false,
+            has_controller: true,
             folder: empty_folder(&self.work_dir, name)?,
         })
     }
@@ -209,6 +231,32 @@ impl ClusterOptions {
     ) -> Result<(), BenchError> {
         Results::new(Some(&self.results)).append(kind, "srtm", 1, workload, result)
     }
+
+    /// Keeps the result of a check that brings its own load.
+    pub(super) fn keep_own(&self, kind: &str, result: &impl Serialize) -> Result<(), BenchError> {
+        Results::new(Some(&self.results)).append(kind, "srtm", 1, &"its own", result)
+    }
+
+    /// Two brokers under a controller.
+    pub(super) fn two_brokers(&self, name: &str) -> Result<Setup, BenchError> {
+        Ok(Setup {
+            brokers: 2,
+            ..self.setup(name)?
+        })
+    }
+}
+
+/// A message that says which it is.
+pub(super) fn stamped(sequence: u64) -> Vec<u8> {
+    let mut body = vec![b'x'; STAMP_BYTES];
+    let stamp = Stamp {
+        run: 0,
+        publisher: 0,
+        sequence,
+        scheduled_ns: monotonic_ns(),
+    };
+    stamp.write_to(&mut body);
+    body
 }
 
 /// Release instants of all brokers, in order; the brokers' logs are emptied by it.
