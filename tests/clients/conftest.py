@@ -1,13 +1,17 @@
-"""Fixtures: one broker for the whole session, brokers of a test's own, fresh topic names, a healthy neighbour."""
+"""Fixtures: one broker for the whole session, brokers, lookup services and nsqd's of a test's own, fresh topic names, a
+healthy neighbour."""
 
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+import tools
 from broker import Broker, command_line, is_stock_nsqd
+from lookup_service import Nsqd, Nsqlookupd, text
 from neighbour import Neighbour
 
 _topic_numbers = itertools.count(1)
@@ -66,3 +70,38 @@ def neighbour(broker: Broker) -> Iterator[Neighbour]:
     """A publisher and a subscriber that were connected before anything went wrong."""
     with Neighbour(broker, f"neighbour_{next(_topic_numbers)}") as healthy:
         yield healthy
+
+
+@pytest.fixture
+def start_lookup(tmp_path: Path) -> Iterator[Callable[..., Nsqlookupd]]:
+    """Starts lookup services of the test's own, with flags."""
+    started: list[Nsqlookupd] = []
+
+    def start(*flags: str) -> Nsqlookupd:
+        started.append(Nsqlookupd(tmp_path / f"lookup{len(started)}", *flags))
+        return started[-1]
+
+    yield start
+    for own in started:
+        own.stop()
+
+
+@pytest.fixture
+def start_nsqd(tmp_path: Path) -> Iterator[Callable[..., Nsqd]]:
+    """Starts stock nsqd's that register with some lookup services."""
+    numbers = itertools.count()
+    with ExitStack() as stack:
+
+        def start(*services: Nsqlookupd) -> Nsqd:
+            folder = tmp_path / f"nsqd{next(numbers)}"
+            folder.mkdir()
+            flags = [
+                "-tcp-address=127.0.0.1:0",
+                "-http-address=127.0.0.1:0",
+                "-broadcast-address=127.0.0.1",
+                f"-data-path={folder}",
+                *(f"-lookupd-tcp-address={text(service.tcp)}" for service in services),
+            ]
+            return Nsqd(stack.enter_context(tools.running(folder, "nsqd", *flags)))
+
+        yield start

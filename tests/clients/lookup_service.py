@@ -76,13 +76,17 @@ def post(address: Address, path: str, **query: str) -> None:
 
 
 class Nsqlookupd:
-    """A running lookup service."""
+    """A running lookup service: the one under test, or with `program` another one."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, program: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / "nsqlookupd.log"
         named = [flag.partition("=")[0] for flag in flags]
-        command = [*command_line(), *(flag for flag in OWN_FLAGS if flag.partition("=")[0] not in named), *flags]
+        command = [
+            *([program] if program else command_line()),
+            *(flag for flag in OWN_FLAGS if flag.partition("=")[0] not in named),
+            *flags,
+        ]
         if shutil.which(command[0]) is None:
             raise FileNotFoundError(f"no {command[0]}: build it (cargo build -p srtm)")
         with self.log_path.open("wb") as log:

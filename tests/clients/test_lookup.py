@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,41 +40,6 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nsqlookupd]:
     yield shared
     assert shared.process.poll() is None, f"it died:\n{shared.log()[-4000:]}"
     assert shared.stop() == 0
-
-
-@pytest.fixture
-def start_lookup(tmp_path: Path) -> Iterator[Callable[..., Nsqlookupd]]:
-    """Starts lookup services of the test's own, with flags."""
-    started: list[Nsqlookupd] = []
-
-    def start(*flags: str) -> Nsqlookupd:
-        started.append(Nsqlookupd(tmp_path / f"lookup{len(started)}", *flags))
-        return started[-1]
-
-    yield start
-    for own in started:
-        own.stop()
-
-
-@pytest.fixture
-def start_nsqd(tmp_path: Path) -> Iterator[Callable[..., Nsqd]]:
-    """Starts stock nsqd's that register with some lookup services."""
-    numbers = itertools.count()
-    with ExitStack() as stack:
-
-        def start(*services: Nsqlookupd) -> Nsqd:
-            folder = tmp_path / f"nsqd{next(numbers)}"
-            folder.mkdir()
-            flags = [
-                "-tcp-address=127.0.0.1:0",
-                "-http-address=127.0.0.1:0",
-                "-broadcast-address=127.0.0.1",
-                f"-data-path={folder}",
-                *(f"-lookupd-tcp-address={text(service.tcp)}" for service in services),
-            ]
-            return Nsqd(stack.enter_context(tools.running(folder, "nsqd", *flags)))
-
-        yield start
 
 
 # What stands in the answers.

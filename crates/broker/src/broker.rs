@@ -102,6 +102,7 @@ impl Broker {
             link: self.shared.link.clone(),
             sharing: self.shared.sharing.clone(),
             declaring: Arc::clone(&self.shared.declaring),
+            lookupds: self.shared.lookupds.clone(),
         }
     }
 

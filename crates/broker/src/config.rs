@@ -11,6 +11,7 @@ use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
 use crate::announce::AnnounceConfig;
+use crate::lookupd::{LookupdConfig, are_addresses};
 use crate::sharing::SharingConfig;
 
 /// Longest time between two loop turns that may be asked for.
@@ -127,6 +128,8 @@ pub struct Config {
     pub announce: Option<AnnounceConfig>,
     /// How it shares limits with other brokers by gossip.
     pub sharing: SharingConfig,
+    /// How it registers with nsqlookupds.
+    pub lookupd: LookupdConfig,
     /// Releases of each topic whose instants are kept for `GET /v1/topics/{topic}/releases`, 8 bytes each;
     /// 0: none. For tests.
     pub release_log_messages: usize,
@@ -170,6 +173,7 @@ impl Default for Config {
             service_time: None,
             announce: None,
             sharing: SharingConfig::default(),
+            lookupd: LookupdConfig::default(),
             release_log_messages: 0,
         }
     }
@@ -280,6 +284,7 @@ impl Config {
                 );
             }
         }
+        self.validate_lookups()?;
         if let Some(announce) = &self.announce {
             let most = Duration::from_millis(u64::from(MAX_EXPIRY_MS) / 3);
             if announce.interval.is_zero() || announce.interval > most {
@@ -291,5 +296,25 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Registration with nsqlookupds.
+    fn validate_lookups(&self) -> Result<(), BrokerError> {
+        let list = &self.lookupd.tcp_addresses;
+        let reason = if list.is_empty() {
+            return Ok(());
+        } else if !are_addresses(list) {
+            format!("{list:?} is not HOST:PORT, 64 times at most")
+        } else if self.controller.is_some() {
+            String::from(
+                "a broker with a controller is found at the controller's lookup; leave one of the two out",
+            )
+        } else if self.http_address.is_none() {
+            String::from("nsqlookupd takes no broker without HTTP; give it an --http-address")
+        } else {
+            return Ok(());
+        };
+        let option = "--lookupd-tcp-address";
+        Err(BrokerError::Config { option, reason })
     }
 }

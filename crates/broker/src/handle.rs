@@ -22,6 +22,7 @@ use wire::{ChannelName, TopicName};
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
 use crate::catalog_file::KeptCatalog;
+use crate::lookupd::LookupdList;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
@@ -62,6 +63,8 @@ pub enum Request {
     Channel(TopicName, ChannelName, Operation),
     /// Make what was said of a topic.
     Learn(Box<KnownTopic>),
+    /// Hold a topic no longer: its channels were made.
+    Answered(TopicName),
     /// Let become of a topic, or of its channel, what has become of it elsewhere.
     Follow(TopicName, Option<ChannelName>, Operation),
     /// How things stand with the one who says what topics have.
@@ -160,6 +163,8 @@ pub struct Handle {
     pub sharing: SharingBoard,
     /// Held while a share is declared to all reactors: one at a time, so that all agree on what fits.
     pub(crate) declaring: Arc<Mutex<()>>,
+    /// The nsqlookupds that it registers with.
+    pub lookupds: LookupdList,
 }
 
 impl Handle {

@@ -17,6 +17,7 @@ mod connection;
 mod error;
 mod handle;
 pub mod http;
+pub mod lookupd;
 mod reactor;
 pub mod sharing;
 pub mod stats;

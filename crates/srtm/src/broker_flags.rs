@@ -15,6 +15,7 @@ use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::lookupd_flags::LookupdFlags;
 
 /// Settings of one broker.
 #[derive(Args, Clone, Debug)]
@@ -126,6 +127,8 @@ pub(crate) struct BrokerFlags {
     pub(crate) announce: AnnounceFlags,
     #[command(flatten)]
     pub(crate) gossip: GossipFlags,
+    #[command(flatten)]
+    pub(crate) lookupd: LookupdFlags,
 }
 
 /// After so long without a word from the controller topics flow that nobody here knows; `None`: never.
@@ -295,6 +298,7 @@ impl BrokerFlags {
             release_log_messages: self.release_log_messages,
             announce: self.announce.config(),
             sharing: self.gossip.config(),
+            lookupd: self.lookupd.config(),
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),

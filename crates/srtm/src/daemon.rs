@@ -12,6 +12,7 @@ use broker::agent;
 use broker::announce::AnnouncePort;
 use broker::catalog_file::{self, CatalogFile};
 use broker::http::{self, HttpInfo, LogLevel};
+use broker::lookupd::{self, Registrar};
 use broker::sharing::SharingPort;
 use broker::{Broker, Config, Handle};
 use tokio::net::TcpListener;
@@ -83,6 +84,7 @@ pub(crate) struct Daemon {
     http: Option<Part>,
     catalog: Option<Part>,
     agent: Option<Part>,
+    registrar: Option<Part>,
     sharing: Option<Part>,
     announce: Option<Part>,
 }
@@ -105,6 +107,7 @@ impl Daemon {
             http: None,
             catalog: None,
             agent: None,
+            registrar: None,
             sharing: None,
             announce: None,
         };
@@ -116,6 +119,13 @@ impl Daemon {
             handle.keep_in(file).await;
             let handle = handle.clone();
             daemon.catalog = Some(Part::spawn(|stopped| catalog_file::keep(handle, stopped)));
+        }
+        if config.controller.is_none()
+            && let Some(address) = http_address
+        {
+            let identity = lookupd::identity(&config, tcp_address.port(), address.port());
+            let registrar = Registrar::begin(handle.clone(), identity).await?;
+            daemon.registrar = Some(Part::spawn(|stopped| registrar.run(stopped)));
         }
         daemon.broker.open();
         tracing::info!("TCP: listening on {tcp_address}");
@@ -170,8 +180,8 @@ impl Daemon {
             if let Some(announce) = self.announce {
                 announce.stop().await;
             }
-            if let Some(agent) = self.agent {
-                agent.stop().await;
+            for link in [self.agent, self.registrar].into_iter().flatten() {
+                link.stop().await;
             }
             if let Some(sharing) = self.sharing {
                 sharing.stop().await;

@@ -20,6 +20,7 @@ mod daemon;
 mod duration;
 mod error;
 mod log;
+mod lookupd_flags;
 mod time;
 mod trace_file;
 

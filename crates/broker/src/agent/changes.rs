@@ -1,6 +1,6 @@
-//! What became of topics and channels here, on its way to the controller: told at once and in order.
+//! What became of topics and channels here, on its way to the controller, or to nsqlookupds: told at once and in order.
 //!
-//! Reactors post to a log, the link takes from it. Nothing is logged while nobody listens: a link that begins says first
+//! Reactors post to a log, the link (or [`crate::lookupd`]) takes from it. Nothing is logged while nobody listens: a link that begins says first
 //! what is here, all of it. The same mends a log that was not taken from in time: at its bound it is thrown away and the link
 //! begins anew. That something was emptied is not known to others then.
 
@@ -41,7 +41,7 @@ struct Log {
 
 /// Changes are missing: they came faster than they were told.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut;
+pub(crate) struct Cut;
 
 impl ChangeLog {
     /// Takes what a reactor has to tell, and empties `told`.
@@ -63,7 +63,7 @@ impl ChangeLog {
     }
 
     /// Logs from here on, beginning with nothing.
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         let mut log = self.lock();
         log.waiting.clear();
         log.is_cut = false;
@@ -71,14 +71,14 @@ impl ChangeLog {
     }
 
     /// Logs nothing until somebody listens again.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut log = self.lock();
         log.waiting.clear();
         log.is_open = false;
     }
 
     /// Waits for changes and takes them.
-    async fn next(&self) -> Result<VecDeque<Told>, Cut> {
+    pub(crate) async fn next(&self) -> Result<VecDeque<Told>, Cut> {
         loop {
             if let Some(taken) = self.take() {
                 return taken;

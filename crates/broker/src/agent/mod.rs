@@ -25,6 +25,7 @@ use tokio::net::TcpStream;
 use crate::{ControllerLink, Handle, sys};
 use absence::Presence;
 pub use changes::ChangeLog;
+pub(crate) use orders::persist;
 use session::{Ended, Session};
 
 /// A dial takes at most so long.
@@ -152,7 +153,11 @@ async fn keep(handle: &Handle, address: &str, hello: &Hello, presence: &Presence
     }
 }
 
-async fn dial(address: &str) -> Result<TcpStream, String> {
+/// A connection to `address` whose silence is noticed.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn dial(address: &str) -> Result<TcpStream, String> {
     let dialled = tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await;
     let stream = dialled.map_err(|_| format!("no answer within {DIAL_TIMEOUT:?}"))?;
     let stream = stream.map_err(|error| error.to_string())?;
@@ -165,7 +170,7 @@ async fn dial(address: &str) -> Result<TcpStream, String> {
 
 /// Between half the pause and all of it, so that brokers that lost one controller do not come back as one. The
 /// clock's lowest digits are random enough.
-fn jittered(pause: Duration) -> Duration {
+pub(crate) fn jittered(pause: Duration) -> Duration {
     let fraction = (sys::wall_now().as_nanos() / 1000 % 1024) as f64 / 1024.0;
     pause.mul_f64(0.5 + 0.5 * fraction)
 }

@@ -165,7 +165,7 @@ async fn migrate(handle: &Handle, topic: &str, moves: Vec<Move>) -> Result<(), S
 }
 
 /// Asks again while the reactor is too busy; a stopping broker is never busy for long.
-pub(super) async fn persist<T, F: Future<Output = Result<T, BrokerError>>>(
+pub(crate) async fn persist<T, F: Future<Output = Result<T, BrokerError>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, BrokerError> {
     loop {

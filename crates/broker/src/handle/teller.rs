@@ -46,6 +46,15 @@ impl Handle {
         Ok(matches!(answer, Answer::Learned(true)))
     }
 
+    /// Holds a topic no longer that was asked for: its channels were made.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn answered(&self, topic: TopicName) -> Result<(), BrokerError> {
+        let home = home_of(topic.as_str(), self.inboxes.len());
+        self.done(home, Request::Answered(topic)).await
+    }
+
     /// Does to a topic, or to its channel, what was done to it elsewhere; it is not told as a change.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! `GET` and `PUT /config/{option}`.
 //!
 //! Every option of nsqd that a broker has can be read, in the form Go gives it (durations are
-//! nanoseconds). Two can be written, as in nsqd: `log_level`, and `nsqlookupd_tcp_addresses`, of which
-//! only the empty list is accepted because a broker does not register with nsqlookupd yet.
+//! nanoseconds). Two can be written, as in nsqd: `log_level`, and `nsqlookupd_tcp_addresses`. Of the latter
+//! a broker that has a controller takes only the empty list: it is found at the controller's lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -91,7 +91,9 @@ pub(super) async fn write(
             std::str::from_utf8(&body).is_ok_and(|word| service.info.log_level.set(word))
         }
         "nsqlookupd_tcp_addresses" => {
-            serde_json::from_slice::<Vec<String>>(&body).is_ok_and(|list| list.is_empty())
+            let obeys = service.handle.config().controller.is_some();
+            serde_json::from_slice::<Vec<String>>(&body)
+                .is_ok_and(|list| (list.is_empty() || !obeys) && service.handle.lookupds.set(list))
         }
         _ => return Err(Failure::new(400, "INVALID_OPTION")),
     };
@@ -105,7 +107,8 @@ pub(super) async fn write(
 fn value_of(service: &Service, option: &str) -> Result<Response, Failure> {
     let value = match option {
         "log_level" => Some(json!(service.info.log_level.number())),
-        "nsqlookupd_tcp_addresses" | "auth_http_addresses" => Some(json!([])),
+        "nsqlookupd_tcp_addresses" => Some(json!(service.handle.lookupds.tcp_addresses())),
+        "auth_http_addresses" => Some(json!([])),
         "deflate" | "snappy" => Some(json!(false)),
         _ => number(service.handle.config(), option)
             .map(Value::from)
@@ -137,6 +140,8 @@ fn number(config: &Config, option: &str) -> Option<u64> {
         "max_output_buffer_timeout" => duration(config.max_output_buffer_timeout),
         "min_output_buffer_timeout" => duration(config.min_output_buffer_timeout),
         "output_buffer_timeout" => duration(config.output_buffer_timeout),
+        "http_client_connect_timeout" => duration(config.lookupd.connect_timeout),
+        "http_client_request_timeout" => duration(config.lookupd.request_timeout),
         _ => return None,
     })
 }

@@ -22,9 +22,9 @@ pub struct HttpInfo {
     pub version: String,
     /// When the broker started.
     pub start_time: WallTime,
-    /// Bound port of the NSQ listener.
+    /// Port of the NSQ listener, as clients are told.
     pub tcp_port: u16,
-    /// Bound port of the HTTP listener.
+    /// Port of the HTTP listener, as clients are told.
     pub http_port: u16,
     /// Name of this machine.
     pub hostname: String,
@@ -46,8 +46,8 @@ impl HttpInfo {
         HttpInfo {
             version: NSQD_VERSION.to_owned(),
             start_time: sys::wall_now(),
-            tcp_port: tcp.port(),
-            http_port: http.port(),
+            tcp_port: config.lookupd.broadcast_tcp_port.unwrap_or(tcp.port()),
+            http_port: config.lookupd.broadcast_http_port.unwrap_or(http.port()),
             hostname: hostname(),
             broadcast_address: config.broadcast_address.clone(),
             log_level,

@@ -132,7 +132,8 @@ const BAD_REQUESTS: &str = "
     PUT  /config/mem_queue_size                         1          400 INVALID_OPTION
     PUT  /config/log_level                              -          413 INVALID_VALUE
     PUT  /config/log_level                              loud       400 INVALID_VALUE
-    PUT  /config/nsqlookupd_tcp_addresses               [\"a:1\"]    400 INVALID_VALUE
+    PUT  /config/nsqlookupd_tcp_addresses               [\"a\"]      400 INVALID_VALUE
+    PUT  /config/nsqlookupd_tcp_addresses               {}         400 INVALID_VALUE
     GET  /stats?topic=%z                                -          400 INVALID_REQUEST
 ";
 
@@ -195,18 +196,12 @@ async fn plain_answers_are_nsqds() {
     assert_eq!(fixture.ok("GET", "/config/log_level", "").await, "2");
     assert_eq!(fixture.ok("PUT", "/config/log_level", "DEBUG").await, "1");
     assert_eq!(fixture.ok("GET", "/config/log_level", "").await, "1");
-    assert_eq!(
-        fixture
-            .ok("GET", "/config/nsqlookupd_tcp_addresses", "")
-            .await,
-        "[]"
-    );
-    assert_eq!(
-        fixture
-            .ok("PUT", "/config/nsqlookupd_tcp_addresses", "[]")
-            .await,
-        "[]"
-    );
+    let lookups = "/config/nsqlookupd_tcp_addresses";
+    assert_eq!(fixture.ok("GET", lookups, "").await, "[]");
+    for list in [r#"["a:1","b:2"]"#, "[]"] {
+        assert_eq!(fixture.ok("PUT", lookups, list).await, list);
+        assert_eq!(fixture.ok("GET", lookups, "").await, list);
+    }
     assert_eq!(
         fixture.ok("GET", "/config/msg_timeout", "").await,
         "60000000000"

@@ -42,6 +42,7 @@ use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
 use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
+use crate::lookupd::LookupdList;
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
@@ -102,6 +103,8 @@ pub struct Shared {
     pub sharing: SharingBoard,
     /// Held by who declares a share.
     pub declaring: Arc<Mutex<()>>,
+    /// The nsqlookupds that the broker registers with.
+    pub lookupds: LookupdList,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -116,6 +119,7 @@ impl Shared {
     /// Of reactors with these `inboxes`; connections are not accepted yet.
     pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
         Shared {
+            lookupds: LookupdList::new(config.lookupd.tcp_addresses.clone()),
             config: Arc::new(config),
             inboxes: inboxes.into(),
             changed: Arc::new(Notify::new()),

@@ -37,6 +37,10 @@ impl Reactor {
                 self.operate_channel(&topic, &channel, operation)
             }
             Request::Learn(known) => self.learn(&known),
+            Request::Answered(topic) => {
+                self.table.answered(&topic);
+                Ok(Answer::Done)
+            }
             Request::Follow(topic, channel, operation) => {
                 self.follow(&topic, channel.as_ref(), operation)
             }

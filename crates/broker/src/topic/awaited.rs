@@ -1,7 +1,7 @@
 //! Topics that pass nothing on before somebody has said what they have: contract and channels.
 //!
-//! A broker that somebody tells what topics have (a controller) must not take silence for "no limit" or "no further
-//! channel". A topic that it knows nothing of is held: messages are accepted and wait in the topic's queue, at its bound
+//! A broker that somebody tells what topics have (a controller; of channels alone, nsqlookupds) must not take silence for "no
+//! limit" or "no further channel". A topic that it knows nothing of is held: messages are accepted and wait in the topic's queue, at its bound
 //! publishers wait, nothing is dropped. It is held until the first complete word, or until its channels are said, which
 //! come behind the contract. Afterwards a topic that comes into being here is asked for and held until the answer.
 
@@ -107,6 +107,14 @@ impl TopicTable {
         self.end_order();
         self.let_flow(made?);
         Ok(true)
+    }
+
+    /// Holds a topic no longer that was asked for: its channels were made. One that is gone since is not made again.
+    pub fn answered(&mut self, name: &TopicName) {
+        self.asked.remove(name);
+        if let Some(key) = self.find(name.as_str()) {
+            self.let_flow(key);
+        }
     }
 
     /// Asks which channels a topic has that came into being.

@@ -51,6 +51,25 @@ impl World {
         learned
     }
 
+    fn answered(&mut self, topic: &str) {
+        self.table.answered(&topic.parse().expect("valid"));
+        self.run();
+    }
+
+    fn create_channel(&mut self, topic: &str, channel: &str) {
+        let key = self.topic(topic);
+        let name = channel.parse().expect("valid");
+        let made = self.table.find_or_create_channel(key, &name);
+        made.expect("within bounds");
+        self.run();
+    }
+
+    fn set_paused(&mut self, topic: &str, paused: bool) {
+        let key = self.topic(topic);
+        self.table.pause(key, paused);
+        self.run();
+    }
+
     fn held(&mut self, topic: &str) -> Option<&'static str> {
         let key = self.topic(topic);
         let topic = self.table.topic(key).expect("there");
@@ -101,6 +120,31 @@ fn what_nobody_has_spoken_of_waits_and_is_not_lost() {
     world.hear(Teller::Answering);
     assert_eq!(world.bodies().len(), 1000);
     assert_eq!((world.held("t"), world.counts("t")), (None, (1000, 0, 0)));
+}
+
+#[test]
+fn a_topic_on_a_broker_of_its_own_is_held_until_its_channels_were_made() {
+    let mut world = World::of(ROOMY, |table| table);
+    world.subscribe("before", "c", 1, u32::MAX);
+    assert!(world.table.effects.told.is_empty(), "nobody listens");
+    world.hear(Teller::Answering);
+    world.subscribe("t", "c", 2, u32::MAX);
+    world.publish("t", &["m"; 3]);
+    world.set_paused("t", true);
+    assert_eq!(world.held("before"), None);
+    assert_eq!(world.held("t"), Some("its channels are asked for"));
+    assert!(world.bodies().is_empty());
+    // Whoever asks makes them as anybody would, and everybody hears of it.
+    world.changes();
+    world.create_channel("t", "d");
+    let channel = channel("d");
+    assert_eq!(world.changes(), [TopicChange::ChannelCreated { channel }]);
+    world.answered("t");
+    assert_eq!((world.held("t"), world.counts("t")), (None, (0, 0, 3)));
+    world.set_paused("t", false);
+    assert_eq!(world.counts("t"), (3, 0, 0));
+    world.answered("nothing");
+    assert_eq!(world.table.find("nothing"), None);
 }
 
 #[test]

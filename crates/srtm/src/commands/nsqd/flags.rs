@@ -38,8 +38,6 @@ const NO_TLS: &str = "this broker does not speak TLS, connections would be open"
 const NO_AUTH: &str = "this broker does not ask an auth server, everybody would be let in";
 const NO_CONFIG: &str =
     "configuration files are not read, their settings would be missing; use flags";
-const NO_LOOKUP: &str =
-    "this broker does not register with nsqlookupd; consumers must be given its address";
 const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
 const NO_DISK: &str = "messages are not written to disk";
 const NO_SCAN: &str = "timeouts are kept in order and need no scan";
@@ -72,11 +70,11 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("auth-http-address", false, Refused(NO_AUTH)),
     ("auth-http-request-method", false, Ignored(NO_AUTH)),
     ("broadcast-address", false, Passed),
-    ("broadcast-tcp-port", false, Ignored(NO_LOOKUP)),
-    ("broadcast-http-port", false, Ignored(NO_LOOKUP)),
-    ("lookupd-tcp-address", false, Ignored(NO_LOOKUP)),
-    ("http-client-connect-timeout", false, Ignored(NO_LOOKUP)),
-    ("http-client-request-timeout", false, Ignored(NO_LOOKUP)),
+    ("broadcast-tcp-port", false, Passed),
+    ("broadcast-http-port", false, Passed),
+    ("lookupd-tcp-address", false, Passed),
+    ("http-client-connect-timeout", false, Passed),
+    ("http-client-request-timeout", false, Passed),
     ("topology-region", false, Ignored(NO_TOPOLOGY)),
     ("topology-zone", false, Ignored(NO_TOPOLOGY)),
     ("data-path", false, Passed),
@@ -250,12 +248,11 @@ mod tests {
 
     #[test]
     fn what_we_lack_is_warned_of_or_refused() {
-        let tuned = settings(
-            "-lookupd-tcp-address=a:1 --lookupd-tcp-address=b:1 -statsd-mem-stats -snappy=false",
-        );
+        let tuned =
+            settings("-topology-zone=a -statsd-address=b:1 -statsd-mem-stats -snappy=false");
         assert_eq!(tuned.warnings.len(), 4);
         assert!(
-            tuned.warnings[0].contains("does not register with nsqlookupd"),
+            tuned.warnings[0].contains("not preferred by zone"),
             "{:?}",
             tuned.warnings
         );
@@ -286,7 +283,7 @@ mod tests {
     fn passed_flags_are_flags_of_the_broker() {
         for (name, _, fate) in FLAGS {
             let value = match *name {
-                "tcp-address" | "http-address" => "127.0.0.1:0",
+                "tcp-address" | "http-address" | "lookupd-tcp-address" => "127.0.0.1:0",
                 "arrival-clock" => "read",
                 "turn-spacing" => "50us",
                 _ if name.ends_with("timeout") || name.ends_with("interval") => "30s",
