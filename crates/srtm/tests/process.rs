@@ -1,5 +1,8 @@
 //! The program as operators see it: exit codes, log lines, signals, what outlives a restart.
 
+#[path = "process/gathering.rs"]
+mod gathering;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;

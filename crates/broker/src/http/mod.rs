@@ -19,6 +19,7 @@ mod listener;
 mod metrics;
 mod publish;
 mod query;
+mod sharers;
 mod stats;
 mod tasks;
 mod topics;
@@ -26,7 +27,7 @@ mod topics;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use crate::{Handle, Operation};
 use answer::Failure;
@@ -74,6 +75,8 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         )
         .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
+        .route("/v1/sharers", get(sharers::list))
+        .route("/v1/sharers/{address}", delete(sharers::forget))
         .route("/v1/tasks", get(tasks::tasks))
         .route("/v1/announcements", get(announcements::announcements))
         .route("/metrics", get(metrics::metrics))

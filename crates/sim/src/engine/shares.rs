@@ -4,8 +4,8 @@ use clock::Instant;
 use limit::lease::Mode;
 use limit::sharing::Policy;
 use limit::{
-    Burst, History, Holder, JudgedBy, Ledger, LedgerConfig, Limit, OnExceed, Rate, Report, Share,
-    TokenBucket, Traffic, Unit,
+    Burst, Gossip, History, Holder, JudgedBy, Ledger, LedgerConfig, Limit, OnExceed, Rate, Report,
+    Share, TokenBucket, Traffic, Unit,
 };
 use placement::{Gate, Station};
 
@@ -42,6 +42,7 @@ impl Shares {
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
             sharing: Policy::Static,
+            gossip: Gossip::default(),
         };
         Shares {
             ledger: Ledger::new(limit, config, 1),

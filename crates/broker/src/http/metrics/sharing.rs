@@ -22,6 +22,11 @@ pub(super) const GOSSIP: &[Series<SharingFigures>] = &[
         "0 while the list of brokers cannot be followed; the log says why.",
         |g| float(u64::from(g.problem.is_none())),
     ),
+    gauge(
+        "srtm_gossip_disagreements",
+        "Limits that brokers without a controller were told differently; GET /v1/sharers says which.",
+        |g| float(g.disagreements.len() as u64),
+    ),
     counter(
         "srtm_gossip_intervals",
         "Estimate intervals that were ended.",
