@@ -90,7 +90,8 @@ pub struct TopicView {
 }
 
 /// A topic whose promise kept a broker from holding more of another one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct NeighbourView {
     /// The neighbour.
     pub topic: String,

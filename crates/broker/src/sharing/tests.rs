@@ -47,7 +47,7 @@ impl Sharer {
         };
         let sharer = Sharer::of(broker, sharing, limit(RATE)).await;
         let handle = sharer.broker.handle();
-        let set = handle.set_shared_contract(topic(), Some(limit(RATE)), None, Some(3));
+        let set = handle.set_contract(topic(), Some(limit(RATE)), None, Some(3));
         set.await.expect("in range");
         sharer
     }

@@ -185,7 +185,7 @@ fn second(run: &Run) -> f64 {
 
 /// The same since it was asked last.
 fn p99_ms(run: &Run) -> f64 {
-    run.board.take_latency().value_at_quantile(0.99) as f64 / 1000.0
+    run.board.take_latency().whole.value_at_quantile(0.99) as f64 / 1000.0
 }
 
 /// Whether anything that is said of a topic names another one.

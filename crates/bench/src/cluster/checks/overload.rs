@@ -212,7 +212,7 @@ impl MoveWatch {
                 pause_for(LOOK);
                 self.look(run);
             }
-            p99_ms.push(run.board.take_latency().value_at_quantile(0.99) as f64 / 1000.0);
+            p99_ms.push(run.board.take_latency().whole.value_at_quantile(0.99) as f64 / 1000.0);
         }
         p99_ms
     }

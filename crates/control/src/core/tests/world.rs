@@ -490,7 +490,9 @@ impl World {
                         let text = format!("{} {topic:?} {broker:?}: {}", event.kind, event.text);
                         self.events.push((self.now, text));
                     }
-                    Effect::CloseLink(_) | Effect::ContractSettled { .. } => {}
+                    Effect::CloseLink(_)
+                    | Effect::ContractSettled { .. }
+                    | Effect::Prepared { .. } => {}
                 }
             }
         }
@@ -541,6 +543,11 @@ impl World {
             ToBroker::Contract { topic, ticket, .. } => {
                 self.core
                     .heard(number, ToController::ContractInForce { topic, ticket }, now);
+            }
+            ToBroker::Topic { state, ticket } => {
+                let topic = state.topic;
+                let ready = ToController::TopicReady { topic, ticket };
+                self.core.heard(number, ready, now);
             }
             _ => {}
         }
