@@ -301,6 +301,72 @@ fn a_confirmed_limit_is_in_force_after_kill_9() {
     assert_eq!(sample(&again, "srtm_topic_dropped_total"), 500.0);
 }
 
+/// The processes that `parent` has started.
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("Linux");
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |&pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // State and parent stand behind the name, which may hold anything.
+        let rest = stat.rsplit_once(')').map(|(_, rest)| rest);
+        let ppid = rest.and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        ppid == Some(parent)
+    };
+    pids.filter(is_child).collect()
+}
+
+#[test]
+fn a_broker_of_up_that_is_killed_lets_nothing_pass_its_limits() {
+    let folder = Folder::new("up-kill-9");
+    let ports = [
+        "--http=127.0.0.1:0",
+        "--link-address=127.0.0.1:0",
+        "--lookup-tcp-address=127.0.0.1:0",
+        "--lookup-http-address=127.0.0.1:0",
+        "--tcp-base-port=0",
+    ];
+    for kept in [&[][..], &["--data-dir", folder.as_str()]] {
+        let mut command = Command::new(SRTM);
+        command.arg("up").args(ports).args(kept);
+        // Its broker has it for its log as well.
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        let mut log = BufReader::new(child.stderr.take().expect("piped"));
+        let controller = address_behind(&mut log, "controller: HTTP on ");
+        let (controller, _) = controller.split_once(',').expect("more stands behind it");
+        let first = address_behind(&mut log, "INFO: TCP: listening on ");
+        address_behind(&mut log, "linked to the controller");
+        let mut up = Process {
+            child,
+            log,
+            tcp: first,
+            http: String::new(),
+        };
+        let limit = ["--rate", "10", "--burst", "5", "--on-exceed", "drop"];
+        let to = ["--controller", controller];
+        let set = srtm(&[&["topic", "set", "t"], &limit[..], &to].concat());
+        assert!(set.status.success(), "{}", text(&set.stderr));
+        for pid in children_of(up.child.id()) {
+            let killed = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .status();
+            assert!(killed.expect("kill runs").success());
+        }
+        up.tcp = address_behind(&mut up.log, "INFO: TCP: listening on ");
+        up.http = address_behind(&mut up.log, "INFO: HTTP: listening on ");
+        publish_500(&up);
+        let [accepted, dropped, waiting] = [
+            "srtm_topic_messages_total",
+            "srtm_topic_dropped_total",
+            "srtm_topic_depth",
+        ]
+        .map(|series| sample(&up, series));
+        let passed = accepted - dropped - waiting;
+        assert_eq!(accepted, 500.0);
+        assert!(passed <= 50.0, "{passed} of 500 passed");
+    }
+}
+
 #[test]
 fn what_a_broker_without_its_controller_knows_nothing_of_is_held() {
     let away = [&["broker", "--controller", "127.0.0.1:1"], &PORTS[..]].concat();

@@ -70,7 +70,7 @@ impl Witness {
     /// Tokens by which the worst window exceeded r·(t − s) + b; negative where none reached it.
     #[must_use]
     pub fn excess(&self) -> f64 {
-        self.worst.unwrap_or(-self.burst)
+        self.worst.unwrap_or(0.0 - self.burst)
     }
 
     #[inline]
