@@ -5,6 +5,7 @@ mod flow;
 mod laws;
 mod limits;
 mod replay;
+mod restarts;
 mod service;
 mod shares;
 mod sharing;
