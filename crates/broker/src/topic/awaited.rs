@@ -80,6 +80,7 @@ impl TopicTable {
             return;
         }
         self.asked.clear();
+        self.asked_before.clear();
         let keys: Vec<TopicKey> = self.topics.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.let_flow(key);
@@ -91,14 +92,14 @@ impl TopicTable {
         }
     }
 
-    /// Takes what was said of a topic. It is made unless the broker had asked for it: then it was here, and is gone since.
-    /// Channels that it lacks are made, none is taken away, pauses become as said, and it is held no longer. An ephemeral
-    /// channel is where its consumers are. False where nothing was made.
+    /// Takes what was said of a topic. It is made unless the broker asked for it a moment ago: then it was here, and is gone
+    /// since. Channels that it lacks are made, none is taken away, pauses become as said, and it is held no longer. An
+    /// ephemeral channel is where its consumers are. False where nothing was made.
     ///
     /// # Errors
     /// [`Refusal`] at a bound; a topic that was held stays held.
     pub fn learn(&mut self, known: &KnownTopic) -> Result<bool, Refusal> {
-        let was_asked = self.asked.remove(&known.name);
+        let was_asked = self.asked.contains(&known.name) || self.asked_before.contains(&known.name);
         if was_asked && self.find(known.name.as_str()).is_none() {
             return Ok(false);
         }
@@ -124,6 +125,11 @@ impl TopicTable {
             self.asked.insert(name.clone());
         }
         self.effects.told.push(Told::Asked(name));
+    }
+
+    /// Called with each report: what was asked for two reports ago has been answered.
+    pub(super) fn forget_asked(&mut self) {
+        self.asked_before = std::mem::take(&mut self.asked);
     }
 
     fn make_as_said(&mut self, known: &KnownTopic) -> Result<TopicKey, Refusal> {

@@ -128,8 +128,10 @@ pub struct TopicTable {
     pub(super) is_controlled: bool,
     /// Who says what topics have, and whether it has spoken.
     pub(super) teller: Teller,
-    /// Topics that were asked for and not answered yet.
+    /// Topics that were asked for since the last report.
     pub(super) asked: FxHashSet<TopicName>,
+    /// Those before it.
+    pub(super) asked_before: FxHashSet<TopicName>,
     /// What happens now was ordered by the teller, which is not told of it again.
     pub(super) is_ordered: bool,
     /// Who shares limits by gossip; `None`: a controller is to say.
@@ -163,6 +165,7 @@ impl TopicTable {
             is_controlled: false,
             teller: Teller::Nobody,
             asked: FxHashSet::default(),
+            asked_before: FxHashSet::default(),
             is_ordered: false,
             group: Some(Group::ALONE),
             service: None,

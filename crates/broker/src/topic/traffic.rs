@@ -109,6 +109,7 @@ impl TopicTable {
     /// 8192 those beyond are left out, topics without a limit first.
     pub fn report(&mut self, number: u64, now: Instant) -> Vec<TopicReport> {
         self.reports.report_sent(number, now);
+        self.forget_asked();
         let (mut limited, mut free) = (Vec::new(), Vec::new());
         let TopicTable {
             topics,

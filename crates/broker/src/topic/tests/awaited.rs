@@ -181,11 +181,15 @@ fn a_topic_that_comes_into_being_is_asked_for_once_and_held() {
     assert_eq!(world.held("t"), Some("its channels are asked for"));
     assert_eq!(world.asked(), ["t"]);
     assert!(world.bodies().is_empty());
-    // Deleted before the answer comes: it is not made anew.
+    // Deleted before the answers come, to the news and to the question: it is not made anew.
     let key = world.topic("t");
     world.table.delete(key);
-    assert!(!world.learn(&known("t", &[("d", false)])));
-    assert_eq!(world.table.find("t"), None);
+    for report in 1..3 {
+        assert!(!world.learn(&known("t", &[("d", false)])));
+        assert_eq!(world.table.find("t"), None);
+        let now = world.now();
+        world.table.report(report, now);
+    }
     // What is said without having been asked is to be made.
     assert!(world.learn(&known("t", &[("d", false)])));
     assert_eq!((world.held("t"), world.asked().len()), (None, 0));
