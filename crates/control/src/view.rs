@@ -260,6 +260,9 @@ pub struct BrokerView {
     pub gossip_address: Option<String>,
     /// `up`, `silent`, `draining` or `dead`.
     pub state: String,
+    /// Whether an operator takes it out, alive or not.
+    #[serde(default)]
+    pub is_draining: bool,
     /// Messages per second it carries at most under its SLO (mcap).
     pub mcap: f64,
     /// Whether mcap was measured (`srtm calibrate`) or is the default.
@@ -270,6 +273,9 @@ pub struct BrokerView {
     pub measured_rate: f64,
     /// Publishers placed there, of all topics.
     pub publishers: usize,
+    /// Publishers connected there, of all topics; what connects without announcing itself is not counted.
+    #[serde(default)]
+    pub attached: usize,
     /// Messages that are there and not finished, of all topics and channels, by the last report: what is lost if it is stopped
     /// now.
     #[serde(default)]

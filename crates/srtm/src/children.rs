@@ -1,20 +1,26 @@
-//! The brokers of `srtm up`: child processes, restarted when they die, drained together.
+//! The brokers of `srtm up`: child processes, restarted when they die, drained together or, where an operator takes one out,
+//! ended once it holds nothing.
 //!
 //! A child stops when its standard input ends, so that one Ctrl-C drains all in order and none outlives its
 //! parent, even one that was killed.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use control::ControlHandle;
+use control::view::BrokerView;
 use realtime::Realtime;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::announce_flags::AnnouncePorts;
 use crate::broker_flags::ScheduleFlags;
+use crate::drained::{Drained, Verdict};
 use crate::duration::GoDuration;
 use crate::error::Failure;
 
@@ -25,7 +31,9 @@ const RESTART_DELAY_MAX: Duration = Duration::from_secs(30);
 /// A broker that lived so long is not young.
 const YOUNG: Duration = Duration::from_secs(30);
 /// A child that has not ended so long after its drain should have is killed.
-const END_TIMEOUT: Duration = Duration::from_secs(15);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Brokers that are being taken out are looked at so often.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What all brokers of a machine have in common.
 #[derive(Clone, Debug)]
@@ -46,6 +54,8 @@ pub(crate) struct Template {
     pub(crate) schedule: ScheduleFlags,
     /// Their ports for announcements, if they take part in them.
     pub(crate) announce: Option<AnnouncePorts>,
+    /// How long one that ends waits for queued messages to reach connected consumers.
+    pub(crate) drain_timeout: GoDuration,
     /// Log level.
     pub(crate) log_level: String,
 }
@@ -54,7 +64,10 @@ pub(crate) struct Template {
 pub(crate) struct Children {
     template: Template,
     most: u32,
+    /// By number what ends it.
     stopping: Vec<tokio::sync::oneshot::Sender<()>>,
+    /// Those that were taken out and have ended.
+    ended: BTreeSet<u32>,
     keepers: JoinSet<()>,
 }
 
@@ -65,6 +78,7 @@ impl Children {
             template,
             most,
             stopping: Vec::new(),
+            ended: BTreeSet::new(),
             keepers: JoinSet::new(),
         }
     }
@@ -78,23 +92,86 @@ impl Children {
                 self.most
             )));
         }
-        let first = self.template.spawn(number)?;
-        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let stop = self.start(number)?;
         self.stopping.push(stop);
-        self.keepers
-            .spawn(keep(self.template.clone(), number, first, stopped));
         Ok(())
     }
 
-    /// Starts another each time that somebody asks, while that is allowed.
-    pub(crate) async fn serve(&mut self, mut wanted: mpsc::Receiver<String>) {
-        while let Some(topic) = wanted.recv().await {
-            match self.start_one() {
-                Ok(()) => tracing::info!("topic {topic} needs more room: starting another broker"),
-                Err(error) => tracing::warn!("topic {topic} needs more room: {error}"),
+    /// Starts another each time that somebody asks, while that is allowed. With `drained`, ends those that were taken out, and
+    /// starts them again when they are wanted back.
+    pub(crate) async fn serve(
+        &mut self,
+        mut wanted: mpsc::Receiver<String>,
+        handle: &ControlHandle,
+        mut drained: Option<Drained>,
+    ) {
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        loop {
+            tokio::select! {
+                Some(topic) = wanted.recv() => self.room_wanted(&topic, handle).await,
+                _ = looks.tick() => if let Some(drained) = &mut drained {
+                    // A controller that does not answer is asked again.
+                    let brokers = handle.ask(control::handle::Command::Brokers).await;
+                    for view in brokers.unwrap_or_default() {
+                        self.look(&view, drained);
+                    }
+                },
             }
         }
-        std::future::pending::<()>().await;
+    }
+
+    /// A broker that was taken out is the first to come back.
+    async fn room_wanted(&mut self, topic: &str, handle: &ControlHandle) {
+        if let Some(&number) = self.ended.first() {
+            let name = Template::name(number);
+            tracing::info!("topic {topic} needs more room: broker {name} is taken back");
+            let resumed = handle.ask(|reply| control::handle::Command::ResumeBroker(name, reply));
+            if let Err(error) = resumed.await {
+                tracing::warn!("topic {topic} needs more room: {error}");
+            }
+            return;
+        }
+        match self.start_one() {
+            Ok(()) => tracing::info!("topic {topic} needs more room: starting another broker"),
+            Err(error) => tracing::warn!("topic {topic} needs more room: {error}"),
+        }
+    }
+
+    fn look(&mut self, view: &BrokerView, drained: &mut Drained) {
+        let mut numbers = 0..self.stopping.len() as u32;
+        let Some(number) = numbers.find(|&number| Template::name(number) == view.broker) else {
+            return;
+        };
+        if self.ended.contains(&number) {
+            if !view.is_draining {
+                self.start_again(number);
+            }
+        } else if drained.look(view, Instant::now()) == Verdict::End {
+            let (nobody, _) = tokio::sync::oneshot::channel();
+            let stop = std::mem::replace(&mut self.stopping[number as usize], nobody);
+            // A keeper that has ended needs no telling.
+            let _ = stop.send(());
+            self.ended.insert(number);
+        }
+    }
+
+    fn start_again(&mut self, number: u32) {
+        match self.start(number) {
+            Ok(stop) => {
+                tracing::info!("broker {} is started again", Template::name(number));
+                self.stopping[number as usize] = stop;
+                self.ended.remove(&number);
+            }
+            Err(error) => tracing::error!("broker {}: {error}", Template::name(number)),
+        }
+    }
+
+    fn start(&mut self, number: u32) -> Result<tokio::sync::oneshot::Sender<()>, Failure> {
+        let first = self.template.spawn(number)?;
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        self.keepers
+            .spawn(keep(self.template.clone(), number, first, stopped));
+        Ok(stop)
     }
 
     /// Drains and ends all at once.
@@ -168,6 +245,7 @@ impl Template {
             format!("--tcp-address={}", listen(tcp)),
             format!("--http-address={}", listen(http)),
             format!("--broadcast-address={}", self.ip),
+            format!("--drain-timeout={}", self.drain_timeout),
             format!("--log-level={}", self.log_level),
         ];
         arguments.extend(self.schedule.arguments());
@@ -214,7 +292,9 @@ async fn keep(
     loop {
         let started = tokio::time::Instant::now();
         tokio::select! {
-            _ = &mut stopped => return drain(&name, child, input).await,
+            _ = &mut stopped => {
+                return drain(&name, child, input, template.drain_timeout.0).await;
+            }
             ended = child.wait() => match ended {
                 Ok(status) => tracing::error!("broker {name} ended: {status}"),
                 Err(error) => tracing::error!("broker {name}: {error}"),
@@ -243,9 +323,9 @@ async fn keep(
     }
 }
 
-async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>) {
+async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>, drain_timeout: Duration) {
     drop(input);
-    match tokio::time::timeout(END_TIMEOUT, child.wait()).await {
+    match tokio::time::timeout(drain_timeout + END_TIMEOUT, child.wait()).await {
         Ok(Ok(status)) if status.success() => {}
         Ok(Ok(status)) => tracing::warn!("broker {name} ended: {status}"),
         Ok(Err(error)) => tracing::warn!("broker {name}: {error}"),
@@ -297,6 +377,7 @@ mod tests {
             realtime: None,
             schedule: up.schedule,
             announce: up.announce.ports(ip),
+            drain_timeout: GoDuration(Duration::from_secs(7)),
             log_level: "warn".to_owned(),
         }
     }
@@ -330,6 +411,7 @@ mod tests {
             assert_eq!(config.tcp_address.port(), port);
             assert_eq!(config.http_address.expect("served").port(), port + 1);
             assert_eq!((config.threads, config.node_id), (1, number as u16));
+            assert_eq!(config.drain_timeout, Duration::from_secs(7));
             let link = config.controller.expect("there is one");
             assert_eq!(link.address, "127.0.0.1:4999");
             assert_eq!(link.broker_name, Template::name(number));

@@ -116,12 +116,10 @@ impl Core {
     /// All brokers, ordered by name.
     #[must_use]
     pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
-        let (loads, counts) = self.placed();
-        let mut views: Vec<BrokerView> = self
-            .brokers
-            .iter()
-            .zip(loads.into_iter().zip(counts))
-            .map(|(broker, (load, publishers))| self.view_broker(broker, load, publishers, now))
+        let placed = self.placed();
+        let brokers = self.brokers.iter().zip(&placed);
+        let mut views: Vec<BrokerView> = brokers
+            .map(|(broker, placed)| self.view_broker(broker, placed, now))
             .collect();
         views.sort_by(|a, b| a.broker.cmp(&b.broker));
         views
@@ -130,9 +128,8 @@ impl Core {
     /// One broker.
     #[must_use]
     pub fn broker_view(&self, number: BrokerNumber, now: Instant) -> BrokerView {
-        let (loads, counts) = self.placed();
-        let at = number as usize;
-        self.view_broker(&self.brokers[at], loads[at], counts[at], now)
+        let placed = &self.placed()[number as usize];
+        self.view_broker(self.broker(number), placed, now)
     }
 
     fn view_topic(&self, name: &str, topic: &Topic) -> TopicView {
@@ -264,13 +261,7 @@ impl Core {
         }
     }
 
-    fn view_broker(
-        &self,
-        broker: &Broker,
-        load: f64,
-        publishers: usize,
-        now: Instant,
-    ) -> BrokerView {
+    fn view_broker(&self, broker: &Broker, placed: &Placed, now: Instant) -> BrokerView {
         let state = match broker.liveness {
             Liveness::Dead => "dead",
             Liveness::Silent(_) => "silent",
@@ -283,41 +274,42 @@ impl Core {
             http_address: broker.http_address.clone(),
             gossip_address: broker.gossip_address.clone(),
             state: state.to_owned(),
+            is_draining: broker.is_draining,
             mcap: self.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),
-            load,
+            load: placed.rate,
             measured_rate: broker.measured_rate(),
-            publishers,
+            publishers: placed.publishers,
+            attached: placed.attached,
             holds: broker.unfinished(),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
         }
     }
 
-    /// Rate and number of publishers placed on each broker.
-    fn placed(&self) -> (Vec<f64>, Vec<usize>) {
-        let mut loads = vec![0.0; self.brokers.len()];
-        let mut counts = vec![0; self.brokers.len()];
-        for row in self
-            .topics
-            .values()
-            .flat_map(|topic| topic.publishers.rows())
-        {
+    /// What is placed and connected, by broker.
+    fn placed(&self) -> Vec<Placed> {
+        let mut placed = vec![Placed::default(); self.brokers.len()];
+        let topics = self.topics.values();
+        for row in topics.flat_map(|topic| topic.publishers.rows()) {
             if let Some(number) = row.broker {
-                loads[number as usize] += row.rate();
-                counts[number as usize] += 1;
+                placed[number as usize].rate += row.rate();
+                placed[number as usize].publishers += 1;
+            }
+            if let Some(number) = row.attached {
+                placed[number as usize].attached += 1;
             }
         }
-        (loads, counts)
+        placed
     }
 
     /// The broker with the largest residual capacity.
     fn roomiest(&self) -> Option<BrokerNumber> {
-        let (loads, _) = self.placed();
+        let placed = self.placed();
         let open = (0u32..)
             .zip(&self.brokers)
             .filter(|(_, broker)| broker.takes_publishers());
         let room = |number: BrokerNumber, broker: &Broker| {
-            self.mcap_of(broker) - broker.fixed_rate() - loads[number as usize]
+            self.mcap_of(broker) - broker.fixed_rate() - placed[number as usize].rate
         };
         let best = open.reduce(|best, next| {
             if room(next.0, next.1) > room(best.0, best.1) {
@@ -336,4 +328,12 @@ impl Core {
             tcp_address: broker.tcp_address.clone(),
         }
     }
+}
+
+/// Publishers of one broker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Placed {
+    rate: f64,
+    publishers: usize,
+    attached: usize,
 }

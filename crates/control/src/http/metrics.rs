@@ -60,7 +60,7 @@ type OfBroker = fn(&BrokerView) -> f64;
 type OfTopic = fn(&TopicView) -> Option<f64>;
 type OfCarrier = fn(&TopicBrokerView) -> Option<f64>;
 
-const BROKER_SERIES: [(&str, &str, OfBroker); 5] = [
+const BROKER_SERIES: [(&str, &str, OfBroker); 6] = [
     (
         "broker_mcap",
         "Messages per second that a broker carries under its promise.",
@@ -79,6 +79,11 @@ const BROKER_SERIES: [(&str, &str, OfBroker); 5] = [
     ("broker_publishers", "Publishers placed on a broker.", |b| {
         b.publishers as f64
     }),
+    (
+        "broker_unfinished_messages",
+        "Messages that a broker holds, over all topics and channels.",
+        |b| b.holds as f64,
+    ),
     (
         "broker_report_age_seconds",
         "Time since a broker's last report.",

@@ -18,6 +18,7 @@ use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
 use crate::controller_daemon::{ControllerDaemon, PortFlags, Ports};
 use crate::daemon::{Signals, runtime};
+use crate::drained::Drained;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::log;
@@ -27,6 +28,7 @@ Examples:
   srtm up
   srtm up --brokers 3 --data-dir /var/lib/srtm
   srtm up --brokers 2 --max-brokers 6 --emulate-service-time 40us --profile-window 10s
+  srtm up --brokers 3 --end-drained-after 10m
   srtm up --brokers 2 --realtime --cpus 2,3
   srtm up --brokers 2 --share-period 5ms --announce-base-port 4151 --announce-key @/etc/srtm.key
   srtm up --brokers 3 --demo";
@@ -56,6 +58,13 @@ pub(crate) struct UpFlags {
     /// Lets each message take so long by the clock, without using a core: brokers of a known capacity.
     #[arg(long, value_name = "DURATION")]
     emulate_service_time: Option<GoDuration>,
+    /// How long a broker that ends waits for queued messages to reach connected consumers.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().drain_timeout))]
+    drain_timeout: GoDuration,
+    /// Ends a broker that an operator drains once it holds nothing, after so long at the latest, and starts it again when it
+    /// is resumed [default: it goes on running].
+    #[arg(long, value_name = "DURATION")]
+    end_drained_after: Option<GoDuration>,
     /// Runs sensors whose bursts grow and prints how the service keeps its promise.
     #[arg(long)]
     demo: bool,
@@ -112,6 +121,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
                 serve(&flags, &controller, &mut children, wanted, &mut signals).await?;
             }
         }
+        tell_what_is_held(&controller.handle, flags.drain_timeout).await;
         tracing::info!("stopping: brokers drain; a second signal stops at once");
         let stopping = async {
             children.stop().await;
@@ -159,20 +169,38 @@ async fn serve(
     wanted: mpsc::Receiver<String>,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
+    let drained = flags
+        .end_drained_after
+        .map(|longest| Drained::new(longest.0));
+    let handle = &controller.handle;
     if !flags.demo {
         tokio::select! {
             () = signals.next() => {}
-            () = children.serve(wanted) => {}
+            () = children.serve(wanted, handle, drained) => {}
         }
         return Ok(());
     }
     let demo = Demo::start(controller.ports.http, controller.handle.clone()).await?;
     tokio::select! {
         () = signals.next() => {}
-        () = children.serve(wanted) => {}
+        () = children.serve(wanted, handle, drained) => {}
         () = demo.print() => {}
     }
     tokio::task::block_in_place(|| demo.end())
+}
+
+/// Says what a stop may lose.
+async fn tell_what_is_held(handle: &ControlHandle, drain_timeout: GoDuration) {
+    let Ok(views) = handle.ask(Command::Brokers).await else {
+        return;
+    };
+    for view in views.into_iter().filter(|view| view.holds > 0) {
+        tracing::warn!(
+            "broker {} holds {} messages: what reaches no connected consumer within {drain_timeout} is lost",
+            view.broker,
+            view.holds
+        );
+    }
 }
 
 /// Completes when so many brokers have said hello.
@@ -204,6 +232,7 @@ impl UpFlags {
             realtime,
             schedule: self.schedule.clone(),
             announce,
+            drain_timeout: self.drain_timeout,
             log_level: self.log_level.clone(),
         }
     }
