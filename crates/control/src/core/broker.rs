@@ -135,7 +135,7 @@ impl Broker {
     /// Whether publishers may be placed on it.
     #[must_use]
     pub fn takes_publishers(&self) -> bool {
-        self.liveness == Liveness::Up && !self.is_draining && !self.inventory.is_deaf
+        self.liveness == Liveness::Up && !self.is_draining
     }
 
     /// Messages per second that arrive, all topics.
@@ -297,8 +297,9 @@ impl Core {
         if pause >= PAUSE_MIN {
             for broker in &mut self.brokers {
                 broker.silent_since = now.min(broker.silent_since + pause);
-                let waiting = &mut broker.inventory.waiting_since;
-                *waiting = waiting.map(|since| now.min(since + pause));
+                for since in broker.inventory.waiting.values_mut() {
+                    *since = now.min(*since + pause);
+                }
             }
         }
         for number in 0..self.brokers.len() as BrokerNumber {

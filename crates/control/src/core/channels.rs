@@ -148,20 +148,19 @@ impl Core {
         self.send(number, ToBroker::Topic { state, ticket });
     }
 
-    /// `#ephemeral` topics are known as long as a broker has them.
-    pub(super) fn forget_orphans(&mut self) {
-        let ephemeral = self.catalog.iter().map(|(topic, _)| topic);
-        let orphans: Vec<TopicName> = ephemeral
-            .filter(|topic| topic.is_ephemeral())
-            .filter(|topic| {
-                !self
-                    .brokers
-                    .iter()
-                    .any(|broker| broker.inventory.has(topic))
-            })
-            .cloned()
-            .collect();
-        for topic in orphans {
+    /// Looks which `#ephemeral` topics no broker has any more.
+    fn forget_orphans(&mut self) {
+        let topics = self.catalog.iter().map(|(topic, _)| topic);
+        let ephemeral = topics.filter(|topic| topic.is_ephemeral());
+        for topic in ephemeral.cloned().collect::<Vec<TopicName>>() {
+            self.forget_orphan(&topic);
+        }
+    }
+
+    /// An `#ephemeral` topic is known as long as a broker has it.
+    fn forget_orphan(&mut self, topic: &TopicName) {
+        let mut brokers = self.brokers.iter();
+        if topic.is_ephemeral() && !brokers.any(|broker| broker.inventory.has(topic)) {
             self.catalog.remove(topic.as_str());
         }
     }
@@ -207,7 +206,7 @@ impl Core {
         let noted = inventory.apply(&topic, change);
         let is_alone = *change == TopicChange::TopicDeleted && inventory.is_tombstoned(&topic, now);
         if is_alone {
-            self.forget_orphans();
+            self.forget_orphan(&topic);
             return Ok(());
         }
         let news = noted.and_then(|()| self.catalog.apply(&topic, change));
@@ -220,8 +219,8 @@ impl Core {
             self.keep_known(&topic);
         }
         self.pass_on(Some(number), &topic, change, news.audience, now);
-        if topic.is_ephemeral() && *change == TopicChange::TopicDeleted {
-            self.forget_orphans();
+        if *change == TopicChange::TopicDeleted {
+            self.forget_orphan(&topic);
         }
         if may_cross {
             self.tell_again(number, &topic, subject, change, now);

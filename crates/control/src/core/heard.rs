@@ -54,7 +54,7 @@ impl Core {
         (broker.reported_at, broker.silent_since) = (now, now);
         if let Liveness::Silent(_) = broker.liveness {
             broker.liveness = Liveness::Up;
-            broker.inventory.waiting_since = None;
+            broker.inventory.waiting.clear();
             broker.is_given_up = false;
             let text = format!("{} reports again", broker.name);
             self.tell("broker-up", None, Some(number), text);

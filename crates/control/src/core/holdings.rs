@@ -26,7 +26,8 @@ impl Core {
             topics: broker.told_topics(),
             placed: placed.remove(&number).unwrap_or_default(),
         });
-        let brokers = brokers.collect();
+        let mut brokers: Vec<BrokerHoldings> = brokers.collect();
+        brokers.sort_by(|a, b| a.broker.cmp(&b.broker));
         let known = self.catalog.iter();
         let known = known.map(|(topic, known)| {
             let channels = known.channels.keys().cloned().collect();

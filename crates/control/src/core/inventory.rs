@@ -42,10 +42,10 @@ pub struct Inventory {
     early: Vec<(String, TopicChange)>,
     /// Topics that it was told and has not confirmed.
     pub(super) preparing: BTreeMap<TopicName, Preparing>,
-    /// Since when an answer that publishers wait for is missing.
-    pub(super) waiting_since: Option<Instant>,
-    /// It did not answer for too long: it gets no publishers.
-    pub(super) is_deaf: bool,
+    /// Topics that publishers wait for, and since when.
+    pub(super) waiting: BTreeMap<TopicName, Instant>,
+    /// Those that they have waited for too long.
+    pub(super) deaf: BTreeSet<TopicName>,
     told: BTreeMap<Subject, Instant>,
     tombstones: BTreeMap<TopicName, Instant>,
     owed: BTreeSet<Subject>,
@@ -72,6 +72,11 @@ impl Inventory {
         self.topics.contains_key(topic) || self.preparing.contains_key(topic)
     }
 
+    /// Whether the broker may be given publishers of a topic: it was not waited for in vain.
+    pub(super) fn answers(&self, topic: &str) -> bool {
+        !self.deaf.contains(topic)
+    }
+
     /// Whether the broker has all channels of a topic.
     pub(super) fn has_all(&self, topic: &str, known: &Known) -> bool {
         let here = self.topics.get(topic);
@@ -86,7 +91,8 @@ impl Inventory {
         self.early.clear();
         self.preparing.clear();
         self.told.clear();
-        (self.waiting_since, self.is_deaf) = (None, false);
+        self.waiting.clear();
+        self.deaf.clear();
     }
 
     /// The process is gone, and what it had with it.

@@ -167,7 +167,7 @@ impl Core {
                     UNBOUNDED_MCAP
                 },
                 load,
-                is_available: broker.takes_publishers(),
+                is_available: broker.takes_publishers() && broker.inventory.answers(name),
             });
         states.collect()
     }

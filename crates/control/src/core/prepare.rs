@@ -1,20 +1,21 @@
 //! No publisher is sent to a broker that lacks a channel of its topic: the broker is told the topic, and publishers go there
 //! once it has confirmed that.
 //!
-//! A broker that does not answer is told again every [`REPEAT`], and gets no publishers any more after [`ANSWER_TIMEOUT`],
-//! until it answers or joins anew. Publishers that are there stay.
+//! A broker that does not answer is told again every [`REPEAT`]. After [`ANSWER_TIMEOUT`] publishers of that topic are
+//! placed elsewhere, for as long as it does not answer; those that are there stay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clock::Instant;
+use wire::TopicName;
 
 use super::inventory::topic_name;
 use super::{BrokerNumber, Core, Effect};
 
 /// A topic that is not confirmed is told again after so long.
 const REPEAT: Duration = Duration::from_secs(2);
-/// A broker that publishers wait for this long gets none.
+/// A broker that publishers of a topic wait for this long gets none of them, and is told again only so often.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Core {
@@ -61,13 +62,8 @@ impl Core {
             return;
         };
         let inventory = &mut self.brokers[number as usize].inventory;
-        inventory.waiting_since.get_or_insert(now);
-        let told = inventory.preparing.get(&topic);
-        let is_told = told.is_some_and(|told| now - told.told_at < REPEAT);
-        // All topics are told when it has said what it has.
-        if inventory.is_whole && !is_told {
-            self.tell_topic(number, &topic, now);
-        }
+        inventory.waiting.entry(topic.clone()).or_insert(now);
+        self.tell_if_due(number, &topic, REPEAT, now);
     }
 
     /// A broker has a topic that it was told.
@@ -85,11 +81,7 @@ impl Core {
             Ok(false) => return,
             Err(text) => return self.distrust(number, &text),
         }
-        inventory.waiting_since = None;
-        if std::mem::take(&mut inventory.is_deaf) {
-            let text = format!("{} answers again", self.broker(number).name);
-            self.tell("broker-up", None, Some(number), text);
-        }
+        self.answered(number, topic);
         self.drive_moves(topic, now);
         self.effects.push(Effect::Prepared {
             topic: Some(topic.to_owned()),
@@ -99,45 +91,88 @@ impl Core {
     /// Looks which brokers do not answer.
     pub(super) fn watch_answers(&mut self, now: Instant) {
         for number in 0..self.brokers.len() as BrokerNumber {
-            let inventory = &mut self.brokers[number as usize].inventory;
-            let is_late = inventory
-                .waiting_since
-                .is_some_and(|since| now - since >= ANSWER_TIMEOUT);
-            if !is_late || inventory.is_deaf || self.broker(number).link.is_none() {
+            let broker = self.broker(number);
+            if broker.inventory.waiting.is_empty() || broker.link.is_none() {
                 continue;
             }
-            self.brokers[number as usize].inventory.is_deaf = true;
-            let text = format!(
-                "{} has not made the channels that it was told for {ANSWER_TIMEOUT:?}: no publisher is sent there \
-                 until it does; start it again if it stays so",
-                self.broker(number).name
-            );
-            self.tell("problem", None, Some(number), text);
-            self.give_up_places(number, now);
+            let waiting = broker.inventory.waiting.iter();
+            let late = waiting.filter(|(_, since)| now - **since >= ANSWER_TIMEOUT);
+            let late: Vec<TopicName> = late.map(|(topic, _)| topic.clone()).collect();
+            for topic in late {
+                if self.is_prepared(topic.as_str(), number) {
+                    self.answered(number, topic.as_str());
+                } else {
+                    self.give_up(number, &topic, now);
+                    self.tell_if_due(number, &topic, ANSWER_TIMEOUT, now);
+                }
+            }
         }
     }
 
-    /// Publishers that are to go to a broker and are not there are placed elsewhere.
-    fn give_up_places(&mut self, number: BrokerNumber, now: Instant) {
-        let names: Vec<String> = self.topics.keys().cloned().collect();
-        for name in names {
-            let Some(topic) = self.topics.get_mut(&name) else {
-                continue;
-            };
-            let mut given_up = Vec::new();
-            for (index, row) in topic.publishers.rows_mut().iter_mut().enumerate() {
-                if row.broker == Some(number) && row.attached != Some(number) {
-                    (row.broker, row.told_at) = (None, None);
-                    given_up.push(index);
-                }
-            }
-            if given_up.is_empty() {
-                continue;
-            }
-            self.place_unplaced(&name, now);
-            self.keep_publishers(&name, given_up);
-            self.publishers_changed(&name, now);
-            self.prepare_places(&name, now);
+    /// Tells a broker a topic, unless it was told lately. All topics are told when it has said what it has.
+    fn tell_if_due(
+        &mut self,
+        number: BrokerNumber,
+        topic: &TopicName,
+        interval: Duration,
+        now: Instant,
+    ) {
+        let inventory = &self.broker(number).inventory;
+        let told = inventory.preparing.get(topic);
+        let is_told = told.is_some_and(|told| now - told.told_at < interval);
+        if inventory.is_whole && !is_told {
+            self.tell_topic(number, topic, now);
         }
+    }
+
+    /// A broker that nobody waits for any more.
+    fn answered(&mut self, number: BrokerNumber, topic: &str) {
+        let inventory = &mut self.brokers[number as usize].inventory;
+        inventory.waiting.remove(topic);
+        if inventory.deaf.remove(topic) {
+            let text = format!(
+                "{} has the channels of {topic} now",
+                self.broker(number).name
+            );
+            self.tell("channels-made", Some(topic), Some(number), text);
+        }
+    }
+
+    fn give_up(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
+        if !self.brokers[number as usize]
+            .inventory
+            .deaf
+            .insert(topic.clone())
+        {
+            return;
+        }
+        let text = format!(
+            "{} has not made the channels of {topic} for {ANSWER_TIMEOUT:?}: no publisher is sent there until it does; \
+             its log may say why",
+            self.broker(number).name
+        );
+        self.tell("problem", Some(topic.as_str()), Some(number), text);
+        self.give_up_places(topic.as_str(), number, now);
+    }
+
+    /// Publishers that are to go to a broker and are not there are placed elsewhere.
+    fn give_up_places(&mut self, name: &str, number: BrokerNumber, now: Instant) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let mut given_up = Vec::new();
+        for (index, row) in topic.publishers.rows_mut().iter_mut().enumerate() {
+            if row.broker == Some(number) && row.attached != Some(number) {
+                (row.broker, row.told_at) = (None, None);
+                given_up.push(index);
+            }
+        }
+        if given_up.is_empty() {
+            return;
+        }
+        self.place_unplaced(name, now);
+        self.keep_publishers(name, given_up);
+        self.publishers_changed(name, now);
+        self.prepare_places(name, now);
     }
 }

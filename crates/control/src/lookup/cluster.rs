@@ -24,7 +24,7 @@ use wire::lookup::{Identity, Subject};
 /// How old an answer of the control plane may be while nothing has changed.
 const FRESH_FOR: Duration = Duration::from_millis(200);
 /// How old it may be in any case: many changes in a row are told together.
-const TOLD_TOGETHER: Duration = Duration::from_millis(5);
+const TOLD_TOGETHER: Duration = Duration::from_millis(2);
 /// How long the control plane may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tombstones for brokers at most; the oldest makes room.

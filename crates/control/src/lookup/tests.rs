@@ -365,9 +365,9 @@ async fn one_answer_of_the_control_plane_serves_everybody_until_something_change
         (0, 0, 1),
         (199, 0, 1),
         (200, 0, 2),
-        (202, 1, 2),
-        (205, 1, 3),
-        (404, 1, 3),
+        (201, 1, 2),
+        (202, 1, 3),
+        (401, 1, 3),
         (5_000, 1, 4),
     ] {
         plane.version.store(version, Ordering::Relaxed);
