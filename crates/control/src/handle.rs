@@ -12,8 +12,8 @@ use wire::TopicName;
 use crate::ControlError;
 use crate::core::Topics;
 use crate::view::{
-    BrokerView, EventView, NameView, NameViews, PlacementView, PublisherSpec, PublisherView,
-    TopicSpec, TopicView,
+    BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherSpec,
+    PublisherView, TopicSpec, TopicView,
 };
 
 /// A question or an order.
@@ -62,6 +62,8 @@ pub enum Command {
     Names(Option<String>, Reply<NameViews>),
     /// How many names have identifiers.
     NamesCount(Reply<usize>),
+    /// Channels of a topic.
+    Channels(String, Reply<ChannelViews>),
     /// Topics and channels by broker, for lookup.
     Holdings(Reply<Holdings>),
     /// Changes a topic or channel at all brokers.

@@ -296,6 +296,7 @@ impl Service {
             Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
             Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
             Command::NamesCount(reply) => answer(reply, Ok(core.names())),
+            Command::Channels(name, reply) => answer(reply, core.channel_views(&name)),
             Command::Holdings(reply) => answer(reply, Ok(core.holdings(now))),
             change => {
                 self.holdings.fetch_add(1, Ordering::Release);

@@ -244,6 +244,30 @@ pub struct NameViews {
     pub has_more: bool,
 }
 
+/// Answer to `GET /v1/topics/{t}/channels`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct ChannelViews {
+    /// Topic name.
+    pub topic: String,
+    /// Whether the topic passes nothing on to its channels.
+    pub is_paused: bool,
+    /// In order of name; `#ephemeral` ones as long as a broker has them.
+    pub channels: Vec<ChannelView>,
+    /// Names of the brokers that have the topic, as far as they are not dead.
+    pub brokers: Vec<String>,
+}
+
+/// A channel over all brokers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct ChannelView {
+    /// Channel name.
+    pub channel: String,
+    /// Whether it gives nothing to its consumers; of `#ephemeral` ones that is not known.
+    pub is_paused: bool,
+}
+
 /// A broker as it stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use clock::Instant;
 use wire::TopicName;
 
-use super::{Broker, BrokerNumber, Core, Liveness, Topics};
+use super::{Broker, BrokerNumber, Core, Liveness, Topics, check};
+use crate::ControlError;
 use crate::handle::{BrokerHoldings, Holdings};
+use crate::view::{ChannelView, ChannelViews};
 
 impl Core {
     /// Topics and channels by broker, and those that no broker may have. Brokers that are dead for certain have nothing; one that
@@ -39,6 +41,44 @@ impl Core {
             topics.entry(topic).or_default();
         }
         Holdings { brokers, topics }
+    }
+
+    /// Channels of a topic over all brokers.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] for what is no name; [`ControlError::NotFound`] where neither brokers nor the store know the
+    /// topic.
+    pub fn channel_views(&self, topic: &str) -> Result<ChannelViews, ControlError> {
+        check::topic(topic)?;
+        let known = self.catalog.get(topic).ok_or_else(|| {
+            ControlError::NotFound(format!(
+                "no broker has a topic {topic:?}, and none is known; GET /v1/topics/{topic} shows whether it is declared"
+            ))
+        })?;
+        let alive = self.brokers.iter();
+        let alive = alive.filter(|broker| broker.liveness != Liveness::Dead);
+        let (mut brokers, mut channels) = (Vec::new(), known.channels.clone());
+        for broker in alive {
+            if let Some(here) = broker.inventory.topics().get(topic) {
+                brokers.push(broker.name.clone());
+                for channel in here {
+                    channels.entry(channel.clone()).or_default();
+                }
+            }
+        }
+        brokers.sort();
+        let channels = channels
+            .into_iter()
+            .map(|(channel, is_paused)| ChannelView {
+                channel: channel.to_string(),
+                is_paused,
+            });
+        Ok(ChannelViews {
+            topic: topic.to_owned(),
+            is_paused: known.is_paused,
+            channels: channels.collect(),
+            brokers,
+        })
     }
 
     /// Topics whose publishers are placed on each broker: consumers may be there before them.

@@ -35,6 +35,8 @@ impl Core {
         };
         let indices = ids.iter().filter_map(|id| topic.publishers.find(id));
         let rows = indices.map(|index| &topic.publishers.rows()[index]);
+        // Who is there already need not wait.
+        let rows = rows.filter(|row| row.attached != row.broker);
         let places: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
         places
             .into_iter()

@@ -6,6 +6,7 @@
 mod answer;
 mod body;
 mod brokers;
+mod channels;
 mod events;
 mod metrics;
 mod names;
@@ -77,6 +78,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>) -> Router {
             get(publishers::list).post(publishers::put),
         )
         .route("/v1/topics/{topic}/placement", get(topics::placement))
+        .route("/v1/topics/{topic}/channels", get(channels::list))
         .route(
             "/v1/topics/{topic}/publishers/{id}",
             get(publishers::show).delete(publishers::remove),

@@ -17,9 +17,9 @@ use super::router;
 use crate::service::Service;
 use crate::store::MemoryStore;
 use crate::view::{
-    BrokerAddress, BrokerView, EventView, NameView, NameViews, NeighbourView, PlacementView,
-    PublisherList, PublisherSpec, PublisherView, PublisherViews, Slo, TopicBrokerView, TopicSpec,
-    TopicView,
+    BrokerAddress, BrokerView, ChannelView, ChannelViews, EventView, NameView, NameViews,
+    NeighbourView, PlacementView, PublisherList, PublisherSpec, PublisherView, PublisherViews, Slo,
+    TopicBrokerView, TopicSpec, TopicView,
 };
 use crate::{ControlHandle, Settings};
 
@@ -273,6 +273,8 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
         "0.75 of 1 is held by others (half 0.5, quarter 0.25)",
     ),
     ("PUT", "/v1/names/a%20b", "", 400, "topic name"),
+    ("GET", "/v1/topics/none/channels", "", 404, "no broker has"),
+    ("GET", "/v1/topics/a%20b/channels", "", 400, "topic name"),
     ("GET", "/v1/names/a%20b", "", 400, "topic name"),
     ("GET", "/v1/names/none", "", 404, "PUT /v1/names/none"),
     ("GET", "/v1/names?behind=a", "", 400, "behind"),
@@ -394,6 +396,7 @@ async fn the_document_names_every_path() {
         "/v1/topics",
         "/v1/topics/{topic}",
         "/v1/topics/{topic}/placement",
+        "/v1/topics/{topic}/channels",
         "/v1/topics/{topic}/publishers",
         "/v1/topics/{topic}/publishers/{id}",
         "/v1/names",
@@ -445,6 +448,8 @@ async fn the_document_names_every_field() {
         ..BrokerView::default()
     };
     let named = json!({"topic": "t", "id": 1});
+    let channels = json!({"topic": "t", "is_paused": true, "brokers": ["b1"],
+        "channels": [{"channel": "c", "is_paused": true}]});
     let declared = json!({"id": "s", "group": "g"});
     let full = |name: &str| match name {
         "TopicSpec" => again::<TopicSpec>(&spec),
@@ -462,6 +467,8 @@ async fn the_document_names_every_field() {
             ..PlacementView::default()
         })
         .expect("plain"),
+        "ChannelViews" => again::<ChannelViews>(&channels),
+        "ChannelView" => again::<ChannelView>(&channels["channels"][0]),
         "BrokerView" => serde_json::to_value(&broker).expect("plain"),
         "EventView" => serde_json::to_value(&event).expect("plain"),
         "NameView" => again::<NameView>(&named),

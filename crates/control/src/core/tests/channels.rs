@@ -5,6 +5,7 @@ use std::time::Duration;
 use link::{ToController, TopicChange, TopicState};
 
 use super::cluster::{Cluster, TOPIC, VirtualBroker, VirtualTopic, settings};
+use crate::ControlError;
 use crate::core::{CHANNELS_MAX, Core};
 use crate::view::{PublisherSpec, TopicSpec};
 
@@ -153,7 +154,20 @@ fn a_topic_that_comes_into_being_has_the_channels_that_it_has_elsewhere() {
     cluster.done(0, "t", deleted("c"));
     cluster.done(0, "t", paused("d"));
     assert_eq!(cluster.channels(1, "t").as_deref(), Some("d| e"));
+    cluster.done(1, "t", created("own#ephemeral"));
     cluster.done(1, "t", TopicChange::TopicPaused);
+    let shown = cluster.core.channel_views("t").expect("known");
+    let channels = shown.channels.iter();
+    let channels = channels.map(|view| (view.channel.as_str(), view.is_paused));
+    assert!(channels.eq([("d", true), ("e", false), ("own#ephemeral", false)]));
+    assert_eq!(
+        (shown.is_paused, shown.brokers),
+        (true, vec![String::from("b1"), String::from("b2")])
+    );
+    assert!(matches!(
+        cluster.core.channel_views("u"),
+        Err(ControlError::NotFound(_))
+    ));
     cluster.done(
         1,
         "t",

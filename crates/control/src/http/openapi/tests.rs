@@ -3,10 +3,10 @@
 use utoipa::OpenApi;
 
 use crate::http::answer::Refusal;
-use crate::http::{brokers, events, metrics, names, publishers, topics};
+use crate::http::{brokers, channels, events, metrics, names, publishers, topics};
 use crate::view::{
-    BrokerView, EventView, NameView, NameViews, PlacementView, PublisherList, PublisherView,
-    TopicSpec, TopicView,
+    BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherList,
+    PublisherView, TopicSpec, TopicView,
 };
 
 #[derive(OpenApi)]
@@ -21,6 +21,7 @@ use crate::view::{
         topics::put,
         topics::remove,
         topics::placement,
+        channels::list,
         publishers::list,
         publishers::put,
         publishers::show,
@@ -46,6 +47,7 @@ use crate::view::{
         PlacementView,
         NameView,
         NameViews,
+        ChannelViews,
         BrokerView,
         EventView,
         Refusal
