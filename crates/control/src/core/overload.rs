@@ -174,3 +174,69 @@ impl Core {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLO: Slo = Slo {
+        percentile: 99.0,
+        latency_us: 40_000.0,
+    };
+
+    fn said(delivered: u64, late: u64, backlog: u64) -> Lateness {
+        Lateness {
+            delivered,
+            late,
+            backlog,
+        }
+    }
+
+    #[test]
+    fn a_queue_that_takes_longer_than_promised_is_a_violation_at_once() {
+        // (deliveries, late, waiting, left per second), and whether a queue is seen.
+        let cases = [
+            ((1000, 100, 50, 1000.0), true),
+            ((1000, 100, 30, 1000.0), false),
+            // A burst that was in time so far.
+            ((1000, 0, 50, 1000.0), false),
+            // Most were late, though nothing waits now.
+            ((100, 51, 0, 100.0), true),
+            ((100, 50, 0, 100.0), false),
+            // Nothing leaves, and nothing was late: nobody takes it.
+            ((0, 0, 500, 0.0), false),
+        ];
+        for ((delivered, late, backlog, left), expected) in cases {
+            let mut violation = Violation::default();
+            violation.next(said(delivered, late, backlog), SLO, left);
+            let is_queued = violation.queued_reports > 0;
+            assert_eq!(
+                is_queued, expected,
+                "{delivered}, {late}, {backlog}, {left}"
+            );
+        }
+    }
+
+    #[test]
+    fn lateness_is_judged_over_ten_reports_at_the_percentile() {
+        let mut violation = Violation::default();
+        violation.next(said(50, 3, 0), SLO, 50.0);
+        assert!(!violation.is_seen(), "fifty deliveries say nothing");
+        violation.next(said(150, 0, 0), SLO, 150.0);
+        assert!(violation.is_late, "3 of 200");
+        violation.next(said(100, 0, 0), SLO, 100.0);
+        assert!(!violation.is_seen(), "3 of 300 are within the percentile");
+        for _ in 0..10 {
+            violation.next(said(100, 2, 0), SLO, 100.0);
+        }
+        assert!(violation.is_to_be_answered());
+        assert_eq!(
+            violation.describe("b1", SLO),
+            "20 of the last 1000 messages at b1 took longer than 40 ms"
+        );
+        for _ in 0..6 {
+            violation.next(said(100, 0, 0), SLO, 100.0);
+        }
+        assert!(!violation.is_seen(), "8 of 1000: what was late is over");
+    }
+}

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::search::Search;
 use super::*;
-use crate::{Arrival, GroupIndex, Policy, PublisherIndex, Trace};
+use crate::{Arrival, GroupIndex, Neighbour, Policy, PublisherIndex, Trace};
 
 fn publisher(rate: f64, group: Option<u32>) -> Publisher {
     Publisher {
@@ -412,5 +412,76 @@ proptest! {
             more += 1;
             prop_assert!(more < 1_000, "{:?}", fitting.status());
         }
+    }
+}
+
+#[test]
+fn a_neighbours_promise_counts_like_ones_own() {
+    // The newcomer alone would hold all of its 100 publishers on one broker; a neighbour at the first is 10 us per publisher
+    // beyond 300 us away from its promise of 500 us.
+    let publishers = vec![publisher(1.0, None); 100];
+    let (brokers, models) = (vec![broker(200.0); 2], vec![ServiceModel::default(); 2]);
+    let (mut fitting, mut step) =
+        Fitting::begin(config(Mode::Measure), publishers, brokers, models).unwrap();
+    while let Step::Measure(places) = &step {
+        let answers = answers(places, 2, 1.0);
+        let beside = [Some(300.0 + 10.0 * answers[0].messages as f64), None];
+        let neighbour = Neighbour {
+            name: "quiet",
+            percentile: 99.0,
+            promise_us: 500.0,
+            limit: None,
+            publishers: &[],
+            placed: &[],
+            latency_us: &beside,
+            trace: None,
+        };
+        step = fitting.measured(&Window {
+            brokers: &answers,
+            trace: None,
+            seconds: 60.0,
+            neighbours: &[neighbour],
+        });
+    }
+    let Step::Done(places) = step else {
+        panic!("{:?}", fitting.status())
+    };
+    let first = places.iter().filter(|place| place.0 == 0).count();
+    // Within the band of a fifth below the promise, and never above it.
+    assert!((10..=20).contains(&first), "{first}");
+    let deciding = fitting.status().decided_by.as_ref().expect("a neighbour");
+    assert_eq!(
+        (deciding.topic.as_str(), deciding.broker),
+        ("quiet", BrokerIndex(0))
+    );
+    assert!(deciding.latency_us > deciding.promise_us);
+}
+
+#[test]
+fn brokers_to_avoid_are_avoided_while_others_have_room() {
+    for (mcap, expected) in [(100.0, 0), (40.0, 20)] {
+        let publishers = vec![publisher(1.0, None); 60];
+        let brokers = vec![broker(100.0), broker(mcap)];
+        let models = vec![ServiceModel::default(); 2];
+        let (_, step) = Fitting::begin_avoiding(
+            config(Mode::Replay),
+            publishers,
+            brokers,
+            models,
+            &[true, false],
+        )
+        .unwrap();
+        let Step::Measure(places) = step else {
+            panic!("{step:?}")
+        };
+        let avoided = places
+            .iter()
+            .filter(|place| **place == Some(BrokerIndex(0)));
+        let avoided = avoided.count();
+        assert_eq!(
+            avoided == 0,
+            expected == 0,
+            "{avoided} with {mcap} elsewhere"
+        );
     }
 }

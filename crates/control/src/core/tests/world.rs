@@ -94,6 +94,8 @@ pub(super) struct World {
     pub(super) lies: u32,
     /// Whether publishers declare their groups.
     pub(super) tells_groups: bool,
+    /// When the test began what it is about.
+    pub(super) began: Instant,
     seed: u64,
 }
 
@@ -116,6 +118,7 @@ impl World {
             spawns: 0,
             lies: 0,
             tells_groups: true,
+            began: now,
             seed,
         };
         for _ in 0..brokers {
@@ -608,16 +611,12 @@ impl World {
         self.sensors.values().map(most).max().unwrap_or(0)
     }
 
-    pub(super) fn moves(&self) -> usize {
-        self.sensors.values().map(|sensor| sensor.moved.len()).sum()
-    }
-
-    /// Moves from so many seconds after `since` until so many.
-    pub(super) fn moves_since(&self, since: Instant, from: f64, until: f64) -> usize {
+    /// Moves from so many seconds after the beginning until so many.
+    pub(super) fn moves_between(&self, from: f64, until: f64) -> usize {
         let moved = self.sensors.values().flat_map(|sensor| &sensor.moved);
-        let after = moved.filter(|at| **at >= since);
+        let after = moved.filter(|at| **at >= self.began);
         after
-            .filter(|at| (from..until).contains(&(**at - since).as_secs_f64()))
+            .filter(|at| (from..until).contains(&(**at - self.began).as_secs_f64()))
             .count()
     }
 
