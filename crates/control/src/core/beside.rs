@@ -10,8 +10,9 @@ use super::{BrokerNumber, Core};
 use crate::view::Slo;
 use limit::Limit;
 
-/// Topics beside the fitted one that a window covers at most: those with the tightest promises. The rest is load.
-const BESIDE_MAX: usize = 64;
+/// Topics beside the fitted one that a window covers at most, half of the windows that a broker opens at once: those with the
+/// tightest promises. The rest is load.
+const BESIDE_MAX: usize = 32;
 
 /// A topic beside the one that is fitted, as a window showed it.
 #[derive(Debug)]

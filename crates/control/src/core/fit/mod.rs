@@ -159,7 +159,15 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
+        let rows = topic.publishers.rows();
+        let is_short = topic.fit.outcome == Outcome::OutOfBrokers
+            && rows.iter().any(|row| row.broker.is_none());
+        let text = std::mem::take(&mut topic.fit.text);
         topic.fit.begin_anew();
+        if is_short {
+            // Publishers without a place are true whatever a search comes to.
+            (topic.fit.outcome, topic.fit.text) = (Outcome::OutOfBrokers, text);
+        }
         topic.fit.phase = match topic.spec.slo {
             Some(_) => Phase::Due(at),
             None => Phase::Idle,

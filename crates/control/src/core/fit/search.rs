@@ -204,6 +204,10 @@ impl Core {
         };
         match step {
             Step::Measure(broker_of) => {
+                if broker_of.iter().all(Option::is_some) {
+                    topic.fit.outcome = Outcome::None;
+                    topic.fit.text.clear();
+                }
                 if self.assign(name, &broker_of, now) {
                     self.placed_otherwise(name);
                 }
