@@ -42,19 +42,25 @@ pub struct Violation {
 impl Violation {
     /// Takes the next report; so many messages per second left the queue meanwhile.
     fn next(&mut self, said: Lateness, slo: Slo, left_per_s: f64) {
-        self.history.push_back(said);
-        if self.history.len() > HISTORY_REPORTS {
-            self.history.pop_front();
-        }
         // Where less than a message per second leaves, a rate says nothing.
         self.wait_us = said.backlog as f64 / left_per_s.max(1.0) * 1e6;
         let is_mostly_late = said.delivered > 0 && 2 * said.late > said.delivered;
         let has_queue = said.backlog > 1 && self.wait_us > slo.latency_us && said.late > 0;
+        let had_queue = self.queued_reports > 0;
         self.queued_reports = if has_queue || is_mostly_late {
             self.queued_reports.saturating_add(1)
         } else {
             0
         };
+        // What a queue made late, also while it was worked off, says nothing of what follows it.
+        if had_queue || self.queued_reports > 0 {
+            self.history.clear();
+        } else {
+            self.history.push_back(said);
+        }
+        if self.history.len() > HISTORY_REPORTS {
+            self.history.pop_front();
+        }
         let (delivered, late) = self.history.iter().fold((0, 0), |(delivered, late), said| {
             (delivered + said.delivered, late + said.late)
         });
