@@ -74,6 +74,8 @@ pub struct Broker {
     pub(super) recent_rates: [f64; 2],
     /// Reports in a row by which more arrives than it carries.
     pub(super) over_reports: u32,
+    /// Publishers came or went as they were told since it was judged last.
+    pub(super) is_rearranged: bool,
     /// Reports in a row that found no room for what is too much for it.
     pub(super) short_reports: u32,
     /// When another broker was asked for to relieve it.
@@ -124,6 +126,7 @@ impl Broker {
             model: None,
             recent_rates: [0.0; 2],
             over_reports: 0,
+            is_rearranged: false,
             short_reports: 0,
             spawned_for_at: None,
             topics: BTreeMap::new(),

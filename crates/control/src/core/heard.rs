@@ -5,6 +5,7 @@ use link::{Announcement, Attachment, BrokerReport, ToController, TopicReport};
 use wire::is_valid_name;
 
 use super::broker::Carried;
+use super::moves::is_resting;
 use super::{BrokerNumber, Core, Liveness, check};
 use crate::view::PublisherSpec;
 
@@ -141,6 +142,7 @@ impl Core {
             carried.seen.churn += 1;
         }
         let row = &mut topic.publishers.rows_mut()[index];
+        self.brokers[number as usize].is_rearranged |= is_resting(row, now);
         if attached {
             row.attached = Some(number);
             row.told_at = None;

@@ -40,8 +40,9 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Takes the next report; so many messages per second left the queue meanwhile.
-    fn next(&mut self, said: Lateness, slo: Slo, left_per_s: f64) {
+    /// Takes the next report; so many messages per second left the queue meanwhile. `is_rearranged`: publishers moved to or
+    /// from the broker as they were told.
+    fn next(&mut self, said: Lateness, slo: Slo, left_per_s: f64, is_rearranged: bool) {
         // Where less than a message per second leaves, a rate says nothing.
         self.wait_us = said.backlog as f64 / left_per_s.max(1.0) * 1e6;
         let is_mostly_late = said.delivered > 0 && 2 * said.late > said.delivered;
@@ -52,8 +53,9 @@ impl Violation {
         } else {
             0
         };
-        // What a queue made late, also while it was worked off, says nothing of what follows it.
-        if had_queue || self.queued_reports > 0 {
+        // What a queue made late, also while it was worked off, says nothing of what follows it; nor does what was late before
+        // publishers moved.
+        if had_queue || self.queued_reports > 0 || is_rearranged {
             self.history.clear();
         } else {
             self.history.push_back(said);
@@ -107,6 +109,7 @@ impl Core {
     /// Judges what a broker has just reported, and answers what is wrong.
     pub(super) fn judge_report(&mut self, number: BrokerNumber, seconds: f64, now: Instant) {
         let names: Vec<String> = self.broker(number).topics.keys().cloned().collect();
+        let is_rearranged = std::mem::take(&mut self.brokers[number as usize].is_rearranged);
         let mut has_promise = false;
         for name in &names {
             let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
@@ -116,7 +119,10 @@ impl Core {
             };
             let was_seen = carried.violation.is_seen();
             match (slo, carried.report.lateness) {
-                (Some(slo), Some(said)) => carried.violation.next(said, slo, carried.left),
+                (Some(slo), Some(said)) => {
+                    let left = carried.left;
+                    carried.violation.next(said, slo, left, is_rearranged);
+                }
                 _ => carried.violation = Violation::default(),
             }
             has_promise |= slo.is_some();
@@ -214,7 +220,7 @@ mod tests {
         ];
         for ((delivered, late, backlog, left), expected) in cases {
             let mut violation = Violation::default();
-            violation.next(said(delivered, late, backlog), SLO, left);
+            violation.next(said(delivered, late, backlog), SLO, left, false);
             let is_queued = violation.queued_reports > 0;
             assert_eq!(
                 is_queued, expected,
@@ -226,14 +232,14 @@ mod tests {
     #[test]
     fn lateness_is_judged_over_ten_reports_at_the_percentile() {
         let mut violation = Violation::default();
-        violation.next(said(50, 3, 0), SLO, 50.0);
+        violation.next(said(50, 3, 0), SLO, 50.0, false);
         assert!(!violation.is_seen(), "fifty deliveries say nothing");
-        violation.next(said(150, 0, 0), SLO, 150.0);
+        violation.next(said(150, 0, 0), SLO, 150.0, false);
         assert!(violation.is_late, "3 of 200");
-        violation.next(said(100, 0, 0), SLO, 100.0);
+        violation.next(said(100, 0, 0), SLO, 100.0, false);
         assert!(!violation.is_seen(), "3 of 300 are within the percentile");
         for _ in 0..10 {
-            violation.next(said(100, 2, 0), SLO, 100.0);
+            violation.next(said(100, 2, 0), SLO, 100.0, false);
         }
         assert!(violation.is_to_be_answered());
         assert_eq!(
@@ -241,8 +247,16 @@ mod tests {
             "20 of the last 1000 messages at b1 took longer than 40 ms"
         );
         for _ in 0..6 {
-            violation.next(said(100, 0, 0), SLO, 100.0);
+            violation.next(said(100, 0, 0), SLO, 100.0, false);
         }
         assert!(!violation.is_seen(), "8 of 1000: what was late is over");
+        for is_rearranged in [false, true] {
+            violation.next(said(100, 40, 0), SLO, 100.0, is_rearranged);
+            assert_ne!(
+                violation.is_seen(),
+                is_rearranged,
+                "who moved away is not judged"
+            );
+        }
     }
 }

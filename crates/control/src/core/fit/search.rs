@@ -227,6 +227,9 @@ impl Core {
             }
             Step::OutOfBrokers { best, missing, why } => {
                 topic.fit.fitting = None;
+                if let Some(why) = self.over_limit(name) {
+                    return self.beyond_limit(name, why);
+                }
                 if self.assign(name, &best, now) {
                     self.placed_otherwise(name);
                 }

@@ -85,7 +85,11 @@ impl Core {
         topic.fit.violations += 1;
         let is_enough =
             topic.fit.outcome == Outcome::None || topic.fit.violations >= VIOLATIONS_MAX;
-        if !is_enough || self.over_limit(name).is_some() {
+        if let Some(why) = self.over_limit(name) {
+            self.beyond_limit(name, why);
+            return None;
+        }
+        if !is_enough {
             return None;
         }
         if let Some(newcomer) = self.newcomer_to(name) {
@@ -117,6 +121,9 @@ impl Core {
             return;
         };
         topic.fit.violations = 0;
+        if topic.fit.outcome == Outcome::Fitted {
+            topic.fit.text.clear();
+        }
         let rows = topic.publishers.rows();
         let is_complete = rows.iter().all(|row| row.broker.is_some());
         if topic.fit.outcome == Outcome::Fitted || !is_complete {
@@ -145,6 +152,19 @@ impl Core {
         }
         let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
         topic.fit.violations = u32::from(worst(answers) > promise_us);
+    }
+
+    /// A promise is broken, and no placement mends it: that is said, windows go on.
+    pub(super) fn beyond_limit(&mut self, name: &str, why: String) {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        topic.fit.violations = topic.fit.violations.max(1);
+        let is_new = topic.fit.text.is_empty();
+        topic.fit.text.clone_from(&why);
+        if is_new {
+            self.tell("violated", Some(name), None, why);
+        }
     }
 
     /// Where publishers of a topic ask for more than its limit: no placement keeps a promise then. In words.

@@ -104,3 +104,30 @@ fn out_of_brokers_is_said_and_a_new_broker_helps() {
     });
     assert_eq!(cluster.state(), "fitted");
 }
+
+#[test]
+fn publishers_beyond_the_limit_call_for_no_brokers() {
+    let mut cluster = Cluster::new(2);
+    cluster.workload(200, 10, promise(1500.0, 100.0, 5000.0));
+    cluster.run_until(Duration::from_secs(120), |cluster| {
+        cluster.state() == "violated"
+    });
+    cluster.run(Duration::from_secs(30));
+    let view = cluster.core.topic_view(TOPIC).expect("declared");
+    assert_eq!(view.state, "violated", "{}", view.text);
+    assert!(view.text.contains("the limit is 1500"), "{}", view.text);
+    assert_eq!(cluster.spawns, 0);
+    // More is allowed: what was in the way is not said any more.
+    let spec = promise(3000.0, 1000.0, 20_000.0);
+    cluster.limit = spec.limit;
+    cluster
+        .core
+        .put_topic(TOPIC, spec, cluster.now)
+        .expect("a good topic");
+    cluster.run_until(Duration::from_secs(120), |cluster| {
+        cluster.state() == "fitted"
+    });
+    let view = cluster.core.topic_view(TOPIC).expect("declared");
+    assert_eq!(view.state, "fitted", "{}", view.text);
+    assert!(!view.text.contains("limit"), "{}", view.text);
+}

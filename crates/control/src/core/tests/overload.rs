@@ -139,3 +139,30 @@ fn a_broker_that_joins_gets_its_part_at_once() {
         assert!(!text.contains("too many"), "{text}");
     }
 }
+
+#[test]
+fn topics_without_a_promise_leave_first_and_the_tightest_last() {
+    for (rate, leaves) in [(16.0, ["free", ""]), (22.0, ["free", "loose"])] {
+        let mut world = World::new(1, Duration::from_secs(5), 1);
+        world.topic("tight", Some(60.0), 30, (10.0, 1, 1));
+        world.topic("loose", Some(500.0), 20, (10.0, 1, 1));
+        world.topic("free", None, 15, (20.0, 1, 1));
+        world.run_until("fitted", 100.0);
+        world.join();
+        world.run(5.0);
+        world.began = world.now;
+        world.rate("tight", rate);
+        world.run(30.0);
+        for topic in ["tight", "loose", "free"] {
+            let has_moved = world.moved(topic) > 0;
+            let expected = leaves.contains(&topic);
+            assert_eq!(
+                has_moved,
+                expected,
+                "{topic} at {rate}\n{}",
+                world.story(world.began)
+            );
+        }
+        assert_eq!((world.state("tight").as_str(), world.lies), ("fitted", 0));
+    }
+}

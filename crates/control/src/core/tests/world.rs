@@ -620,6 +620,12 @@ impl World {
             .count()
     }
 
+    /// Moves of a topic's publishers.
+    pub(super) fn moved(&self, topic: &str) -> usize {
+        let sensors = self.sensors.iter().filter(|((of, _), _)| of == topic);
+        sensors.map(|(_, sensor)| sensor.moved.len()).sum()
+    }
+
     /// By broker, messages per second that are sent there.
     pub(super) fn sent(&self) -> Vec<f64> {
         let mut sent = vec![0.0; self.nodes.len()];
