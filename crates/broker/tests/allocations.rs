@@ -58,15 +58,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A round trip of `messages` through the broker, in pieces that cut commands anywhere.
+/// A round trip of `messages` through the broker, in pieces that cut commands anywhere, from publishers in turn.
 fn round_trip(
-    publisher: &mut Publisher,
+    publishers: &mut [Publisher],
     subscriber: &mut Subscriber,
     messages: usize,
     large: bool,
 ) {
     let body = vec![7; if large { 3000 } else { 100 }];
+    let count = publishers.len();
     for number in 0..messages {
+        let publisher = &mut publishers[number / 64 % count];
         publisher.publish("t", &body).expect("published");
         if number % 64 == 63 {
             publisher.flush().expect("acknowledged");
@@ -80,13 +82,14 @@ fn round_trip(
 }
 
 fn allocations_of_10_000_messages(
+    threads: usize,
     acknowledgement: Acknowledgement,
     limit: Option<Limit>,
     large: bool,
 ) -> u64 {
     let config = Config {
         tcp_address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        threads: 1,
+        threads,
         ..Config::default()
     };
     let broker = Broker::start(config).expect("a broker starts");
@@ -95,7 +98,9 @@ fn allocations_of_10_000_messages(
         acknowledgement,
         ..PublisherOptions::default()
     };
-    let mut publisher = Publisher::connect(broker.tcp_address(), options).expect("connects");
+    // One on each reactor: connections are dealt to them in turn.
+    let connect = |_| Publisher::connect(broker.tcp_address(), options.clone()).expect("connects");
+    let mut publishers: Vec<Publisher> = (0..threads).map(connect).collect();
     let mut subscriber =
         Subscriber::connect(broker.tcp_address(), "t", "c", SubscriberOptions::default())
             .expect("subscribes");
@@ -107,9 +112,9 @@ fn allocations_of_10_000_messages(
             .block_on(handle.set_limit("t".parse().expect("valid"), limit))
             .expect("set");
     }
-    round_trip(&mut publisher, &mut subscriber, 2_560, large);
+    round_trip(&mut publishers, &mut subscriber, 2_560, large);
     let before = ALLOCATIONS.load(Ordering::Relaxed);
-    round_trip(&mut publisher, &mut subscriber, 10_240, large);
+    round_trip(&mut publishers, &mut subscriber, 10_240, large);
     let after = ALLOCATIONS.load(Ordering::Relaxed);
     broker.stop();
     after - before
@@ -137,15 +142,17 @@ fn steady_state_allocates_nothing() {
         shared(Policy::Fps, OnExceed::Delay),
         shared(Policy::Grd, OnExceed::Drop),
     );
-    for (name, acknowledgement, limit, large) in [
-        ("an OK each", Acknowledgement::Each, None, false),
-        ("cumulative acks", cumulative, None, false),
-        ("a limit that delays", cumulative, limit, false),
-        ("a limit shared by flows", cumulative, fps, false),
-        ("a limit shared by random drop", cumulative, grd, false),
-        ("large bodies", Acknowledgement::Each, None, true),
+    let each = Acknowledgement::Each;
+    for (name, threads, acknowledgement, limit, large) in [
+        ("an OK each", 1, each, None, false),
+        ("cumulative acks", 1, cumulative, None, false),
+        ("a limit that delays", 1, cumulative, limit, false),
+        ("a limit shared by flows", 1, cumulative, fps, false),
+        ("a limit shared by random drop", 1, cumulative, grd, false),
+        ("large bodies", 1, each, None, true),
+        ("from two reactors", 2, each, None, false),
     ] {
-        let allocations = allocations_of_10_000_messages(acknowledgement, limit, large);
+        let allocations = allocations_of_10_000_messages(threads, acknowledgement, limit, large);
         // Queues and buffers may reach a new high mark late, when the machine was busy elsewhere and
         // more came together than ever before; a cost per message would show ten thousand times.
         assert!(
