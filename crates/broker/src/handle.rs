@@ -5,6 +5,7 @@
 //! bound a call fails with [`BrokerError::Busy`].
 
 mod contracts;
+mod shares;
 mod teller;
 mod windows;
 
@@ -250,20 +251,6 @@ impl Handle {
         Ok(merged)
     }
 
-    /// How topics have fared as tasks: one report per reactor, in their order.
-    ///
-    /// # Errors
-    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub async fn tasks(&self) -> Result<Vec<TaskReport>, BrokerError> {
-        let mut reports = Vec::new();
-        for home in 0..self.inboxes.len() {
-            if let Answer::Tasks(report) = self.ask(home, Request::Tasks).await? {
-                reports.push(*report);
-            }
-        }
-        Ok(reports)
-    }
-
     /// Counters of all reactors, merged and ordered by name.
     ///
     /// # Errors
@@ -393,20 +380,6 @@ impl Handle {
             Answer::Releases(releases) => Ok(releases),
             _ => Ok(Vec::new()),
         }
-    }
-
-    /// Tells all reactors but `home`, which has agreed, what a topic is entitled to.
-    async fn declare_elsewhere(
-        &self,
-        home: usize,
-        topic: &TopicName,
-        share: Option<Share>,
-    ) -> Result<(), BrokerError> {
-        for reactor in (0..self.inboxes.len()).filter(|&reactor| reactor != home) {
-            let request = Request::SetCpuShare(topic.clone(), share);
-            self.done(reactor, request).await?;
-        }
-        Ok(())
     }
 
     async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {

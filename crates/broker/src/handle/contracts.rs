@@ -23,24 +23,6 @@ impl Handle {
         self.done(home, Request::SetLimit(topic, limit)).await
     }
 
-    /// Entitles a topic to a share of the time of every reactor, or with `None` to an equal part of what others
-    /// leave.
-    ///
-    /// # Errors
-    /// [`BrokerError::Refused`] where the shares of all topics would exceed the whole, or the topic's home has more topics than
-    /// can have shares; [`BrokerError::TopicNotFound`] where a share is to be taken from a topic that is not there.
-    pub async fn set_cpu_share(
-        &self,
-        topic: TopicName,
-        share: Option<Share>,
-    ) -> Result<(), BrokerError> {
-        let _declaring = self.declaring.lock().await;
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        let request = Request::SetCpuShare(topic.clone(), share);
-        self.done(home, request).await?;
-        self.declare_elsewhere(home, &topic, share).await
-    }
-
     /// Puts limit and share of a topic into force as [`Handle::set_limit`] and [`Handle::set_cpu_share`] do, both or
     /// neither; `number` is what gossip knows the limit by. With neither declared the topic must exist.
     ///
