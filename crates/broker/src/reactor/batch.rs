@@ -87,6 +87,9 @@ impl Batches {
 
     /// Takes the batches of this turn, those of one topic in their order.
     pub(super) fn take(&mut self, mut post: impl FnMut(Box<PublishBatch>)) {
+        if self.begun.is_empty() {
+            return;
+        }
         self.closed.drain(..).for_each(&mut post);
         for number in self.begun.drain(..) {
             if let Some(batch) = self.open[number].take() {

@@ -153,6 +153,9 @@ impl Reactor {
 
     /// Writes everything that gathered in this turn.
     pub(super) fn flush(&mut self) {
+        if self.dirty.is_empty() {
+            return;
+        }
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
             self.flush_connection(key);
