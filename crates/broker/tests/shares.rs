@@ -245,7 +245,7 @@ fn a_topic_keeps_its_part_beside_a_flood_from_elsewhere() {
         let calm = spent.task(&calm).expect("it is there");
         let had_work = calm.used + calm.waited;
         assert!(
-            part(calm.used, had_work) >= 0.7,
+            part(calm.used, had_work) >= 0.6,
             "{calm:?} beside {flood}: {spent:?}"
         );
         assert!(spent.of(&flood) > Duration::ZERO, "{spent:?}");
