@@ -16,7 +16,7 @@
 //! broker's clock; the ledger counts from when it *received* it, which is never earlier. After that
 //! the broker uses the grant's floor, a fraction of the share, so that a broker that is cut off
 //! keeps serving: of a silent broker only the floor stays reserved, until it is heard of again or
-//! proved dead.
+//! proved dead. Brokers that all hear each other may hold on to their shares meanwhile: [`Vouches`].
 //!
 //! Assumptions. Both clocks run at the same speed to within [`LedgerConfig::drift`], and do not
 //! stand still while the process can run (a machine that is suspended must not count that time as
@@ -32,10 +32,12 @@ mod holder;
 mod ledger;
 mod member;
 mod outstanding;
+mod vouches;
 
 pub use grant::{Exposure, Grant};
 pub use holder::Holder;
 pub use ledger::{Ledger, LedgerConfig, Mode, Report};
+pub use vouches::{VOUCHED, Vouches};
 
 #[cfg(test)]
 mod tests;

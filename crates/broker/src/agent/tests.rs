@@ -206,6 +206,7 @@ impl Controller {
             floor: None,
             ttl_ms: 60_000,
             answers_report: answers,
+            round: 0,
         };
         let topic = topic.to_owned();
         self.say(&ToBroker::Grant { topic, grant }).await;

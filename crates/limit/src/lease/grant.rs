@@ -20,6 +20,14 @@ pub struct Grant {
     pub ttl_ms: u64,
     /// Number of the report that it answers.
     pub answers_report: u64,
+    /// The round in which it was made: beyond the lease's end the share may be used while all brokers of the round vouch for
+    /// it ([`crate::Vouches`]). 0: never.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub round: u64,
+}
+
+fn is_none(round: &u64) -> bool {
+    *round == 0
 }
 
 /// A sum of shares. Unlike a [`Share`] it may be nothing.

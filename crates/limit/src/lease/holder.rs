@@ -82,6 +82,18 @@ impl Holder {
         true
     }
 
+    /// All brokers of `round` vouch for it until `until` ([`crate::Vouches::held_until`]): a lease of that round that has not ended
+    /// at `now` does not end before. One that has ended stays ended.
+    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
+        if let Some(applied) = &mut self.applied
+            && applied.grant.round == round
+            && round != 0
+            && now < applied.expires_at
+        {
+            applied.expires_at = applied.expires_at.max(until);
+        }
+    }
+
     /// The share that may be used at `now`, at or after the latest grant was received.
     pub fn in_force(&self, now: Instant) -> Option<Share> {
         let applied = self.applied?;

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use clock::Instant;
 
 use super::member::Member;
+use super::vouches::Leavers;
 use super::{Exposure, Grant};
 use crate::{InvalidReport, Limit, Share, Traffic};
 pub use config::{LedgerConfig, Mode};
@@ -61,6 +62,9 @@ pub struct Ledger {
     planned: Option<Planned>,
     /// Until then shares are renewed as they are, unless all brokers that were known have reported.
     settling_until: Option<Instant>,
+    /// The round in which grants are made; 0: none is held on to.
+    round: u64,
+    leavers: Leavers,
 }
 
 impl Ledger {
@@ -77,6 +81,8 @@ impl Ledger {
             is_due: true,
             planned: None,
             settling_until: None,
+            round: 0,
+            leavers: Leavers::default(),
         }
     }
 
@@ -178,6 +184,21 @@ impl Ledger {
     /// Another limit, in the same unit. See the module for one that shrinks.
     pub fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
+    }
+
+    /// Grants are made in `round` from now on: brokers that are on its list, and hear all others that are, may hold on to
+    /// their shares when leases end. 0: none may.
+    pub fn begin_round(&mut self, round: u64) {
+        self.round = round;
+    }
+
+    /// A broker that is on the lists of all rounds since `since` says that it has left those before `left`
+    /// ([`Vouches::left`](crate::Vouches::left)): nobody else holds on to a share of them any more.
+    pub fn has_left(&mut self, broker: u32, since: u64, left: u64) {
+        self.leavers.has_left(broker, since, left);
+        for (&holder, member) in &mut self.members {
+            member.outstanding.end_rounds(holder, &self.leavers);
+        }
     }
 
     /// How the limit is to be divided while there is no traffic to go by, or always

@@ -3,6 +3,7 @@
 use clock::Instant;
 
 use super::Exposure;
+use super::vouches::Leavers;
 
 /// Grants remembered one by one; beyond that the oldest two count as one that allows what either
 /// did.
@@ -26,6 +27,10 @@ pub(super) struct Allowed {
     pub(super) floor: Exposure,
     /// By now the holder has seen the lease end.
     pub(super) ends_at: Instant,
+    /// The round in which it was made.
+    pub(super) round: u64,
+    /// Its round is over, so the end of the lease counts.
+    pub(super) is_over: bool,
 }
 
 impl Outstanding {
@@ -44,6 +49,13 @@ impl Outstanding {
     pub(super) fn most(&self) -> Exposure {
         let grants = self.grants.iter();
         grants.fold(self.claimed(), |most, grant| most.max(grant.share))
+    }
+
+    /// Takes note of who has left the rounds that shares of `holder` are of.
+    pub(super) fn end_rounds(&mut self, holder: u32, leavers: &Leavers) {
+        for grant in &mut self.grants {
+            grant.is_over |= leavers.have_ended(holder, grant.round);
+        }
     }
 
     /// A grant was sent; its number is greater than all before.
@@ -71,6 +83,8 @@ impl Outstanding {
             share,
             floor: share,
             ends_at: Instant::MAX,
+            round: 0,
+            is_over: true,
         });
     }
 
@@ -87,7 +101,7 @@ impl Outstanding {
 
 impl Allowed {
     fn at(&self, now: Instant) -> Exposure {
-        if now < self.ends_at {
+        if now < self.ends_at || !self.is_over {
             self.share
         } else {
             self.floor
@@ -96,18 +110,29 @@ impl Allowed {
 
     /// Whether it allows everything, at any instant, that `earlier` does.
     fn covers(&self, earlier: &Allowed) -> bool {
-        self.ends_at >= earlier.ends_at
+        // A round may end for one and not for the other.
+        let ends_no_earlier = earlier.is_over || earlier.round == self.round;
+        ends_no_earlier
+            && self.ends_at >= earlier.ends_at
             && self.share.covers(earlier.share)
             && self.floor.covers(earlier.floor)
     }
 
     /// What allows all that either does, superseded with the later of them.
     fn or(self, other: Allowed) -> Allowed {
+        let share = self.share.max(other.share);
+        let (is_over, is_alike) = (self.is_over && other.is_over, self.round == other.round);
         Allowed {
             seq: self.seq.max(other.seq),
-            share: self.share.max(other.share),
-            floor: self.floor.max(other.floor),
+            share,
+            // What is of two rounds has no end that could be told.
+            floor: match is_over || is_alike {
+                true => self.floor.max(other.floor),
+                false => share,
+            },
             ends_at: self.ends_at.max(other.ends_at),
+            round: self.round,
+            is_over,
         }
     }
 }
@@ -129,6 +154,8 @@ mod tests {
             share: both(share),
             floor: both(floor),
             ends_at: Instant::from_nanos(ends_at_ns),
+            round: 0,
+            is_over: true,
         }
     }
 

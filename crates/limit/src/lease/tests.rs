@@ -31,6 +31,7 @@ fn grant(epoch: u64, seq: u64, answers_report: u64) -> Grant {
         floor: Some(share(5.0, 2.0)),
         ttl_ms: 1000,
         answers_report,
+        round: 0,
     }
 }
 

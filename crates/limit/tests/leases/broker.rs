@@ -1,7 +1,7 @@
 //! One broker: a holder on its own clock, and a bucket that releases all it may.
 
 use clock::Instant;
-use limit::{Grant, Holder, Share, TokenBucket};
+use limit::{Grant, Holder, Share, TokenBucket, Vouches};
 
 /// A clock that began somewhere else and runs a little faster or slower.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,9 @@ pub struct Broker {
     pub link: u64,
     pub next_report: u64,
     pub holder: Holder,
+    pub vouches: Vouches,
+    /// The other brokers of its round, in the order of the list.
+    pub others: Vec<u32>,
     pub weight: f64,
     pub releases: Vec<Instant>,
     bucket: Option<TokenBucket>,
@@ -61,6 +64,8 @@ impl Broker {
             link: 0,
             next_report: 1,
             holder: Holder::new(),
+            vouches: Vouches::new(),
+            others: Vec::new(),
             weight,
             releases: Vec::new(),
             bucket: None,
@@ -78,6 +83,8 @@ impl Broker {
         self.life += 1;
         self.next_report = first_report;
         self.holder = Holder::new();
+        self.vouches = Vouches::new();
+        self.others.clear();
         self.bucket = None;
         self.paused_since = None;
         self.released_until = now;
@@ -108,6 +115,25 @@ impl Broker {
         self.holder
             .expires_at()
             .map(|ends| self.skew.true_time(ends))
+    }
+
+    /// Holds on to its share for as long as all others vouch; the instant at which its lease ends then.
+    pub fn hold(&mut self, now: Instant) -> Option<Instant> {
+        self.release(now);
+        let until = self.vouches.held_until()?;
+        let local = self.skew.local(now);
+        self.holder.hold(self.vouches.round(), until, local);
+        self.holder
+            .expires_at()
+            .map(|ends| self.skew.true_time(ends))
+    }
+
+    /// The controller began a round with these brokers.
+    pub fn told(&mut self, round: u64, others: Vec<u32>, now: Instant) {
+        if round > self.vouches.round() {
+            self.vouches.told(round, others.len(), self.skew.local(now));
+            self.others = others;
+        }
     }
 
     /// Releases everything up to `now`, with the end of the lease where it was.

@@ -1,6 +1,7 @@
 //! The controller around a ledger: what it keeps, and whom it believes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clock::{Instant, Xoshiro256PlusPlus};
 use limit::{Grant, InvalidReport, Ledger, LedgerConfig, Limit, Report, Share};
@@ -21,6 +22,11 @@ pub struct Controller {
     kept: Kept,
     /// Life and connection in which each broker was heard last.
     links: BTreeMap<u32, (u64, u64)>,
+    heard_at: BTreeMap<u32, Instant>,
+    /// The round, and since which one each broker on its list has been on all of them.
+    pub round: u64,
+    pub since: BTreeMap<u32, u64>,
+    silent_after: Duration,
     random: Xoshiro256PlusPlus,
 }
 
@@ -30,6 +36,10 @@ impl Controller {
             ledger: None,
             kept: Kept::default(),
             links: BTreeMap::new(),
+            heard_at: BTreeMap::new(),
+            round: 0,
+            since: BTreeMap::new(),
+            silent_after: config.ttl + config.drift,
             random,
         };
         controller.start(limit, config, Instant::ZERO);
@@ -40,6 +50,9 @@ impl Controller {
         self.kept.epoch += 1;
         let (epoch, known) = (self.kept.epoch, &self.kept.known);
         self.links.clear();
+        self.heard_at.clear();
+        self.since.clear();
+        self.round = epoch << 32;
         self.ledger = Some(Ledger::restore(limit, config, epoch, known, now));
     }
 
@@ -48,7 +61,15 @@ impl Controller {
     }
 
     /// A report from a life of a broker, over one of its connections.
-    pub fn hear(&mut self, broker: u32, life: u64, link: u64, report: &Report, now: Instant) {
+    pub fn hear(
+        &mut self,
+        broker: u32,
+        life: u64,
+        link: u64,
+        report: &Report,
+        left: u64,
+        now: Instant,
+    ) {
         let leaves = self.has_left(broker);
         let Some(ledger) = &mut self.ledger else {
             return;
@@ -62,6 +83,10 @@ impl Controller {
             ledger.dead(broker);
             self.kept.lives.insert(broker, (life, false));
         }
+        self.heard_at.insert(broker, now);
+        if let Some(&since) = self.since.get(&broker) {
+            ledger.has_left(broker, since, left);
+        }
         let is_new = self.links.insert(broker, (life, link)) != Some((life, link));
         if is_new {
             ledger.reconnected(broker, now);
@@ -72,6 +97,29 @@ impl Controller {
             heard = ledger.report(broker, report, now);
         }
         assert!(leaves || heard == Ok(()));
+    }
+
+    /// Begins another round when brokers have come or fallen silent; who is to be told of it.
+    pub fn begin_round(&mut self, now: Instant) -> Vec<u32> {
+        let heard = self.heard_at.iter();
+        let present: Vec<u32> = heard
+            .filter(|&(_, &at)| now < at + self.silent_after)
+            .map(|(&broker, _)| broker)
+            .collect();
+        let Some(ledger) = &mut self.ledger else {
+            return Vec::new();
+        };
+        if present.iter().eq(self.since.keys()) {
+            return Vec::new();
+        }
+        self.round += 1;
+        ledger.begin_round(self.round);
+        let round = self.round;
+        self.since.retain(|broker, _| present.contains(broker));
+        for broker in &present {
+            self.since.entry(*broker).or_insert(round);
+        }
+        present
     }
 
     /// Where a grant goes.

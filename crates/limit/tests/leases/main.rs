@@ -16,6 +16,7 @@ mod world;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use limit::VOUCHED;
 use world::{Faults, World};
 
 /// Runs `check` for many seeds and names the one that failed.
@@ -95,8 +96,75 @@ fn what_a_dead_broker_had_is_in_use_again_at_once_and_a_silent_ones_after_the_tt
                 world.run_for(Duration::from_millis(1200));
             } else {
                 world.run_for(world.ttl() + Duration::from_millis(1500));
+                // Nobody else held on to a share of the round before, and all have left it.
+                world.run_for(VOUCHED + Duration::from_millis(1500));
+                world.assert_silent_has_a_floor(victim);
             }
             world.assert_all_is_used(is_proved);
         }
+    });
+}
+
+#[test]
+fn without_a_controller_all_that_hear_each_other_keep_the_whole_limit() {
+    for_seeds(4000..4050, |seed| {
+        let mut world = World::new(seed, Faults::None);
+        world.run_for(Duration::from_secs(40));
+        let before = world.in_force();
+        if world.is_alone() {
+            continue_alone(&mut world);
+            return;
+        }
+        world.crash_controller();
+        for _ in 0..60 {
+            world.run_for(Duration::from_secs(1));
+            assert_eq!(world.in_force(), before);
+        }
+        world.restart_controller();
+        world.run_for(Duration::from_secs(20));
+        world.assert_all_is_used(true);
+    });
+}
+
+/// With nobody to vouch for it a broker is down to its floor as without rounds.
+fn continue_alone(world: &mut World) {
+    let ends = world.ttl() + Duration::from_secs(1);
+    world.crash_controller();
+    world.run_for(ends);
+    world.assert_floors();
+}
+
+#[test]
+fn who_is_cut_off_shrinks_and_never_grows() {
+    for_seeds(5000..5050, |seed| {
+        let mut world = World::new(seed, Faults::None);
+        world.run_for(Duration::from_secs(40));
+        let Some(one) = world.with_a_peer() else {
+            return;
+        };
+        // From all the others, while the controller is away: as long as somebody is missing nobody vouches for all.
+        world.crash_controller();
+        world.part(one);
+        let mut used = world.in_force();
+        for _ in 0..40 {
+            world.run_for(Duration::from_millis(500));
+            let now = world.in_force();
+            for (before, now) in used.iter().zip(&now) {
+                assert!(match (before, now) {
+                    (Some(before), Some(now)) => before.covers(now),
+                    (None, Some(_)) => false,
+                    (_, None) => true,
+                });
+            }
+            used = now;
+        }
+        world.assert_floors();
+        // From the controller, which is there again: the others hear of it, and leave the round.
+        let mut world = World::new(seed, Faults::None);
+        world.run_for(Duration::from_secs(40));
+        world.cut(one);
+        world.run_for(world.ttl() + 3 * VOUCHED + Duration::from_secs(4));
+        world.assert_silent_has_a_floor(one);
+        world.assert_all_is_used_beside(one);
     });
 }

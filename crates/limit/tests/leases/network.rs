@@ -8,7 +8,7 @@ use limit::{Grant, Report};
 use rand::RngExt;
 
 /// What is sent, and over which connection of which life of the broker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Letter {
     pub broker: u32,
     pub life: u64,
@@ -16,10 +16,25 @@ pub struct Letter {
     pub text: Text,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Text {
-    Report(Report),
+    /// With the round before which its broker has left all.
+    Report(Report, u64),
     Grant(Grant),
+    /// A round, and the other brokers on its list.
+    Round(u64, Vec<u32>),
+}
+
+/// What brokers ask each other: whether they vouch for a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    pub by: u32,
+    pub life: u64,
+    pub of: u32,
+    pub round: u64,
+    /// By the clock of who asks.
+    pub asked_at: Instant,
+    pub is_answer: bool,
 }
 
 /// How letters travel.
@@ -36,8 +51,10 @@ pub struct Network {
     pub is_calm: bool,
     pub slowest: Duration,
     pub loss: f64,
-    /// Brokers that are cut off.
+    /// Brokers that are cut off from the controller.
     pub cut: Vec<bool>,
+    /// Brokers that are cut off from the other brokers.
+    pub apart: Vec<bool>,
     /// When the last letter of each connection and direction arrives.
     last: BTreeMap<(u32, bool), Instant>,
     random: Xoshiro256PlusPlus,
@@ -51,6 +68,7 @@ impl Network {
             slowest: Duration::from_millis(random.random_range(5..3000)),
             loss: random.random_range(0.0..0.4),
             cut: vec![false; brokers],
+            apart: vec![false; brokers],
             last: BTreeMap::new(),
             random,
         }
@@ -75,9 +93,26 @@ impl Network {
         }
     }
 
+    /// When a question or its answer arrives.
+    pub fn asked(&mut self, question: &Question, now: Instant) -> Vec<Instant> {
+        let is_apart = self.apart[question.by as usize] || self.apart[question.of as usize];
+        if is_apart {
+            return Vec::new();
+        }
+        if self.is_calm {
+            return vec![now + self.delay()];
+        }
+        let copies = match self.random.random::<f64>() {
+            lost if lost < self.loss => 0,
+            twice if twice > 0.9 => 2,
+            _ => 1,
+        };
+        (0..copies).map(|_| now + self.delay()).collect()
+    }
+
     fn in_order(&mut self, letter: &Letter, now: Instant) -> Instant {
         let arrives = now + self.delay();
-        let is_report = matches!(letter.text, Text::Report(_));
+        let is_report = matches!(letter.text, Text::Report(..));
         let last = self
             .last
             .entry((letter.broker, is_report))

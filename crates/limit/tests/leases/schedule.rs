@@ -16,6 +16,9 @@ pub enum Fault {
     Resume(u32),
     Cut(u32),
     Mend(u32),
+    /// From the other brokers.
+    Part(u32),
+    Rejoin(u32),
     Leave(u32),
     Return(u32),
     BreakLink(u32),
@@ -86,13 +89,14 @@ fn limits(end: Duration, limit: &Limit, random: &mut Xoshiro256PlusPlus) -> Vec<
 
 /// What befalls a broker, and what ends it.
 fn trouble(broker: u32, random: &mut Xoshiro256PlusPlus) -> (Fault, Option<Fault>) {
-    match random.random_range(0..8) {
+    match random.random_range(0..9) {
         0 | 1 => {
             let proof = random.random_bool(0.5).then(|| span(random, 0.0, 5.0));
             (Fault::Crash(broker, proof), Some(Fault::Start(broker)))
         }
         2 => (Fault::Stop(broker), Some(Fault::Resume(broker))),
         3 => (Fault::Cut(broker), Some(Fault::Mend(broker))),
+        8 => (Fault::Part(broker), Some(Fault::Rejoin(broker))),
         4 => (Fault::Leave(broker), Some(Fault::Return(broker))),
         5 => (Fault::BreakLink(broker), None),
         _ => {

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clock::{Instant, Streams, Xoshiro256PlusPlus};
-use limit::{Exposure, LedgerConfig, Limit, Report, Share, Traffic, oracle};
+use limit::{Exposure, LedgerConfig, Limit, Report, Share, Traffic, VOUCHED, oracle};
 use rand::RngExt;
 
 use crate::broker::{Broker, Skew};
 use crate::controller::Controller;
-use crate::network::{Letter, Network, Text, Transport};
+use crate::network::{Letter, Network, Question, Text, Transport};
 use crate::schedule::{self, Fault};
 
 /// How long things go wrong.
 const TROUBLE: Duration = Duration::from_secs(60);
 const PLAN_INTERVAL: Duration = Duration::from_millis(500);
+const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,9 +25,11 @@ pub enum Faults {
     AllAndLimits,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Event {
     ReportTick(u32, u64),
+    AskTick(u32, u64),
+    Asked(Question),
     Arrives(Letter),
     PlanTick,
     LeaseEnds,
@@ -47,6 +50,7 @@ pub struct World {
     config: LedgerConfig,
     brokers: Vec<Broker>,
     inboxes: Vec<Vec<Letter>>,
+    questions: Vec<Vec<Question>>,
     controller: Controller,
     network: Network,
     random: Xoshiro256PlusPlus,
@@ -89,6 +93,7 @@ impl World {
             ceiling: whole,
             has_changed_limit: false,
             inboxes: vec![Vec::new(); brokers.len()],
+            questions: vec![Vec::new(); brokers.len()],
             brokers,
             controller: Controller::new(limit, config, streams.stream("controller")),
             network,
@@ -133,6 +138,9 @@ impl World {
             if self.network.cut[broker as usize] {
                 self.happens(Fault::Mend(broker));
             }
+            if self.network.apart[broker as usize] {
+                self.happens(Fault::Rejoin(broker));
+            }
             let is_stopped = self.brokers[broker as usize].is_stopped;
             if is_stopped {
                 self.happens(Fault::Resume(broker));
@@ -147,7 +155,9 @@ impl World {
         }
         // What was sent before may still come.
         self.run_for(self.network.slowest);
-        self.run_for(2 * self.config.period + self.config.ttl);
+        // A round is left before what is held on to is given up.
+        let leaving = VOUCHED + Duration::from_millis(1500);
+        self.run_for(2 * self.config.period + self.config.ttl + leaving);
     }
 
     pub fn run_for(&mut self, span: Duration) {
@@ -176,6 +186,54 @@ impl World {
     pub fn restart_controller(&mut self) {
         self.happens(Fault::ControllerCrash);
         self.happens(Fault::ControllerStart);
+    }
+
+    /// Whether there is one broker only.
+    pub fn is_alone(&self) -> bool {
+        self.brokers.len() == 1
+    }
+
+    pub fn crash_controller(&mut self) {
+        self.happens(Fault::ControllerCrash);
+    }
+
+    /// Cuts a broker off from the others.
+    pub fn part(&mut self, broker: u32) {
+        self.happens(Fault::Part(broker));
+    }
+
+    /// Cuts a broker off from the controller.
+    pub fn cut(&mut self, broker: u32) {
+        self.happens(Fault::Cut(broker));
+    }
+
+    /// All leases have ended.
+    pub fn assert_floors(&self) {
+        for broker in &self.brokers {
+            assert_eq!(broker.in_force(self.now), broker.holder.floor());
+        }
+    }
+
+    /// Of a broker that is not heard the floor is reserved, and no more is in use.
+    pub fn assert_silent_has_a_floor(&self, id: u32) {
+        let ledger = self.controller.ledger.as_ref().expect("alive");
+        let broker = &self.brokers[id as usize];
+        let floor = Exposure::from(broker.holder.floor());
+        assert_eq!(ledger.exposure_of(id, self.now), floor, "broker {id}");
+        if broker.is_alive {
+            assert_eq!(broker.in_force(self.now), broker.holder.floor());
+        }
+    }
+
+    /// All but the floor of one broker is in use by the others.
+    pub fn assert_all_is_used_beside(&self, id: u32) {
+        let used = self.used();
+        let (rate, burst) = (self.limit.rate.get(), self.limit.burst.get());
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9 * b;
+        assert!(
+            close(used.rate, rate) && close(used.burst, burst),
+            "{used:?} beside {id}"
+        );
     }
 
     /// A broker with a share, if another has one too.
@@ -330,6 +388,8 @@ impl World {
     fn step(&mut self, event: Event) {
         match event {
             Event::ReportTick(broker, life) => self.tick(broker, life),
+            Event::AskTick(broker, life) => self.ask(broker, life),
+            Event::Asked(question) => self.asked(question),
             Event::Arrives(letter) => self.arrives(letter),
             Event::PlanTick => {
                 self.plan();
@@ -345,6 +405,9 @@ impl World {
     }
 
     fn plan(&mut self) {
+        for broker in self.controller.begin_round(self.now) {
+            self.tell_round(broker);
+        }
         for (broker, grant) in self.controller.plan(self.now, !self.network.is_calm) {
             let Some((life, link)) = self.controller.heard_over(broker) else {
                 continue;
@@ -360,7 +423,92 @@ impl World {
 
     fn send(&mut self, letter: Letter) {
         for at in self.network.arrivals(&letter, self.now) {
-            self.at(at, Event::Arrives(letter));
+            self.at(at, Event::Arrives(letter.clone()));
+        }
+    }
+
+    fn tell_round(&mut self, broker: u32) {
+        let Some((life, link)) = self.controller.heard_over(broker) else {
+            return;
+        };
+        let since = &self.controller.since;
+        if !since.contains_key(&broker) {
+            return;
+        }
+        let others = since.keys().copied().filter(|other| *other != broker);
+        let text = Text::Round(self.controller.round, others.collect());
+        self.send(Letter {
+            broker,
+            life,
+            link,
+            text,
+        });
+    }
+
+    fn ask(&mut self, by: u32, life: u64) {
+        let broker = &self.brokers[by as usize];
+        if !broker.is_alive || broker.life != life {
+            return;
+        }
+        self.at(self.now + ASK_INTERVAL, Event::AskTick(by, life));
+        if self.brokers[by as usize].is_stopped {
+            return;
+        }
+        let broker = &self.brokers[by as usize];
+        let questions: Vec<Question> = broker
+            .others
+            .iter()
+            .map(|&of| Question {
+                by,
+                life,
+                of,
+                round: broker.vouches.round(),
+                asked_at: broker.skew.local(self.now),
+                is_answer: false,
+            })
+            .collect();
+        for question in questions {
+            self.travel(question);
+        }
+    }
+
+    fn travel(&mut self, question: Question) {
+        for at in self.network.asked(&question, self.now) {
+            self.at(at, Event::Asked(question));
+        }
+    }
+
+    fn asked(&mut self, question: Question) {
+        let to = match question.is_answer {
+            true => question.by,
+            false => question.of,
+        };
+        let broker = &mut self.brokers[to as usize];
+        if !broker.is_alive {
+            return;
+        }
+        if broker.is_stopped {
+            self.questions[to as usize].push(question);
+            return;
+        }
+        if !question.is_answer {
+            if broker.vouches.vouches_for(question.round) {
+                self.travel(Question {
+                    is_answer: true,
+                    ..question
+                });
+            }
+            return;
+        }
+        let place = broker.others.iter().position(|&other| other == question.of);
+        let Some(place) = place.filter(|_| question.life == broker.life) else {
+            return;
+        };
+        broker
+            .vouches
+            .answered(question.round, place, question.asked_at);
+        if let Some(ends) = broker.hold(self.now) {
+            self.at(ends.max(self.now), Event::LeaseEnds);
         }
     }
 
@@ -387,7 +535,7 @@ impl World {
             broker: id,
             life,
             link: broker.link,
-            text: Text::Report(report),
+            text: Text::Report(report, broker.vouches.left(local)),
         };
         self.send(letter);
         let next = self.now + schedule::span(&mut self.random, 0.95, 1.05);
@@ -402,14 +550,20 @@ impl World {
             return;
         }
         match letter.text {
-            Text::Report(report) => {
+            Text::Report(report, left) => {
                 let (life, link) = (letter.life, letter.link);
                 self.controller
-                    .hear(letter.broker, life, link, &report, self.now);
+                    .hear(letter.broker, life, link, &report, left, self.now);
                 self.plan();
+                if self.network.transport == Transport::Datagrams || report.number == 1 {
+                    self.tell_round(letter.broker);
+                }
             }
-            Text::Grant(_) if !broker.is_alive => {}
-            Text::Grant(_) if broker.is_stopped => self.inboxes[id].push(letter),
+            _ if !broker.is_alive => {}
+            _ if broker.is_stopped => self.inboxes[id].push(letter),
+            // What was told to a former life is not told to the next.
+            Text::Round(..) if letter.life != broker.life => {}
+            Text::Round(round, others) => broker.told(round, others, self.now),
             Text::Grant(grant) => {
                 if let Some(ends) = broker.receive(&grant, self.now) {
                     self.at(ends.max(self.now), Event::LeaseEnds);
@@ -425,6 +579,7 @@ impl World {
                 self.brokers[id as usize].release(self.now);
                 self.brokers[id as usize].is_alive = false;
                 self.inboxes[id as usize].clear();
+                self.questions[id as usize].clear();
                 if let Some(after) = proof {
                     let life = self.brokers[id as usize].life;
                     self.at(self.now + after, Event::DeathProved(id, life));
@@ -439,6 +594,9 @@ impl World {
                 for letter in std::mem::take(&mut self.inboxes[id as usize]) {
                     self.arrives(letter);
                 }
+                for question in std::mem::take(&mut self.questions[id as usize]) {
+                    self.asked(question);
+                }
                 let broker = &mut self.brokers[id as usize];
                 if std::mem::take(&mut broker.is_tick_missed) {
                     let life = broker.life;
@@ -446,6 +604,8 @@ impl World {
                 }
             }
             Fault::Cut(id) => self.network.cut[id as usize] = true,
+            Fault::Part(id) => self.network.apart[id as usize] = true,
+            Fault::Rejoin(id) => self.network.apart[id as usize] = false,
             Fault::Mend(id) => {
                 self.network.cut[id as usize] = false;
                 self.break_link(id);
@@ -485,6 +645,7 @@ impl World {
         self.network.forget(id);
         let life = broker.life;
         self.tick(id, life);
+        self.ask(id, life);
     }
 
     fn break_link(&mut self, id: u32) {

@@ -60,6 +60,7 @@ impl Controlled {
             floor,
             ttl_ms,
             answers_report,
+            round: 0,
         };
         self.receive(&grant);
     }
@@ -225,6 +226,7 @@ fn renewals_change_nothing_and_old_grants_are_void() {
         floor: None,
         ttl_ms: 60_000,
         answers_report: broker.reports,
+        round: 0,
     };
     broker.receive(&late);
     assert_eq!(broker.held(), Some(share(10.0, 5.0)));

@@ -35,6 +35,7 @@ impl World {
             floor: None,
             ttl_ms: 60_000,
             answers_report: 1,
+            round: 0,
         };
         assert!(self.table.grant(key, &grant, now));
     }
@@ -190,6 +191,7 @@ fn a_limit_between_a_report_and_its_answer_takes_the_answer() {
         floor: None,
         ttl_ms: 1000,
         answers_report: 41,
+        round: 0,
     };
     let key = world.topic("t");
     assert!(world.table.grant(key, &grant, now));

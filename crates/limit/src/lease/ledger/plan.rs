@@ -76,6 +76,7 @@ impl Ledger {
             floor,
             ttl_ms: self.config.ttl_ms(),
             answers_report: report.number,
+            round: self.round,
         };
         let ends_at = self.config.lease_end(report.received_at);
         let member = self.members.get_mut(&broker)?;
@@ -89,6 +90,8 @@ impl Ledger {
             share: share.into(),
             floor: floor.into(),
             ends_at,
+            round: self.round,
+            is_over: self.leavers.have_ended(broker, self.round),
         });
         Some(grant)
     }
