@@ -29,9 +29,9 @@ const CALM: Duration = Duration::from_secs(3);
 const STILL: Duration = Duration::from_secs(2);
 /// A broker that does not know its contract yet may let publishers wait for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What has passed has come after so long.
-const COME: Duration = Duration::from_secs(2);
-/// The topic passes messages again within this time.
+/// What passes is counted for so long: the standstill and some seconds in which what waited goes on.
+const COUNTED: Duration = Duration::from_secs(6);
+/// Messages pass again within this time.
 const BACK: Duration = Duration::from_secs(30);
 /// Time between two messages of a trickle: less than the limit's rate.
 const TRICKLE: Duration = Duration::from_millis(150);
@@ -47,7 +47,7 @@ struct Report {
     allowed: f64,
     /// Why the publisher ended before all were answered, if it did.
     trouble: Option<String>,
-    /// After so long messages of a trickle passed again; `None`: none did.
+    /// After so long three messages have passed again, of the flood or of a trickle behind it; `None`: they did not.
     passes_again_s: Option<f64>,
 }
 
@@ -184,7 +184,7 @@ fn flood(case: &'static str, cluster: &Cluster, number: usize) -> Result<Report,
     let began_ns = monotonic_ns();
     let sent = (0..FLOOD).try_for_each(|sequence| publisher.publish(TOPIC, &stamped(sequence)));
     let trouble = sent.and_then(|()| publisher.flush()).err();
-    serve(&mut [&mut consumer], COME, |_| false);
+    serve(&mut [&mut consumer], COUNTED, |_| false);
     let last_ns = consumer.latest_ns().max(began_ns);
     let seconds = (last_ns - began_ns) as f64 / 1e9;
     Ok(Report {
@@ -198,12 +198,10 @@ fn flood(case: &'static str, cluster: &Cluster, number: usize) -> Result<Report,
     })
 }
 
-/// How long it takes until three messages of a trickle have passed.
+/// How long it takes until three messages have passed.
 fn passes_again(cluster: &Cluster, number: usize) -> Result<Option<f64>, BenchError> {
     let began_ns = monotonic_ns();
-    let is_back = trickle(cluster, number, BACK, |consumer| {
-        consumer.got_of(FLOOD..u64::MAX) >= 3
-    })?;
+    let is_back = trickle(cluster, number, BACK, |consumer| consumer.got() >= 3)?;
     Ok(is_back.then(|| (monotonic_ns() - began_ns) as f64 / 1e9))
 }
 
