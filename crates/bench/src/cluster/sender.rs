@@ -31,6 +31,8 @@ pub struct Shared {
     pub connected: AtomicU64,
     /// Batches that could not be taken, since too much was unacknowledged.
     pub overflowed: AtomicU64,
+    /// How late a batch was sent at most, since this was set to 0.
+    pub late_us: AtomicU64,
     /// Groups are this many times as large as the workload says; 0 counts as 1.
     pub burst_factor: AtomicU64,
     /// Part of the scheduled batches that publishers at a broker send; all of those at others.
@@ -134,6 +136,8 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
                 "the run is longer than was planned for",
             ));
         };
+        let late_us = monotonic_ns().saturating_sub(scheduled_ns) / 1000;
+        shared.late_us.fetch_max(late_us, Ordering::Relaxed);
         let bodies = bodies(workload, due.publisher, first, scheduled_ns);
         board.send(
             first,

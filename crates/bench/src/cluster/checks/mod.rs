@@ -9,6 +9,7 @@ mod moves;
 mod neighbour_promise;
 mod overload;
 mod restart;
+mod seconds;
 mod sharing;
 mod shift;
 mod stopped;

@@ -10,10 +10,11 @@ use limit::Limit;
 use placement::Mode;
 use serde::Serialize;
 
+use super::seconds::{Second, each_p99_ms, p99_ms, unfair};
 use super::{ClusterOptions, TOPIC, begin, busiest, must};
 use crate::cluster::{Cluster, Plan, Run, Setup};
 use crate::error::BenchError;
-use crate::sys::{monotonic_ns, pause_for};
+use crate::sys::monotonic_ns;
 use crate::workload::{Arrivals, Workload};
 
 /// A broker of 1,000 messages per second.
@@ -28,12 +29,12 @@ const LOUD_RATE: f64 = 22.0;
 const PROMISE_MS: f64 = 40.0;
 /// How long is looked on after the change.
 const WATCHED: usize = 60;
-/// Seconds in a row in which the promise must be kept to count as kept again.
+/// Seconds over which the promise must be kept to count as kept again; over all that follow, too.
 const KEPT: usize = 5;
 /// No publisher is moved more often than once in so many seconds.
 const MOVE_SPACING_S: f64 = 10.0;
-/// Where publishers are is looked at so often.
-const LOOK: Duration = Duration::from_millis(50);
+/// Where publishers are is looked at so often in a second.
+const LOOKS: u32 = 20;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -44,6 +45,8 @@ struct Report {
     p99_ms_before: Vec<f64>,
     /// And after it.
     p99_ms_after: Vec<f64>,
+    /// Seconds of these in which the machine let the publishers send late: they do not count.
+    unfair_seconds: Vec<usize>,
     /// Seconds after the change from which the promise was kept; `None`: it was not.
     kept_again_after_s: Option<usize>,
     allowed_s: usize,
@@ -128,20 +131,21 @@ fn measure(
         cluster.brokers[home].name
     );
     let mut watch = MoveWatch::new(placed);
-    run.board.take_latency();
-    let p99_ms_before = watch.seconds(&run, KEPT);
+    Second::now(&run);
+    let before = watch.seconds(&run, KEPT);
     let moves_before = run.fleet.traffic().moves;
     watch.moves.clear();
     slow_down(&run, &cluster, 1.0);
-    let p99_ms_after = watch.seconds(&run, WATCHED);
+    let after = watch.seconds(&run, WATCHED);
     let moves = run.fleet.traffic().moves - moves_before;
     let tally = run.end()?;
     Ok(Report {
         window_s,
         state_before,
-        p99_ms_before,
-        kept_again_after_s: kept_again(&p99_ms_after),
-        p99_ms_after,
+        p99_ms_before: each_p99_ms(&before),
+        p99_ms_after: each_p99_ms(&after),
+        unfair_seconds: unfair(&after),
+        kept_again_after_s: kept_again(&after),
         allowed_s,
         moves,
         most_moves_of_one: watch.moves.values().map(Vec::len).max().unwrap_or(0),
@@ -180,13 +184,11 @@ fn slow_down(run: &Run, cluster: &Cluster, part: f64) {
         .unwrap_or_else(PoisonError::into_inner) = thinning;
 }
 
-/// The second from which the promise is kept to the end, for [`KEPT`] seconds at least.
-fn kept_again(p99_ms: &[f64]) -> Option<usize> {
-    let first = p99_ms
-        .iter()
-        .rposition(|&ms| ms > PROMISE_MS)
-        .map_or(0, |last_bad| last_bad + 1);
-    (first + KEPT <= p99_ms.len()).then_some(first)
+/// The second from which the promise is kept over [`KEPT`] seconds, and over all that were watched.
+fn kept_again(seconds: &[Second]) -> Option<usize> {
+    let is_kept = |seconds| p99_ms(seconds) <= PROMISE_MS;
+    (0..=seconds.len() - KEPT)
+        .find(|&from| is_kept(&seconds[from..from + KEPT]) && is_kept(&seconds[from..]))
 }
 
 /// Who moves when.
@@ -203,18 +205,11 @@ impl MoveWatch {
         }
     }
 
-    /// Looks on for so many seconds; the 99th percentile of latency in each, in milliseconds.
-    fn seconds(&mut self, run: &Run, seconds: usize) -> Vec<f64> {
-        let mut p99_ms = Vec::new();
-        for _ in 0..seconds {
-            let end_ns = monotonic_ns() + 1_000_000_000;
-            while monotonic_ns() < end_ns {
-                pause_for(LOOK);
-                self.look(run);
-            }
-            p99_ms.push(run.board.take_latency().whole.value_at_quantile(0.99) as f64 / 1000.0);
-        }
-        p99_ms
+    /// Looks on for so many seconds.
+    fn seconds(&mut self, run: &Run, seconds: usize) -> Vec<Second> {
+        (0..seconds)
+            .map(|_| Second::of(run, LOOKS, || self.look(run)))
+            .collect()
     }
 
     fn look(&mut self, run: &Run) {
