@@ -3,7 +3,7 @@
 //!
 //! A message costs its reading, anywhere, and its passing on, which in the second way is done at the topic's home.
 //! Publishers are on all threads and always have more. What docs/kernel.md says of the two is asserted here.
-#![cfg(not(loom))]
+#![cfg(not(feature = "loom"))]
 
 use std::time::Duration;
 

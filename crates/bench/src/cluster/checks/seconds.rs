@@ -31,7 +31,7 @@ impl Second {
     /// What has been since this was asked last.
     pub(super) fn now(run: &Run) -> Second {
         Second {
-            latency_us: run.board.take_latency(),
+            latency_us: run.board.take_latency().whole,
             late_us: run.fleet.late_us.swap(0, Ordering::Relaxed),
         }
     }

@@ -232,6 +232,7 @@ fn a_contract_that_comes_late_finds_everything_held() {
             floor: None,
             ttl_ms: 600_000,
             answers_report: 1,
+            round: 0,
         };
         assert!(world.table.grant(key, &grant, now));
         world.run();
