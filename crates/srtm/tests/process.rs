@@ -381,6 +381,12 @@ fn what_a_broker_without_its_controller_knows_nothing_of_is_held() {
         topics.contains(r#""held":"no word from the controller""#),
         "{topics}"
     );
+    let shown = srtm(&["topic", "show", "t", "--broker", &process.http]);
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("\nheld       no word from the controller\n"),
+        "{shown}"
+    );
     process.signal("-KILL");
     process.end();
 

@@ -25,6 +25,17 @@ impl Presence {
         }
     }
 
+    /// Tells the log what is held, and until when.
+    pub(super) fn announce(&self, address: &str, longest: Option<Duration>) {
+        let until = match longest {
+            Some(longest) => format!(", for {longest:?} at most"),
+            None => String::new(),
+        };
+        tracing::info!(
+            "topics that this broker knows nothing of are held until the controller at {address} has said what they have{until}"
+        );
+    }
+
     /// The controller has said everything.
     pub(super) async fn begins(&self, handle: &Handle) -> Result<(), BrokerError> {
         let _telling = self.telling.lock().await;

@@ -3,7 +3,7 @@
 //! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`] as
 //! anybody else would. A lost link is dialled anew for ever, with growing pauses. The data path
 //! notices nothing of it: messages flow with the shares that are held, and leases end by themselves. Topics that nobody here
-//! knows wait for the controller's word ([`Presence`]).
+//! knows wait for the controller's word (`absence`).
 //!
 //! Deliberately not here: what a share means (`topic`), who publishes (`reactor`), any decision.
 
@@ -108,6 +108,7 @@ pub async fn run(
         model: link.model.or(handle.config().service_time),
     };
     let presence = Presence::new();
+    presence.announce(&link.address, link.pass_after);
     let giving_up = async {
         match link.pass_after {
             Some(longest) => presence.give_up_after(&handle, longest).await,

@@ -99,6 +99,8 @@ struct Extension<'a> {
     share: Option<Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sharing: Option<SharingStats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<&'static str>,
     tokens: Option<f64>,
     window_excess: Option<f64>,
     dropped_count: u64,
@@ -167,6 +169,7 @@ impl<'a> Topic<'a> {
                 limit: topic.limit.as_ref(),
                 share: topic.share,
                 sharing: topic.sharing,
+                held: topic.held,
                 tokens: topic.tokens,
                 window_excess: topic.window_excess,
                 dropped_count: topic.dropped_count,

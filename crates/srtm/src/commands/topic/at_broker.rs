@@ -141,6 +141,9 @@ fn page(topic: &Value) -> String {
         page += &format!("tokens     {tokens:.1}\n");
     }
     page += &format!("paused     {}\n", topic["paused"]);
+    if let Some(why) = srtm["held"].as_str() {
+        page += &format!("held       {why}\n");
+    }
     page += &format!(
         "messages   {} ({} bytes), {} queued\n",
         topic["message_count"], topic["message_bytes"], topic["depth"]
