@@ -8,6 +8,17 @@ use super::orders::persist;
 use crate::topic::Teller;
 use crate::{BrokerError, Handle};
 
+/// Tells the log what is held, and until when.
+pub(super) fn log_what_is_held(address: &str, longest: Option<Duration>) {
+    let until = match longest {
+        Some(longest) => format!(", for {longest:?} at most"),
+        None => String::new(),
+    };
+    tracing::info!(
+        "topics that this broker knows nothing of are held until the controller at {address} has said what they have{until}"
+    );
+}
+
 /// Whether the controller has said everything on the link that stands.
 #[derive(Debug)]
 pub(super) struct Presence {
@@ -23,17 +34,6 @@ impl Presence {
             is_there: watch::Sender::new(false),
             telling: Mutex::new(()),
         }
-    }
-
-    /// Tells the log what is held, and until when.
-    pub(super) fn announce(&self, address: &str, longest: Option<Duration>) {
-        let until = match longest {
-            Some(longest) => format!(", for {longest:?} at most"),
-            None => String::new(),
-        };
-        tracing::info!(
-            "topics that this broker knows nothing of are held until the controller at {address} has said what they have{until}"
-        );
     }
 
     /// The controller has said everything.

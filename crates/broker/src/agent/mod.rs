@@ -107,8 +107,8 @@ pub async fn run(
         mcap: link.mcap,
         model: link.model.or(handle.config().service_time),
     };
+    absence::log_what_is_held(&link.address, link.pass_after);
     let presence = Presence::new();
-    presence.announce(&link.address, link.pass_after);
     let giving_up = async {
         match link.pass_after {
             Some(longest) => presence.give_up_after(&handle, longest).await,
