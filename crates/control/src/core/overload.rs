@@ -27,6 +27,9 @@ const DELIVERED_MIN: u64 = 100;
 /// A queue, or too much traffic, is answered when so many reports in a row show it: one may have seen a burst.
 const ANSWERED_REPORTS: u32 = 2;
 
+/// Lateness is answered when so many of them show it: one may have seen a machine that stood still.
+const LATE_REPORTS_MIN: usize = 3;
+
 /// What a broker's reports say about a promise.
 #[derive(Clone, Debug, Default)]
 pub struct Violation {
@@ -36,7 +39,9 @@ pub struct Violation {
     /// Time that what waits takes to leave, in microseconds, by the last report.
     wait_us: f64,
     /// More deliveries were late than the percentile allows.
-    pub(super) is_late: bool,
+    is_late: bool,
+    /// Reports of the history that showed it.
+    late_reports: usize,
 }
 
 impl Violation {
@@ -66,13 +71,18 @@ impl Violation {
         let (delivered, late) = self.history.iter().fold((0, 0), |(delivered, late), said| {
             (delivered + said.delivered, late + said.late)
         });
-        let allowed = (1.0 - slo.percentile / 100.0) * delivered as f64;
-        self.is_late = delivered >= DELIVERED_MIN && late as f64 > allowed && late > 1;
+        let allowed = 1.0 - slo.percentile / 100.0;
+        let is_beyond = |late: u64, delivered: u64| late as f64 > allowed * delivered as f64;
+        self.is_late = delivered >= DELIVERED_MIN && is_beyond(late, delivered) && late > 1;
+        let late_reports = self.history.iter();
+        let late_reports = late_reports.filter(|said| is_beyond(said.late, said.delivered));
+        self.late_reports = late_reports.count();
     }
 
     /// Whether reports have shown it for long enough.
     pub(super) fn is_to_be_answered(&self) -> bool {
-        self.queued_reports >= ANSWERED_REPORTS || self.is_late
+        let is_often_late = self.is_late && self.late_reports >= LATE_REPORTS_MIN;
+        self.queued_reports >= ANSWERED_REPORTS || is_often_late
     }
 
     /// Whether the promise is being broken.

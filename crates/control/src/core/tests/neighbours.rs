@@ -29,9 +29,6 @@ fn a_newcomer_keeps_its_neighbours_promises() {
                 assert_eq!(world.state(topic), "fitted", "{topic}\n{story}");
             }
             let broken = world.broken_until("quiet", from);
-            println!(
-                "windows of {window_s} s, groups {groups}, seed {seed}: broken for {broken} s\n{story}"
-            );
             // Bursts that are declared are kept away from whoever they would disturb.
             let most = if groups { 0 } else { 15 };
             assert!(broken <= most, "quiet was broken for {broken} s\n{story}");

@@ -620,6 +620,15 @@ impl World {
             .count()
     }
 
+    /// Seconds from the beginning to the first move.
+    pub(super) fn first_move(&self) -> f64 {
+        let moved = self.sensors.values().flat_map(|sensor| &sensor.moved);
+        let after = moved.filter(|at| **at >= self.began);
+        after
+            .min()
+            .map_or(f64::INFINITY, |at| (*at - self.began).as_secs_f64())
+    }
+
     /// Moves of a topic's publishers.
     pub(super) fn moved(&self, topic: &str) -> usize {
         let sensors = self.sensors.iter().filter(|((of, _), _)| of == topic);
