@@ -593,8 +593,8 @@ impl World {
     /// The last second after `since` in which more than 1 % of a topic's messages were late; how long after.
     pub(super) fn broken_until(&self, topic: &str, since: u64) -> u64 {
         let seconds = self.seconds[topic].range(since..);
-        let broken = seconds.filter(|(_, second)| 100 * second.late > second.delivered);
-        broken.last().map_or(0, |(second, _)| second + 1 - since)
+        let mut broken = seconds.filter(|(_, second)| 100 * second.late > second.delivered);
+        broken.next_back().map_or(0, |(second, _)| second + 1 - since)
     }
 
     /// Moves of one publisher in any ten seconds, at most.
