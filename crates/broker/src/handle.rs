@@ -6,6 +6,7 @@
 
 mod contracts;
 mod shares;
+mod sharing;
 mod teller;
 mod windows;
 
@@ -90,6 +91,8 @@ pub enum Request {
     Catalog,
     /// A share of a topic's limit, from the controller.
     Grant(TopicName, Grant),
+    /// Shares of a round may be used until then.
+    Hold(u64, clock::Instant),
     /// What the controller is told about this reactor's topics and publishers; numbered.
     Report {
         /// Number of the report, for the leases that will answer it.
@@ -221,34 +224,6 @@ impl Handle {
             .await
     }
 
-    /// Lets all reactors share limits with the brokers of `group`; `None`: nothing of such limits passes.
-    ///
-    /// # Errors
-    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub(crate) async fn join(&self, group: Option<Group>) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Join(group)).await?;
-        }
-        Ok(())
-    }
-
-    /// Ends an estimate interval of all shared limits; what to tell other brokers of each.
-    ///
-    /// # Errors
-    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub(crate) async fn end_interval(
-        &self,
-        remotes: Remotes,
-    ) -> Result<Vec<IntervalEnd>, BrokerError> {
-        let remotes = Arc::new(remotes);
-        let mut merged = Vec::new();
-        for home in 0..self.inboxes.len() {
-            let request = Request::EndInterval(Arc::clone(&remotes));
-            if let Answer::Interval(ends) = self.ask(home, request).await? {
-                merged.extend(ends);
-            }
-        }
-        Ok(merged)
     }
 
     /// Counters of all reactors, merged and ordered by name.

@@ -21,4 +21,7 @@ pub use exchange::{Branches, Exchange, Heard, Message};
 pub use node::{Counters, Node, NodeConfig, PeerState, Transmit};
 pub use roster::{MAX_MEMBERS, Roster, RosterConfig, RosterMember};
 pub use socket::{Socket, SocketCounters};
-pub use wire::gossip::{Datagram, Key, KeyError, LimitId, NoticedLimit, SealedMembership, decode};
+pub use wire::gossip::{
+    Datagram, Endpoint, Key, KeyError, LimitId, NoticedLimit, SealedMembership, Vouch, decode,
+    put_vouch,
+};

@@ -188,8 +188,8 @@ impl Node {
         match gossip::decode(bytes) {
             Ok(Datagram::Update(sealed)) => self.receive_update(index.into(), sealed),
             Ok(Datagram::Membership(sealed)) => self.receive_membership(now, index, sealed),
-            // It is for the owner's roster, if it keeps one.
-            Ok(Datagram::Notice(_)) => self.counters.refused += 1,
+            // They are for the node's owner.
+            Ok(Datagram::Notice(_) | Datagram::Vouch(_)) => self.counters.refused += 1,
             Err(_) => self.counters.malformed += 1,
         }
     }

@@ -12,7 +12,7 @@ mod order;
 mod report;
 mod topic;
 
-pub use order::{Move, Sharers, ToBroker};
+pub use order::{Move, Round, Sharers, ToBroker};
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
     WindowReport,

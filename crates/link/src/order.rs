@@ -28,6 +28,8 @@ pub enum ToBroker {
     /// The brokers that share limits by gossip; takes the place of the list before. A broker that was told none passes
     /// nothing of such limits.
     Sharers(Sharers),
+    /// With which brokers this one may hold on to its shares while the controller is away; takes the place of the round before.
+    Round(Round),
     /// A topic's contract; under a limit the topic passes nothing before it is granted a share, or knows with whom it
     /// shares.
     Contract {
@@ -113,6 +115,28 @@ pub struct Sharers {
     pub branches: u16,
     /// Length of an estimate interval.
     pub interval_ms: u64,
+}
+
+/// A round of brokers that vouch for each other ([`limit::Vouches`]).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// Greater than those before.
+    pub number: u64,
+    /// Gossip addresses of all other brokers of the round, `ip:port`.
+    pub others: Vec<String>,
+    /// What signs words about rounds, as 64 hexadecimal digits; `None`: brokers have a key of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for Round {
+    /// Without the key, which is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Round")
+            .field("number", &self.number)
+            .field("others", &self.others)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Sharers {

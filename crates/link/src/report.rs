@@ -93,6 +93,9 @@ pub struct BrokerReport {
     pub topics: Vec<TopicReport>,
     /// Publishers that came or went since the last report; the first report of a link names all that are there.
     pub attachments: Vec<Attachment>,
+    /// The round before which this broker has left all ([`limit::Vouches::left`]).
+    #[serde(default)]
+    pub left_rounds: u64,
 }
 
 /// One topic at one broker.

@@ -440,7 +440,9 @@ pub fn check_gossip(input: &[u8]) {
             assert_eq!(&bytes[2..4], sealed.sequence().to_be_bytes());
         }
         Ok(Datagram::Update(_)) => check_update(bytes, counter, &path, &back),
-        Ok(Datagram::Notice(sealed)) => assert!(sealed.open(&path).is_err()),
+        Ok(Datagram::Notice(sealed) | Datagram::Vouch(sealed)) => {
+            assert!(sealed.open(&path).is_err())
+        }
         Ok(Datagram::Membership(sealed)) => {
             assert!(bytes.len() <= gossip::MAX_MEMBERSHIP_BYTES);
             assert!(sealed.open(&path).is_err());

@@ -17,12 +17,13 @@ mod datagram;
 mod key;
 mod notice;
 mod replay;
+mod vouch;
 
 pub use amount::carried;
 pub use datagram::{
     Datagram, DatagramError, LimitId, MAX_MEMBERSHIP_BYTES, MEMBERSHIP_HEADER_BYTES,
     MEMBERSHIP_TAG_BYTES, SealedMembership, SealedUpdate, UPDATE_BYTES, Update, decode,
-    put_membership, put_notice,
+    put_membership, put_notice, put_vouch,
 };
 pub use key::{Endpoint, Key, KeyError, Path};
 pub use notice::{
@@ -30,6 +31,7 @@ pub use notice::{
     NoticedMember,
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow, Seen, counter_near};
+pub use vouch::Vouch;
 
 #[cfg(test)]
 mod tests;

@@ -137,6 +137,10 @@ async fn carry_out_one(
             handle.sharing.listed(sharers);
             Ok(())
         }
+        ToBroker::Round(round) => {
+            handle.sharing.told_round(&round);
+            Ok(())
+        }
         ToBroker::Complete => {
             let heard = presence.begins(handle).await;
             heard.map_err(|error| format!("letting topics flow: {error}"))

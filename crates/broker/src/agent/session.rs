@@ -153,6 +153,7 @@ impl<'a> Session<'a> {
                 seconds: (now - self.reported_at).as_secs_f64(),
                 topics: report.topics,
                 attachments: report.attachments,
+                left_rounds: self.handle.sharing.left_rounds(),
             };
             self.reported_at = now;
             if words.send(ToController::Report(report)).await.is_err() {

@@ -67,6 +67,10 @@ impl Reactor {
             }
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
+            Request::Hold(round, until) => {
+                self.table.hold_leases(round, until, self.now);
+                Ok(Answer::Done)
+            }
             Request::Grant(topic, grant) => self.grant(&topic, grant),
             Request::RememberTraffic(window) => {
                 self.table.history_window = window;

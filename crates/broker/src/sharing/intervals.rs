@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::agreement::Agreement;
 use super::gathering::{Gathering, Resolved};
 use super::gossiper::{Gossiper, Port};
+use super::rounds::{ASK_INTERVAL, Speaker};
 use super::{INTERVAL, Remotes, SharingConfig, SharingFigures};
 use crate::topic::{Group, IntervalEnd};
 use crate::{BrokerError, Handle, sys};
@@ -26,6 +27,9 @@ pub(super) struct Intervals {
     gathering: Option<Gathering>,
     resolved: mpsc::Receiver<Resolved>,
     agreement: Agreement,
+    /// Of a broker that can be reached by others.
+    speaker: Option<Speaker>,
+    next_question: clock::Instant,
     interval: Duration,
     figures: SharingFigures,
 }
@@ -57,6 +61,7 @@ impl Intervals {
             figures.problem = Some(problem);
             None
         });
+        let speaker = me.map(|me| Speaker::new(me, config.key.clone()));
         let mut listed = handle.sharing.0.sharers.subscribe();
         // One that came before counts too.
         listed.mark_changed();
@@ -69,6 +74,8 @@ impl Intervals {
             gathering,
             resolved,
             agreement: Agreement::default(),
+            speaker,
+            next_question: sys::monotonic_now(),
             interval: INTERVAL,
             figures,
         }
@@ -103,6 +110,7 @@ impl Intervals {
                 }
                 Event::Heard => {
                     self.exchange();
+                    self.hold().await;
                     let has_news = self.gather().await;
                     if is_idle {
                         self.show();
@@ -187,7 +195,15 @@ impl Intervals {
         };
         let now = sys::monotonic_now();
         let (gossiper, gathering) = (&mut self.gossiper, &mut self.gathering);
+        let (speaker, mut held) = (&mut self.speaker, self.handle.sharing.held());
+        let mut answers = Vec::new();
         port.receive(|from, bytes| {
+            if let Some(speaker) = speaker
+                && let Some(answer) = speaker.take(&mut held, now, from, bytes)
+            {
+                answers.extend(answer.map(|answer| (from, answer)));
+                return;
+            }
             let is_notice = gathering
                 .as_mut()
                 .is_some_and(|gathering| gathering.take(now, from, bytes));
@@ -195,6 +211,10 @@ impl Intervals {
                 gossiper.receive(now, from, bytes);
             }
         });
+        drop(held);
+        for (to, bytes) in answers {
+            port.send(to, &bytes);
+        }
         if let Some(gossiper) = gossiper {
             gossiper.send(port, now);
         }
@@ -202,6 +222,26 @@ impl Intervals {
             for (to, bytes) in gathering.notices(now) {
                 port.send(to, &bytes);
             }
+        }
+    }
+
+    /// Asks the other brokers of the round, if it is time, and tells the reactors until when shares are held on to.
+    async fn hold(&mut self) {
+        let now = sys::monotonic_now();
+        let (Some(speaker), Some(port)) = (&mut self.speaker, &mut self.port) else {
+            return;
+        };
+        if now < self.next_question {
+            return;
+        }
+        self.next_question = now + ASK_INTERVAL;
+        let held = self.handle.sharing.held().clone();
+        for (to, question) in speaker.questions(&held, now) {
+            port.send(to, &question);
+        }
+        if let Some((round, until)) = held.until() {
+            // A reactor that is too busy hears of the next one.
+            let _ = self.handle.hold_leases(round, until).await;
         }
     }
 
@@ -233,7 +273,10 @@ impl Intervals {
     fn next_wake(&self) -> Option<clock::Instant> {
         let gossiper = self.gossiper.as_ref().and_then(Gossiper::next_wake);
         let gathering = self.gathering.as_ref().map(Gathering::next_notice);
-        gossiper.into_iter().chain(gathering).min()
+        let asks = !self.handle.sharing.held().is_alone();
+        let question = self.speaker.as_ref().filter(|_| asks);
+        let question = question.map(|_| self.next_question);
+        gossiper.into_iter().chain(gathering).chain(question).min()
     }
 
     /// Takes the newest list: who shares, and with whom this broker gossips from now on.

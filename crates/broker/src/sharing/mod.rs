@@ -13,21 +13,23 @@ mod agreement;
 mod gathering;
 mod gossiper;
 mod intervals;
+mod rounds;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use link::Sharers;
+use link::{Round, Sharers};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, watch};
 use wire::gossip::Key;
 
 use crate::topic::{Known, LimitNumber};
-use crate::{BrokerError, Handle};
+use crate::{BrokerError, Handle, sys};
 use gathering::Resolved;
 use intervals::Intervals;
+use rounds::Held;
 
 /// What is known of the others, by limit.
 pub type Remotes = FxHashMap<LimitNumber, Known>;
@@ -86,6 +88,8 @@ struct Board {
     began: Notify,
     /// Brokers that are to be forgotten.
     forgotten: Mutex<Vec<SocketAddr>>,
+    /// What this broker vouches for.
+    held: Mutex<Held>,
 }
 
 impl SharingBoard {
@@ -120,6 +124,21 @@ impl SharingBoard {
             .forgotten
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The controller began a round: this broker vouches for it, and for none before.
+    pub(crate) fn told_round(&self, round: &Round) {
+        self.held().told(round, sys::monotonic_now());
+        self.0.began.notify_one();
+    }
+
+    /// The round before which this broker has left all.
+    pub(crate) fn left_rounds(&self) -> u64 {
+        self.held().left(sys::monotonic_now())
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is a limit to share.

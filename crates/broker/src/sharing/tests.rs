@@ -260,3 +260,37 @@ async fn another_key_is_not_believed_and_a_list_without_this_broker_stops_it() {
     first.end().await;
     second.end().await;
 }
+
+/// Until when a broker may hold on to shares, if all others vouch.
+fn held_until(broker: &Sharer) -> Option<clock::Instant> {
+    let until = broker.broker.handle().sharing.held().until();
+    until.map(|(_, until)| until)
+}
+
+#[tokio::test]
+async fn brokers_of_a_round_vouch_for_each_other_while_both_are_there() {
+    let (first, second) = (Sharer::start().await, Sharer::start().await);
+    let told = |broker: &Sharer, other: &Sharer| {
+        broker.broker.handle().sharing.told_round(&link::Round {
+            number: 7,
+            others: vec![other.address.to_string()],
+            key: Some("ab".repeat(32)),
+        });
+    };
+    told(&first, &second);
+    told(&second, &first);
+    let wait = async {
+        let vouched = |broker| held_until(broker).is_some_and(|until| until > sys::monotonic_now());
+        while !vouched(&first) || !vouched(&second) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        second.end().await;
+        while held_until(&first).is_some_and(|until| until > sys::monotonic_now()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait)
+        .await
+        .expect("they hear each other, and then not");
+    first.end().await;
+}

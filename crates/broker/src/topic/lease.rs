@@ -49,6 +49,11 @@ impl Lease {
         is_news
     }
 
+    /// All brokers of `round` vouch for it until `until`; see [`Holder::hold`].
+    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
+        self.holder.hold(round, until, now);
+    }
+
     /// What was granted is in another unit than the contract from now on.
     pub fn void(&mut self) {
         self.is_void = true;
@@ -133,6 +138,18 @@ impl TopicTable {
         }
         self.effects.catalog_changed = true;
         self.mark_dirty(key);
+    }
+
+    /// Shares of `round` may be used until `until`, for all of its brokers vouch for it. None of them grows by that, and one
+    /// whose lease has ended stays ended.
+    pub fn hold_leases(&mut self, round: u64, until: Instant, now: Instant) {
+        let keys: Vec<TopicKey> = self.topics.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let topic = self.topics.get_mut(key);
+            if let Some(limiter) = topic.and_then(|topic| topic.limiter.as_mut()) {
+                limiter.hold(round, until, now);
+            }
+        }
     }
 
     /// Hands a topic the share that a controller granted; one that is out of date changes nothing. False where there

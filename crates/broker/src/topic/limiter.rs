@@ -241,6 +241,14 @@ impl TopicLimiter {
         true
     }
 
+    /// Holds on to a share of `round` until `until`; see [`Holder::hold`].
+    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
+        self.settle(now);
+        if let Some(lease) = &mut self.lease {
+            lease.hold(round, until, now);
+        }
+    }
+
     /// Whether messages wait for tokens (rather than being refused at their arrival).
     #[inline]
     #[must_use]

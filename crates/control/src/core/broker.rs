@@ -391,6 +391,8 @@ impl Core {
         // Who was told this list before it was told anything else knows what to make of the contracts.
         self.drive_sharers();
         self.send_sharers(number);
+        self.drive_rounds();
+        self.send_round(number);
         self.send_contracts(number);
         self.keep_broker(number);
         let text = format!("{} is up", self.broker(number).name);

@@ -60,6 +60,7 @@ impl Core {
             let text = format!("{} reports again", broker.name);
             self.tell("broker-up", None, Some(number), text);
         }
+        self.round_left(number, report.left_rounds);
         for attachment in report.attachments {
             self.attachment(number, attachment, now);
         }

@@ -22,6 +22,7 @@ mod prepare;
 mod publisher;
 mod rates;
 mod relief;
+mod rounds;
 mod sharers;
 mod shares;
 mod topic;
@@ -133,6 +134,7 @@ pub struct Core {
     /// When brokers were looked at last.
     watched_at: Instant,
     sharing: sharers::Sharing,
+    rounds: rounds::Rounds,
     contracts: Vec<contract::Pending>,
     effects: Vec<Effect>,
     changes: Vec<Change>,
@@ -161,6 +163,7 @@ impl Core {
             last_ledger: 0,
             watched_at: now,
             sharing: sharers::Sharing::default(),
+            rounds: rounds::Rounds::default(),
             contracts: Vec::new(),
             effects: Vec::new(),
             changes: Vec::new(),
@@ -173,6 +176,7 @@ impl Core {
         self.watch_brokers(now);
         self.watch_answers(now);
         self.drive_sharers();
+        self.drive_rounds();
         let names: Vec<String> = self.topics.keys().cloned().collect();
         for name in &names {
             self.drive_fit(name, now);

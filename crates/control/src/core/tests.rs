@@ -11,5 +11,6 @@ mod names;
 mod neighbours;
 mod overload;
 mod placing;
+mod rounds;
 mod sharers;
 mod world;

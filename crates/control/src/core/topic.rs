@@ -73,6 +73,10 @@ impl Core {
         // What brokers agree on among themselves is not granted.
         let limit = spec.limit.filter(|limit| !limit.is_gossiped());
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
+        let mut anew = limit.map(|limit| Ledger::new(limit, config, epoch));
+        if let Some(ledger) = &mut anew {
+            self.rounds_of(ledger);
+        }
         let topic = self.topic_mut(name)?;
         topic.limit_number = limit_number;
         if limit_number.is_some() {
@@ -85,8 +89,8 @@ impl Core {
             {
                 ledger.set_limit(limit);
             }
-            (shares, limit) => {
-                *shares = limit.map(|limit| Ledger::new(limit, config, epoch));
+            (shares, _) => {
+                *shares = anew;
                 // A new ledger has no members yet.
                 topic.carriers.clear();
             }

@@ -1,8 +1,8 @@
 //! The datagrams, byte by byte; all numbers are big-endian.
 //!
 //! ```text
-//! update, 20 bytes                        membership, notice, 34 to 1,400 bytes
-//!  0  limit            2                   0  kind: 1, 2             1
+//! update, 20 bytes                        the others, 34 to 1,400 bytes
+//!  0  limit            2                   0  kind: 1, 2, 3          1
 //!  2  sequence         2                   1  sender's incarnation   8
 //!  4  epoch            1                   9  counter                8
 //!  5  demand           3                  17  payload                1 to 1,367
@@ -31,6 +31,7 @@ const FIELDS_BYTES: usize = 14;
 const TAG_BYTES: usize = UPDATE_BYTES - FIELDS_BYTES;
 const KIND_MEMBERSHIP: u8 = 1;
 const KIND_NOTICE: u8 = 2;
+const KIND_VOUCH: u8 = 3;
 
 /// Which limit an update is about. All its limiters know it by this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +63,7 @@ pub enum DatagramError {
     )]
     Length(usize),
     /// It is of a kind that is not known here.
-    #[error("datagram of kind {0}, only 1 and 2 are known: update the older end")]
+    #[error("datagram of kind {0}, only 1 to 3 are known: update the older end")]
     Kind(u8),
     /// A number in it is infinite or none.
     #[error("{0} of the update is no number")]
@@ -86,6 +87,8 @@ pub enum Datagram<'a> {
     Membership(SealedMembership<'a>),
     /// What a limiter says of itself to those that may not know it: [`super::Notice`].
     Notice(SealedMembership<'a>),
+    /// About a controller's round: [`super::Vouch`].
+    Vouch(SealedMembership<'a>),
 }
 
 /// An update whose tag was not looked at yet.
@@ -122,6 +125,7 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram<'_>, DatagramError> {
     match header[0] {
         KIND_MEMBERSHIP => Ok(Datagram::Membership(sealed)),
         KIND_NOTICE => Ok(Datagram::Notice(sealed)),
+        KIND_VOUCH => Ok(Datagram::Vouch(sealed)),
         other => Err(DatagramError::Kind(other)),
     }
 }
@@ -207,6 +211,20 @@ pub fn put_notice(
     payload: &[u8],
 ) -> Result<(), DatagramError> {
     put(out, KIND_NOTICE, path, incarnation, counter, payload)
+}
+
+/// Writes words about a round into `out`, as [`put_membership`] does.
+///
+/// # Errors
+/// [`DatagramError::Payload`] if it is empty or too long.
+pub fn put_vouch(
+    out: &mut Vec<u8>,
+    path: &Path,
+    incarnation: u64,
+    counter: u64,
+    payload: &[u8],
+) -> Result<(), DatagramError> {
+    put(out, KIND_VOUCH, path, incarnation, counter, payload)
 }
 
 fn put(

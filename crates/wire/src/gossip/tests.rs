@@ -111,7 +111,7 @@ fn what_is_no_datagram_is_refused() {
     {
         assert_eq!(decode(&vec![1; length]), Err(DatagramError::Length(length)));
     }
-    assert_eq!(decode(&[3; 34]), Err(DatagramError::Kind(3)));
+    assert_eq!(decode(&[4; 34]), Err(DatagramError::Kind(4)));
     let mut out = Vec::new();
     for length in [0, 1368] {
         let refused = put_membership(&mut out, &path, 5, 1, &vec![0; length]);

@@ -425,3 +425,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_share_that_all_vouch_for_is_held_and_one_that_has_ended_stays_ended() {
+    let mut broker = Controlled::new(OnExceed::Delay, Unit::Messages);
+    let (whole, floor) = (share(1000.0, 10.0), share(100.0, 5.0));
+    let answers_report = broker.report();
+    broker.receive(&Grant {
+        epoch: 1,
+        seq: 1,
+        share: Some(whole),
+        floor: Some(floor),
+        ttl_ms: 1000,
+        answers_report,
+        round: 7,
+    });
+    let mut vouch = |round: u64, for_ms: u64| {
+        broker.world.advance_us(500_000);
+        let now = broker.world.now();
+        let until = now + Duration::from_millis(for_ms);
+        broker.world.table.hold_leases(round, until, now);
+        broker.held()
+    };
+    for _ in 0..20 {
+        assert_eq!(vouch(7, 1500), Some(whole));
+    }
+    for _ in 0..2 {
+        assert_eq!(vouch(6, 1500), Some(whole), "of another round");
+    }
+    assert_eq!(vouch(8, 1500), Some(floor));
+    assert_eq!(vouch(7, 1500), Some(floor), "it does not grow back");
+}

@@ -12,6 +12,7 @@ use link::{
 };
 use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 
+use super::rounds::Held;
 use crate::core::{Core, Effect, ProbeAnswer, Settings};
 use crate::store::{MemoryStore, Store};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
@@ -34,6 +35,10 @@ pub(super) struct VirtualBroker {
     pub(super) limit_number: Option<u16>,
     /// The list of brokers that share limits by gossip.
     pub(super) sharers: Option<Sharers>,
+    /// What it vouches for.
+    pub(super) held: Held,
+    /// The controller neither hears nor reaches it, others do.
+    pub(super) is_cut: bool,
     pub(super) cpu_shares: BTreeMap<String, kernel::Share>,
     /// Contracts that it was told.
     pub(super) told: Vec<String>,
@@ -136,6 +141,8 @@ impl Cluster {
             limit: None,
             limit_number: None,
             sharers: None,
+            held: Held::default(),
+            is_cut: false,
             cpu_shares: BTreeMap::new(),
             told: Vec::new(),
             attached: BTreeSet::new(),
@@ -160,6 +167,7 @@ impl Cluster {
         broker.limit = None;
         broker.limit_number = None;
         broker.sharers = None;
+        broker.held = Held::default();
         broker.cpu_shares.clear();
         broker.attached.clear();
         broker.windows.clear();
@@ -291,6 +299,7 @@ impl Cluster {
         while self.now < end {
             self.now += Duration::from_millis(100);
             self.report_all();
+            self.vouch_all();
             self.core.tick(self.now);
             self.carry_out();
             self.check_shares();
@@ -366,7 +375,8 @@ impl Cluster {
             let broker = &mut self.brokers[index];
             let is_due = self.now - broker.reported_at >= Duration::from_secs(1)
                 || !broker.changes.is_empty();
-            if !broker.is_running || broker.is_stopped || broker.link == 0 || !is_due {
+            let is_heard = broker.is_running && !broker.is_stopped && !broker.is_cut;
+            if !is_heard || broker.link == 0 || !is_due {
                 continue;
             }
             let seconds = (self.now - broker.reported_at).as_secs_f64();
@@ -422,6 +432,7 @@ impl Cluster {
                 seconds,
                 topics: topics.collect(),
                 attachments: attachments.collect(),
+                left_rounds: broker.held.vouches.left(self.now),
             };
             let (number, _) = (broker.number, broker.link);
             self.core
@@ -556,7 +567,7 @@ impl Cluster {
         else {
             return;
         };
-        if self.brokers[index].is_stopped {
+        if self.brokers[index].is_stopped || self.brokers[index].is_cut {
             return;
         }
         match message {
@@ -605,6 +616,7 @@ impl Cluster {
                     self.follow(index, &each.publisher, &each.to);
                 }
             }
+            ToBroker::Round(round) => self.brokers[index].held.told(round, now),
             ToBroker::Complete => self.brokers[index].is_complete = true,
             ToBroker::Topic { state, ticket } => {
                 let topic = state.topic.clone();

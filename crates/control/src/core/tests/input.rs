@@ -206,6 +206,7 @@ fn forged_reports_are_not_believed() {
             seconds: 1.0,
             topics: vec![report],
             attachments: Vec::new(),
+            left_rounds: 0,
         };
         cluster
             .core

@@ -594,7 +594,9 @@ impl World {
     pub(super) fn broken_until(&self, topic: &str, since: u64) -> u64 {
         let seconds = self.seconds[topic].range(since..);
         let mut broken = seconds.filter(|(_, second)| 100 * second.late > second.delivered);
-        broken.next_back().map_or(0, |(second, _)| second + 1 - since)
+        broken
+            .next_back()
+            .map_or(0, |(second, _)| second + 1 - since)
     }
 
     /// Moves of one publisher in any ten seconds, at most.

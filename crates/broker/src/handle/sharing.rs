@@ -1,0 +1,55 @@
+//! What limits that are shared want of all reactors.
+
+use std::sync::Arc;
+
+use super::{Answer, Handle, Request};
+use crate::BrokerError;
+use crate::sharing::Remotes;
+use crate::topic::{Group, IntervalEnd};
+
+impl Handle {
+    /// Lets all reactors share limits with the brokers of `group`; `None`: nothing of such limits passes.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn join(&self, group: Option<Group>) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Join(group)).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends an estimate interval of all shared limits; what to tell other brokers of each.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn end_interval(
+        &self,
+        remotes: Remotes,
+    ) -> Result<Vec<IntervalEnd>, BrokerError> {
+        let remotes = Arc::new(remotes);
+        let mut merged = Vec::new();
+        for home in 0..self.inboxes.len() {
+            let request = Request::EndInterval(Arc::clone(&remotes));
+            if let Answer::Interval(ends) = self.ask(home, request).await? {
+                merged.extend(ends);
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Lets shares of `round` be used until `until`, at all reactors.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn hold_leases(
+        &self,
+        round: u64,
+        until: clock::Instant,
+    ) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Hold(round, until)).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Rounds: which brokers may hold on to their shares while this controller is away ([`limit::Vouches`]).
+//!
+//! A round begins when a broker has come, fallen silent, died or moved its gossip address. Grants are of the round in which
+//! they are made. What a silent broker may hold on to is taken back when another broker of its round has left it.
+
+use std::collections::BTreeMap;
+
+use limit::Ledger;
+use link::{Round, ToBroker};
+
+use super::{BrokerNumber, Core, Liveness};
+
+/// The round, and who is on its list.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    number: u64,
+    members: BTreeMap<BrokerNumber, Member>,
+}
+
+/// A broker on the list.
+#[derive(Debug)]
+struct Member {
+    gossip_address: String,
+    /// The first of the rounds that it has been on all lists of.
+    since: u64,
+    /// It has left all before this one.
+    left: u64,
+}
+
+/// Brokers that ask each other, at most: of more of them none holds on to anything.
+const ROUND_BROKERS_MAX: usize = 64;
+
+/// Rounds in one life of the controller: as many as fit.
+const ROUND_BITS: u32 = 32;
+
+impl Core {
+    /// Begins another round if other brokers are there than before.
+    pub(super) fn drive_rounds(&mut self) {
+        let up = (0u32..).zip(&self.brokers).filter_map(|(number, broker)| {
+            let address = broker.gossip_address.as_ref();
+            let is_up = broker.liveness == Liveness::Up;
+            address.filter(|_| is_up).map(|address| (number, address))
+        });
+        let members = self.rounds.members.iter();
+        let members = members.map(|(number, member)| (*number, &member.gossip_address));
+        if up.clone().eq(members) {
+            return;
+        }
+        let present: Vec<(BrokerNumber, String)> = up
+            .map(|(number, address)| (number, address.clone()))
+            .collect();
+        let round = (self.rounds.number + 1).max(self.epoch << ROUND_BITS);
+        let mut former = std::mem::take(&mut self.rounds.members);
+        let members = present.into_iter().map(|(number, gossip_address)| {
+            let known = former.remove(&number);
+            let stays = known.filter(|member| member.gossip_address == gossip_address);
+            let member = stays.unwrap_or(Member {
+                gossip_address,
+                since: round,
+                left: 0,
+            });
+            (number, member)
+        });
+        self.rounds.members = members.collect();
+        self.rounds.number = round;
+        for topic in self.topics.values_mut() {
+            if let Some(ledger) = &mut topic.shares {
+                ledger.begin_round(round);
+            }
+        }
+        let told: Vec<BrokerNumber> = self.rounds.members.keys().copied().collect();
+        for number in told {
+            self.send_round(number);
+        }
+    }
+
+    /// Tells a broker of the round, if it is on the list.
+    pub(super) fn send_round(&mut self, number: BrokerNumber) {
+        let is_linked = self.broker(number).link.is_some();
+        if !is_linked || !self.rounds.members.contains_key(&number) {
+            return;
+        }
+        let members = self.rounds.members.iter();
+        let can_ask = members.len() <= ROUND_BROKERS_MAX;
+        let others = members.filter(|(other, _)| can_ask && **other != number);
+        let round = Round {
+            number: self.rounds.number,
+            others: others
+                .map(|(_, member)| member.gossip_address.clone())
+                .collect(),
+            key: self.sharing.key.clone(),
+        };
+        self.send(number, ToBroker::Round(round));
+    }
+
+    /// A broker says before which round it has left all.
+    pub(super) fn round_left(&mut self, number: BrokerNumber, left: u64) {
+        let Some(member) = self.rounds.members.get_mut(&number) else {
+            return;
+        };
+        if left <= member.left || left > self.rounds.number {
+            return;
+        }
+        member.left = left;
+        let since = member.since;
+        for topic in self.topics.values_mut() {
+            if let Some(ledger) = &mut topic.shares {
+                ledger.has_left(number, since, left);
+            }
+        }
+    }
+
+    /// Tells a new ledger what the others know of rounds.
+    pub(super) fn rounds_of(&self, ledger: &mut Ledger) {
+        ledger.begin_round(self.rounds.number);
+        for (number, member) in &self.rounds.members {
+            ledger.has_left(*number, member.since, member.left);
+        }
+    }
+}
