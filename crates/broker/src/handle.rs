@@ -224,8 +224,6 @@ impl Handle {
             .await
     }
 
-    }
-
     /// Counters of all reactors, merged and ordered by name.
     ///
     /// # Errors

@@ -463,6 +463,7 @@ impl World {
                 seconds: since.as_secs_f64(),
                 topics,
                 attachments: attachments.collect(),
+                ..BrokerReport::default()
             };
             let number = node.number;
             self.core.heard(number, ToController::Report(report), now);
