@@ -1,6 +1,6 @@
 """A topic is one topic, wherever its publishers are.
 
-Stock consumers that come by lookup get every message of `srtm up`'s brokers, also what was published while they were away.
+Stock consumers that come by lookup get every message of `srtm up`'s brokers, also what came while they were away.
 """
 
 import asyncio

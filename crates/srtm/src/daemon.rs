@@ -120,13 +120,7 @@ impl Daemon {
             let handle = handle.clone();
             daemon.catalog = Some(Part::spawn(|stopped| catalog_file::keep(handle, stopped)));
         }
-        if config.controller.is_none()
-            && let Some(address) = http_address
-        {
-            let identity = lookupd::identity(&config, tcp_address.port(), address.port());
-            let registrar = Registrar::begin(handle.clone(), identity).await?;
-            daemon.registrar = Some(Part::spawn(|stopped| registrar.run(stopped)));
-        }
+        daemon.registrar = register(&handle, tcp_address, http_address).await?;
         daemon.broker.open();
         tracing::info!("TCP: listening on {tcp_address}");
         if let (Some(listener), Some(address)) = (listener, http_address) {
@@ -264,6 +258,21 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Registers a broker on its own with nsqlookupds: with those that it is told at its start, and later.
+async fn register(
+    handle: &Handle,
+    tcp: SocketAddr,
+    http: Option<SocketAddr>,
+) -> Result<Option<Part>, Failure> {
+    let config = handle.config();
+    let (None, Some(http)) = (&config.controller, http) else {
+        return Ok(None);
+    };
+    let identity = lookupd::identity(config, tcp.port(), http.port());
+    let registrar = Registrar::begin(handle.clone(), identity).await?;
+    Ok(Some(Part::spawn(|stopped| registrar.run(stopped))))
 }
 
 async fn bind_http(address: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {

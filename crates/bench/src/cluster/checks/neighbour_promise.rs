@@ -43,8 +43,8 @@ const FITTED: Duration = Duration::from_secs(60);
 struct Report {
     quiet_p99_ms_before: Vec<f64>,
     quiet_p99_ms_after: Vec<f64>,
-    /// Seconds of these in which the machine let publishers send late: they do not count.
-    unfair_seconds: Vec<usize>,
+    /// In so many of these the machine held up the sender itself: many mean that it judges the machine.
+    unfair_seconds: usize,
     /// Seconds in which the first topic's promise was broken.
     quiet_broken_s: usize,
     /// Its 99th percentile over the last seconds.
@@ -127,7 +127,7 @@ fn measure(options: &ClusterOptions) -> Result<Report, BenchError> {
     ballast.end();
     loud.abandon()?;
     quiet.abandon()?;
-    let is_broken = |second: &&Second| second.is_fair() && second.p99_ms() > QUIET_PROMISE_MS;
+    let is_broken = |second: &&Second| second.p99_ms() > QUIET_PROMISE_MS;
     Ok(Report {
         quiet_p99_ms_before: each_p99_ms(&before),
         quiet_p99_ms_after: each_p99_ms(&of_quiet),

@@ -45,8 +45,8 @@ struct Report {
     p99_ms_before: Vec<f64>,
     /// And after it.
     p99_ms_after: Vec<f64>,
-    /// Seconds of these in which the machine let the publishers send late: they do not count.
-    unfair_seconds: Vec<usize>,
+    /// In so many of these the machine held up the sender itself: many mean that it judges the machine.
+    unfair_seconds: usize,
     /// Seconds after the change from which the promise was kept; `None`: it was not.
     kept_again_after_s: Option<usize>,
     allowed_s: usize,
