@@ -12,7 +12,7 @@ from broker import REPOSITORY, Address
 from deadlines import GENEROUS_S, wait_until
 from lookup_service import request
 
-DEFAULT_PROGRAM = "target/quick/srtm"
+DEFAULT_PROGRAM = "target/debug/srtm"
 
 
 def program() -> str:
@@ -21,7 +21,7 @@ def program() -> str:
     built = REPOSITORY / word
     found = str(built) if built.exists() else shutil.which(word)
     if found is None:
-        raise FileNotFoundError(f"no {word}: build it (cargo build --profile quick -p srtm) or set SRTM")
+        raise FileNotFoundError(f"no {word}: build it (cargo build -p srtm) or set SRTM")
     return found
 
 

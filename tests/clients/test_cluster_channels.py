@@ -16,6 +16,9 @@ from cluster import Cluster
 from deadlines import GENEROUS_S, wait_until
 from lookup_service import post, request, text
 
+pytestmark = pytest.mark.srtm_only
+"""nsqd's have no controller."""
+
 LINES = [f"line {i}" for i in range(200)]
 MORE = [f"more {i}" for i in range(200)]
 
