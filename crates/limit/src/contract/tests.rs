@@ -97,6 +97,20 @@ fn refusals_name_the_field_and_the_remedy() {
             "sharing \"ctb\" is unknown",
         ),
         (
+            r#"{"rate":5,"burst":50,"sharing":"grd"}"#,
+            "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject",
+        ),
+    ];
+    for (json, expected) in table {
+        let text = parse(json).expect_err(json);
+        assert!(text.contains(expected), "{json}: {text}");
+    }
+}
+
+#[test]
+fn gossip_that_cannot_be_is_refused() {
+    let table = [
+        (
             r#"{"rate":5,"burst":50,"gossip":{"branches":3}}"#,
             "gossip is for limits that brokers share by it: give sharing fps",
         ),
@@ -111,10 +125,6 @@ fn refusals_name_the_field_and_the_remedy() {
         (
             r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"ewma":1}}"#,
             "gossip.ewma 1 is out of range: it must be at least 0 and less than 1",
-        ),
-        (
-            r#"{"rate":5,"burst":50,"sharing":"grd"}"#,
-            "sharing \"grd\" drops at random and lets nothing wait: give on_exceed drop or reject",
         ),
     ];
     for (json, expected) in table {
