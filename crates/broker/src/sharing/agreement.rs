@@ -2,8 +2,8 @@
 //!
 //! A limit is one limit where topic, policy, unit and gossip are the same. Of its rates and bursts the least of each is in
 //! force, so the brokers together never have more than any of them was told. What is declared differently otherwise is not
-//! shared: each broker keeps its N-th part. So it is with two topics whose names give one number; the one with the smaller
-//! identity keeps the number. All of it is said in words, for somebody to put right.
+//! shared: each broker keeps its N-th part. So it is with two topics of this broker whose names give one number, and with one
+//! whose number is that of a topic elsewhere with a smaller identity. All of it is said in words, for somebody to put right.
 //!
 //! A limit that other brokers have and this one has not is one at which nothing arrives here: this broker takes part in it
 //! all the same, for it is one of the N.
