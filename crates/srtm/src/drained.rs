@@ -93,7 +93,8 @@ mod tests {
             state: String::from("silent"),
             ..empty.clone()
         };
-        let cases: [(&[(u64, &BrokerView)], Option<u64>); 6] = [
+        type Look<'a> = (u64, &'a BrokerView);
+        let cases: [(&[Look<'_>], Option<u64>); 6] = [
             (&[(0, &running), (10, &running)], None),
             (&[(0, &empty), (2, &empty), (3, &empty)], Some(3)),
             (&[(0, &full), (29, &full), (30, &full)], Some(30)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::view::{BrokerView, TopicSpec, TopicView};
+use control::view::{BrokerView, ChannelViews, TopicSpec, TopicView};
 use serde_json::Value;
 use ureq::Agent;
 
@@ -45,6 +45,14 @@ impl ControllerApi {
     /// As [`ControllerApi::put_topic`].
     pub fn topic(&self, topic: &str) -> Result<TopicView, BenchError> {
         self.get(&format!("/v1/topics/{topic}"))
+    }
+
+    /// A topic's channels, over all brokers.
+    ///
+    /// # Errors
+    /// As [`ControllerApi::put_topic`].
+    pub fn channels(&self, topic: &str) -> Result<ChannelViews, BenchError> {
+        self.get(&format!("/v1/topics/{topic}/channels"))
     }
 
     /// All brokers.

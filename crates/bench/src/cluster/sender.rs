@@ -130,24 +130,12 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
         if is_thinned(shared, &fleet, due.publisher, &mut credit) {
             continue;
         }
-        let Some(first) = board.number(u64::from(workload.batch_messages)) else {
-            return Err(BenchError::protocol(
-                "cluster",
-                "the run is longer than was planned for",
-            ));
-        };
-        let late_us = monotonic_ns().saturating_sub(scheduled_ns) / 1000;
-        shared.late_us.fetch_max(late_us, Ordering::Relaxed);
-        let bodies = bodies(workload, due.publisher, first, scheduled_ns);
-        board.send(
-            first,
-            u64::from(workload.batch_messages),
+        publish(
+            (plan, board, shared),
+            &mut fleet,
+            due.publisher,
             scheduled_ns,
-            monotonic_ns(),
-        );
-        if !fleet.publish(due.publisher, &bodies) {
-            shared.overflowed.fetch_add(1, Ordering::Relaxed);
-        }
+        )?;
     }
     // Those that were published and not accepted yet are still to come.
     let end_ns = monotonic_ns() + CONNECT_TIMEOUT_NS / 2;
@@ -155,6 +143,31 @@ fn send(plan: &Plan, board: &Board, shared: &Shared) -> Result<(), BenchError> {
         fleet.serve(Duration::from_millis(10))?;
     }
     tell(&fleet, shared);
+    Ok(())
+}
+
+/// Sends a batch that is due.
+fn publish(
+    (plan, board, shared): (&Plan, &Board, &Shared),
+    fleet: &mut Fleet,
+    publisher: u32,
+    scheduled_ns: u64,
+) -> Result<(), BenchError> {
+    let messages = u64::from(plan.workload.batch_messages);
+    let Some(first) = board.number(messages) else {
+        return Err(BenchError::protocol(
+            "cluster",
+            "the run is longer than was planned for",
+        ));
+    };
+    let bodies = bodies(&plan.workload, publisher, first, scheduled_ns);
+    let now_ns = monotonic_ns();
+    board.send(first, messages, scheduled_ns, now_ns);
+    let late_us = now_ns.saturating_sub(scheduled_ns) / 1000;
+    shared.late_us.fetch_max(late_us, Ordering::Relaxed);
+    if !fleet.publish(publisher, &bodies) {
+        shared.overflowed.fetch_add(1, Ordering::Relaxed);
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Questions and orders that come through the handle.
 
+use clock::Instant;
 use kernel::Share;
 use limit::Limit;
 use link::TopicReport;
@@ -22,15 +23,14 @@ impl Reactor {
                 bodies,
                 delay,
             } => {
+                let arrival = self.arrival_now();
                 let request = Box::new(HeldRequest {
                     bodies,
-                    arrival: self.arrival_now(),
+                    arrival,
                     delay,
                     reply,
                 });
-                let task = self.task_of_name(&topic);
-                let mail = TopicMail::Request(topic, request);
-                return self.schedule.notice_mail(task, mail);
+                return self.wait_for_turn(topic, request);
             }
             Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
             Request::Channel(topic, channel, operation) => {
@@ -67,10 +67,7 @@ impl Reactor {
             }
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
-            Request::Hold(round, until) => {
-                self.table.hold_leases(round, until, self.now);
-                Ok(Answer::Done)
-            }
+            Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
             Request::RememberTraffic(window) => {
                 self.table.history_window = window;
@@ -91,6 +88,18 @@ impl Reactor {
         };
         // Whoever asked may have gone; then nobody misses the answer.
         let _ = reply.send(answer);
+    }
+
+    /// Publishing is for the topic's task to do.
+    fn wait_for_turn(&mut self, topic: TopicName, request: Box<HeldRequest>) {
+        let task = self.task_of_name(&topic);
+        let mail = TopicMail::Request(topic, request);
+        self.schedule.notice_mail(task, mail);
+    }
+
+    fn hold_leases(&mut self, round: u64, until: Instant) -> Answer {
+        self.table.hold_leases(round, until, self.now);
+        Answer::Done
     }
 
     fn learn(&mut self, known: &KnownTopic) -> Result<Answer, BrokerError> {

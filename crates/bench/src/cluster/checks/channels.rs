@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{ClusterOptions, TOPIC, must, stamped};
 use crate::cluster::consumer::serve;
 use crate::cluster::processes::until;
-use crate::cluster::{Broker, Cluster, Consumer};
+use crate::cluster::{Broker, Cluster, Consumer, ControllerApi};
 use crate::error::BenchError;
 use crate::sys::{monotonic_ns, pause_for};
 
@@ -29,6 +29,8 @@ const NEW: &str = "new";
 const COME: Duration = Duration::from_secs(20);
 /// A publisher is elsewhere after so long, or never will be.
 const MOVED: Duration = Duration::from_secs(30);
+/// The controller knows of a channel after so long, or never will.
+const KNOWN: Duration = Duration::from_secs(5);
 /// A new topic must be listed within this time; nsqd's are after some milliseconds.
 const LISTED_MS: f64 = 200.0;
 
@@ -97,7 +99,7 @@ fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
     let first = home().ok_or_else(|| BenchError::protocol("cluster", "s1 has no broker"))?;
     let at = |name: &str| cluster.brokers.iter().find(|broker| broker.name == name);
     let broker = at(&first).ok_or_else(|| BenchError::protocol("cluster", "no such broker"))?;
-    make_channels(broker)?;
+    make_channels(broker, &api)?;
     let mut c = Consumer::new(cluster.lookup(), TOPIC, "c");
     serve(&mut [&mut c], COME, |all| all[0].brokers() > 0);
     let publish = |from: u64, to: u64| -> Result<(), BenchError> {
@@ -120,7 +122,7 @@ fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
 /// Channels are made at one broker; a topic without a contract is published to at the other.
 fn second_broker(options: &ClusterOptions) -> Result<Report, BenchError> {
     let cluster = Cluster::start(options.two_brokers("channels-second")?)?;
-    make_channels(&cluster.brokers[0])?;
+    make_channels(&cluster.brokers[0], &cluster.api())?;
     publish_at(cluster.brokers[1].tcp, TOPIC, SECOND)?;
     let mut c = Consumer::new(cluster.lookup(), TOPIC, "c");
     let mut d = Consumer::new(cluster.lookup(), TOPIC, "d");
@@ -135,7 +137,7 @@ fn idle(options: &ClusterOptions) -> Result<Report, BenchError> {
     let accepted_ns = monotonic_ns();
     until(COME, || !looker.look().is_empty());
     let listed_after_ms = Some((monotonic_ns() - accepted_ns) as f64 / 1e6);
-    make_channels(&cluster.brokers[0])?;
+    make_channels(&cluster.brokers[0], &cluster.api())?;
     publish_at(cluster.brokers[0].tcp, TOPIC, WAITING)?;
     pause_for(IDLE);
     let mut c = Consumer::new(cluster.lookup(), TOPIC, "c");
@@ -163,13 +165,20 @@ fn count(case: &'static str, sent: u64, c: &mut Consumer, d: &mut Consumer) -> R
     }
 }
 
-/// Channels c and d at one broker, without consumers.
-fn make_channels(broker: &Broker) -> Result<(), BenchError> {
+/// Channels c and d at one broker, without consumers. The controller learns of them at once, but not before the broker answers:
+/// what is published elsewhere within those milliseconds comes before the channel, as with nsqd.
+fn make_channels(broker: &Broker, api: &ControllerApi) -> Result<(), BenchError> {
     broker.post(&format!("/topic/create?topic={TOPIC}"))?;
     for channel in ["c", "d"] {
         broker.post(&format!("/channel/create?topic={TOPIC}&channel={channel}"))?;
     }
-    Ok(())
+    let known = || {
+        api.channels(TOPIC)
+            .is_ok_and(|view| view.channels.len() == 2)
+    };
+    must(until(KNOWN, known), || {
+        format!("the controller does not know the channels of {TOPIC} after {KNOWN:?}")
+    })
 }
 
 /// Messages from a stock publisher that knows one broker.
