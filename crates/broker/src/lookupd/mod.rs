@@ -7,7 +7,7 @@
 //!
 //! A broker that has a controller does none of this: the controller knows its topics, and is the lookup.
 //!
-//! [`standing`] and [`registration`] are pure; [`keeper`] holds a connection, [`enquiry`] asks over HTTP, [`Registrar`] puts them
+//! `standing` and `registration` are pure; `keeper` holds a connection, `enquiry` asks over HTTP, [`Registrar`] puts them
 //! together.
 
 mod enquiry;

@@ -14,7 +14,7 @@ pub(super) const WAITING_MAX: usize = 1 << 22;
 /// A message that has left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Left {
-    /// What [`Station::arrive`] was told of it: when it was due, in nanoseconds.
+    /// What [`Station::arrive`](crate::Station::arrive) was told of it: when it was due, in nanoseconds.
     pub due_ns: u64,
     /// When it left, `base_ns` not included.
     pub left_ns: f64,
