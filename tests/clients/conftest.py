@@ -21,9 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "srtm_only: SRTM differs from nsqd here, on purpose and documented")
     program = command_line()[0]
     if not config.option.collectonly and shutil.which(program) is None:
-        pytest.exit(
-            f"no broker at {program}: build it (cargo build -p srtm) or set SRTM_NSQD", returncode=2
-        )
+        pytest.exit(f"no broker at {program}: build it (cargo build -p srtm) or set SRTM_NSQD", returncode=2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
