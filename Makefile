@@ -103,8 +103,9 @@ clients: binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-confor
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd PYTHONPATH=clients/python $(VENV)/bin/python -m pytest tests/clients)
 
+# As the tests of Rust build it, so that after them there is nothing to do.
 binary:
-	$(call timed,$@,cargo build --locked -p srtm)
+	$(call timed,$@,cargo test --workspace --locked --no-run --test process)
 
 # --- tools ---------------------------------------------------------------------------------------------------------
 

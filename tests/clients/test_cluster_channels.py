@@ -12,7 +12,7 @@ import pytest
 import srtm
 
 import tools
-from cluster import Cluster
+from controller_with_brokers import Cluster
 from deadlines import GENEROUS_S, wait_until
 from lookup_service import post, request, text
 
