@@ -7,7 +7,7 @@ SHELL := bash
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := build/venv
-PYTHON := tests/clients tests/peer clients/python experiments/plot experiments/testbed
+PYTHON := tests/clients tests/peer tests/hostile clients/python experiments/plot experiments/testbed
 GO_TOOLS := nsqd nsqlookupd nsqadmin nsq_tail nsq_to_file to_nsq
 CARGO_DENY_VERSION := 0.20.2
 # Seconds per fuzz target.
@@ -17,7 +17,7 @@ FUZZ_TIME ?= 60
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
 .PHONY: help run test bench bench-fit experiments testbed pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
-	clients clients-nsqd binary debian-packages cargo-deny install-cargo-deny
+	clients clients-nsqd hostile binary debian-packages cargo-deny install-cargo-deny
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -97,8 +97,11 @@ cargo-test: ## Unit, property and integration tests of Rust.
 loom: ## Every order of steps of the kernel's threads, in small programs.
 	$(call timed,$@,cargo test --locked -p kernel --features loom --test loom)
 
-clients: binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, endpoints over a bridge, TCP through the limiter.
+clients: binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## Stock NSQ clients and tools against SRTM, attacks in short, endpoints over a bridge, TCP through the limiter.
 	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/debug/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot:experiments/testbed $(VENV)/bin/python -m pytest -q -n 4 --dist loadfile $(PYTHON))
+
+hostile: binary $(VENV)/.ready ## Attack a broker with all that tests/hostile has; answers must be prompt and memory bounded meanwhile.
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" $(VENV)/bin/python -m pytest -q tests/hostile --full)
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd PYTHONPATH=clients/python $(VENV)/bin/python -m pytest tests/clients)
