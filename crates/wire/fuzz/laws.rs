@@ -5,11 +5,12 @@
 //! part of a command is never taken for another, and a command written again is the same command. An
 //! IDENTIFY body is negotiated: what is granted is within its bounds and survives being asked for again.
 //! An announcement has one form only, and is believed with the right key or none. A datagram of limiters is good on one path
-//! and as one number.
+//! and as one number. A hand-over has one form only.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
 use wire::announce::{AnnounceError, Announcement, Key, MAX_DATAGRAM_BYTES, MAX_EXPIRY_MS};
 use wire::gossip::{self, Datagram, DatagramError};
+use wire::handover::{HANDOVER_MESSAGES_MAX, decode_handover, put_handover};
 use wire::tempo::{self, HelloDecoded, MessageDecoded, SIGNED_HELLO_BYTES, TempoError};
 use wire::{
     Command, Decoded, Frame, FrameDecoded, Limits, MESSAGE_HEADER_BYTES, Phase, ProtocolError,
@@ -499,4 +500,18 @@ fn check_update(bytes: &[u8], counter: u64, path: &gossip::Path, back: &gossip::
         assert_eq!(read, update);
         assert_eq!(again[4..14], bytes[4..14]);
     }
+}
+
+/// A hand-over of messages.
+pub fn check_handover(input: &[u8]) {
+    let Ok(handover) = decode_handover(input, SMALL.max_msg_size) else {
+        return;
+    };
+    assert!((1..=HANDOVER_MESSAGES_MAX).contains(&handover.messages.len()));
+    for message in &handover.messages {
+        assert!((1..=SMALL.max_msg_size as usize).contains(&message.body.len()));
+    }
+    let mut again = Vec::new();
+    put_handover(&handover, &mut again);
+    assert_eq!(again, input);
 }

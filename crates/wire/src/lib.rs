@@ -4,7 +4,8 @@
 //! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
 //! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between. Tempo's
 //! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data. Limiters that
-//! share a limit speak [`gossip`]; who registers with an nsqlookupd, or is one, speaks [`lookup`].
+//! share a limit speak [`gossip`]; who registers with an nsqlookupd, or is one, speaks [`lookup`]. A broker that is left hands its
+//! queues over to another by [`handover`].
 //!
 //! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
 //! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
@@ -19,6 +20,7 @@ mod decode;
 mod error;
 pub mod frame;
 pub mod gossip;
+pub mod handover;
 pub mod identify;
 pub mod lookup;
 mod message_id;

@@ -38,6 +38,11 @@ fn datagrams_of_limiters() {
     run("decode_gossip", laws::check_gossip);
 }
 
+#[test]
+fn handovers() {
+    run("decode_handover", laws::check_handover);
+}
+
 fn run(target: &str, check: fn(&[u8])) {
     let seeds = corpus(target);
     let mut mutator = Mutator {

@@ -7,6 +7,7 @@ use clock::Instant;
 use wire::ChannelName;
 
 use super::consumer::ConsumerKey;
+use super::handover::Ledger;
 use super::in_flight::InFlight;
 use super::store::MessageRef;
 use super::table::TopicKey;
@@ -64,6 +65,7 @@ pub struct Channel {
     pub(super) ready: VecDeque<ConsumerKey>,
     pub(super) wake_at: Option<Instant>,
     pub(super) deferrals: u64,
+    pub(super) handing: Ledger,
 }
 
 impl Channel {
@@ -84,6 +86,7 @@ impl Channel {
             ready: VecDeque::new(),
             wake_at: None,
             deferrals: 0,
+            handing: Ledger::default(),
         }
     }
 
@@ -108,7 +111,8 @@ impl Channel {
     /// Messages that are here in whatever state.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
-        (self.depth() + self.in_flight_count() + self.deferred_count()) as u64
+        let with_consumers = self.in_flight_count() + self.deferred_count();
+        (self.depth() + with_consumers + self.handing.lifted()) as u64
     }
 
     /// Room for one more message. An ephemeral channel always takes one: it drops at its bound.
@@ -190,9 +194,9 @@ impl Channel {
         self.wake_at
     }
 
-    /// Conservation: what came in is finished, dropped, or still here.
+    /// Conservation: what came in is finished, dropped, handed over, or still here.
     pub(super) fn is_conserved(&self) -> bool {
-        let here = self.queue.len() + self.deferred.len() + self.in_flight.len();
-        self.message_count == self.finish_count + self.dropped_count + here as u64
+        let gone = self.finish_count + self.dropped_count + self.handing.over();
+        self.message_count + self.handing.taken() == gone + self.unfinished()
     }
 }

@@ -8,6 +8,7 @@ mod channel;
 mod consume;
 mod consumer;
 mod effects;
+mod handover;
 mod held;
 mod in_flight;
 mod latency;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use awaited::{KnownTopic, Teller};
 pub use consumer::{ConsumerKey, Subscription};
+pub use handover::{Batch, Handed, NotTaken, QueueName};
 pub use held::{Held, HeldRequest, RemotePublish};
 pub use in_flight::NotInFlight;
 pub use latency::{Landed, Probe};

@@ -38,6 +38,7 @@ impl TopicTable {
             .queue
             .drain(..)
             .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
+            .chain(topic.handing.discard())
         {
             self.store.release(message);
         }
@@ -94,6 +95,7 @@ impl TopicTable {
             .queue
             .drain(..)
             .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
+            .chain(topic.handing.discard())
         {
             topic.dropped_count += 1;
             self.store.release(message);
@@ -136,6 +138,7 @@ impl TopicTable {
             .deferred
             .drain()
             .for_each(|deferred| discard(deferred.0.message));
+        channel.handing.discard().for_each(&mut discard);
         for &consumer_key in &channel.consumers {
             let Some(consumer) = consumers.get_mut(consumer_key) else {
                 continue;

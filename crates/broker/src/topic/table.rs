@@ -19,6 +19,7 @@ use super::awaited::{Awaited, Teller};
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
+use super::handover::Ledger;
 use super::held::Held;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
@@ -98,6 +99,7 @@ pub struct Topic {
     pub(super) traffic: Option<Box<Traffic>>,
     /// Passed while there could have been a limit that was not known.
     pub(super) unjudged: Option<Box<Unjudged>>,
+    pub(super) handing: Ledger,
 }
 
 /// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
@@ -382,6 +384,7 @@ impl Topic {
             releases: Vec::new(),
             traffic: None,
             unjudged: None,
+            handing: Ledger::default(),
         }
     }
 
@@ -391,8 +394,15 @@ impl Topic {
         self.queue.len() + self.fresh.len()
     }
 
-    /// Conservation: what was accepted is passed on, dropped, or still here.
+    /// Messages that are in the topic itself, in whatever state.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        (self.depth() + self.handing.lifted()) as u64
+    }
+
+    /// Conservation: what was accepted is passed on, dropped, handed over, or still here.
     pub(super) fn is_conserved(&self) -> bool {
-        self.message_count == self.passed_count + self.dropped_count + self.depth() as u64
+        let gone = self.passed_count + self.dropped_count + self.handing.over();
+        self.message_count + self.handing.taken() == gone + self.unfinished()
     }
 }

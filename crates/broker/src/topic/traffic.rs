@@ -189,7 +189,7 @@ impl Topic {
             messages: self.message_count - told,
             fixed_messages: self.fixed_count - told_fixed,
             depth: self.depth() as u64,
-            unfinished: self.depth() as u64 + in_channels,
+            unfinished: self.unfinished() + in_channels,
             // A full queue keeps publishers from asking; what waits in it asks for them.
             mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),

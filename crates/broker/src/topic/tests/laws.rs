@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::handover::{batch_of, queue_of};
 use super::*;
 use crate::topic::Held;
 use crate::topic::channel::ChannelKey;
@@ -22,6 +23,9 @@ enum Step {
     Limit(u32, u32),
     Unlimit,
     Advance(u64),
+    Lift(Option<usize>),
+    Settle(Option<usize>, bool),
+    TakeOver(Option<usize>, u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -40,9 +44,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (1..2_000u32, 1..10u32).prop_map(|(rate, burst)| Step::Limit(rate, burst)),
         1 => Just(Step::Unlimit),
         4 => (1..100_000u64).prop_map(Step::Advance),
+        3 => prop::option::of(0..3usize).prop_map(Step::Lift),
+        3 => (prop::option::of(0..3usize), any::<bool>()).prop_map(|(queue, is_taken)| Step::Settle(queue, is_taken)),
+        2 => (prop::option::of(0..3usize), 0..8u64).prop_map(|(queue, number)| Step::TakeOver(queue, number)),
     ];
     prop::collection::vec(step, 1..120)
 }
+
+const CHANNELS: [&str; 3] = ["a", "b", "c#ephemeral"];
 
 /// Plays steps against one topic and keeps the consumers' side of the books.
 struct Play {
@@ -55,7 +64,8 @@ impl Play {
     fn step(&mut self, step: &Step) {
         let now = self.world.now();
         let topic = self.world.topic("t");
-        let channel = |number: usize| ["a", "b", "c#ephemeral"][number].parse().expect("valid");
+        let channel = |number: usize| CHANNELS[number].parse().expect("valid");
+        let queue = |number: Option<usize>| queue_of("t", number.map(|number| CHANNELS[number]));
         match *step {
             Step::Publish { batch, delay_us } => {
                 let delay = Duration::from_micros(delay_us);
@@ -89,6 +99,17 @@ impl Play {
             Step::Limit(rate, burst) => self.world.limit("t", f64::from(rate), f64::from(burst)),
             Step::Unlimit => self.world.table.set_limit(topic, None, now),
             Step::Advance(us) => self.world.advance_us(us),
+            Step::Lift(number) => {
+                let patience = Duration::from_millis(20);
+                self.world.table.lift(&queue(number), patience, now);
+            }
+            Step::Settle(number, is_taken) => {
+                self.world.table.settle(&queue(number), is_taken, now);
+            }
+            Step::TakeOver(number, batch) => {
+                let batch = batch_of(batch, &["x", "y"]);
+                let _ = self.world.table.take_over(&queue(number), &batch, now);
+            }
             Step::PauseChannel(number, _)
             | Step::EmptyChannel(number)
             | Step::DeleteChannel(number) => {
@@ -113,7 +134,7 @@ impl Play {
     }
 
     fn subscribe(&mut self, channel: usize, ready: u32) {
-        let name = ["a", "b", "c#ephemeral"][channel].parse().expect("valid");
+        let name = CHANNELS[channel].parse().expect("valid");
         let subscription = Subscription {
             connection: self.consumers.len() as u64,
             msg_timeout: Duration::from_secs(1),
@@ -163,11 +184,11 @@ impl Play {
         let mut references = table
             .topics
             .iter()
-            .map(|(_, topic)| topic.depth())
-            .sum::<usize>();
+            .map(|(_, topic)| topic.unfinished())
+            .sum::<u64>() as usize;
         for (_, channel) in table.channels.iter() {
             prop_assert!(channel.is_conserved(), "{channel:?}");
-            references += channel.depth() + channel.in_flight_count() + channel.deferred_count();
+            references += channel.unfinished() as usize;
             let in_flight: u32 = channel
                 .consumers
                 .iter()

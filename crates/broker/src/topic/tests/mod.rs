@@ -2,6 +2,7 @@
 
 mod awaited;
 mod flow;
+mod handover;
 mod laws;
 mod limits;
 mod replay;

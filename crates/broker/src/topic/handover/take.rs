@@ -1,0 +1,164 @@
+//! What comes: batches of another broker's queue.
+
+use clock::Instant;
+use wire::ChannelName;
+
+use super::{Handed, QueueName};
+use crate::topic::channel::Queued;
+use crate::topic::refusal::Refusal;
+use crate::topic::store::{Arrival, MessageRef, Store};
+use crate::topic::table::{Fresh, Target, TopicKey, TopicTable};
+use crate::topic::traffic::Traffic;
+
+/// A batch for a queue here, numbered within its stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Whose batches these are.
+    pub stream: u64,
+    /// Which of them; one that was taken is not taken again.
+    pub number: u64,
+    /// The messages in order.
+    pub messages: Vec<Handed>,
+}
+
+/// Why a batch is not taken. Nothing of it is, then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The queue has no room for all of it.
+    #[error("the queue has no room for {0} messages")]
+    Full(usize),
+    /// Ephemeral queues are where their consumers are.
+    #[error("an ephemeral queue is not handed over")]
+    Ephemeral,
+    /// Topic or channel cannot be made.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl TopicTable {
+    /// Takes a batch from another broker into a queue here, made if need be: all of it or nothing. One that was taken is not
+    /// taken twice.
+    ///
+    /// # Errors
+    /// [`NotTaken`].
+    pub fn take_over(
+        &mut self,
+        queue: &QueueName,
+        batch: &Batch,
+        now: Instant,
+    ) -> Result<(), NotTaken> {
+        let is_ephemeral = queue
+            .channel
+            .as_ref()
+            .is_some_and(ChannelName::is_ephemeral);
+        if is_ephemeral || queue.topic.is_ephemeral() {
+            return Err(NotTaken::Ephemeral);
+        }
+        let key = self.find_or_create(queue.topic.as_str())?;
+        match &queue.channel {
+            None => self.take_over_topic(key, batch, now)?,
+            Some(name) => self.take_over_channel(key, name, batch, now)?,
+        }
+        let is_controlled = self.is_controlled;
+        if let Some(topic) = self.topics.get_mut(key).filter(|_| is_controlled) {
+            // From now on the controller is told what is here.
+            let new = || Box::new(Traffic::new(now));
+            topic.traffic.get_or_insert_with(new);
+            self.effects.report_wanted |= topic.asks_for_share(now);
+        }
+        self.mark_dirty(key);
+        Ok(())
+    }
+
+    fn take_over_topic(
+        &mut self,
+        key: TopicKey,
+        batch: &Batch,
+        now: Instant,
+    ) -> Result<(), NotTaken> {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return Ok(());
+        };
+        let count = batch.messages.len();
+        if !has_room(topic.depth(), count, self.bounds.mem_queue_size) {
+            return Err(NotTaken::Full(count));
+        }
+        if !topic.handing.begins(batch.stream, batch.number) {
+            return Ok(());
+        }
+        topic.handing.taken += count as u64;
+        let delays = topic.limiter.as_ref().map(|limiter| limiter.delays());
+        let is_sorted = delays == Some(true) || self.service.is_some();
+        for handed in &batch.messages {
+            let id = self.ids.next();
+            let message = insert(&mut self.store, id, handed, now);
+            // Refused or dropped it would be lost: its publisher has its OK.
+            self.store.get_mut(message).has_paid = handed.has_paid || delays == Some(false);
+            topic.waiting_bytes += handed.body.len() as u64;
+            match is_sorted {
+                true => topic.fresh.push(Fresh {
+                    at: now,
+                    id,
+                    message,
+                    is_first: true,
+                }),
+                false => topic.queue.push_back(message),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_over_channel(
+        &mut self,
+        key: TopicKey,
+        name: &ChannelName,
+        batch: &Batch,
+        now: Instant,
+    ) -> Result<(), NotTaken> {
+        let channel_key = self.find_or_create_channel(key, name)?;
+        let Some(channel) = self.channels.get_mut(channel_key) else {
+            return Ok(());
+        };
+        let count = batch.messages.len();
+        let held = channel.queue.len() + channel.deferred.len();
+        if !has_room(held, count, self.bounds.mem_queue_size) {
+            return Err(NotTaken::Full(count));
+        }
+        if !channel.handing.begins(batch.stream, batch.number) {
+            return Ok(());
+        }
+        channel.handing.taken += count as u64;
+        for handed in &batch.messages {
+            let message = insert(&mut self.store, self.ids.next(), handed, now);
+            let due = self.store.get(message).due;
+            if due <= now {
+                channel.queue.push_back(Queued {
+                    message,
+                    attempts: handed.attempts,
+                    since: now,
+                });
+            } else if let Some(at) = channel.defer(message, handed.attempts, due) {
+                self.wakeups.push(at, Target::Channel(channel_key));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A batch larger than an empty queue enters it all the same.
+fn has_room(held: usize, count: usize, mem_queue_size: usize) -> bool {
+    held == 0 || held + count <= mem_queue_size
+}
+
+fn insert(store: &mut Store, id: u64, handed: &Handed, now: Instant) -> MessageRef {
+    let arrival = Arrival {
+        at: now,
+        wall_ns: handed.published_ns,
+        read: now,
+        half_rtt_us: 0,
+        flow: 0,
+    };
+    let message = store.insert(id, arrival, now + handed.delay, &handed.body);
+    store.get_mut(message).released = now;
+    message
+}
