@@ -4,6 +4,7 @@ Stock consumers that come by lookup get every message of `srtm up`'s brokers, al
 """
 
 import asyncio
+import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import tools
 from controller_with_brokers import Cluster
 from deadlines import GENEROUS_S, wait_until
 from lookup_service import post, request, text
+from raw_protocol import Connection
 
 pytestmark = pytest.mark.srtm_only
 """nsqd's have no controller."""
@@ -111,6 +113,51 @@ def test_a_consumer_that_was_away_gets_both_sides_of_a_drain(cluster: Cluster, t
     assert [line for line in tail(tmp_path, cluster, topic, "c", len(everything) + 1) if line != "first"] == everything
     with archive(tmp_path, cluster, topic, "d") as files:
         wait_until(lambda: written(files) == everything, "every line in d's file")
+
+
+def test_what_waits_at_a_broker_that_leaves_is_found_at_another(topic: str, tmp_path: Path) -> None:
+    leaving = Cluster(tmp_path / "up", "--end-drained-after", "10m")
+    try:
+        paused = f"{topic}_paused"
+        make_channels(leaving, "b1", topic, "c", "d")
+        make_channels(leaving, "b1", paused, "c")
+        post(leaving.broker_http("b1"), "/topic/pause", topic=paused)
+        publish(leaving, "b1", topic, LINES)
+        publish(leaving, "b1", paused, LINES)
+        with Connection(leaving.tcp("b1")) as consumer:
+            consumer.subscribe(topic, "c", ready=1)
+            requeued = consumer.next_message()
+            consumer.send(b"RDY 0\n")
+            consumer.requeue(requeued, 1_000)
+            consumer.send(b"CLS\n")
+            consumer.expect_response(b"CLOSE_WAIT")
+        leaving.post("/v1/brokers/b1/drain")
+
+        def state() -> str:
+            brokers = leaving.get("/v1/brokers")["brokers"]
+            return next(broker["state"] for broker in brokers if broker["broker"] == "b1")
+
+        wait_until(lambda: state() == "dead", f"b1 hands over what it holds and ends:\n{leaving.log()[-2000:]}")
+        assert "holds nothing any more and ends" in leaving.log()
+        with Connection(leaving.tcp("b2")) as consumer:
+            consumer.subscribe(topic, "c", ready=len(LINES))
+            messages = [consumer.next_message() for _ in LINES]
+        assert sorted(message.body.decode() for message in messages) == sorted(LINES)
+        again = next(message for message in messages if message.body == requeued.body)
+        assert (again.attempts, again.timestamp_ns) == (2, requeued.timestamp_ns)
+        assert tail(tmp_path, leaving, topic, "d", len(LINES)) == sorted(LINES)
+        post(leaving.broker_http("b2"), "/topic/unpause", topic=paused)
+        assert tail(tmp_path, leaving, paused, "c", len(LINES)) == sorted(LINES)
+    finally:
+        leaving.stop()
+
+
+def test_strangers_hand_nothing_over(cluster: Cluster, topic: str) -> None:
+    for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer 0123"}):
+        connection = http.client.HTTPConnection(*cluster.broker_http("b1"), timeout=GENEROUS_S)
+        connection.request("POST", f"/v1/handover?topic={topic}&channel=c", body=b"x", headers=headers)
+        assert connection.getresponse().status == 403
+        connection.close()
 
 
 def test_a_topic_is_listed_by_its_channels_alone(cluster: Cluster, topic: str) -> None:

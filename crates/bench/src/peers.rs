@@ -66,6 +66,9 @@ pub struct PeerOptions {
     /// Further argument of `srtm broker`; may be repeated.
     #[arg(long = "srtm-arg", value_name = "ARG", allow_hyphen_values = true)]
     pub srtm_args: Vec<String>,
+    /// Reactor threads of `srtm broker`, all on the broker's core.
+    #[arg(long, default_value_t = 1)]
+    pub broker_threads: usize,
     /// The mosquitto program.
     #[arg(long, default_value = "/usr/sbin/mosquitto", value_name = "FILE")]
     pub mosquitto: PathBuf,
@@ -176,7 +179,8 @@ impl Peer {
             .try_clone()
             .map_err(BenchError::io("make the log file"))?;
         let mut command = Command::new(program);
-        command.args(self.arguments(address, http_address, &folder, relaunch)?);
+        let threads = options.broker_threads;
+        command.args(self.arguments(threads, address, http_address, &folder, relaunch)?);
         if matches!(self, Self::Srtm | Self::SrtmAcks) {
             command.args(&options.srtm_args);
         }
@@ -204,6 +208,7 @@ impl Peer {
 
     fn arguments(
         self,
+        threads: usize,
         address: SocketAddr,
         http_address: SocketAddr,
         folder: &Path,
@@ -211,7 +216,9 @@ impl Peer {
     ) -> Result<Vec<String>, BenchError> {
         let text = match self {
             Self::Srtm | Self::SrtmAcks => {
-                format!("broker --threads 1 --tcp-address {address} --http-address {http_address}")
+                format!(
+                    "broker --threads {threads} --tcp-address {address} --http-address {http_address}"
+                )
             }
             Self::RelayOk => format!("{} relay --listen {address} --ok", relaunch.join(" ")),
             Self::Relay => format!("{} relay --listen {address}", relaunch.join(" ")),
@@ -313,6 +320,7 @@ mod tests {
             srtm: PathBuf::from("no/such/srtm"),
             srtm_args: Vec::new(),
             mosquitto: PathBuf::from("no/such/mosquitto"),
+            broker_threads: 1,
             work_dir: PathBuf::from("no/such/work"),
             broker_core: 0,
             generator_core: 0,

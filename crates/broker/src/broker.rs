@@ -100,6 +100,7 @@ impl Broker {
             changes: self.shared.changes.clone(),
             announcements: self.shared.announcements.clone(),
             link: self.shared.link.clone(),
+            handing: self.shared.handing.clone(),
             sharing: self.shared.sharing.clone(),
             declaring: Arc::clone(&self.shared.declaring),
             lookupds: self.shared.lookupds.clone(),

@@ -5,6 +5,7 @@
 //! bound a call fails with [`BrokerError::Busy`].
 
 mod contracts;
+mod handover;
 mod shares;
 mod sharing;
 mod teller;
@@ -24,11 +25,14 @@ use wire::{ChannelName, TopicName};
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
 use crate::catalog_file::KeptCatalog;
+use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::topic::{Group, IntervalEnd, KnownTopic, LimitNumber, Teller};
+use crate::topic::{
+    Batch, Group, Handed, IntervalEnd, KnownTopic, LimitNumber, NotTaken, QueueName, Teller,
+};
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
@@ -83,6 +87,14 @@ pub enum Request {
     Join(Option<Group>),
     /// End an estimate interval of all shared limits, with what is known of the others.
     EndInterval(Arc<Remotes>),
+    /// Queues with messages that nobody takes here, or not in so long.
+    Stranded(Duration),
+    /// Lift the next batch of what has waited for so long, to hand it over.
+    Lift(QueueName, Duration),
+    /// What was lifted is with another broker, or goes back.
+    Settle(QueueName, bool),
+    /// Messages that another broker hands over.
+    TakeOver(QueueName, Box<Batch>),
     /// How the topics of this reactor have fared as tasks.
     Tasks,
     /// Copy of the counters.
@@ -133,6 +145,12 @@ pub enum Answer {
     Learned(bool),
     /// Answer to [`Request::Inventory`].
     Inventory(Vec<TopicState>),
+    /// Answer to [`Request::Stranded`].
+    Stranded(Vec<QueueName>),
+    /// Answer to [`Request::Lift`].
+    Lifted(Vec<Handed>),
+    /// Answer to [`Request::TakeOver`].
+    TakenOver(Result<(), NotTaken>),
     /// Answer to [`Request::Tasks`].
     Tasks(Box<TaskReport>),
     /// Answer to [`Request::Report`].
@@ -163,6 +181,8 @@ pub struct Handle {
     pub announcements: AnnounceBoard,
     /// What went over the link to a controller.
     pub link: LinkBoard,
+    /// Queues that are handed over to other brokers, or come from them.
+    pub handing: HandoverBoard,
     /// Who shares limits by gossip, and its figures.
     pub sharing: SharingBoard,
     /// Held while a share is declared to all reactors: one at a time, so that all agree on what fits.

@@ -96,6 +96,7 @@ impl Service {
         if !core.has_gossip_key() {
             core.set_gossip_key(new_key()?);
         }
+        core.set_handover_pass(new_key()?);
         store.commit(core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
@@ -429,9 +430,7 @@ fn new_key() -> Result<String, ControlError> {
     let mut bytes = [0; 32];
     let drawn = std::fs::File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bytes));
     drawn.map_err(|error| {
-        ControlError::Unavailable(format!(
-            "no key for gossip can be drawn from {RANDOM}: {error}"
-        ))
+        ControlError::Unavailable(format!("no key can be drawn from {RANDOM}: {error}"))
     })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

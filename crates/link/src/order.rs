@@ -30,6 +30,17 @@ pub enum ToBroker {
     Sharers(Sharers),
     /// With which brokers this one may hold on to its shares while the controller is away; takes the place of the round before.
     Round(Round),
+    /// Hand the queues that wait here over to these brokers, named by their HTTP addresses; to nobody: they stay. Takes the place of the
+    /// order before; a link begins with none.
+    HandOver {
+        /// `host:port` each.
+        to: Vec<String>,
+    },
+    /// Brokers that say this pass may hand queues over to this one, and this one says it to others.
+    TakeOver {
+        /// Nobody outside the cluster knows it.
+        pass: String,
+    },
     /// A topic's contract; under a limit the topic passes nothing before it is granted a share, or knows with whom it
     /// shares.
     Contract {

@@ -50,6 +50,7 @@ impl Subject {
                 mosquitto: PathBuf::new(),
                 work_dir: work_dir.join(format!("srtm-calibrate-{}", std::process::id())),
                 broker_core: options.broker_core,
+                broker_threads: 1,
                 generator_core: options.generator_core,
             }),
         };

@@ -115,8 +115,10 @@ pub async fn run(
             None => std::future::pending().await,
         }
     };
+    let handing = crate::handover::run(handle.clone(), &hello.broker);
     tokio::select! {
         () = stop => {}
+        () = handing => {}
         () = keep(&handle, &link.address, &hello, &presence) => {}
         () = giving_up => {}
     }

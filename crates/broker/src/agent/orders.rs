@@ -141,6 +141,14 @@ async fn carry_out_one(
             handle.sharing.told_round(&round);
             Ok(())
         }
+        ToBroker::HandOver { to } => {
+            handle.handing.set_takers(to);
+            Ok(())
+        }
+        ToBroker::TakeOver { pass } => {
+            handle.handing.set_pass(pass);
+            Ok(())
+        }
         ToBroker::Complete => {
             let heard = presence.begins(handle).await;
             heard.map_err(|error| format!("letting topics flow: {error}"))

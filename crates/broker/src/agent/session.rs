@@ -127,6 +127,7 @@ impl<'a> Session<'a> {
                     Ok(window) => drop(self.handle.remember_traffic(window).await),
                     Err(error) => tracing::warn!("the history stays as it is: {error}"),
                 }
+                self.handle.handing.begin_link();
                 let name = &self.hello.broker;
                 tracing::info!("linked to the controller (epoch {epoch}) as broker {name}");
                 let (least, most) = (*REPORT_INTERVALS_MS.start(), *REPORT_INTERVALS_MS.end());

@@ -14,6 +14,7 @@ mod arrivals;
 mod body;
 mod config;
 mod contract;
+mod handover;
 mod info;
 mod listener;
 mod metrics;
@@ -75,6 +76,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         )
         .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
+        .route("/v1/handover", post(handover::take))
         .route("/v1/sharers", get(sharers::list))
         .route("/v1/sharers/{address}", delete(sharers::forget))
         .route("/v1/tasks", get(tasks::tasks))

@@ -7,9 +7,7 @@ use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -18,6 +16,7 @@ use wire::{ChannelName, TopicName};
 
 use super::LookupdConfig;
 use super::keeper::Whereabouts;
+use crate::exchange::exchange;
 
 /// Longest answer that is read, in bytes: 1,024 channels and more.
 const ANSWER_MAX_BYTES: usize = 1 << 20;
@@ -85,35 +84,16 @@ async fn answer_of(
 }
 
 async fn get(stream: TcpStream, address: &str, topic: &TopicName) -> Result<Bytes, String> {
-    let failed = |error: hyper::Error| error.to_string();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(failed)?;
     // Of a topic's name only this sign means something else in a URL.
     let name = topic.as_str().replace('#', "%23");
     let request = Request::get(format!("/channels?topic={name}"))
         .header(header::HOST, address)
         .header(header::ACCEPT, "application/vnd.nsq; version=1.0")
-        .body(Empty::<Bytes>::new())
+        .body(Full::default())
         .map_err(|error| error.to_string())?;
-    let exchange = async {
-        let answer = sender.send_request(request).await.map_err(failed)?;
-        let status = answer.status();
-        if status != StatusCode::OK {
-            return Err(format!("it answers {status}"));
-        }
-        let body = Limited::new(answer.into_body(), ANSWER_MAX_BYTES);
-        let body = body.collect().await.map_err(|error| error.to_string())?;
-        Ok(body.to_bytes())
-    };
-    // The connection moves the exchange; where it ends first, the exchange says why.
-    let driven = async {
-        let _ = connection.await;
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        answer = exchange => answer,
-        () = driven => Err(String::from("it closed the connection")),
+    match exchange(stream, request, ANSWER_MAX_BYTES).await? {
+        (StatusCode::OK, body) => Ok(body),
+        (status, _) => Err(format!("it answers {status}")),
     }
 }
 

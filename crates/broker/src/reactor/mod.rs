@@ -42,6 +42,7 @@ use crate::announce::AnnounceBoard;
 use crate::arena::Arena;
 use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
+use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
@@ -99,6 +100,8 @@ pub struct Shared {
     pub announcements: AnnounceBoard,
     /// What went over the link to a controller.
     pub link: LinkBoard,
+    /// Queues that are handed over to other brokers, or come from them.
+    pub handing: HandoverBoard,
     /// Who shares limits by gossip.
     pub sharing: SharingBoard,
     /// Held by who declares a share.
@@ -128,6 +131,7 @@ impl Shared {
             kept: KeptCatalog::default(),
             announcements: AnnounceBoard::default(),
             link: LinkBoard::default(),
+            handing: HandoverBoard::default(),
             sharing: SharingBoard::default(),
             declaring: Arc::default(),
             connections: AtomicUsize::new(0),

@@ -65,6 +65,20 @@ impl Reactor {
                 let known = |number| remotes.get(&number).copied();
                 Ok(Answer::Interval(self.table.end_interval(self.now, known)))
             }
+            Request::Stranded(patience) => {
+                Ok(Answer::Stranded(self.table.stranded(patience, self.now)))
+            }
+            Request::Lift(queue, patience) => {
+                Ok(Answer::Lifted(self.table.lift(&queue, patience, self.now)))
+            }
+            Request::Settle(queue, is_taken) => {
+                self.table.settle(&queue, is_taken, self.now);
+                Ok(Answer::Done)
+            }
+            Request::TakeOver(queue, batch) => {
+                let taken = self.table.take_over(&queue, &batch, self.now);
+                Ok(Answer::TakenOver(taken))
+            }
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),

@@ -54,6 +54,8 @@ pub struct Broker {
     pub liveness: Liveness,
     /// It gets no more publishers and loses those it has.
     pub is_draining: bool,
+    /// Who takes what waits there, as it was told on this link.
+    pub(super) takers: Vec<String>,
     /// Its publishers were given to others, for it was silent too long.
     pub is_given_up: bool,
     /// The connection that it reports through.
@@ -116,6 +118,7 @@ impl Broker {
             incarnation: 0,
             liveness: Liveness::Silent(now),
             is_draining: false,
+            takers: Vec::new(),
             is_given_up: false,
             link: None,
             reported_at: now,
@@ -388,6 +391,7 @@ impl Core {
             history_window_ms: self.settings.adapt_window.as_millis() as u64,
         };
         self.send(number, message);
+        self.send_handover_pass(number);
         // Who was told this list before it was told anything else knows what to make of the contracts.
         self.drive_sharers();
         self.send_sharers(number);

@@ -10,6 +10,7 @@ mod contract;
 mod cpu_share;
 mod effect;
 mod fit;
+mod handover;
 mod heard;
 mod holdings;
 mod inventory;
@@ -135,6 +136,7 @@ pub struct Core {
     watched_at: Instant,
     sharing: sharers::Sharing,
     rounds: rounds::Rounds,
+    handover_pass: Option<String>,
     contracts: Vec<contract::Pending>,
     effects: Vec<Effect>,
     changes: Vec<Change>,
@@ -164,6 +166,7 @@ impl Core {
             watched_at: now,
             sharing: sharers::Sharing::default(),
             rounds: rounds::Rounds::default(),
+            handover_pass: None,
             contracts: Vec::new(),
             effects: Vec::new(),
             changes: Vec::new(),
@@ -177,6 +180,7 @@ impl Core {
         self.watch_answers(now);
         self.drive_sharers();
         self.drive_rounds();
+        self.drive_handovers();
         let names: Vec<String> = self.topics.keys().cloned().collect();
         for name in &names {
             self.drive_fit(name, now);

@@ -6,6 +6,7 @@ mod cluster;
 mod cpu_share;
 mod faults;
 mod fitting;
+mod handover;
 mod input;
 mod names;
 mod neighbours;

@@ -1,5 +1,5 @@
 //! A topic is one topic: its channels get every message, whichever broker it was published to, also while their consumers
-//! are away, and lookup says where what waits for them is.
+//! are away and the broker that they waited at has left, and lookup says where what waits for them is.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -44,6 +44,8 @@ struct Report {
     d_repeated: u64,
     /// From the first message's acceptance until lookup names a broker, where that was looked at.
     listed_after_ms: Option<f64>,
+    /// From the order to drain a broker until it held nothing, where one was drained and ended then.
+    empty_after_ms: Option<f64>,
 }
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
@@ -73,9 +75,9 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     must(failures.is_empty(), || failures.join("; "))
 }
 
-/// The publisher's broker is drained between two halves, with d's consumer away.
+/// The publisher's broker is drained between two halves, with d's consumer away, and is killed as soon as it says that it holds nothing.
 fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
-    let cluster = Cluster::start(options.two_brokers("channels-drained")?)?;
+    let mut cluster = Cluster::start(options.two_brokers("channels-drained")?)?;
     let api = cluster.api();
     let spec = TopicSpec {
         limit: Some(limit::Limit::messages(10_000.0, 1000.0).map_err(invalid)?),
@@ -109,14 +111,37 @@ fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
         publisher.flush().map_err(client)
     };
     publish(0, HALF)?;
+    // What it reports from then on is of after these messages.
+    serve(&mut [&mut c], KNOWN, |_| holds(&api, &first) >= Some(HALF));
+    let drained_ns = monotonic_ns();
     api.post(&format!("/v1/brokers/{first}/drain"))?;
     let moved = || home().is_some_and(|now| now != first);
     must(until(MOVED, moved), || {
         format!("s1 did not leave {first}, which drains")
     })?;
     publish(HALF, 2 * HALF)?;
+    serve(&mut [&mut c], COME, |_| holds(&api, &first) == Some(0));
+    must(holds(&api, &first) == Some(0), || {
+        format!("{first} holds messages {COME:?} after its drain began")
+    })?;
+    let empty_after_ms = Some((monotonic_ns() - drained_ns) as f64 / 1e6);
+    let number = cluster
+        .brokers
+        .iter()
+        .position(|broker| broker.name == first);
+    cluster.kill_broker(number.unwrap_or_default())?;
     let mut d = Consumer::new(cluster.lookup(), TOPIC, "d");
-    Ok(count("drained", 2 * HALF, &mut c, &mut d))
+    Ok(Report {
+        empty_after_ms,
+        ..count("drained", 2 * HALF, &mut c, &mut d)
+    })
+}
+
+/// Messages at a broker that are not finished, by what it reported last.
+fn holds(api: &ControllerApi, broker: &str) -> Option<u64> {
+    let brokers = api.brokers().ok()?;
+    let view = brokers.into_iter().find(|view| view.broker == broker)?;
+    Some(view.holds)
 }
 
 /// Channels are made at one broker; a topic without a contract is published to at the other.
@@ -162,6 +187,7 @@ fn count(case: &'static str, sent: u64, c: &mut Consumer, d: &mut Consumer) -> R
         d_got: d.got(),
         d_repeated: d.repeated(),
         listed_after_ms: None,
+        empty_after_ms: None,
     }
 }
 

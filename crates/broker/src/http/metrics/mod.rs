@@ -30,7 +30,7 @@ use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use series::{
     CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
 };
-use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, LINK, POLICY};
+use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, HANDOVERS, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};
 
@@ -57,6 +57,10 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
             .controller
             .as_ref()
             .map(|_| service.handle.link.is_given_up()),
+        handovers: config.controller.as_ref().map(|_| {
+            let handing = &service.handle.handing;
+            [("sent", handing.sent()), ("taken", handing.taken())]
+        }),
         link: config.controller.as_ref().map(|_| {
             let link = &service.handle.link;
             [("sent", link.sent()), ("received", link.received())]
@@ -118,6 +122,8 @@ struct Surroundings {
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
     gossip: SharingFigures,
+    /// Messages handed over by direction; `None`: there is no controller.
+    handovers: Option<[(&'static str, u64); 2]>,
     /// Bytes over the link by direction; `None`: there is no controller.
     link: Option<[(&'static str, u64); 2]>,
     /// Whether the controller's word is waited for no longer; `None`: there is no controller.
@@ -154,6 +160,9 @@ impl Collector for Snapshot {
         let directions = self.surroundings.link.iter().flatten();
         let directions = directions.map(|(way, bytes)| ([("direction", *way)], bytes));
         put(&mut encoder, &LINK, directions)?;
+        let ways = self.surroundings.handovers.iter().flatten();
+        let ways = ways.map(|(way, messages)| ([("direction", *way)], messages));
+        put(&mut encoder, &HANDOVERS, ways)?;
         let given_up = self.surroundings.is_given_up.iter();
         put(&mut encoder, &GIVEN_UP, given_up.map(|each| ([], each)))?;
         if self.surroundings.gossip.brokers > 0 {

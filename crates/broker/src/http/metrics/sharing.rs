@@ -59,6 +59,14 @@ pub(super) const LINK: Series<u64> = Series {
 };
 
 /// Likewise.
+pub(super) const HANDOVERS: Series<u64> = Series {
+    name: "srtm_handover_messages",
+    help: "Messages that a broker that is drained handed over to another.",
+    kind: Kind::Counter,
+    value: |count| float(*count),
+};
+
+/// Likewise.
 pub(super) const GIVEN_UP: Series<bool> = Series {
     name: "srtm_controller_given_up",
     help: "1 while topics that the broker knows nothing of flow without the controller's word.",

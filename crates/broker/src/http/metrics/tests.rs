@@ -93,6 +93,7 @@ fn surroundings() -> Surroundings {
             sent_bytes: vec![("updates", 96)],
             ..SharingFigures::default()
         },
+        handovers: Some([("sent", 12), ("taken", 13)]),
         link: Some([("sent", 10), ("received", 11)]),
         is_given_up: Some(true),
     }
@@ -126,6 +127,7 @@ fn limits_that_brokers_share_have_their_series() {
             r#"srtm_gossip_datagrams_total{outcome="forged"} 9.0"#,
             r#"srtm_gossip_sent_bytes_total{kind="updates"} 96.0"#,
             r#"srtm_link_bytes_total{direction="received"} 11.0"#,
+            r#"srtm_handover_messages_total{direction="sent"} 12.0"#,
         ],
     );
     let alone = render(
@@ -308,7 +310,7 @@ fn the_operators_table_names_every_series() {
         .chain(TASK.iter().map(|each| (each.name, each.kind)))
         .chain(ANNOUNCE.iter().map(|each| (each.name, each.kind)))
         .chain(GOSSIP.iter().map(|each| (each.name, each.kind)))
-        .chain([&DATAGRAMS, &BYTES, &LINK, &POLICY].map(|each| (each.name, each.kind)))
+        .chain([&DATAGRAMS, &BYTES, &LINK, &HANDOVERS, &POLICY].map(|each| (each.name, each.kind)))
         .chain(TEMPO.iter().map(|each| (each.name, each.kind)))
         .chain(
             BY_CAUSE

@@ -125,7 +125,7 @@ impl Cluster {
         self.carry_out();
     }
 
-    fn restart_controller(&mut self) {
+    pub(super) fn restart_controller(&mut self) {
         self.core = Core::restore(settings(), &self.kept.clone(), self.now).expect("kept");
     }
 

@@ -49,6 +49,10 @@ pub(super) struct VirtualBroker {
     pub(super) is_complete: bool,
     /// It does not confirm topics.
     pub(super) is_mute: bool,
+    /// Who takes what waits here.
+    pub(super) takers: Vec<String>,
+    /// By what brokers know each other.
+    pub(super) pass: Option<String>,
     /// Messages that each topic holds.
     pub(super) unfinished: BTreeMap<String, u64>,
     changes: Vec<(String, bool)>,
@@ -149,6 +153,8 @@ impl Cluster {
             topics: BTreeMap::new(),
             is_complete: false,
             is_mute: false,
+            takers: Vec::new(),
+            pass: None,
             unfinished: BTreeMap::new(),
             changes: Vec::new(),
             windows: Vec::new(),
@@ -180,6 +186,7 @@ impl Cluster {
         let broker = &mut self.brokers[index];
         broker.link = self.links;
         broker.is_complete = false;
+        broker.takers.clear();
         broker.reports = 0;
         broker.changes = broker
             .attached
@@ -617,6 +624,8 @@ impl Cluster {
                 }
             }
             ToBroker::Round(round) => self.brokers[index].held.told(round, now),
+            ToBroker::HandOver { to } => self.brokers[index].takers = to,
+            ToBroker::TakeOver { pass } => self.brokers[index].pass = Some(pass),
             ToBroker::Complete => self.brokers[index].is_complete = true,
             ToBroker::Topic { state, ticket } => {
                 let topic = state.topic.clone();
