@@ -54,6 +54,12 @@ struct PublisherRecord {
     #[serde(flatten)]
     spec: PublisherSpec,
     broker: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    moved_in: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Core {
@@ -83,7 +89,7 @@ impl Core {
         }
         for (key, value) in store.load(Table::Publishers)? {
             let record = read(Table::Publishers, &key, value)?;
-            core.restore_publisher(&key, record);
+            core.restore_publisher(&key, record, now);
         }
         for (key, value) in store.load(Table::Channels)? {
             let state = read(Table::Channels, &key, value)?;
@@ -140,7 +146,7 @@ impl Core {
         self.topics.insert(name, topic);
     }
 
-    fn restore_publisher(&mut self, key: &str, record: PublisherRecord) {
+    fn restore_publisher(&mut self, key: &str, record: PublisherRecord, now: Instant) {
         let Some((topic, _)) = key.split_once('/') else {
             return;
         };
@@ -151,7 +157,11 @@ impl Core {
             return;
         };
         let index = topic.publishers.put(record.spec).index();
-        topic.publishers.rows_mut()[index].broker = broker;
+        let row = &mut topic.publishers.rows_mut()[index];
+        (row.broker, row.moved_in) = (broker, record.moved_in);
+        // How long ago that was is not known: it may have been just now.
+        let has_moved_lately = record.moved_in > 0 && record.moved_in + 1 >= self.epoch;
+        row.moved_at = has_moved_lately.then_some(now);
         self.publishers += 1;
     }
 
@@ -272,6 +282,7 @@ impl Core {
         let record = PublisherRecord {
             spec: row.spec.clone(),
             broker: row.broker.map(|number| self.broker(number).name.clone()),
+            moved_in: row.moved_in,
         };
         Change {
             table: Table::Publishers,

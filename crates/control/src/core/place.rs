@@ -91,6 +91,7 @@ impl Core {
         broker_of: &[Option<BrokerIndex>],
         now: Instant,
     ) -> bool {
+        let epoch = self.epoch;
         let Some(topic) = self.topics.get_mut(name) else {
             return false;
         };
@@ -105,6 +106,12 @@ impl Core {
             let broker = broker.map(|index| index.0);
             if broker.is_some() && row.broker != broker {
                 row.broker = broker;
+                if row
+                    .attached
+                    .is_some_and(|at| broker.is_some_and(|to| at != to))
+                {
+                    row.moved_in = epoch;
+                }
                 row.told_at = None;
                 changed.push(index);
             }

@@ -22,6 +22,9 @@ pub struct Row {
     pub told_at: Option<Instant>,
     /// When it was told to move last.
     pub moved_at: Option<Instant>,
+    /// The life of the controller in which it was placed elsewhere than where it was connected, last: kept, so that it rests after a move
+    /// also where the controller has been started again meanwhile. 0: in none.
+    pub moved_in: u64,
     /// Messages per second as brokers saw them, where that contradicts the declaration ([`super::rates`]).
     pub measured_rate: Option<f64>,
 }
@@ -79,6 +82,7 @@ impl Publishers {
             attached: None,
             told_at: None,
             moved_at: None,
+            moved_in: 0,
             measured_rate: None,
         });
         Put::New(index)

@@ -47,6 +47,71 @@ fn what_is_too_much_for_a_broker_leaves_within_seconds() {
     }
 }
 
+/// Many brokers, with the load of `more_is_sent` on the first of them: something happens to the cluster while it grows.
+fn meanwhile(brokers: usize, seed: u64, happens: impl FnOnce(&mut World)) -> (World, u64) {
+    let mut world = World::new(brokers, Duration::from_secs(5), seed);
+    world.topic("load", Some(40.0), 60, (10.0, 1, 1));
+    world.run_until("fitted", 300.0);
+    world.run(5.0 + 0.23 * seed as f64);
+    world.began = world.now;
+    let from = world.second();
+    world.rate("load", 22.0);
+    happens(&mut world);
+    world.run(40.0);
+    (world, from)
+}
+
+#[test]
+fn a_broker_that_is_drained_takes_none_of_what_leaves_another() {
+    for seed in 0..4 {
+        let (world, from) = meanwhile(3, seed, |world| {
+            let free = world.sent().iter().position(|&sent| sent == 0.0);
+            let drained = format!("b{}", free.expect("one carries nothing") + 1);
+            world.core.drain_broker(&drained, world.now).expect("known");
+        });
+        let broken = world.broken_until("load", from);
+        assert!(broken <= 15, "{broken} s\n{}", world.story(world.began));
+        assert_eq!(world.most_moves_in_ten_seconds(), 1);
+        assert_eq!(world.sent().iter().filter(|&&sent| sent > 0.0).count(), 2);
+        assert_eq!(world.lies, 0);
+    }
+}
+
+#[test]
+fn an_overload_is_answered_by_a_controller_that_has_just_come_back() {
+    for (seed, after) in [(0, 0.4), (1, 1.3), (2, 2.2), (3, 4.1)] {
+        let (world, from) = meanwhile(3, seed, |world| {
+            world.run(after);
+            world.restart_controller();
+        });
+        let broken = world.broken_until("load", from);
+        assert!(broken <= 20, "{broken} s\n{}", world.story(world.began));
+        assert_eq!(world.most_moves_in_ten_seconds(), 1);
+        assert_eq!(world.lies, 0);
+    }
+}
+
+#[test]
+fn a_broker_that_dies_under_overload_leaves_its_part_to_the_others() {
+    for seed in 0..4 {
+        let (mut world, _) = meanwhile(4, seed, |_| {});
+        let carries = world.sent().iter().position(|&sent| sent > 0.0);
+        let since = world.now;
+        let from = world.second();
+        world.kill(carries.expect("one carries something"));
+        world.run(40.0);
+        let broken = world.broken_until("load", from);
+        assert!(broken <= 15, "{broken} s\n{}", world.story(since));
+        assert!(
+            world.sent().iter().all(|&sent| sent < 900.0),
+            "{:?}",
+            world.sent()
+        );
+        assert_eq!(world.most_moves_in_ten_seconds(), 1);
+        assert_eq!(world.lies, 0);
+    }
+}
+
 /// Two promised topics swing against each other, one without a promise beside them.
 fn swing(brokers: usize, seed: u64, period: f64, rates: [(f64, f64); 2], seconds: f64) -> World {
     let mut world = World::new(brokers, Duration::from_secs(5), seed);

@@ -13,7 +13,7 @@ use link::{
 use placement::ServiceModel;
 
 use crate::core::{Core, Effect, ProbeAnswer, Settings};
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Store};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
 /// Service time of a message: a broker carries 1,000 messages/s.
@@ -62,6 +62,10 @@ struct Window {
 
 pub(super) struct Node {
     number: u32,
+    /// When its process began.
+    incarnation: u64,
+    is_dead: bool,
+    link: u64,
     reports: u64,
     reported_at: Instant,
     free_at_ns: u64,
@@ -80,6 +84,9 @@ pub(super) struct Second {
 
 pub(super) struct World {
     pub(super) core: Core,
+    settings: Settings,
+    kept: MemoryStore,
+    links: u64,
     pub(super) now: Instant,
     pub(super) nodes: Vec<Node>,
     pub(super) sensors: BTreeMap<Who, Sensor>,
@@ -108,6 +115,9 @@ impl World {
         };
         let mut world = World {
             core: Core::restore(settings, &MemoryStore::default(), now).expect("nothing is kept"),
+            settings,
+            kept: MemoryStore::default(),
+            links: 0,
             now,
             nodes: Vec::new(),
             sensors: BTreeMap::new(),
@@ -129,11 +139,61 @@ impl World {
 
     /// A broker joins.
     pub(super) fn join(&mut self) {
-        let at = self.nodes.len();
+        self.nodes.push(Node {
+            number: 0,
+            incarnation: self.now.as_nanos(),
+            is_dead: false,
+            link: 0,
+            reports: 0,
+            reported_at: self.now,
+            free_at_ns: 0,
+            queue: VecDeque::new(),
+            topics: BTreeMap::new(),
+            changes: Vec::new(),
+            windows: BTreeMap::new(),
+        });
+        self.dial(self.nodes.len() - 1);
+    }
+
+    /// kill -9 of a broker: its host says so, its publishers ask where to go.
+    pub(super) fn kill(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.is_dead = true;
+        node.queue.clear();
+        node.topics.clear();
+        node.windows.clear();
+        node.changes.clear();
+        let (number, link) = (node.number, node.link);
+        for sensor in self.sensors.values_mut() {
+            sensor.at = sensor.at.filter(|&of| of != at);
+        }
+        self.core.link_lost(link, self.now);
+        self.core.probed(number, ProbeAnswer::Refused, self.now);
+        self.carry_out();
+    }
+
+    /// kill -9 of the controller, which comes back with what it kept; all brokers dial it.
+    pub(super) fn restart_controller(&mut self) {
+        self.core = Core::restore(self.settings, &self.kept, self.now).expect("kept");
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].is_dead {
+                continue;
+            }
+            let attached = self.sensors.iter();
+            let attached = attached.filter(|(_, sensor)| sensor.at == Some(at));
+            let attached = attached.map(|(who, _)| (who.clone(), true)).collect();
+            let node = &mut self.nodes[at];
+            (node.reports, node.changes) = (0, attached);
+            self.dial(at);
+        }
+    }
+
+    /// A broker says hello.
+    fn dial(&mut self, at: usize) {
         let hello = Hello {
             version: LINK_VERSION,
             broker: format!("b{}", at + 1),
-            incarnation: self.now.as_nanos(),
+            incarnation: self.nodes[at].incarnation,
             tcp_address: format!("10.0.0.{}:4150", at + 1),
             http_address: None,
             gossip_address: None,
@@ -146,21 +206,10 @@ impl World {
                 servers: 1,
             }),
         };
-        let link = at as u64 + 1;
-        let number = self
-            .core
-            .hello(link, &hello, self.now)
-            .expect("a good hello");
-        self.nodes.push(Node {
-            number,
-            reports: 0,
-            reported_at: self.now,
-            free_at_ns: 0,
-            queue: VecDeque::new(),
-            topics: BTreeMap::new(),
-            changes: Vec::new(),
-            windows: BTreeMap::new(),
-        });
+        self.links += 1;
+        let said = self.core.hello(self.links, &hello, self.now);
+        let node = &mut self.nodes[at];
+        (node.number, node.link) = (said.expect("a good hello"), self.links);
         self.carry_out();
     }
 
@@ -422,6 +471,9 @@ impl World {
         for at in 0..self.nodes.len() {
             let now = self.now;
             let node = &mut self.nodes[at];
+            if node.is_dead {
+                continue;
+            }
             let since = now - node.reported_at;
             if since < Duration::from_secs(1) {
                 continue;
@@ -473,7 +525,8 @@ impl World {
 
     fn carry_out(&mut self) {
         loop {
-            let _ = self.core.take_changes();
+            let changes = self.core.take_changes();
+            self.kept.commit(changes).expect("memory takes everything");
             let effects = self.core.take_effects();
             if effects.is_empty() {
                 return;
