@@ -1,17 +1,24 @@
 //! What controller and brokers say to each other, as values.
 //!
 //! A broker dials the controller and keeps one TCP connection: it says [`ToController::Hello`], then reports
-//! once a second; the controller answers with grants and orders. Every message is one JSON value behind a
+//! once a second; the controller answers with grants and orders. First both prove that they know the cluster's key
+//! ([`Dialler`], [`Listener`]); then every message is one JSON value in a sealed frame ([`Sealer`], [`Opener`]) behind a
 //! length of four bytes (big endian). Neither side's data path waits for the other: a broker without a link goes on
 //! with the shares it holds until their leases end.
 //!
-//! Only words are here: who acts on them is `broker::agent` on one side and `control` on the other.
+//! Only words and their proofs are here, bytes in and bytes out: who acts on them is `broker::agent` on one side and `control` on the other.
 
 pub mod cpu_share;
+mod frame;
+mod handshake;
+mod key;
 mod order;
 mod report;
 mod topic;
 
+pub use frame::{MAX_FRAME_BYTES, Opener, Sealer, TAG_BYTES};
+pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
+pub use key::{InvalidKey, LinkKey};
 pub use order::{Move, Round, Sharers, ToBroker};
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
@@ -51,7 +58,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, LinkError> {
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// Why a message could not be written or read.
+/// Why a message could not be written or read, or its sender is not believed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// Not the JSON that was expected.
@@ -60,4 +67,16 @@ pub enum LinkError {
     /// Above [`MAX_MESSAGE_BYTES`].
     #[error("a message of {0} bytes is longer than {MAX_MESSAGE_BYTES}")]
     TooLong(usize),
+    /// The other end speaks another protocol, or stopped in the middle.
+    #[error("what the other end says is not a link of a broker and its controller")]
+    NoLink,
+    /// The other end is of another release.
+    #[error("the other end speaks version {0} of the link, this one {LINK_VERSION}; run the same release of both")]
+    Version(u32),
+    /// The other end does not know the key.
+    #[error("the other end proves another key; give the controller and all its brokers the same --link-key")]
+    WrongKey,
+    /// Not the frame that the other end sealed next.
+    #[error("a frame was changed, repeated or left out on its way")]
+    Forged,
 }
