@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel::{OnOverrun, Scheduler, SchedulerConfig};
+use link::LinkKey;
 use placement::ServiceModel;
 use realtime::Realtime;
 use wire::announce::MAX_EXPIRY_MS;
@@ -30,10 +31,12 @@ pub enum ArrivalClock {
 }
 
 /// The controller that a broker obeys.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ControllerLink {
     /// Where it listens for brokers, `host:port`; looked up anew with every attempt.
     pub address: String,
+    /// What both ends prove that they know.
+    pub key: LinkKey,
     /// The broker's name, unique in the cluster and kept over restarts.
     pub broker_name: String,
     /// Where NSQ clients are to connect, `host:port`, if not where the listener is bound.
@@ -49,6 +52,24 @@ pub struct ControllerLink {
     /// After so long without a word from the controller, topics that the broker knows nothing of flow without a limit;
     /// `None`: they are held until it speaks.
     pub pass_after: Option<Duration>,
+}
+
+impl ControllerLink {
+    /// The link of broker `broker_name` to the controller at `address`, of which nothing else is known.
+    #[must_use]
+    pub fn new(address: String, broker_name: String, key: LinkKey) -> ControllerLink {
+        ControllerLink {
+            address,
+            key,
+            broker_name,
+            advertised_tcp_address: None,
+            advertised_http_address: None,
+            gossip_address: None,
+            mcap: None,
+            model: None,
+            pass_after: None,
+        }
+    }
 }
 
 /// Settings of one broker. Defaults are nsqd's where nsqd has the option.

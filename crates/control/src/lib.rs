@@ -10,6 +10,7 @@ pub mod handle;
 pub mod http;
 pub mod link_server;
 pub mod lookup;
+pub mod random;
 pub mod service;
 pub mod store;
 pub mod view;

@@ -1,119 +1,196 @@
-//! Where brokers dial in: one TCP connection each, length-delimited messages, bounded queues both ways.
+//! Where brokers dial in: one TCP connection each, sealed frames, bounded queues both ways.
+//!
+//! Nothing that a connection says is believed, and nothing is kept for it but a few bytes, before it has proved the cluster's
+//! key.
+
+mod frames;
+mod lobby;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
-use link::{MAX_MESSAGE_BYTES, ToBroker, ToController};
+use link::{HANDSHAKE_BYTES_MAX, LinkKey, Listener, Opener, Sealer, ToBroker, ToController};
+use tokio::io::BufReader;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
 
 use crate::core::TOPICS_MAX;
+use crate::random::random_bytes;
 use crate::service::LinkWord;
+pub use frames::RoomTaken;
+use frames::{Hearing, Room, Telling};
+use lobby::Lobby;
 
 /// Orders that wait for one broker at most: whoever joins is told two words of every topic.
 const ORDERS_MAX: usize = 2 * TOPICS_MAX + 4096;
-/// Connections at most, those without a hello included.
+/// Links of brokers at most; those that have proved nothing yet are not among them.
 const LINKS_MAX: usize = 2048;
-/// A connection has so long to say hello.
+/// A connection has so long to prove itself, and as long again to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// A broker that takes nothing for so long is disconnected.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Strangers are told of in the log once in so long.
+const STRANGERS_TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Accepts brokers until told to stop.
+/// What all links have in common.
+#[derive(Clone)]
+struct Port {
+    key: LinkKey,
+    words: mpsc::Sender<LinkWord>,
+    room: Room,
+    lobby: Lobby,
+    links: Arc<AtomicUsize>,
+    strangers: Arc<Mutex<Strangers>>,
+}
+
+/// Connections that did not prove the key since they were told of.
+#[derive(Default)]
+struct Strangers {
+    count: u64,
+    told_at: Option<Instant>,
+}
+
+/// Accepts brokers that know `key` until told to stop.
 pub async fn serve(
     listener: TcpListener,
+    key: LinkKey,
     words: mpsc::Sender<LinkWord>,
     stopped: impl Future<Output = ()>,
 ) {
-    let (next, open) = (AtomicU64::new(1), Arc::new(AtomicUsize::new(0)));
+    let port = Port {
+        key,
+        words,
+        room: Room::new(),
+        lobby: Lobby::default(),
+        links: Arc::default(),
+        strangers: Arc::default(),
+    };
+    let next = AtomicU64::new(1);
     let mut stopped = std::pin::pin!(stopped);
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => return,
             accepted = listener.accept() => accepted,
         };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok((stream, peer)) => {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(port.clone().attend(number, stream, peer));
+            }
             Err(error) => {
                 tracing::warn!(%error, "accepting a broker");
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
             }
-        };
-        if open.load(Ordering::Relaxed) >= LINKS_MAX {
-            tracing::warn!(%peer, "refused: {LINKS_MAX} links are open");
-            continue;
         }
-        open.fetch_add(1, Ordering::Relaxed);
-        let (open, words) = (Arc::clone(&open), words.clone());
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(async move {
-            if let Err(why) = converse(number, stream, &words).await {
+    }
+}
+
+impl Port {
+    /// One connection from its first byte to its end.
+    async fn attend(self, number: u64, mut stream: TcpStream, peer: SocketAddr) {
+        let mut guest = self.lobby.enter(number, peer.ip());
+        let proven = tokio::select! {
+            proven = tokio::time::timeout(HELLO_TIMEOUT, self.prove(&mut stream)) => {
+                proven.unwrap_or_else(|_| Err(format!("no proof within {HELLO_TIMEOUT:?}")))
+            }
+            () = guest.asked_to_leave() => Err(String::from("others were waiting")),
+        };
+        drop(guest);
+        let (sealer, opener) = match proven {
+            Ok(proven) => proven,
+            Err(why) => return self.tell_of_stranger(peer, &why).await,
+        };
+        if self.links.fetch_add(1, Ordering::Relaxed) < LINKS_MAX {
+            let (source, sink) = stream.into_split();
+            let hearing = Hearing {
+                source: BufReader::new(source),
+                opener,
+                room: self.room.clone(),
+            };
+            let ended = self
+                .converse(number, hearing, Telling { sink, sealer })
+                .await;
+            if let Err(why) = ended {
                 tracing::info!(%peer, "link ended: {why}");
             }
-            let _ = words.send(LinkWord::Lost(number)).await;
-            open.fetch_sub(1, Ordering::Relaxed);
-        });
+            let _ = self.words.send(LinkWord::Lost(number)).await;
+        } else {
+            tracing::warn!(%peer, "refused: {LINKS_MAX} links are open");
+        }
+        self.links.fetch_sub(1, Ordering::Relaxed);
     }
-}
 
-/// One link from its hello to its end.
-async fn converse(
-    number: u64,
-    stream: TcpStream,
-    words: &mpsc::Sender<LinkWord>,
-) -> Result<(), String> {
-    stream
-        .set_nodelay(true)
-        .map_err(|error| error.to_string())?;
-    let codec = LengthDelimitedCodec::builder()
-        .max_frame_length(MAX_MESSAGE_BYTES)
-        .new_codec();
-    let (mut sink, mut source) = Framed::new(stream, codec).split();
-    let first = tokio::time::timeout(HELLO_TIMEOUT, source.next()).await;
-    let first = first.map_err(|_| format!("no hello within {HELLO_TIMEOUT:?}"))?;
-    let ToController::Hello(hello) = read(first)? else {
-        return Err(String::from("the first message is no hello"));
-    };
-    let (orders, mut outgoing) = mpsc::channel::<ToBroker>(ORDERS_MAX);
-    let hello = Box::new(hello);
-    let word = LinkWord::Hello {
-        link: number,
-        hello,
-        orders,
-    };
-    words
-        .send(word)
-        .await
-        .map_err(|_| String::from("the controller is stopping"))?;
-    loop {
+    /// The handshake.
+    async fn prove(&self, stream: &mut TcpStream) -> Result<(Sealer, Opener), String> {
+        stream
+            .set_nodelay(true)
+            .map_err(|error| error.to_string())?;
+        let explain = |error: link::LinkError| error.to_string();
+        let first = frames::read(stream, HANDSHAKE_BYTES_MAX).await?;
+        let nonce = random_bytes().map_err(|error| error.to_string())?;
+        let (listener, answer) =
+            Listener::begin(self.key.clone(), nonce, &first).map_err(explain)?;
+        frames::write(stream, &answer).await?;
+        let proof = frames::read(stream, HANDSHAKE_BYTES_MAX).await?;
+        listener.proven(&proof).map_err(explain)
+    }
+
+    /// One link from its hello to its end.
+    async fn converse(
+        &self,
+        number: u64,
+        mut hearing: Hearing<BufReader<OwnedReadHalf>>,
+        mut telling: Telling<OwnedWriteHalf>,
+    ) -> Result<(), String> {
+        let first = tokio::time::timeout(HELLO_TIMEOUT, hearing.hear()).await;
+        let (first, _) = first.map_err(|_| format!("no hello within {HELLO_TIMEOUT:?}"))??;
+        let ToController::Hello(hello) = first else {
+            return Err(String::from("the first message is no hello"));
+        };
+        let (orders, mut outgoing) = mpsc::channel::<ToBroker>(ORDERS_MAX);
+        self.pass_on(LinkWord::Hello {
+            link: number,
+            hello: Box::new(hello),
+            orders,
+        })
+        .await?;
+        let tell_all = async {
+            while let Some(order) = outgoing.recv().await {
+                telling.tell(&order).await?;
+            }
+            Err(String::from("closed by the controller"))
+        };
+        let hear_all = async {
+            loop {
+                let (word, room) = hearing.hear().await?;
+                self.pass_on(LinkWord::Said(number, Box::new(word), room))
+                    .await?;
+            }
+        };
         tokio::select! {
-            order = outgoing.recv() => {
-                let Some(order) = order else {
-                    return Err(String::from("closed by the controller"));
-                };
-                let bytes = link::encode(&order).map_err(|error| error.to_string())?;
-                let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(Bytes::from(bytes))).await;
-                sent.map_err(|_| format!("takes nothing for {WRITE_TIMEOUT:?}"))?
-                    .map_err(|error| error.to_string())?;
-            }
-            message = source.next() => {
-                let word = LinkWord::Said(number, Box::new(read(message)?));
-                words.send(word).await.map_err(|_| String::from("the controller is stopping"))?;
-            }
+            ended = tell_all => ended,
+            ended = hear_all => ended,
         }
     }
-}
 
-fn read(message: Option<std::io::Result<bytes::BytesMut>>) -> Result<ToController, String> {
-    match message {
-        None => Err(String::from("closed by the broker")),
-        Some(Err(error)) => Err(error.to_string()),
-        Some(Ok(bytes)) => link::decode(&bytes).map_err(|error| error.to_string()),
+    async fn pass_on(&self, word: LinkWord) -> Result<(), String> {
+        let passed_on = self.words.send(word).await;
+        passed_on.map_err(|_| String::from("the controller is stopping"))
+    }
+
+    /// A broker with the wrong key shows in the log, a flood of strangers does not fill it.
+    async fn tell_of_stranger(&self, peer: SocketAddr, why: &str) {
+        let mut strangers = self.strangers.lock().await;
+        strangers.count += 1;
+        let now = Instant::now();
+        let is_due = |told_at| now - told_at >= STRANGERS_TOLD_EVERY;
+        if strangers.told_at.is_none_or(is_due) {
+            let others = std::mem::take(&mut strangers.count) - 1;
+            strangers.told_at = Some(now);
+            tracing::warn!(%peer, others, "a connection to the link proved no key: {why}");
+        }
     }
 }

@@ -7,18 +7,19 @@ mod placing;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::Instant;
-use link::{ToBroker, ToController};
+use link::{LinkKey, ToBroker, ToController};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, mpsc};
 
 use crate::core::{BrokerNumber, Core, Effect, FitAnswer, ProbeAnswer};
 use crate::handle::{Command, Reply};
+use crate::link_server::RoomTaken;
+use crate::random::random_bytes;
 use crate::store::Store;
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
@@ -49,8 +50,8 @@ pub enum LinkWord {
         /// Where its orders go; closed when the link is to be closed.
         orders: mpsc::Sender<ToBroker>,
     },
-    /// It said something.
-    Said(u64, Box<ToController>),
+    /// It said something; the room that it takes is free again once that was heard.
+    Said(u64, Box<ToController>, RoomTaken),
     /// It is gone.
     Lost(u64),
 }
@@ -94,9 +95,9 @@ impl Service {
         let started = now_of_process();
         let mut core = Core::restore(settings, store.as_ref(), Instant::ZERO)?;
         if !core.has_gossip_key() {
-            core.set_gossip_key(new_key()?);
+            core.set_gossip_key(LinkKey::new(random_bytes()?).to_hex());
         }
-        core.set_handover_pass(new_key()?);
+        core.set_handover_pass(LinkKey::new(random_bytes()?).to_hex());
         store.commit(core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
@@ -271,7 +272,7 @@ impl Service {
                     let _ = orders.try_send(ToBroker::Refused { reason });
                 }
             },
-            LinkWord::Said(link, message) => {
+            LinkWord::Said(link, message, _room) => {
                 if let Some(&(number, _)) = self.links.get(&link)
                     && self.link_of.get(&number) == Some(&link)
                 {
@@ -406,7 +407,7 @@ impl LinkWord {
     fn touches_holdings(&self) -> bool {
         match self {
             LinkWord::Hello { .. } | LinkWord::Lost(_) => true,
-            LinkWord::Said(_, word) => matches!(
+            LinkWord::Said(_, word, _) => matches!(
                 **word,
                 ToController::Inventory { .. }
                     | ToController::Changed { .. }
@@ -424,19 +425,6 @@ const STORE_FAILED: i32 = 74;
 fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
     let _ = reply.send(with);
 }
-
-/// 32 bytes that nobody can guess, in hexadecimal digits.
-fn new_key() -> Result<String, ControlError> {
-    let mut bytes = [0; 32];
-    let drawn = std::fs::File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bytes));
-    drawn.map_err(|error| {
-        ControlError::Unavailable(format!("no key can be drawn from {RANDOM}: {error}"))
-    })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Where the system gives random bytes.
-const RANDOM: &str = "/dev/urandom";
 
 /// Whether anybody listens at `address`.
 async fn probe(address: &str) -> ProbeAnswer {

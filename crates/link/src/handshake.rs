@@ -54,7 +54,9 @@ impl Dialler {
     /// # Errors
     /// [`LinkError`] where the listener speaks something else or another version, or does not know the key.
     pub fn answered(self, answer: &[u8]) -> Result<(Vec<u8>, Sealer, Opener), LinkError> {
-        let (words, proof) = answer.split_at_checked(OPENING_BYTES).ok_or(LinkError::NoLink)?;
+        let (words, proof) = answer
+            .split_at_checked(OPENING_BYTES)
+            .ok_or(LinkError::NoLink)?;
         check(words)?;
         let said = [self.opening.as_slice(), words];
         verify(&self.key.derived(LISTENERS_PROOF, &said), proof)?;
@@ -118,7 +120,9 @@ fn check(words: &[u8]) -> Result<(), LinkError> {
 
 fn verify(expected: &[u8; PROOF_BYTES], proof: &[u8]) -> Result<(), LinkError> {
     let proof = proof.try_into().map_err(|_| LinkError::NoLink)?;
-    are_equal(expected, proof).then_some(()).ok_or(LinkError::WrongKey)
+    are_equal(expected, proof)
+        .then_some(())
+        .ok_or(LinkError::WrongKey)
 }
 
 #[cfg(test)]

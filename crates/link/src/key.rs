@@ -92,7 +92,13 @@ mod tests {
         assert_eq!(key, LinkKey::from_hex(&text.to_uppercase()).expect("a key"));
         assert!(key != LinkKey::new([0; 32]));
         assert_eq!(format!("{key:?}"), "LinkKey(…)");
-        for bad in ["", "secret", &text[1..], &format!("{text}0"), &"é".repeat(32)] {
+        for bad in [
+            "",
+            "secret",
+            &text[1..],
+            &format!("{text}0"),
+            &"é".repeat(32),
+        ] {
             assert_eq!(LinkKey::from_hex(bad), Err(InvalidKey), "{bad}");
         }
     }

@@ -71,10 +71,14 @@ pub enum LinkError {
     #[error("what the other end says is not a link of a broker and its controller")]
     NoLink,
     /// The other end is of another release.
-    #[error("the other end speaks version {0} of the link, this one {LINK_VERSION}; run the same release of both")]
+    #[error(
+        "the other end speaks version {0} of the link, this one {LINK_VERSION}; run the same release of both"
+    )]
     Version(u32),
     /// The other end does not know the key.
-    #[error("the other end proves another key; give the controller and all its brokers the same --link-key")]
+    #[error(
+        "the other end proves another key; give the controller and all its brokers the same --link-key"
+    )]
     WrongKey,
     /// Not the frame that the other end sealed next.
     #[error("a frame was changed, repeated or left out on its way")]

@@ -7,6 +7,7 @@ use broker::sharing::SharingConfig;
 use broker::{ArrivalClock, Config, ControllerLink, http};
 use clap::{Args, ValueEnum};
 use kernel::OnOverrun;
+use link::LinkKey;
 use placement::ServiceModel;
 use realtime::{Priority, Realtime};
 use wire::gossip::Key;
@@ -15,6 +16,7 @@ use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::link_key;
 use crate::lookupd_flags::LookupdFlags;
 
 /// Settings of one broker.
@@ -108,8 +110,16 @@ pub(crate) struct BrokerFlags {
     #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
     pub(crate) metrics_max_topics: usize,
     /// Address that a controller listens on for brokers; limits are then shares that it grants.
-    #[arg(long, value_name = "HOST:PORT", group = "gossiping")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        group = "gossiping",
+        requires = "link_key"
+    )]
     pub(crate) controller: Option<String>,
+    /// File with the key that the controller and its brokers prove to each other; a controller says at its start where it is.
+    #[arg(long, value_name = "FILE", requires = "controller", value_parser = link_key::named)]
+    pub(crate) link_key: Option<LinkKey>,
     /// Name of this broker in the cluster, kept over restarts [default: the host's name].
     #[arg(long, value_name = "NAME", requires = "controller")]
     pub(crate) broker_name: Option<String>,
@@ -279,11 +289,11 @@ impl BrokerFlags {
         let hostname = http::hostname();
         let broadcast_address = self.broadcast_address.unwrap_or_else(|| hostname.clone());
         let name = self.broker_name.unwrap_or_else(|| hostname.clone());
-        let controller = self.controller.map(|address| ControllerLink {
-            address,
-            broker_name: name,
+        // Neither flag is without the other.
+        let link = self.controller.zip(self.link_key);
+        let controller = link.map(|(address, key)| ControllerLink {
             pass_after: self.without_controller.and_then(|choice| choice.0),
-            ..ControllerLink::default()
+            ..ControllerLink::new(address, name, key)
         });
         let service_time = self.emulate_service_time.map(|time| ServiceModel {
             per_message_ns: time.0.as_secs_f64() * 1e9,
@@ -362,6 +372,7 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::*;
+    use crate::link_key::KeyFile;
 
     #[derive(Debug, Parser)]
     struct Only {
@@ -422,7 +433,9 @@ mod tests {
     #[test]
     fn the_absence_of_a_controller_is_the_operators_choice() {
         let pass_after = |choice: &[&str]| {
-            let all = [&["--controller=127.0.0.1:4170"], choice].concat();
+            let file = KeyFile::open(None, None).expect("made");
+            let file = format!("--link-key={}", file.path.display());
+            let all = [&["--controller=127.0.0.1:4170", &file], choice].concat();
             config(&all).controller.expect("named").pass_after
         };
         assert_eq!(pass_after(&[]), None);

@@ -44,6 +44,8 @@ pub(crate) struct Template {
     pub(crate) tcp_base_port: u16,
     /// Where they dial.
     pub(crate) link: SocketAddr,
+    /// The file with what they prove there.
+    pub(crate) link_key: PathBuf,
     /// Folder for theirs.
     pub(crate) data_dir: Option<PathBuf>,
     /// Time that each message takes, if emulated.
@@ -207,6 +209,7 @@ impl Template {
         let program = std::env::current_exe().map_err(Failure::io(starting.clone()))?;
         let mut command = Command::new(program);
         command.arg("broker").args(self.arguments(number)?);
+        command.arg("--link-key").arg(&self.link_key);
         if let Some(folder) = &self.data_dir {
             let own = folder.join(&name);
             std::fs::create_dir_all(&own)
@@ -345,6 +348,7 @@ mod tests {
     use super::*;
     use crate::announce_flags::AnnouncePortFlags;
     use crate::broker_flags::BrokerFlags;
+    use crate::link_key::KeyFile;
 
     #[derive(Debug, Parser)]
     struct Up {
@@ -372,6 +376,7 @@ mod tests {
             ip,
             tcp_base_port: 5000,
             link: SocketAddr::new(ip, 4999),
+            link_key: PathBuf::from("link.key"),
             data_dir: None,
             service_time: "40us".parse().ok(),
             realtime: None,
@@ -384,7 +389,9 @@ mod tests {
 
     fn config(template: &Template, number: u32) -> broker::Config {
         let arguments = template.arguments(number).expect("there are ports");
-        let all = [vec!["broker".to_owned()], arguments].concat();
+        let file = KeyFile::open(None, None).expect("made");
+        let file = format!("--link-key={}", file.path.display());
+        let all = [vec!["broker".to_owned(), file], arguments].concat();
         let broker = Broker::try_parse_from(all).expect("valid flags");
         assert!(broker.stop_with_stdin && broker.log_level == "warn");
         broker.flags.into_config()

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use crate::address::ListenAddress;
 use crate::daemon::Part;
 use crate::error::Failure;
+use crate::link_key::KeyFile;
 
 /// Where a controller listens and what it keeps.
 #[derive(Clone, Debug)]
@@ -41,6 +42,10 @@ pub(crate) struct PortFlags {
     /// Address for nsqlookupd's HTTP API.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
     lookup_http_address: ListenAddress,
+    /// File with the key that brokers prove, made unless it is there [default: link.key in --data-dir, or a file that goes
+    /// with this process].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) link_key: Option<PathBuf>,
 }
 
 impl PortFlags {
@@ -61,6 +66,8 @@ pub(crate) struct ControllerDaemon {
     pub(crate) handle: ControlHandle,
     /// Ports as they are bound.
     pub(crate) ports: Ports,
+    /// What brokers prove.
+    pub(crate) key: KeyFile,
     service: Part,
     fronts: Vec<Part>,
 }
@@ -70,6 +77,7 @@ impl ControllerDaemon {
     pub(crate) async fn start(
         settings: Settings,
         ports: Ports,
+        key: KeyFile,
         data_dir: Option<PathBuf>,
         spawner: Option<Spawner>,
     ) -> Result<ControllerDaemon, Failure> {
@@ -83,10 +91,11 @@ impl ControllerDaemon {
         };
         let (service, handle, words) = Service::open(settings, store, spawner)?;
         let service = Part::spawn(|stopped| service.run(stopped));
+        let link_key = key.key.clone();
         let (for_api, for_lookup) = (handle.clone(), handle.clone());
         let config = lookup::Config::default();
         let fronts = vec![
-            Part::spawn(|stopped| link_server::serve(links, words, stopped)),
+            Part::spawn(|stopped| link_server::serve(links, link_key, words, stopped)),
             Part::spawn(|stopped| http::serve(for_api, api, stopped)),
             Part::spawn(|stopped| {
                 lookup::serve(Some(for_lookup), lookup_tcp, lookup_http, config, stopped)
@@ -100,11 +109,16 @@ impl ControllerDaemon {
         };
         tracing::info!("controller: HTTP on {http_address}, brokers dial {link_address}");
         tracing::info!(
+            "controller: brokers prove the key in {} (srtm broker --link-key)",
+            key.path.display()
+        );
+        tracing::info!(
             "controller: lookup on {lookup_tcp_address} (TCP) and {lookup_http_address} (HTTP)"
         );
         Ok(ControllerDaemon {
             handle,
             ports,
+            key,
             service,
             fronts,
         })

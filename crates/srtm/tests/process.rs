@@ -98,6 +98,15 @@ impl Folder {
     fn as_str(&self) -> &str {
         self.0.to_str().expect("UTF-8")
     }
+
+    /// A file with a key that a broker proves.
+    fn key(&self) -> String {
+        let path = self.0.join("link.key");
+        std::fs::write(&path, "5a".repeat(32)).expect("written");
+        let owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, owner).expect("set");
+        path.to_str().expect("UTF-8").to_owned()
+    }
 }
 
 impl Drop for Folder {
@@ -295,7 +304,8 @@ fn a_confirmed_limit_is_in_force_after_kill_9() {
     again.end();
 
     // Under a controller that stays away it is in force with no share: nothing passes.
-    let away = ["--controller", "127.0.0.1:1"];
+    let key = folder.key();
+    let away = ["--controller", "127.0.0.1:1", "--link-key", &key];
     let again = Process::start(&[&arguments[..], &away].concat());
     publish_500(&again);
     assert_eq!(sample(&again, "srtm_topic_dropped_total"), 500.0);
@@ -369,7 +379,10 @@ fn a_broker_of_up_that_is_killed_lets_nothing_pass_its_limits() {
 
 #[test]
 fn what_a_broker_without_its_controller_knows_nothing_of_is_held() {
-    let away = [&["broker", "--controller", "127.0.0.1:1"], &PORTS[..]].concat();
+    let folder = Folder::new("held");
+    let key = folder.key();
+    let controller = ["--controller", "127.0.0.1:1", "--link-key", &key];
+    let away = [&["broker"], &controller[..], &PORTS].concat();
     let process = Process::start(&away);
     publish_500(&process);
     let made = srtm(&["sub", "t", "c", "--count", "0", "--tcp", &process.tcp]);
@@ -439,6 +452,8 @@ const MISTAKES: &str = "
     2 | say hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
     2 | is no duration                    | broker --controller 127.0.0.1:1 --without-controller pass=60
     2 | --controller <HOST:PORT>          | broker --without-controller hold
+    2 | --link-key <FILE>                 | broker --controller 127.0.0.1:1
+    2 | nowhere: No such file             | broker --controller 127.0.0.1:1 --link-key nowhere
     2 | start 1 to 64                     | up --brokers 0
     2 | no more than may run              | up --brokers 3 --max-brokers 2
     2 | a period of 0ns                   | up --share-period 0s

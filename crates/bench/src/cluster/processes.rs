@@ -189,6 +189,10 @@ impl Cluster {
         if self.setup.has_controller {
             let link = self.ports.link.to_string();
             command.args(["--broker-name", name, "--controller", &link]);
+            // The controller has made it.
+            command
+                .arg("--link-key")
+                .arg(self.setup.folder.join("link.key"));
         }
         if self.setup.brokers_keep {
             command.arg("--data-path").arg(self.setup.folder.join(name));

@@ -11,6 +11,7 @@ mod absence;
 mod changes;
 mod contracts;
 mod orders;
+mod proof;
 mod session;
 mod topics;
 
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use link::Hello;
+use link::{Hello, LinkKey};
 use tokio::net::TcpStream;
 
 use crate::{ControllerLink, Handle, sys};
@@ -119,18 +120,23 @@ pub async fn run(
     tokio::select! {
         () = stop => {}
         () = handing => {}
-        () = keep(&handle, &link.address, &hello, &presence) => {}
+        () = keep(&handle, (&link.address, &link.key), &hello, &presence) => {}
         () = giving_up => {}
     }
 }
 
-async fn keep(handle: &Handle, address: &str, hello: &Hello, presence: &Presence) {
+async fn keep(
+    handle: &Handle,
+    (address, key): (&str, &LinkKey),
+    hello: &Hello,
+    presence: &Presence,
+) {
     let mut session = Session::new(handle, hello, presence);
     let mut pause = SHORTEST_PAUSE;
     let mut is_silent = false;
     loop {
         let ended = match dial(address).await {
-            Ok(stream) => session.run(stream).await,
+            Ok(stream) => session.run(stream, key).await,
             Err(error) => Ended::Unreachable(error),
         };
         presence.ends();

@@ -6,18 +6,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
 use limit::adaptor::Window;
-use link::{BrokerReport, Hello, MAX_MESSAGE_BYTES, ToBroker, ToController};
+use link::{BrokerReport, Hello, LinkKey, ToBroker, ToController};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::absence::Presence;
 use super::changes::Listening;
+use super::proof::{self, Sink, Source};
 use super::{LinkBoard, orders};
 use crate::{BrokerError, Handle};
 
@@ -37,10 +34,6 @@ const HISTORY_STEP_MS: u64 = 1000;
 const EARLY_REPORT_SPACING: Duration = Duration::from_millis(100);
 /// Bounds on the interval that a controller may ask for.
 const REPORT_INTERVALS_MS: std::ops::RangeInclusive<u64> = 10..=60_000;
-
-type Framing = Framed<TcpStream, LengthDelimitedCodec>;
-type Sink = SplitSink<Framing, Bytes>;
-type Source = SplitStream<Framing>;
 
 /// Why a link ended.
 #[derive(Debug)]
@@ -75,12 +68,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Says hello and goes on until the link is lost.
-    pub(super) async fn run(&mut self, stream: TcpStream) -> Ended {
-        let codec = LengthDelimitedCodec::builder()
-            .max_frame_length(MAX_MESSAGE_BYTES)
-            .new_codec();
-        let (mut sink, mut source) = Framed::new(stream, codec).split();
+    /// Proves the key, says hello and goes on until the link is lost.
+    pub(super) async fn run(&mut self, stream: TcpStream, key: &LinkKey) -> Ended {
+        let (mut sink, mut source) = match proof::prove(stream, key).await {
+            Ok(proven) => proven,
+            Err(ended) => return ended,
+        };
         let report_interval = match self.greet(&mut sink, &mut source).await {
             Ok(report_interval) => report_interval,
             Err(ended) => return ended,
@@ -206,10 +199,9 @@ async fn write(
 
 async fn send(sink: &mut Sink, word: &ToController, link: &LinkBoard) -> Result<(), String> {
     let bytes = encode(word)?;
-    link.note_sent(bytes.len());
-    let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(Bytes::from(bytes))).await;
+    link.note_sent(bytes.len() + link::TAG_BYTES);
+    let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(&bytes)).await;
     sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
-        .map_err(|error| error.to_string())
 }
 
 /// A report that is too long is cut until it fits, topics without a limit first: they come last.
@@ -240,16 +232,8 @@ fn cut(word: &ToController) -> Result<Vec<u8>, String> {
     Err(String::from("a report is too long for the link"))
 }
 
-fn parse(
-    message: Option<std::io::Result<bytes::BytesMut>>,
-    link: &LinkBoard,
-) -> Result<ToBroker, String> {
-    match message {
-        None => Err(String::from("it closed the link")),
-        Some(Err(error)) => Err(error.to_string()),
-        Some(Ok(bytes)) => {
-            link.note_received(bytes.len());
-            link::decode(&bytes).map_err(|error| error.to_string())
-        }
-    }
+fn parse(message: Result<Vec<u8>, String>, link: &LinkBoard) -> Result<ToBroker, String> {
+    let bytes = message?;
+    link.note_received(bytes.len() + link::TAG_BYTES);
+    link::decode(&bytes).map_err(|error| error.to_string())
 }

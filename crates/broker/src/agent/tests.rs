@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, MAX_MESSAGE_BYTES, ToBroker, ToController, TopicChange,
-    TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, MAX_FRAME_BYTES, Opener, Sealer, ToBroker, ToController,
+    TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -31,7 +31,16 @@ struct Fixture {
 }
 
 /// The controller's end of one link.
-struct Controller(Framed<TcpStream, LengthDelimitedCodec>);
+struct Controller {
+    frames: Framed<TcpStream, LengthDelimitedCodec>,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+/// What both ends know.
+fn key() -> LinkKey {
+    LinkKey::new([7; 32])
+}
 
 impl Fixture {
     async fn start() -> Fixture {
@@ -42,12 +51,10 @@ impl Fixture {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let address = listener.local_addr().expect("bound").to_string();
         let link = ControllerLink {
-            address,
-            broker_name: String::from("b1"),
             advertised_tcp_address: Some(String::from("b1.example:4150")),
             mcap: Some(1000.0),
             pass_after,
-            ..ControllerLink::default()
+            ..ControllerLink::new(address, String::from("b1"), key())
         };
         let config = Config {
             tcp_address: ([127, 0, 0, 1], 0).into(),
@@ -80,9 +87,20 @@ impl Fixture {
     async fn hear_hello(&self) -> (Controller, Hello) {
         let (stream, _) = self.listener.accept().await.expect("dialled");
         let codec = LengthDelimitedCodec::builder()
-            .max_frame_length(MAX_MESSAGE_BYTES)
+            .max_frame_length(MAX_FRAME_BYTES)
             .new_codec();
-        let mut controller = Controller(Framed::new(stream, codec));
+        let mut frames = Framed::new(stream, codec);
+        let first = frames.next().await.expect("open").expect("read");
+        let begun = link::Listener::begin(key(), [3; 32], &first);
+        let (listener, answer) = begun.expect("a link");
+        frames.send(Bytes::from(answer)).await.expect("sent");
+        let proof = frames.next().await.expect("open").expect("read");
+        let (sealer, opener) = listener.proven(&proof).expect("the key");
+        let mut controller = Controller {
+            frames,
+            sealer,
+            opener,
+        };
         match controller.hear().await {
             ToController::Hello(hello) => (controller, hello),
             other => panic!("no hello: {other:?}"),
@@ -132,12 +150,14 @@ impl Controller {
 
     async fn say(&mut self, order: &ToBroker) {
         let bytes = link::encode(order).expect("encodes");
-        self.0.send(Bytes::from(bytes)).await.expect("sent");
+        let frame = Bytes::from(self.sealer.seal(&bytes));
+        self.frames.send(frame).await.expect("sent");
     }
 
     async fn hear(&mut self) -> ToController {
-        let bytes = self.0.next().await.expect("open").expect("read");
-        link::decode(&bytes).expect("a message of the link")
+        let frame = self.frames.next().await.expect("open").expect("read");
+        let bytes = self.opener.open(&frame).expect("sealed");
+        link::decode(bytes).expect("a message of the link")
     }
 
     async fn report(&mut self) -> BrokerReport {

@@ -390,11 +390,11 @@ async fn contracts_are_declared_shown_kept_and_removed() {
 #[tokio::test]
 async fn under_a_controller_contracts_are_shown_and_not_declared() {
     let fixture = Fixture::with(|config| {
-        config.controller = Some(crate::ControllerLink {
-            address: String::from("ctl.example:4170"),
-            broker_name: String::from("b1"),
-            ..crate::ControllerLink::default()
-        });
+        config.controller = Some(crate::ControllerLink::new(
+            String::from("ctl.example:4170"),
+            String::from("b1"),
+            link::LinkKey::new([1; 32]),
+        ));
     });
     for (method, body) in [("PUT", r#"{"limit":null}"#), ("DELETE", "")] {
         let answer = fixture.ask(method, "/v1/topics/t", body).await;
@@ -528,11 +528,11 @@ async fn arrivals_are_recorded_while_the_request_lasts() {
 #[tokio::test]
 async fn under_a_controller_recordings_and_windows_are_open_together() {
     let fixture = Fixture::with(|config| {
-        config.controller = Some(crate::ControllerLink {
-            address: String::from("ctl.example:4170"),
-            broker_name: String::from("b1"),
-            ..crate::ControllerLink::default()
-        });
+        config.controller = Some(crate::ControllerLink::new(
+            String::from("ctl.example:4170"),
+            String::from("b1"),
+            link::LinkKey::new([1; 32]),
+        ));
     });
     let handle = fixture.broker.handle();
     fixture.ok("POST", "/topic/create?topic=t", "").await;

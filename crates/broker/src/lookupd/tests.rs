@@ -254,11 +254,11 @@ fn settings_that_no_lookup_would_take_end_the_start() {
     };
     assert!(with(&["h:4160", "i:4160"]).validate().is_ok());
     let obeys = Config {
-        controller: Some(ControllerLink {
-            address: String::from("h:4170"),
-            broker_name: String::from("b1"),
-            ..ControllerLink::default()
-        }),
+        controller: Some(ControllerLink::new(
+            String::from("h:4170"),
+            String::from("b1"),
+            link::LinkKey::new([1; 32]),
+        )),
         ..with(&["h:4160"])
     };
     let without_http = Config {

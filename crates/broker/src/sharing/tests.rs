@@ -31,11 +31,11 @@ impl Sharer {
             tcp_address: ([127, 0, 0, 1], 0).into(),
             http_address: None,
             threads: 2,
-            controller: Some(ControllerLink {
-                address: String::from("127.0.0.1:1"),
-                broker_name: String::from("b"),
-                ..ControllerLink::default()
-            }),
+            controller: Some(ControllerLink::new(
+                String::from("127.0.0.1:1"),
+                String::from("b"),
+                link::LinkKey::new([1; 32]),
+            )),
             drain_timeout: Duration::ZERO,
             ..Config::default()
         };

@@ -143,7 +143,7 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
 }
 
 fn says(service: &mut Service, word: ToController) {
-    service.words_from(LinkWord::Said(1, Box::new(word)));
+    service.words_from(LinkWord::Said(1, Box::new(word), RoomTaken::default()));
     service.settle();
 }
 

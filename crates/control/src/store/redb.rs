@@ -1,5 +1,7 @@
 //! The embedded store: one file, one writer, every commit durable before it returns.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
@@ -28,6 +30,7 @@ impl RedbStore {
             .set_check_integrity_on_open(true)
             .create(path);
         let database = opened.map_err(|error| ControlError::Unavailable(explain(path, &error)))?;
+        for_owner_alone(path).map_err(ControlError::Unavailable)?;
         Ok(RedbStore {
             database,
             path: path.to_owned(),
@@ -98,6 +101,12 @@ fn make_folder(path: &Path) -> Result<(), String> {
     };
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))
+}
+
+/// It holds the key of gossip.
+fn for_owner_alone(path: &Path) -> Result<(), String> {
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))
+        .map_err(|error| format!("{} cannot be kept from others: {error}", path.display()))
 }
 
 fn explain(path: &Path, error: &DatabaseError) -> String {

@@ -46,10 +46,16 @@ fn messages_of_a_handshake_are_short() {
 fn another_key_is_found_out_by_whoever_hears_it_first() {
     let (dialler, first) = Dialler::begin(key(7), [1; 32]);
     let (listener, answer) = Listener::begin(key(8), [2; 32], &first).expect("a link");
-    assert_eq!(text(dialler.answered(&answer)), text::<()>(Err(LinkError::WrongKey)));
+    assert_eq!(
+        text(dialler.answered(&answer)),
+        text::<()>(Err(LinkError::WrongKey))
+    );
     // A dialler that does not check, and proves what it can.
     let guess = key(7).derived(DIALLERS_PROOF, &[&first, &answer]);
-    assert_eq!(text(listener.proven(&guess)), text::<()>(Err(LinkError::WrongKey)));
+    assert_eq!(
+        text(listener.proven(&guess)),
+        text::<()>(Err(LinkError::WrongKey))
+    );
 }
 
 #[test]
@@ -59,7 +65,12 @@ fn another_version_and_another_protocol_are_named() {
     older[MAGIC.len() + 3] = 4;
     let begun = |first: &[u8]| text(Listener::begin(key(7), [2; 32], first));
     assert!(begun(&older).contains("version 4"), "{}", begun(&older));
-    for other in [&b""[..], br#"{"say":"hello","version":4}"#, &first[..43], b"  V2"] {
+    for other in [
+        &b""[..],
+        br#"{"say":"hello","version":4}"#,
+        &first[..43],
+        b"  V2",
+    ] {
         assert!(begun(other).contains("not a link"), "{other:?}");
     }
 }
@@ -96,7 +107,9 @@ fn frames_count_once_in_order_and_in_their_direction() {
 }
 
 fn text<T>(result: Result<T, LinkError>) -> String {
-    result.err().map_or_else(String::new, |error| error.to_string())
+    result
+        .err()
+        .map_or_else(String::new, |error| error.to_string())
 }
 
 proptest! {

@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   srtm broker
   srtm broker --tcp-address 127.0.0.1:4150 --http-address 127.0.0.1:4151 --data-path /var/lib/srtm
-  srtm broker --controller 10.0.0.7:4170 --broker-name b1 --broadcast-address 10.0.0.8
+  srtm broker --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --broadcast-address 10.0.0.8
   srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s
   srtm broker --threads 2 --realtime --cpus 2,3";
 

@@ -9,13 +9,14 @@ use crate::control_flags::ControlFlags;
 use crate::controller_daemon::{ControllerDaemon, PortFlags};
 use crate::daemon::{Signals, runtime};
 use crate::error::Failure;
+use crate::link_key::KeyFile;
 use crate::log;
 
 const EXAMPLES: &str = "\
 Examples:
   srtm controller
   srtm controller --data-dir /var/lib/srtm --http 10.0.0.7:4180 --link-address 10.0.0.7:4170
-  srtm broker --controller 10.0.0.7:4170 --broker-name b1      a broker that reports to it";
+  srtm broker --controller 10.0.0.7:4170 --link-key link.key --broker-name b1      a broker that reports to it";
 
 /// Flags of `srtm controller`.
 #[derive(Args, Debug)]
@@ -40,7 +41,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     let ports = flags.ports.ports();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
-        let daemon = ControllerDaemon::start(settings, ports, flags.data_dir, None).await?;
+        let key = KeyFile::open(flags.ports.link_key.as_deref(), flags.data_dir.as_deref())?;
+        let daemon = ControllerDaemon::start(settings, ports, key, flags.data_dir, None).await?;
         signals.next().await;
         daemon.stop().await;
         Ok(())

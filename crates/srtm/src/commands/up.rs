@@ -21,6 +21,7 @@ use crate::daemon::{Signals, runtime};
 use crate::drained::Drained;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::link_key::KeyFile;
 use crate::log;
 
 const EXAMPLES: &str = "\
@@ -107,7 +108,9 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         // A wish that finds the queue full repeats itself.
         let spawner = Box::new(move |topic: &str, _| drop(wish.try_send(topic.to_owned())));
         let data_dir = flags.data_dir.clone();
-        let controller = ControllerDaemon::start(settings, ports, data_dir, Some(spawner)).await?;
+        let key = KeyFile::open(flags.ports.link_key.as_deref(), data_dir.as_deref())?;
+        let controller =
+            ControllerDaemon::start(settings, ports, key, data_dir, Some(spawner)).await?;
         let template = flags.template(&controller, realtime, announce.clone());
         let mut children = Children::new(template, most);
         for _ in 0..flags.brokers {
@@ -227,6 +230,7 @@ impl UpFlags {
             ip: self.ports.ports().http.ip(),
             tcp_base_port: self.tcp_base_port,
             link: controller.ports.link,
+            link_key: controller.key.path.clone(),
             data_dir: self.data_dir.clone(),
             service_time: self.emulate_service_time,
             realtime,

@@ -24,6 +24,8 @@ fn what_was_committed_is_there_after_reopening() {
     let path = folder.join("controller.redb");
     let mut store = RedbStore::open(&path).expect("a new store");
     assert_eq!(store.load(Table::Topics), Ok(Vec::new()));
+    let about = std::fs::metadata(&path).expect("there");
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
     let first = vec![
         change("b", Some(json!({"x": 1}))),
         change("a", Some(json!([2]))),
