@@ -105,12 +105,16 @@ pub enum Request {
     Grant(TopicName, Grant),
     /// Shares of a round may be used until then.
     Hold(u64, clock::Instant),
+    /// Leases that have not ended last as if their grants answered this report.
+    Renew(u64),
     /// What the controller is told about this reactor's topics and publishers; numbered.
     Report {
         /// Number of the report, for the leases that will answer it.
         number: u64,
         /// Name all publishers that are attached, not only what changed.
         is_first: bool,
+        /// About so long may it become.
+        bytes_max: usize,
     },
     /// Length of the history of traffic that reports tell of.
     RememberTraffic(Window),
@@ -167,6 +171,9 @@ pub enum Answer {
 
 /// Where a reactor sends its answer.
 pub type Reply = oneshot::Sender<Result<Answer, BrokerError>>;
+
+/// About what topics take in one report at most, all reactors: publishers and a margin fit beside them.
+const TOPICS_BYTES_MAX: usize = link::MAX_MESSAGE_BYTES / 2;
 
 /// A cheap, cloneable way to ask a running broker.
 #[derive(Clone, Debug)]
@@ -292,11 +299,17 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn report(&self, number: u64, is_first: bool) -> Result<ReactorReport, BrokerError> {
         let mut merged = ReactorReport::default();
+        let bytes_max = TOPICS_BYTES_MAX / self.inboxes.len().max(1);
         for home in 0..self.inboxes.len() {
-            if let Answer::Report(part) =
-                self.ask(home, Request::Report { number, is_first }).await?
-            {
-                merged.topics.extend(part.topics);
+            let request = Request::Report {
+                number,
+                is_first,
+                bytes_max,
+            };
+            if let Answer::Report(part) = self.ask(home, request).await? {
+                merged.news.topics.extend(part.news.topics);
+                merged.news.gone.extend(part.news.gone);
+                merged.news.has_more |= part.news.has_more;
                 merged.attachments.extend(part.attachments);
             }
         }

@@ -1,13 +1,15 @@
 //! What a control plane asks of a broker: reports, and profiling windows (SRTM-long, sections 4.2 and 5.4); and
 //! recordings of arrivals, which anybody may ask for.
 
-use link::{Attachment, TopicReport};
+use link::Attachment;
+
+use crate::topic::TopicNews;
 
 /// One reactor's part of a report.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct ReactorReport {
-    /// Topics with a limit or with traffic.
-    pub topics: Vec<TopicReport>,
+    /// What there is to say of topics.
+    pub news: TopicNews,
     /// Publishers that came or went.
     pub attachments: Vec<Attachment>,
 }

@@ -87,6 +87,11 @@ pub enum ToBroker {
         /// The share.
         grant: Grant,
     },
+    /// Leases of all topics that have not ended last as if each grant answered the report with this number.
+    Renewed {
+        /// Number of the report.
+        report: u64,
+    },
     /// Run a profiling window for a topic, beginning now.
     Measure {
         /// Number to be named in the report.

@@ -89,8 +89,15 @@ pub struct BrokerReport {
     pub number: u64,
     /// Seconds since the report before.
     pub seconds: f64,
-    /// Every topic with a limit, with a share of its thread's time, or with traffic.
+    /// Topics with a limit, with a share of its thread's time, or with traffic, as far as there is anything new: of one that was
+    /// named on this link and is not named now, everything is as it was, and nothing arrives.
     pub topics: Vec<TopicReport>,
+    /// Of more topics there is something new: the next reports name them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_more: bool,
+    /// Topics that were named on this link and are not to be named any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
     /// Publishers that came or went since the last report; the first report of a link names all that are there.
     pub attachments: Vec<Attachment>,
     /// The round before which this broker has left all ([`limit::Vouches::left`]).

@@ -21,6 +21,9 @@ pub const LINE_MAX_BYTES: usize = 1024;
 /// Longest body of `IDENTIFY` in bytes; that of nsqd has about 130.
 pub const BODY_MAX_BYTES: usize = 16 * 1024;
 
+/// Longest text of `IDENTIFY` about a peer, in bytes: each is told with everything that the peer has.
+pub const FIELD_MAX_BYTES: usize = 255;
+
 /// Longest answer that a peer takes, in bytes; an introduction has about 130.
 pub const ANSWER_MAX_BYTES: usize = 16 * 1024;
 
@@ -251,6 +254,17 @@ fn identity(input: &[u8]) -> Result<Option<(Identity, usize)>, Refusal> {
         && !identity.version.is_empty();
     if !is_whole {
         return Err(bad_body("missing fields"));
+    }
+    let texts = [
+        ("broadcast_address", &identity.broadcast_address),
+        ("hostname", &identity.hostname),
+        ("version", &identity.version),
+    ];
+    if let Some((field, text)) = texts.iter().find(|(_, text)| text.len() > FIELD_MAX_BYTES) {
+        let bytes = text.len();
+        return Err(bad_body(&format!(
+            "{field} of {bytes} bytes is longer than {FIELD_MAX_BYTES}"
+        )));
     }
     Ok(Some((identity, 4 + body_bytes)))
 }

@@ -133,6 +133,10 @@ async fn carry_out_one(
             let granted = persist(|| handle.grant(name.clone(), grant)).await;
             granted.map_err(|error| format!("share of {topic}: {error}"))
         }
+        ToBroker::Renewed { report } => {
+            let renewed = persist(|| handle.renew_leases(report)).await;
+            renewed.map_err(|error| format!("renewing leases: {error}"))
+        }
         ToBroker::Sharers(sharers) => {
             handle.sharing.listed(sharers);
             Ok(())

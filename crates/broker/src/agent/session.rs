@@ -145,10 +145,13 @@ impl<'a> Session<'a> {
             let report = BrokerReport {
                 number,
                 seconds: (now - self.reported_at).as_secs_f64(),
-                topics: report.topics,
+                topics: report.news.topics,
+                gone: report.news.gone,
+                has_more: report.news.has_more,
                 attachments: report.attachments,
                 left_rounds: self.handle.sharing.left_rounds(),
             };
+            let has_more = report.has_more;
             self.reported_at = now;
             if words.send(ToController::Report(report)).await.is_err() {
                 break;
@@ -157,6 +160,7 @@ impl<'a> Session<'a> {
             let early = now + EARLY_REPORT_SPACING;
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
+                () = tokio::time::sleep_until(early), if has_more => {}
                 () = self.handle.report_wanted() => {
                     tokio::time::sleep_until(next.min(early)).await;
                 }
@@ -198,38 +202,10 @@ async fn write(
 }
 
 async fn send(sink: &mut Sink, word: &ToController, link: &LinkBoard) -> Result<(), String> {
-    let bytes = encode(word)?;
+    let bytes = link::encode(word).map_err(|error| error.to_string())?;
     link.note_sent(bytes.len() + link::TAG_BYTES);
     let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(&bytes)).await;
     sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
-}
-
-/// A report that is too long is cut until it fits, topics without a limit first: they come last.
-fn encode(word: &ToController) -> Result<Vec<u8>, String> {
-    match link::encode(word) {
-        Ok(bytes) => Ok(bytes),
-        Err(link::LinkError::TooLong(_)) => cut(word),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn cut(word: &ToController) -> Result<Vec<u8>, String> {
-    let ToController::Report(report) = word else {
-        return Err(String::from("a message is too long for the link"));
-    };
-    let mut report = report.clone();
-    while !report.topics.is_empty() {
-        report.topics.truncate(report.topics.len() / 2);
-        match link::encode(&ToController::Report(report.clone())) {
-            Err(link::LinkError::TooLong(_)) => {}
-            encoded => {
-                let left = report.topics.len();
-                tracing::warn!("a report is too long for the link and names {left} topics only");
-                return encoded.map_err(|error| error.to_string());
-            }
-        }
-    }
-    Err(String::from("a report is too long for the link"))
 }
 
 fn parse(message: Result<Vec<u8>, String>, link: &LinkBoard) -> Result<ToBroker, String> {

@@ -38,6 +38,17 @@ impl Handle {
         Ok(merged)
     }
 
+    /// Leases that have not ended last as if their grants answered report `report`, at all reactors.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn renew_leases(&self, report: u64) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.done(home, Request::Renew(report)).await?;
+        }
+        Ok(())
+    }
+
     /// Lets shares of `round` be used until `until`, at all reactors.
     ///
     /// # Errors

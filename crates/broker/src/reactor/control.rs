@@ -22,9 +22,12 @@ impl Reactor {
     }
 
     /// The report counts as sent now: leases that answer it are counted from here, never from later.
-    pub(super) fn report(&mut self, number: u64, is_first: bool) -> Answer {
+    pub(super) fn report(&mut self, number: u64, is_first: bool, bytes_max: usize) -> Answer {
+        if is_first {
+            self.table.begin_reports();
+        }
         Answer::Report(Box::new(ReactorReport {
-            topics: self.table.report(number, self.now),
+            news: self.table.report(number, bytes_max, self.now),
             attachments: self.report_publishers(is_first),
         }))
     }

@@ -3,13 +3,10 @@
 use clock::Instant;
 use kernel::Share;
 use limit::Limit;
-use link::TopicReport;
-use rustc_hash::FxHashSet;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
 use super::inbox::TopicMail;
-use super::line::Whose;
 use crate::BrokerError;
 use crate::handle::{Answer, Operation, Reply, Request};
 use crate::stats::{ClientStats, Stats, StatsFilter};
@@ -82,12 +79,20 @@ impl Reactor {
             Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
             Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
+            Request::Renew(report) => {
+                self.table.renew_leases(report, self.now);
+                Ok(Answer::Done)
+            }
             Request::Grant(topic, grant) => self.grant(&topic, grant),
             Request::RememberTraffic(window) => {
                 self.table.history_window = window;
                 Ok(Answer::Done)
             }
-            Request::Report { number, is_first } => Ok(self.report_with_shares(number, is_first)),
+            Request::Report {
+                number,
+                is_first,
+                bytes_max,
+            } => Ok(self.report(number, is_first, bytes_max)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
             Request::BeginRecording(topic) => self.begin_recording(&topic),
@@ -237,42 +242,6 @@ impl Reactor {
             set?;
         }
         self.set_limit(topic, limit, number)
-    }
-
-    /// The controller hears of every share, also where nothing else is to be said of the topic: it puts right what is not
-    /// as declared.
-    fn report_with_shares(&mut self, number: u64, is_first: bool) -> Answer {
-        let mut answer = self.report(number, is_first);
-        let Answer::Report(report) = &mut answer else {
-            return answer;
-        };
-        for said in &mut report.topics {
-            said.cpu_share = self.cpu_share_of(&said.topic);
-        }
-        let said: FxHashSet<&str> = report
-            .topics
-            .iter()
-            .map(|said| said.topic.as_str())
-            .collect();
-        let entitled = self.schedule.tasks(self.now).filter_map(|(whose, stats)| {
-            let &Whose::Here(topic) = whose else {
-                return None;
-            };
-            let topic = self.table.topic(topic)?;
-            let is_new = stats.share.is_some() && !said.contains(topic.name.as_str());
-            is_new.then(|| TopicReport {
-                topic: topic.name.to_string(),
-                cpu_share: stats.share,
-                ..TopicReport::default()
-            })
-        });
-        let mut entitled: Vec<TopicReport> = entitled.collect();
-        report.topics.append(&mut entitled);
-        answer
-    }
-
-    fn cpu_share_of(&self, topic: &str) -> Option<Share> {
-        self.table.topic(self.table.find(topic)?)?.cpu_share
     }
 
     fn stats(&self, filter: &StatsFilter) -> Stats {

@@ -54,6 +54,11 @@ impl Lease {
         self.holder.hold(round, until, now);
     }
 
+    /// The controller renews it; see [`Holder::renew`].
+    pub fn renew(&mut self, report: u64, now: Instant) {
+        self.holder.renew(report, now);
+    }
+
     /// What was granted is in another unit than the contract from now on.
     pub fn void(&mut self) {
         self.is_void = true;
@@ -148,6 +153,15 @@ impl TopicTable {
             let topic = self.topics.get_mut(key);
             if let Some(limiter) = topic.and_then(|topic| topic.limiter.as_mut()) {
                 limiter.hold(round, until, now);
+            }
+        }
+    }
+
+    /// Leases that have not ended last as if their grants answered this report.
+    pub fn renew_leases(&mut self, report: u64, now: Instant) {
+        for topic in self.topics.values_mut() {
+            if let Some(limiter) = &mut topic.limiter {
+                limiter.renew(report, now);
             }
         }
     }

@@ -249,6 +249,14 @@ impl TopicLimiter {
         }
     }
 
+    /// Its lease is renewed by the controller; see [`Holder::renew`].
+    pub fn renew(&mut self, report: u64, now: Instant) {
+        self.settle(now);
+        if let Some(lease) = &mut self.lease {
+            lease.renew(report, now);
+        }
+    }
+
     /// Whether messages wait for tokens (rather than being refused at their arrival).
     #[inline]
     #[must_use]

@@ -32,6 +32,7 @@ impl TopicTable {
             return;
         };
         self.by_name.remove(&topic.name);
+        self.note_gone(&topic);
         let task = topic.task.map(|task| (topic.name.clone(), task));
         self.effects.ended.extend(task);
         for message in topic

@@ -26,6 +26,7 @@ use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
 use super::refusal::Refusal;
 use super::service::Service;
+use super::report::{LastWord, Reports};
 use super::sharing::Group;
 use super::store::{MessageRef, Store};
 use super::trace::Trace;
@@ -97,6 +98,8 @@ pub struct Topic {
     pub(super) releases: Vec<u64>,
     /// What a controller is told; none without one.
     pub(super) traffic: Option<Box<Traffic>>,
+    /// What it was told last.
+    pub(super) told: Option<Box<LastWord>>,
     /// Passed while there could have been a limit that was not known.
     pub(super) unjudged: Option<Box<Unjudged>>,
     pub(super) handing: Ledger,
@@ -141,6 +144,8 @@ pub struct TopicTable {
     pub(super) service: Option<Service>,
     /// Reports sent lately, for limits that come between a report and its answer.
     pub(super) reports: Holder,
+    /// What reports are still to say.
+    pub(super) news: Reports,
     /// Releases logged of each topic at most; 0: none.
     pub(super) releases_max: usize,
     /// The instant of the latest run.
@@ -172,6 +177,7 @@ impl TopicTable {
             group: Some(Group::ALONE),
             service: None,
             reports: Holder::new(),
+            news: Reports::default(),
             releases_max: 0,
             ran_at: Instant::ZERO,
             ids,
@@ -383,6 +389,7 @@ impl Topic {
             waiting_bytes: 0,
             releases: Vec::new(),
             traffic: None,
+            told: None,
             unjudged: None,
             handing: Ledger::default(),
         }

@@ -7,15 +7,8 @@ use clock::Instant;
 use limit::adaptor::{History, Window};
 use link::TopicReport;
 
-use super::channel::{Channel, ChannelKey};
 use super::limiter::TopicLimiter;
 use super::table::{Topic, TopicKey, TopicTable};
-
-/// Topics of one reactor in a report at most, those with a limit first.
-const TOPICS_REPORTED_MAX: usize = 8192;
-
-/// Channels named in a report of one topic at most.
-const CHANNELS_REPORTED_MAX: usize = 64;
 
 /// What one publish command asks of a topic.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,58 +98,6 @@ impl Topic {
 }
 
 impl TopicTable {
-    /// Every topic with a limit, with traffic or with messages that are not finished, as of report `number`, which is sent now. Of more than
-    /// 8192 those beyond are left out, topics without a limit first.
-    pub fn report(&mut self, number: u64, now: Instant) -> Vec<TopicReport> {
-        self.reports.report_sent(number, now);
-        self.forget_asked();
-        let (mut limited, mut free) = (Vec::new(), Vec::new());
-        let TopicTable {
-            topics,
-            channels,
-            history_window,
-            bounds,
-            ..
-        } = self;
-        for topic in topics.values_mut() {
-            if let Some(traffic) = &mut topic.traffic {
-                traffic.remember(*history_window, now);
-            }
-            if let Some(limiter) = &mut topic.limiter {
-                limiter.report_sent(number, now);
-            }
-            let list = match topic.limiter {
-                Some(_) => &mut limited,
-                None => &mut free,
-            };
-            if list.len() >= TOPICS_REPORTED_MAX {
-                continue;
-            }
-            let here = topic.channels.iter().filter_map(|&key| channels.get(key));
-            let in_channels = here.map(Channel::unfinished).sum();
-            let has_room = |&key: &ChannelKey| {
-                let channel: Option<&Channel> = channels.get(key);
-                channel.is_none_or(|channel| channel.has_room(bounds.mem_queue_size))
-            };
-            let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
-            let waits_for_others = !is_open || !topic.channels.iter().all(has_room);
-            if let Some(report) = topic.report(in_channels, now) {
-                let backlog = if waits_for_others { 0 } else { report.depth };
-                let latency = topic.latency.as_mut();
-                let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
-                let names = names.filter_map(|&key| channels.get(key));
-                list.push(TopicReport {
-                    channels: names.map(|channel| channel.name.to_string()).collect(),
-                    lateness: latency.and_then(|latency| latency.take_lateness(backlog)),
-                    ..report
-                });
-            }
-        }
-        limited.append(&mut free);
-        limited.truncate(TOPICS_REPORTED_MAX);
-        limited
-    }
-
     /// Takes the releases logged since the last call: nanoseconds of the monotonic clock, ascending.
     pub fn take_releases(&mut self, key: TopicKey) -> Vec<u64> {
         let topic = self.topics.get_mut(key);
@@ -165,10 +106,11 @@ impl TopicTable {
 }
 
 impl Topic {
-    fn report(&mut self, in_channels: u64, now: Instant) -> Option<TopicReport> {
+    /// What there is to be said of it, but for its names and its promise; nothing where nobody needs to hear of it.
+    pub(super) fn report(&mut self, in_channels: u64, now: Instant) -> Option<TopicReport> {
         let backlog = self.backlog(now);
         if self.traffic.is_none() && self.limiter.is_none() {
-            return None;
+            return self.entitled();
         }
         let traffic = self
             .traffic
@@ -193,13 +135,27 @@ impl Topic {
             // A full queue keeps publishers from asking; what waits in it asks for them.
             mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),
+            cpu_share: self.cpu_share,
             ..share
         };
         let has_traffic = report.messages > 0 || report.unfinished > 0 || report.mean_rate > 0.0;
-        (self.limiter.is_some() || has_traffic).then(|| TopicReport {
-            topic: self.name.to_string(),
-            ..report
+        let is_said = self.limiter.is_some() || has_traffic || self.cpu_share.is_some();
+        is_said.then_some(report)
+    }
+
+    /// The controller hears of every share, also where nothing else is to be said: it puts right what is not as declared.
+    fn entitled(&self) -> Option<TopicReport> {
+        let cpu_share = self.cpu_share?;
+        Some(TopicReport {
+            cpu_share: Some(cpu_share),
+            ..TopicReport::default()
         })
+    }
+
+    pub(super) fn remember_traffic(&mut self, window: Window, now: Instant) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.remember(window, now);
+        }
     }
 }
 

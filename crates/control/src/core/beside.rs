@@ -53,20 +53,19 @@ impl Core {
         let touched: BTreeSet<BrokerNumber> = if with_all {
             (0..self.brokers.len() as BrokerNumber).collect()
         } else {
-            let rows = topic.publishers.rows().iter();
-            rows.filter_map(|row| row.broker).collect()
+            topic.publishers.places().collect()
         };
         let others = self.topics.iter().filter(|(other, _)| *other != name);
         let mut found: Vec<(f64, String, Vec<BrokerNumber>)> = others
             .filter_map(|(other, topic)| {
-                let rows = topic.publishers.rows().iter();
-                let at: BTreeSet<BrokerNumber> = rows
-                    .filter(|row| row.attached.is_some())
-                    .filter_map(|row| row.broker)
+                let present = topic.publishers.tallies();
+                let present = present.filter(|(_, tally)| tally.present.number() > 0);
+                let at: Vec<BrokerNumber> = present
+                    .map(|(at, _)| at)
                     .filter(|at| touched.contains(at) && self.broker(*at).link.is_some())
                     .collect();
                 let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
-                (!at.is_empty()).then(|| (promise_us, other.clone(), at.into_iter().collect()))
+                (!at.is_empty()).then(|| (promise_us, other.clone(), at))
             })
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -4,7 +4,7 @@
 //! later incarnation says hello, or the operator says so. Silence is no proof; what a silent broker may
 //! still be doing is accounted for by the leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clock::Instant;
@@ -14,6 +14,7 @@ use placement::ServiceModel;
 use super::check::{self, NameKind};
 use super::overload::Violation;
 use super::rates::Seen;
+use super::shares::Renewal;
 use super::{BROKERS_MAX, Core, Effect, Inventory, ProbeAnswer};
 use crate::ControlError;
 
@@ -88,6 +89,27 @@ pub struct Broker {
     pub inventory: Inventory,
     /// Topics that it had another contract of than declared, with the report at which it was told again.
     pub(super) told_again: BTreeMap<String, u64>,
+    /// The latest contract that is in force there.
+    pub(super) confirmed_ticket: u64,
+    /// Topics of which the last word was not that nothing happens.
+    pub(super) loud: BTreeSet<String>,
+    /// What those come to.
+    pub(super) flow: Flow,
+    /// Topics that it named on a former link and has not named on this one.
+    pub(super) unnamed: BTreeSet<String>,
+    /// How long leases there last that were renewed all at once.
+    pub(super) renewal: Option<Renewal>,
+}
+
+/// Messages per second, all topics of a broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flow {
+    /// That arrive.
+    pub rate: f64,
+    /// Of those, from clients that cannot be moved.
+    pub fixed_rate: f64,
+    /// That leave queues.
+    pub left: f64,
 }
 
 /// A broker's last word on a topic.
@@ -135,6 +157,11 @@ impl Broker {
             topics: BTreeMap::new(),
             inventory: Inventory::default(),
             told_again: BTreeMap::new(),
+            confirmed_ticket: 0,
+            loud: BTreeSet::new(),
+            flow: Flow::default(),
+            unnamed: BTreeSet::new(),
+            renewal: None,
         }
     }
 
@@ -147,7 +174,37 @@ impl Broker {
     /// Messages per second that arrive, all topics.
     #[must_use]
     pub fn measured_rate(&self) -> f64 {
-        self.topics.values().map(|carried| carried.rate).sum()
+        self.flow.rate
+    }
+
+    /// Messages per second from clients that cannot be moved, all topics.
+    pub(super) fn fixed_rate(&self) -> f64 {
+        self.flow.fixed_rate
+    }
+
+    /// Nothing that it said of topics counts any more.
+    fn forget_words(&mut self) {
+        self.topics.clear();
+        self.unnamed.clear();
+        self.loud.clear();
+        self.flow = Flow::default();
+    }
+
+    /// Topics that something happens with, with its last word on each.
+    pub(super) fn loud_topics(&self) -> impl Iterator<Item = (&String, &Carried)> {
+        let loud = self.loud.iter();
+        loud.filter_map(|name| Some((name, self.topics.get(name)?)))
+    }
+
+    /// Adds up its last words.
+    pub(super) fn add_up(&mut self) {
+        let mut flow = Flow::default();
+        for (_, carried) in self.loud_topics() {
+            flow.rate += carried.rate;
+            flow.fixed_rate += carried.fixed_rate;
+            flow.left += carried.left;
+        }
+        self.flow = flow;
     }
 }
 
@@ -191,12 +248,13 @@ impl Core {
         broker.report_number = 0;
         broker.inventory.leave();
         if is_other_process {
-            broker.topics.clear();
+            broker.forget_words();
             self.end_inventory(number);
             if was_known {
                 self.forget_process(number);
             }
         } else {
+            broker.unnamed = broker.topics.keys().cloned().collect();
             self.rejoin_ledgers(number, now);
         }
         self.welcome(number, now);
@@ -210,6 +268,7 @@ impl Core {
         if let Some(index) = found {
             self.brokers[index].link = None;
             self.brokers[index].inventory.leave();
+            self.look_at_all_shares();
             self.probe(index as BrokerNumber, now);
         }
     }
@@ -284,7 +343,7 @@ impl Core {
             return;
         }
         broker.liveness = Liveness::Dead;
-        broker.topics.clear();
+        broker.forget_words();
         let text = format!("{} is dead: {why}", broker.name);
         self.tell("broker-dead", None, Some(number), text);
         self.end_inventory(number);
@@ -317,6 +376,7 @@ impl Core {
                     broker.liveness = Liveness::Silent(now);
                     let text = format!("{} has not reported for {quiet:.1?}", broker.name);
                     self.tell("broker-silent", None, Some(number), text);
+                    self.look_at_all_shares();
                 }
                 Liveness::Silent(_) if quiet >= lost_after && !broker.is_given_up => {
                     broker.is_given_up = true;
@@ -406,8 +466,10 @@ impl Core {
 
     /// The process that had this number is gone, and with it its shares and its connections.
     fn forget_process(&mut self, number: BrokerNumber) {
-        for topic in self.topics.values_mut() {
-            topic.publishers.detach_all(number);
+        self.look_at_all_shares();
+        let Core { topics, loads, .. } = self;
+        for topic in topics.values_mut() {
+            topic.publishers.detach_all(number, loads);
             topic.carriers.retain(|carrier| carrier.broker != number);
             if let Some(shares) = &mut topic.shares {
                 shares.dead(number);
@@ -417,8 +479,10 @@ impl Core {
 
     /// The same process on another connection: the numbers of its reports begin again.
     fn rejoin_ledgers(&mut self, number: BrokerNumber, now: Instant) {
-        for topic in self.topics.values_mut() {
-            topic.publishers.detach_all(number);
+        self.look_at_all_shares();
+        let Core { topics, loads, .. } = self;
+        for topic in topics.values_mut() {
+            topic.publishers.detach_all(number, loads);
             if let Some(shares) = &mut topic.shares {
                 shares.reconnected(number, now);
             }

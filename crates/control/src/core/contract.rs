@@ -1,6 +1,6 @@
 //! Contracts on their way to the brokers: each broker says when one is in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clock::Instant;
@@ -18,7 +18,6 @@ const REFRESH_REPORTS: u64 = 10;
 /// A contract that not all brokers have confirmed.
 #[derive(Debug)]
 pub(super) struct Pending {
-    ticket: u64,
     waiting: Vec<BrokerNumber>,
     until: Instant,
 }
@@ -38,13 +37,16 @@ impl Core {
         let waiting: Vec<BrokerNumber> = up.map(|(number, _)| number).collect();
         for &number in &waiting {
             self.send(number, contract.clone());
+            // Whether it takes it, later reports show, and those need not name the topic.
+            let broker = &mut self.brokers[number as usize];
+            if broker.topics.contains_key(name) {
+                let told = broker.report_number;
+                broker.told_again.insert(name.to_owned(), told);
+            }
         }
-        self.contracts.push(Pending {
-            ticket,
-            waiting,
-            until: now + CONFIRM_TIMEOUT,
-        });
-        self.settle_contracts(|_| false);
+        let until = now + CONFIRM_TIMEOUT;
+        self.contracts.insert(ticket, Pending { waiting, until });
+        self.settle_contract(ticket, false);
         ticket
     }
 
@@ -65,11 +67,19 @@ impl Core {
     /// Tells a broker again what it has otherwise than declared by its report numbered `report`: contracts that were
     /// removed or changed while it was away, and shares of topics that were deleted there. A topic's contract is not told
     /// again with every report, for the order may be under way, or cannot be carried out.
-    pub(super) fn refresh_contracts(&mut self, number: BrokerNumber, report: u64) {
+    pub(super) fn refresh_contracts(
+        &mut self,
+        number: BrokerNumber,
+        report: u64,
+        named: &[String],
+    ) {
         let broker = self.broker(number);
         let mut orders = Vec::new();
         let mut told_again = BTreeMap::new();
-        for said in broker.topics.values().map(|carried| &carried.report) {
+        let watched = broker.told_again.keys();
+        let watched: BTreeSet<&String> = watched.chain(named).collect();
+        let words = watched.into_iter().filter_map(|name| broker.topics.get(name));
+        for said in words.map(|carried| &carried.report) {
             let spec = self.topics.get(&said.topic).map(|topic| &topic.spec);
             let (limit, cpu_share) = spec.map_or((None, None), |spec| (spec.limit, spec.cpu_share));
             if said.cpu_share == cpu_share && (limit.is_some() || !said.is_limited) {
@@ -95,20 +105,33 @@ impl Core {
         }
     }
 
+    /// A broker has a contract in force. Contracts travel in order, so that those before it are too.
     pub(super) fn contract_in_force(&mut self, number: BrokerNumber, ticket: u64) {
-        for pending in self
-            .contracts
-            .iter_mut()
-            .filter(|pending| pending.ticket <= ticket)
-        {
-            // Contracts travel in order, so a later one of the broker confirms those before it.
-            pending.waiting.retain(|&waiting| waiting != number);
+        let confirmed = &mut self.brokers[number as usize].confirmed_ticket;
+        if ticket <= *confirmed {
+            return;
         }
-        self.settle_contracts(|_| false);
+        let pending = self.contracts.range_mut(*confirmed + 1..=ticket);
+        *confirmed = ticket.min(self.last_ticket);
+        let mut settled = Vec::new();
+        for (&ticket, pending) in pending {
+            pending.waiting.retain(|&waiting| waiting != number);
+            if pending.waiting.is_empty() {
+                settled.push(ticket);
+            }
+        }
+        for ticket in settled {
+            self.settle_contract(ticket, false);
+        }
     }
 
+    /// Those whose time is over, the oldest first.
     pub(super) fn expire_contracts(&mut self, now: Instant) {
-        self.settle_contracts(|pending| now >= pending.until);
+        while let Some((&ticket, oldest)) = self.contracts.first_key_value()
+            && now >= oldest.until
+        {
+            self.settle_contract(ticket, true);
+        }
     }
 
     pub(super) fn contract_of(&self, name: &str, ticket: u64) -> ToBroker {
@@ -122,20 +145,16 @@ impl Core {
         }
     }
 
-    fn settle_contracts(&mut self, is_over: impl Fn(&Pending) -> bool) {
-        let (settled, waiting) = std::mem::take(&mut self.contracts)
-            .into_iter()
-            .partition(|pending| pending.waiting.is_empty() || is_over(pending));
-        self.contracts = waiting;
-        for Pending {
-            ticket, waiting, ..
-        } in settled
-        {
-            let name = |number: BrokerNumber| self.broker(number).name.clone();
-            let missing = waiting.into_iter().map(name).collect();
-            self.effects
-                .push(Effect::ContractSettled { ticket, missing });
+    fn settle_contract(&mut self, ticket: u64, is_over: bool) {
+        let is_settled = |pending: &Pending| pending.waiting.is_empty() || is_over;
+        if !self.contracts.get(&ticket).is_some_and(is_settled) {
+            return;
         }
+        let waiting = self.contracts.remove(&ticket).map(|pending| pending.waiting);
+        let name = |number: BrokerNumber| self.broker(number).name.clone();
+        let missing = waiting.into_iter().flatten().map(name).collect();
+        let settled = Effect::ContractSettled { ticket, missing };
+        self.effects.push(settled);
     }
 }
 

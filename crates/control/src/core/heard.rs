@@ -6,7 +6,7 @@ use wire::is_valid_name;
 
 use super::broker::Carried;
 use super::moves::is_resting;
-use super::{BrokerNumber, Core, Liveness, check};
+use super::{BrokerNumber, Core, Liveness, TOPICS_MAX, check};
 use crate::view::PublisherSpec;
 
 /// Topics in one report at most.
@@ -14,6 +14,18 @@ const REPORTED_TOPICS_MAX: usize = 65_536;
 
 /// Weight of the newest report in the rate of clients that cannot be moved.
 const FIXED_RATE_WEIGHT: f64 = 0.3;
+
+/// A rate below this of which nothing is seen any more is none, in messages per second.
+const FADED_RATE: f64 = 1e-2;
+
+/// What a report says of topics.
+struct Heard {
+    number: u64,
+    seconds: f64,
+    topics: Vec<TopicReport>,
+    gone: Vec<String>,
+    has_more: bool,
+}
 
 impl Core {
     /// A broker says something.
@@ -64,46 +76,77 @@ impl Core {
         for attachment in report.attachments {
             self.attachment(number, attachment, now);
         }
-        self.topics_reported(number, report.number, report.seconds, report.topics, now);
+        let heard = Heard {
+            number: report.number,
+            seconds: report.seconds,
+            topics: report.topics,
+            gone: report.gone,
+            has_more: report.has_more,
+        };
+        self.topics_reported(number, heard, now);
     }
 
-    fn topics_reported(
-        &mut self,
-        number: BrokerNumber,
-        report: u64,
-        seconds: f64,
-        topics: Vec<TopicReport>,
-        now: Instant,
-    ) {
+    /// Takes over what is new of topics: of those that are not named, nothing is.
+    fn topics_reported(&mut self, number: BrokerNumber, report: Heard, now: Instant) {
+        let Heard {
+            number: report,
+            seconds,
+            topics,
+            mut gone,
+            has_more,
+        } = report;
         if topics.len() > REPORTED_TOPICS_MAX {
             return self.distrust(number, &format!("a report on {} topics", topics.len()));
         }
-        let mut former = std::mem::take(&mut self.brokers[number as usize].topics);
+        self.forget_topics(number, &gone);
+        let mut named = Vec::with_capacity(topics.len());
         for topic in topics {
             if let Err(text) = believable(&topic, seconds) {
                 let shown: String = topic.topic.chars().take(70).collect();
                 self.distrust(number, &format!("topic {shown:?}: {text}"));
                 continue;
             }
+            let former = &mut self.brokers[number as usize].topics;
             let before = former.remove(&topic.topic).unwrap_or_default();
-            let connected = self
-                .topics
-                .get(&topic.topic)
-                .map_or(0, |topic| topic.connected_at(number));
+            if before.report.topic.is_empty() && former.len() >= TOPICS_MAX {
+                self.distrust(number, &format!("reports on more than {TOPICS_MAX} topics"));
+                break;
+            }
+            let here = self.topics.get(&topic.topic);
+            let connected = here.and_then(|topic| topic.publishers.at(number));
+            let connected = connected.map_or(0, |at| at.attached.number());
             let carried = before.followed_by(topic, seconds, connected);
             self.share_reported(number, report, &carried, now);
             let name = carried.report.topic.clone();
-            self.brokers[number as usize].topics.insert(name, carried);
+            let topics = &mut self.brokers[number as usize].topics;
+            topics.insert(name.clone(), carried);
+            named.push(name);
         }
-        self.refresh_contracts(number, report);
-        self.judge_report(number, seconds, now);
-        let names: Vec<String> = self.brokers[number as usize]
-            .topics
-            .keys()
-            .cloned()
-            .collect();
-        for name in names {
-            self.drive_shares(&name, now);
+        let broker = &mut self.brokers[number as usize];
+        if !broker.unnamed.is_empty() {
+            for name in &named {
+                broker.unnamed.remove(name);
+            }
+        }
+        if !has_more {
+            let unnamed: Vec<String> = std::mem::take(&mut broker.unnamed).into_iter().collect();
+            self.forget_topics(number, &unnamed);
+            gone.extend(unnamed);
+        }
+        self.work.reported += named.len() as u64;
+        self.renew_leases(number, now);
+        self.refresh_contracts(number, report, &named);
+        self.judge_report(number, seconds, &named, now);
+        for name in named.iter().chain(&gone) {
+            self.drive_shares(name, now);
+        }
+    }
+
+    fn forget_topics(&mut self, number: BrokerNumber, gone: &[String]) {
+        let broker = &mut self.brokers[number as usize];
+        for name in gone {
+            broker.topics.remove(name);
+            broker.loud.remove(name);
         }
     }
 
@@ -133,7 +176,8 @@ impl Core {
                 Err(text) => return self.distrust(number, &text),
             },
         };
-        let Some(topic) = self.topics.get_mut(&publisher.topic) else {
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(&publisher.topic) else {
             return;
         };
         let here = self.brokers[number as usize]
@@ -142,15 +186,15 @@ impl Core {
         if let Some(carried) = here {
             carried.seen.churn += 1;
         }
-        let row = &mut topic.publishers.rows_mut()[index];
+        let row = &topic.publishers.rows()[index];
         self.brokers[number as usize].is_rearranged |= is_resting(row, now);
         if attached {
-            row.attached = Some(number);
-            row.told_at = None;
-            topic.has_moves |= row.broker != Some(number);
+            topic.publishers.attach(index, Some(number), loads);
+            if topic.spec.slo.is_some() {
+                self.due.fits.insert(&publisher.topic);
+            }
         } else if row.attached == Some(number) {
-            row.attached = None;
-            row.told_at = None;
+            topic.publishers.attach(index, None, loads);
         }
     }
 
@@ -201,14 +245,30 @@ impl Carried {
         let left = (self.report.depth + report.messages).saturating_sub(report.depth);
         Carried {
             rate: per_s(report.messages),
-            fixed_rate: self.fixed_rate
-                + FIXED_RATE_WEIGHT * (per_s(report.fixed_messages) - self.fixed_rate),
+            fixed_rate: smoothed(self.fixed_rate, per_s(report.fixed_messages)),
             left: per_s(left),
             seen: self.seen.next(movable, connected),
             violation: self.violation,
             report,
         }
     }
+}
+
+impl Carried {
+    /// Whether nothing arrives, nothing leaves and no promise is broken.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_still = self.rate == 0.0 && self.fixed_rate == 0.0 && self.left == 0.0;
+        is_still && !self.violation.is_seen() && !self.violation.is_to_be_answered()
+    }
+}
+
+/// The next rate of clients that cannot be moved. What has faded is nothing.
+fn smoothed(before: f64, seen: f64) -> f64 {
+    let next = before + FIXED_RATE_WEIGHT * (seen - before);
+    if seen == 0.0 && next < FADED_RATE {
+        return 0.0;
+    }
+    next
 }
 
 /// Whether a topic's numbers can be true.

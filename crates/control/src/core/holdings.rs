@@ -85,12 +85,10 @@ impl Core {
     fn placed_topics(&self) -> BTreeMap<BrokerNumber, BTreeSet<TopicName>> {
         let mut placed: BTreeMap<BrokerNumber, BTreeSet<TopicName>> = BTreeMap::new();
         for (name, topic) in &self.topics {
-            let rows = topic.publishers.rows().iter();
-            let numbers: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
             let Ok(name) = name.parse::<TopicName>() else {
                 continue;
             };
-            for number in numbers {
+            for number in topic.publishers.places() {
                 placed.entry(number).or_default().insert(name.clone());
             }
         }

@@ -8,6 +8,7 @@ mod channels;
 mod check;
 mod contract;
 mod cpu_share;
+mod due;
 mod effect;
 mod fit;
 mod handover;
@@ -26,8 +27,10 @@ mod relief;
 mod rounds;
 mod sharers;
 mod shares;
+mod tally;
 mod topic;
 mod trace;
+mod turns;
 mod views;
 mod window;
 
@@ -40,6 +43,7 @@ use rustc_hash::FxHashMap;
 
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use catalog::CHANNELS_MAX;
+pub use due::Work;
 pub use effect::{Effect, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
 pub use inventory::{Inventory, Topics};
@@ -126,6 +130,10 @@ pub struct Core {
     catalog: catalog::Catalog,
     names: names::Names,
     publishers: usize,
+    /// What the publishers of all topics come to, by broker.
+    loads: tally::Loads,
+    due: due::Due,
+    work: Work,
     move_budget: TokenBucket,
     last_ticket: u64,
     last_window: u64,
@@ -137,7 +145,7 @@ pub struct Core {
     sharing: sharers::Sharing,
     rounds: rounds::Rounds,
     handover_pass: Option<String>,
-    contracts: Vec<contract::Pending>,
+    contracts: BTreeMap<u64, contract::Pending>,
     effects: Vec<Effect>,
     changes: Vec<Change>,
 }
@@ -158,6 +166,9 @@ impl Core {
             catalog: catalog::Catalog::default(),
             names: names::Names::default(),
             publishers: 0,
+            loads: tally::Loads::default(),
+            due: due::Due::default(),
+            work: Work::default(),
             move_budget: TokenBucket::full(rate, burst, now),
             last_ticket: 0,
             last_window: 0,
@@ -167,7 +178,7 @@ impl Core {
             sharing: sharers::Sharing::default(),
             rounds: rounds::Rounds::default(),
             handover_pass: None,
-            contracts: Vec::new(),
+            contracts: BTreeMap::new(),
             effects: Vec::new(),
             changes: Vec::new(),
         }
@@ -181,12 +192,7 @@ impl Core {
         self.drive_sharers();
         self.drive_rounds();
         self.drive_handovers();
-        let names: Vec<String> = self.topics.keys().cloned().collect();
-        for name in &names {
-            self.drive_fit(name, now);
-            self.drive_moves(name, now);
-            self.drive_shares(name, now);
-        }
+        self.drive_due(now);
         self.expire_contracts(now);
     }
 

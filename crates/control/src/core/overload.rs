@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use clock::Instant;
 use link::Lateness;
 
+use super::broker::Carried;
 use super::{Broker, BrokerNumber, Core};
 use crate::view::Slo;
 
@@ -117,11 +118,15 @@ impl Broker {
 
 impl Core {
     /// Judges what a broker has just reported, and answers what is wrong.
-    pub(super) fn judge_report(&mut self, number: BrokerNumber, seconds: f64, now: Instant) {
-        let names: Vec<String> = self.broker(number).topics.keys().cloned().collect();
+    pub(super) fn judge_report(
+        &mut self,
+        number: BrokerNumber,
+        seconds: f64,
+        named: &[String],
+        now: Instant,
+    ) {
         let is_rearranged = std::mem::take(&mut self.brokers[number as usize].is_rearranged);
-        let mut has_promise = false;
-        for name in &names {
+        for name in named {
             let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
             let broker = &mut self.brokers[number as usize];
             let Some(carried) = broker.topics.get_mut(name) else {
@@ -135,7 +140,6 @@ impl Core {
                 }
                 _ => carried.violation = Violation::default(),
             }
-            has_promise |= slo.is_some();
             let has_queue = carried.violation.queued_reports > 0;
             let is_seen = carried.violation.is_seen();
             let is_new = is_seen && !was_seen;
@@ -147,7 +151,16 @@ impl Core {
                 self.violation_passed(name, now);
             }
             self.correct_rates(number, name, seconds, has_queue);
+            let broker = &mut self.brokers[number as usize];
+            let is_quiet = broker.topics.get(name).is_none_or(Carried::is_quiet);
+            if is_quiet {
+                broker.loud.remove(name);
+            } else if !broker.loud.contains(name) {
+                broker.loud.insert(name.clone());
+            }
         }
+        self.brokers[number as usize].add_up();
+        let has_promise = self.has_promise(number);
         let rate = self.broker(number).measured_rate();
         let is_over = has_promise && rate > self.mcap_of(self.broker(number));
         let broker = &mut self.brokers[number as usize];
@@ -169,9 +182,17 @@ impl Core {
         let broker = self.broker(number);
         broker.over_reports >= ANSWERED_REPORTS
             || broker
-                .topics
-                .values()
-                .any(|carried| carried.violation.is_to_be_answered())
+                .loud_topics()
+                .any(|(_, carried)| carried.violation.is_to_be_answered())
+    }
+
+    /// Whether anything that arrives at a broker is of a topic with a promise.
+    fn has_promise(&self, number: BrokerNumber) -> bool {
+        let mut loud = self.broker(number).loud_topics();
+        loud.any(|(name, _)| {
+            let topic = self.topics.get(name);
+            topic.is_some_and(|topic| topic.spec.slo.is_some())
+        })
     }
 
     /// Where a topic's promise is being broken, in words; by the broker where it is worst.
@@ -190,7 +211,7 @@ impl Core {
     /// Whether what waits of a topic at a broker is more than a whole report's worth.
     pub(super) fn has_standing_queue(&self, number: BrokerNumber) -> bool {
         let standing_us = self.settings.report_interval.as_secs_f64() * 1e6;
-        self.broker(number).topics.values().any(|carried| {
+        self.broker(number).loud_topics().any(|(_, carried)| {
             let violation = &carried.violation;
             violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
         })

@@ -123,7 +123,7 @@ impl Core {
     }
 
     fn restore_topic(&mut self, name: String, record: TopicRecord, now: Instant) {
-        let mut topic = Topic::new(record.spec);
+        let mut topic = Topic::new(&name, record.spec);
         let known: Vec<(BrokerNumber, Option<Share>)> = record
             .shares
             .iter()
@@ -132,6 +132,7 @@ impl Core {
             .collect();
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
         topic.limit_number = record.limit_number;
+        self.sharing.numbers.extend(record.limit_number);
         self.sharing.last_number = self
             .sharing
             .last_number
@@ -153,15 +154,17 @@ impl Core {
         let broker = record
             .broker
             .and_then(|name| self.broker_by_name.get(&name).copied());
-        let Some(topic) = self.topics.get_mut(topic) else {
+        let epoch = self.epoch;
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(topic) else {
             return;
         };
-        let index = topic.publishers.put(record.spec).index();
-        let row = &mut topic.publishers.rows_mut()[index];
-        (row.broker, row.moved_in) = (broker, record.moved_in);
+        let index = topic.publishers.put(record.spec, loads).index();
+        topic.publishers.place(index, broker, loads);
         // How long ago that was is not known: it may have been just now.
-        let has_moved_lately = record.moved_in > 0 && record.moved_in + 1 >= self.epoch;
-        row.moved_at = has_moved_lately.then_some(now);
+        let has_moved_lately = record.moved_in > 0 && record.moved_in + 1 >= epoch;
+        let rests_from = has_moved_lately.then_some(now);
+        topic.publishers.restore_move(index, record.moved_in, rests_from);
         self.publishers += 1;
     }
 
@@ -251,15 +254,16 @@ impl Core {
             return;
         };
         let most = ledger.known(now);
-        let name_of = |number: BrokerNumber| brokers[number as usize].name.clone();
-        let most: BTreeMap<_, _> = most
-            .into_iter()
-            .map(|(number, share)| (name_of(number), share))
-            .collect();
-        if most != topic.kept_shares {
-            topic.kept_shares = most;
-            self.keep_topic(name);
+        let name_of = |number: BrokerNumber| brokers[number as usize].name.as_str();
+        let kept = &topic.kept_shares;
+        let is_kept = |&(number, share)| kept.get(name_of(number)) == Some(&share);
+        if most.len() == kept.len() && most.iter().all(is_kept) {
+            return;
         }
+        let most = most.into_iter();
+        let most = most.map(|(number, share)| (name_of(number).to_owned(), share));
+        topic.kept_shares = most.collect();
+        self.keep_topic(name);
     }
 
     pub(super) fn keep_publishers(&mut self, name: &str, indices: impl IntoIterator<Item = usize>) {

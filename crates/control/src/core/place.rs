@@ -8,8 +8,12 @@ use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
+use super::publisher::Row;
 use super::topic::Topic;
 use super::{Broker, BrokerNumber, Core};
+
+/// So many publishers without a place are always tried again together.
+const STRANDED_MIN: usize = 1024;
 
 /// A broker without a promise to keep takes what comes.
 const UNBOUNDED_MCAP: f64 = 1e12;
@@ -17,19 +21,37 @@ const UNBOUNDED_MCAP: f64 = 1e12;
 impl Core {
     /// Gives publishers without a place one, where there is room. Those that have one stay.
     pub(super) fn place_unplaced(&mut self, name: &str, now: Instant) {
+        let topic = self.topics.get(name);
+        let waiting = topic.map(|topic| topic.publishers.unplaced().iter().copied().collect());
+        self.place(name, waiting.unwrap_or_default(), now);
+    }
+
+    /// Gives publishers that have just been declared a place, where there is room. Those for whom there was none are tried again
+    /// when they have doubled in number, or when room comes ([`Core::room_came`]): else each newcomer would cost as much as
+    /// there are.
+    pub(super) fn place_newcomers(&mut self, name: &str, newcomers: &[usize], now: Instant) {
         let Some(topic) = self.topics.get(name) else {
             return;
         };
-        if topic
-            .publishers
-            .rows()
-            .iter()
-            .all(|row| row.broker.is_some())
-        {
-            return;
+        let unplaced = topic.publishers.unplaced();
+        if unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded {
+            return self.place_unplaced(name, now);
         }
-        let publishers = topic.as_publishers();
-        let placed = topic.placed();
+        let waiting = newcomers.iter().map(|&index| index as u32);
+        let waiting = waiting.filter(|index| unplaced.contains(index)).collect();
+        self.place(name, waiting, now);
+    }
+
+    fn place(&mut self, name: &str, waiting: Vec<u32>, now: Instant) {
+        let Some(topic) = self.topics.get(name).filter(|_| !waiting.is_empty()) else {
+            return;
+        };
+        let (mut publishers, mut placed) = topic.as_carried();
+        let rows = waiting.iter();
+        let rows = rows.map(|&index| &topic.publishers.rows()[index as usize]);
+        publishers.extend(as_distributed(rows));
+        let carried = placed.len();
+        placed.resize(publishers.len(), None);
         let full = topic.fit.full_brokers(self.brokers.len());
         let crowded = self.crowded(name).into_iter().zip(&full);
         let avoided: Vec<bool> = crowded.map(|(crowded, full)| crowded || *full).collect();
@@ -45,6 +67,7 @@ impl Core {
             full: &full,
             ..question
         };
+        self.work.publishers += publishers.len() as u64;
         let found = distribute(&question).or_else(|_| distribute(&anywhere));
         let (broker_of, missing) = match found {
             Ok(distribution) => (distribution.broker_of.into_iter().map(Some).collect(), None),
@@ -53,8 +76,21 @@ impl Core {
                 (out.best, Some(why))
             }
         };
-        self.assign(name, &broker_of, now);
-        if let Some(missing) = missing {
+        let found = waiting.iter().zip(&broker_of[carried..]);
+        let found: Vec<(usize, BrokerIndex)> = found
+            .filter_map(|(&index, broker)| Some((index as usize, (*broker)?)))
+            .collect();
+        self.assign_some(name, &found, now);
+        let Some(topic) = self.topics.get_mut(name) else {
+            return;
+        };
+        let unplaced = topic.publishers.unplaced().len();
+        let is_whole = unplaced + found.len() == waiting.len();
+        if is_whole || unplaced == 0 {
+            topic.stranded = unplaced;
+        }
+        // Of a part of them less is missing than of all.
+        if let Some(missing) = missing.filter(|_| is_whole || topic.fit.text.is_empty()) {
             self.out_of_brokers(name, missing);
         }
     }
@@ -62,25 +98,20 @@ impl Core {
     /// Brokers, by number, where a burst of the topic as it is declared would take longer to serve than is promised of a
     /// neighbour there: avoided while others have room. Bursts that nobody declared show in windows.
     pub(super) fn crowded(&self, name: &str) -> Vec<bool> {
-        let mut tightest_us = vec![f64::INFINITY; self.brokers.len()];
-        for (_, topic) in self.topics.iter().filter(|(other, _)| *other != name) {
-            let Some(slo) = topic.spec.slo else { continue };
-            for number in topic.publishers.rows().iter().filter_map(|row| row.broker) {
-                let tightest = &mut tightest_us[number as usize];
-                *tightest = tightest.min(slo.latency_us);
-            }
-        }
-        if tightest_us.iter().all(|us| us.is_infinite()) {
-            return vec![false; self.brokers.len()];
-        }
-        let burst = self.topics.get(name).map_or(0, Topic::largest_burst);
-        let served_us = |broker: &Broker| {
+        let topic = self.topics.get(name);
+        let burst = topic.map_or(0, |topic| topic.publishers.largest_burst());
+        let promise_us = topic.and_then(|topic| Some(topic.spec.slo?.latency_us));
+        let is_crowded = |(number, broker): (u32, &Broker)| {
+            let is_here = topic.is_some_and(|topic| topic.publishers.is_placed_at(number));
+            let own = promise_us.filter(|_| is_here);
+            let tightest_us = self.loads.at(number).tightest_beside(own)?;
             let model = broker.model?;
-            Some(burst as f64 * model.per_message_ns / f64::from(model.servers.max(1)) / 1e3)
+            let servers = f64::from(model.servers.max(1));
+            Some(burst as f64 * model.per_message_ns / servers / 1e3 > tightest_us)
         };
-        let brokers = self.brokers.iter().zip(tightest_us);
+        let brokers = (0u32..).zip(&self.brokers);
         brokers
-            .map(|(broker, tightest_us)| served_us(broker).is_some_and(|us| us > tightest_us))
+            .map(|broker| is_crowded(broker).unwrap_or(false))
             .collect()
     }
 
@@ -91,64 +122,65 @@ impl Core {
         broker_of: &[Option<BrokerIndex>],
         now: Instant,
     ) -> bool {
-        let epoch = self.epoch;
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.topics.get(name) else {
             return false;
         };
-        let mut changed = Vec::new();
-        for (index, (row, broker)) in topic
-            .publishers
-            .rows_mut()
-            .iter_mut()
-            .zip(broker_of)
-            .enumerate()
-        {
-            let broker = broker.map(|index| index.0);
-            if broker.is_some() && row.broker != broker {
-                row.broker = broker;
-                if row
-                    .attached
-                    .is_some_and(|at| broker.is_some_and(|to| at != to))
-                {
-                    row.moved_in = epoch;
-                }
-                row.told_at = None;
-                changed.push(index);
-            }
-        }
-        if changed.is_empty() {
+        let rows = topic.publishers.rows().iter().zip(broker_of).enumerate();
+        let changed: Vec<(usize, BrokerIndex)> = rows
+            .filter_map(|(index, (row, broker))| {
+                let broker = (*broker)?;
+                (row.broker != Some(broker.0)).then_some((index, broker))
+            })
+            .collect();
+        self.assign_some(name, &changed, now)
+    }
+
+    /// Gives some publishers, by index, another place. False where there are none.
+    fn assign_some(&mut self, name: &str, changed: &[(usize, BrokerIndex)], now: Instant) -> bool {
+        let epoch = self.epoch;
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(name).filter(|_| !changed.is_empty()) else {
             return false;
+        };
+        for &(index, broker) in changed {
+            topic.publishers.place(index, Some(broker.0), loads);
+            topic.publishers.note_placed_in(index, epoch);
         }
-        topic.has_moves = true;
         topic.placed_at = Some(now);
-        self.keep_publishers(name, changed);
+        self.keep_publishers(name, changed.iter().map(|(index, _)| *index));
         self.drive_shares(name, now);
         true
     }
 
     /// Publishers of a broker that takes none any more are placed elsewhere, all topics.
     pub(super) fn give_up_placements(&mut self, number: BrokerNumber, now: Instant) {
-        let names: Vec<String> = self.topics.keys().cloned().collect();
+        let topics = self.topics.iter();
+        let here = topics.filter(|(_, topic)| topic.publishers.is_placed_at(number));
+        let names: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for name in names {
-            let Some(topic) = self.topics.get_mut(&name) else {
-                continue;
-            };
-            let mut given_up = Vec::new();
-            for (index, row) in topic.publishers.rows_mut().iter_mut().enumerate() {
-                if row.broker == Some(number) {
-                    row.broker = None;
-                    row.told_at = None;
-                    given_up.push(index);
-                }
-            }
-            if given_up.is_empty() {
-                self.drive_shares(&name, now);
-                continue;
-            }
+            let given_up = self.unplace(&name, |row| row.broker == Some(number));
             self.place_unplaced(&name, now);
             self.keep_publishers(&name, given_up);
             self.publishers_changed(&name, now);
         }
+        self.look_at_all_shares();
+    }
+
+    /// Takes the places of those that are meant; gives their indices.
+    pub(super) fn unplace(&mut self, name: &str, is_meant: impl Fn(&Row) -> bool) -> Vec<usize> {
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(name) else {
+            return Vec::new();
+        };
+        let rows = topic.publishers.rows().iter().enumerate();
+        let meant: Vec<usize> = rows
+            .filter(|(_, row)| is_meant(row))
+            .map(|(index, _)| index)
+            .collect();
+        for &index in &meant {
+            topic.publishers.place(index, None, loads);
+        }
+        meant
     }
 
     /// The brokers as one topic's distribution sees them: what others occupy is load.
@@ -157,12 +189,11 @@ impl Core {
             .topics
             .get(name)
             .is_some_and(|topic| topic.spec.slo.is_some());
-        let mut loads: Vec<f64> = self.brokers.iter().map(Broker::fixed_rate).collect();
-        for (_, topic) in self.topics.iter().filter(|(other, _)| *other != name) {
-            for (load, rate) in loads.iter_mut().zip(topic.placed_rates(self.brokers.len())) {
-                *load += rate;
-            }
-        }
+        let own = self.topics.get(name).map(|topic| &topic.publishers);
+        let loads = (0u32..).zip(&self.brokers).map(|(number, broker)| {
+            let own = own.and_then(|publishers| publishers.at(number));
+            broker.fixed_rate() + self.loads.at(number).placed_beside(own)
+        });
         let states = self
             .brokers
             .iter()
@@ -195,48 +226,43 @@ impl Core {
 /// A server that works more than this part of the time lets its queue grow long.
 pub(super) const UTILISATION_MAX: f64 = 0.9;
 
-impl Broker {
-    /// Messages per second from clients that cannot be moved, all topics.
-    pub(super) fn fixed_rate(&self) -> f64 {
-        self.topics.values().map(|carried| carried.fixed_rate).sum()
+impl Topic {
+    /// The publishers as the distributor sees them.
+    pub(super) fn as_publishers(&self) -> Vec<Publisher> {
+        as_distributed(self.publishers.rows().iter())
+    }
+
+    /// One publisher for each broker that carries the topic, which sends what all sends that is placed there: all that the
+    /// distributor asks of those that stay.
+    fn as_carried(&self) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
+        let placed = self.publishers.tallies();
+        let placed = placed.filter(|(_, tally)| tally.placed.number() > 0);
+        placed
+            .map(|(number, tally)| {
+                let publisher = Publisher {
+                    rate: Rate::new(tally.placed.rate()).unwrap_or(Rate::MAX),
+                    batch_messages: 1,
+                    group: None,
+                };
+                (publisher, Some(BrokerIndex(number)))
+            })
+            .unzip()
     }
 }
 
-impl Topic {
-    /// Messages that are sent at once as declared: by a publisher, or by a correlation group.
-    fn largest_burst(&self) -> u64 {
-        let mut groups: FxHashMap<&str, u64> = FxHashMap::default();
-        let mut largest = 0;
-        for row in self.publishers.rows() {
-            let batch = u64::from(row.spec.batch);
-            let burst = match row.spec.group.as_deref() {
-                Some(group) => {
-                    let sum = groups.entry(group).or_insert(0);
-                    *sum += batch;
-                    *sum
-                }
-                None => batch,
-            };
-            largest = largest.max(burst);
-        }
-        largest
-    }
-
-    /// The publishers as the distributor sees them.
-    pub(super) fn as_publishers(&self) -> Vec<Publisher> {
-        let mut groups: FxHashMap<&str, u32> = FxHashMap::default();
-        let mut told = Vec::with_capacity(self.publishers.rows().len());
-        for row in self.publishers.rows() {
+/// Some publishers as the distributor sees them; groups are numbered among them.
+fn as_distributed<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Publisher> {
+    let mut groups: FxHashMap<&str, u32> = FxHashMap::default();
+    let told: Vec<Option<u32>> = rows
+        .clone()
+        .map(|row| {
             let next = groups.len() as u32;
-            told.push(
-                row.spec
-                    .group
-                    .as_deref()
-                    .map(|key| *groups.entry(key).or_insert(next)),
-            );
-        }
-        let rows = self.publishers.rows().iter().zip(told);
-        rows.map(|(row, told)| {
+            let key = row.spec.group.as_deref();
+            key.map(|key| *groups.entry(key).or_insert(next))
+        })
+        .collect();
+    rows.zip(told)
+        .map(|(row, told)| {
             let inferred = row.inferred_group.map(|group| group + groups.len() as u32);
             Publisher {
                 rate: Rate::new(row.rate()).unwrap_or(Rate::MAX),
@@ -245,5 +271,4 @@ impl Topic {
             }
         })
         .collect()
-    }
 }

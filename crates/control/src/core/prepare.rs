@@ -48,8 +48,7 @@ impl Core {
         let Some(topic) = self.topics.get(name) else {
             return;
         };
-        let rows = topic.publishers.rows().iter();
-        let places: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
+        let places: Vec<BrokerNumber> = topic.publishers.places().collect();
         for number in places {
             self.prepare(name, number, now);
         }
@@ -159,16 +158,9 @@ impl Core {
 
     /// Publishers that are to go to a broker and are not there are placed elsewhere.
     fn give_up_places(&mut self, name: &str, number: BrokerNumber, now: Instant) {
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        let mut given_up = Vec::new();
-        for (index, row) in topic.publishers.rows_mut().iter_mut().enumerate() {
-            if row.broker == Some(number) && row.attached != Some(number) {
-                (row.broker, row.told_at) = (None, None);
-                given_up.push(index);
-            }
-        }
+        let given_up = self.unplace(name, |row| {
+            row.broker == Some(number) && row.attached != Some(number)
+        });
         if given_up.is_empty() {
             return;
         }

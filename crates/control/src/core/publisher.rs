@@ -1,10 +1,17 @@
 //! A topic's publishers: what was declared, where each is to publish, where it is connected.
+//!
+//! Every change goes through here and keeps the sums ([`super::tally`]), so that no question costs as much as there are
+//! publishers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use clock::Instant;
 use limit::Unit;
 use rustc_hash::FxHashMap;
 
 use super::BrokerNumber;
+use super::tally::{Bag, Count, Loads, Tally};
 use crate::view::PublisherSpec;
 
 /// One publisher.
@@ -35,25 +42,53 @@ impl Row {
     pub fn rate(&self) -> f64 {
         self.measured_rate.unwrap_or(self.spec.rate)
     }
+
+    /// Whether it is connected elsewhere than it is to be.
+    fn is_misplaced(&self) -> bool {
+        self.broker.is_some() && self.attached.is_some() && self.broker != self.attached
+    }
 }
 
 /// All publishers of a topic.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Publishers {
+    topic: Arc<str>,
+    promise_us: Option<f64>,
     rows: Vec<Row>,
     by_id: FxHashMap<String, u32>,
+    tallies: BTreeMap<BrokerNumber, Tally>,
+    unplaced: BTreeSet<u32>,
+    misplaced: BTreeSet<u32>,
+    declared: Count,
+    batches: Bag<u32>,
+    /// Messages that the members of a group send at once, as declared.
+    groups: FxHashMap<String, u64>,
+    /// That, of every group and of everybody without one.
+    bursts: Bag<u64>,
 }
 
 impl Publishers {
+    /// None of this topic, which is promised so much.
+    pub(super) fn new(topic: &str, promise_us: Option<f64>) -> Publishers {
+        Publishers {
+            topic: Arc::from(topic),
+            promise_us,
+            rows: Vec::new(),
+            by_id: FxHashMap::default(),
+            tallies: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
+            misplaced: BTreeSet::new(),
+            declared: Count::default(),
+            batches: Bag::default(),
+            groups: FxHashMap::default(),
+            bursts: Bag::default(),
+        }
+    }
+
     /// All rows; an index is good until the next removal.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
-    }
-
-    /// All rows, to be changed in place; ids must stay.
-    pub fn rows_mut(&mut self) -> &mut [Row] {
-        &mut self.rows
     }
 
     /// Index of a publisher.
@@ -63,14 +98,15 @@ impl Publishers {
     }
 
     /// Adds a publisher, or takes its new declaration. Says what changed.
-    pub fn put(&mut self, spec: PublisherSpec) -> Put {
+    pub(super) fn put(&mut self, spec: PublisherSpec, loads: &mut Loads) -> Put {
         if let Some(index) = self.find(&spec.id) {
-            let row = &mut self.rows[index];
-            if row.spec == spec {
+            if self.rows[index].spec == spec {
                 return Put::Same(index);
             }
-            row.spec = spec;
-            row.measured_rate = None;
+            self.change(index, loads, |row| {
+                row.spec = spec;
+                row.measured_rate = None;
+            });
             return Put::Changed(index);
         }
         let index = self.rows.len();
@@ -85,50 +121,296 @@ impl Publishers {
             moved_in: 0,
             measured_rate: None,
         });
+        self.count(index, true, loads);
         Put::New(index)
     }
 
-    /// Removes a publisher.
-    pub fn remove(&mut self, id: &str) -> Option<Row> {
-        let index = self.by_id.remove(id)? as usize;
+    /// Removes a publisher; the last one takes its index.
+    pub(super) fn remove(&mut self, id: &str, loads: &mut Loads) -> Option<Row> {
+        let index = self.find(id)?;
+        let last = self.rows.len() - 1;
+        self.count(index, false, loads);
+        if index != last {
+            self.count(last, false, loads);
+        }
+        self.by_id.remove(id);
         let row = self.rows.swap_remove(index);
         if let Some(moved) = self.rows.get(index) {
             self.by_id.insert(moved.spec.id.clone(), index as u32);
+            self.count(index, true, loads);
         }
         Some(row)
     }
 
-    /// Nobody is connected to this broker any more.
-    pub fn detach_all(&mut self, broker: BrokerNumber) {
-        for row in &mut self.rows {
-            if row.attached == Some(broker) {
-                row.attached = None;
-                row.told_at = None;
+    /// All of them are gone, and what they came to.
+    pub(super) fn end(&mut self, loads: &mut Loads) {
+        self.set_promise(None, loads);
+        for (&number, tally) in &self.tallies {
+            loads.change(false, number, tally);
+        }
+        *self = Publishers::new(&self.topic, None);
+    }
+
+    /// The topic is promised something else.
+    pub(super) fn set_promise(&mut self, promise_us: Option<f64>, loads: &mut Loads) {
+        let here = self.tallies.iter();
+        for (&number, _) in here.filter(|(_, tally)| tally.placed.number() > 0) {
+            loads.at_mut(number).promise(false, self.promise_us);
+            loads.at_mut(number).promise(true, promise_us);
+        }
+        self.promise_us = promise_us;
+    }
+
+    /// One is to publish there from now on.
+    pub(super) fn place(&mut self, index: usize, broker: Option<BrokerNumber>, loads: &mut Loads) {
+        self.change(index, loads, |row| {
+            (row.broker, row.told_at) = (broker, None);
+        });
+    }
+
+    /// Notes the life of the controller in which one that is not where it is to be was placed.
+    pub(super) fn note_placed_in(&mut self, index: usize, epoch: u64) {
+        let row = &mut self.rows[index];
+        if row.is_misplaced() {
+            row.moved_in = epoch;
+        }
+    }
+
+    /// What was kept of one's last move: it rests from `rests_from` on, if it may have moved lately.
+    pub(super) fn restore_move(&mut self, index: usize, moved_in: u64, rests_from: Option<Instant>) {
+        let row = &mut self.rows[index];
+        (row.moved_in, row.moved_at) = (moved_in, rests_from);
+    }
+
+    /// One is connected there now.
+    pub(super) fn attach(&mut self, index: usize, at: Option<BrokerNumber>, loads: &mut Loads) {
+        self.change(index, loads, |row| {
+            (row.attached, row.told_at) = (at, None);
+        });
+    }
+
+    /// One is told to move.
+    pub(super) fn told(&mut self, index: usize, now: Instant) {
+        let row = &mut self.rows[index];
+        (row.told_at, row.moved_at) = (Some(now), Some(now));
+    }
+
+    /// What each is believed to send from now on; `None`: as before.
+    pub(super) fn believe(
+        &mut self,
+        loads: &mut Loads,
+        rate_of: impl Fn(usize, &Row) -> Option<f64>,
+    ) {
+        let mut is_changed = false;
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            if let Some(rate) = rate_of(index, row) {
+                row.measured_rate = Some(rate);
+                is_changed = true;
             }
         }
+        if is_changed {
+            self.count_rates_anew(loads);
+        }
+    }
+
+    /// Groups found from arrivals, by index.
+    pub(super) fn infer(&mut self, group_of: impl Iterator<Item = Option<u32>>) {
+        for (row, group) in self.rows.iter_mut().zip(group_of) {
+            row.inferred_group = group.filter(|_| row.spec.group.is_none());
+        }
+    }
+
+    /// Nobody is connected to this broker any more.
+    pub(super) fn detach_all(&mut self, broker: BrokerNumber, loads: &mut Loads) {
+        if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
+            return;
+        }
+        for index in 0..self.rows.len() {
+            if self.rows[index].attached == Some(broker) {
+                self.attach(index, None, loads);
+            }
+        }
+    }
+
+    fn change(&mut self, index: usize, loads: &mut Loads, change: impl FnOnce(&mut Row)) {
+        self.count(index, false, loads);
+        change(&mut self.rows[index]);
+        self.count(index, true, loads);
+    }
+
+    /// Takes a row into the sums, or out of them.
+    fn count(&mut self, index: usize, is_more: bool, loads: &mut Loads) {
+        let (row, at) = (&self.rows[index], index as u32);
+        let (rate, batch) = (row.rate(), u64::from(row.spec.batch));
+        self.declared.change(is_more, row.spec.rate);
+        self.batches.change(is_more, row.spec.batch);
+        match row.spec.group.as_deref() {
+            None => self.bursts.change(is_more, batch),
+            Some(group) => regroup(&mut self.groups, &mut self.bursts, group, is_more, batch),
+        }
+        match (row.broker, is_more) {
+            (None, true) => drop(self.unplaced.insert(at)),
+            (None, false) => drop(self.unplaced.remove(&at)),
+            (Some(number), _) => {
+                let (tally, load) = (self.tallies.entry(number).or_default(), loads.at_mut(number));
+                let before = tally.placed.number();
+                tally.placed.change(is_more, rate);
+                load.placed.change(is_more, rate);
+                if before.min(tally.placed.number()) == 0 {
+                    load.promise(is_more, self.promise_us);
+                }
+                if row.attached.is_some() {
+                    tally.present.change(is_more, rate);
+                    load.present.change(is_more, rate);
+                }
+            }
+        }
+        if let Some(number) = row.attached {
+            let tally = self.tallies.entry(number).or_default();
+            tally.attached.change(is_more, rate);
+            tally.batches.change(is_more, row.spec.batch);
+            loads.at_mut(number).attached.change(is_more, rate);
+        }
+        if row.is_misplaced() {
+            if is_more {
+                self.misplaced.insert(at);
+                if self.misplaced.len() == 1 {
+                    loads.moving.insert(&self.topic);
+                }
+            } else {
+                self.misplaced.remove(&at);
+            }
+        }
+        if !is_more {
+            for number in [row.broker, row.attached].into_iter().flatten() {
+                if self.tallies.get(&number).is_some_and(Tally::is_empty) {
+                    self.tallies.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Rates of many have changed: one pass is less than taking each out and in.
+    fn count_rates_anew(&mut self, loads: &mut Loads) {
+        for (&number, tally) in &mut self.tallies {
+            loads.change(false, number, tally);
+            (tally.placed, tally.attached, tally.present) = Default::default();
+        }
+        for row in &self.rows {
+            let rate = row.rate();
+            if let Some(tally) = row.broker.and_then(|number| self.tallies.get_mut(&number)) {
+                tally.placed.change(true, rate);
+                if row.attached.is_some() {
+                    tally.present.change(true, rate);
+                }
+            }
+            let at = row.attached;
+            if let Some(tally) = at.and_then(|number| self.tallies.get_mut(&number)) {
+                tally.attached.change(true, rate);
+            }
+        }
+        for (&number, tally) in &self.tallies {
+            loads.change(true, number, tally);
+        }
+    }
+}
+
+/// Questions.
+impl Publishers {
+    /// What is at a broker.
+    #[must_use]
+    pub fn at(&self, number: BrokerNumber) -> Option<&Tally> {
+        self.tallies.get(&number)
+    }
+
+    /// What is at each broker that any of them belongs to or is connected to.
+    pub fn tallies(&self) -> impl Iterator<Item = (BrokerNumber, &Tally)> {
+        self.tallies.iter().map(|(&number, tally)| (number, tally))
+    }
+
+    /// Brokers that any of them belongs to, in order.
+    pub fn places(&self) -> impl Iterator<Item = BrokerNumber> {
+        let placed = self.tallies();
+        let placed = placed.filter(|(_, tally)| tally.placed.number() > 0);
+        placed.map(|(number, _)| number)
+    }
+
+    /// Whether any of them belongs to a broker.
+    #[must_use]
+    pub fn is_placed_at(&self, number: BrokerNumber) -> bool {
+        self.at(number).is_some_and(|at| at.placed.number() > 0)
+    }
+
+    /// Indices of those without a place, in order.
+    #[must_use]
+    pub fn unplaced(&self) -> &BTreeSet<u32> {
+        &self.unplaced
+    }
+
+    /// Indices of those that are connected elsewhere than they are to be, in order.
+    #[must_use]
+    pub fn misplaced(&self) -> &BTreeSet<u32> {
+        &self.misplaced
+    }
+
+    /// How many are connected.
+    #[must_use]
+    pub fn attached(&self) -> usize {
+        let attached = self.tallies.values();
+        attached.map(|tally| tally.attached.number()).sum()
     }
 
     /// Largest batch in tokens. A share's burst is never below it; of bytes nothing is declared.
     #[must_use]
     pub fn largest_batch_tokens(&self, unit: Option<Unit>) -> f64 {
-        let batches = self.rows.iter().map(|row| row.spec.batch);
         match unit {
-            Some(Unit::Messages) => f64::from(batches.max().unwrap_or(1)),
+            Some(Unit::Messages) => f64::from(self.batches.largest().unwrap_or(1)),
             _ => 1.0,
         }
+    }
+
+    /// Messages that are sent at once as declared: by a publisher, or by a correlation group.
+    #[must_use]
+    pub fn largest_burst(&self) -> u64 {
+        self.bursts.largest().unwrap_or(0)
     }
 
     /// Declared rate of all, messages per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        // An empty sum of floats is -0.
-        self.rows.iter().map(|row| row.spec.rate).sum::<f64>() + 0.0
+        self.declared.rate()
+    }
+}
+
+fn regroup(
+    groups: &mut FxHashMap<String, u64>,
+    bursts: &mut Bag<u64>,
+    group: &str,
+    is_more: bool,
+    batch: u64,
+) {
+    let before = groups.get(group).copied().unwrap_or(0);
+    let after = if is_more {
+        before + batch
+    } else {
+        before - batch
+    };
+    if before > 0 {
+        bursts.change(false, before);
+    }
+    if after > 0 {
+        bursts.change(true, after);
+    }
+    match groups.get_mut(group) {
+        Some(_) if after == 0 => drop(groups.remove(group)),
+        Some(sum) => *sum = after,
+        None => drop(groups.insert(group.to_owned(), after)),
     }
 }
 
 /// What a declaration changed; with the publisher's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub(super) enum Put {
     /// Nothing.
     Same(usize),
     /// Rate, batch or group.
@@ -140,9 +422,12 @@ pub enum Put {
 impl Put {
     /// The publisher's index.
     #[must_use]
-    pub fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         match self {
             Put::Same(index) | Put::Changed(index) | Put::New(index) => index,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@
 
 use placement::Trace;
 
+use super::tally::Loads;
 use super::{BrokerNumber, Core, Topic};
 
 /// Reports over less time than this say too little about a rate, in seconds.
@@ -74,13 +75,15 @@ impl Core {
         if seconds < SECONDS_MIN || seen.steady_reports < reports_min || seen.rate <= 0.0 {
             return;
         }
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(name) else {
             return;
         };
-        let (believed, batch) = topic.believed_at(number);
-        if believed <= 0.0 {
+        let at = topic.publishers.at(number);
+        let Some(at) = at.filter(|at| at.attached.number() > 0) else {
             return;
-        }
+        };
+        let (believed, batch) = (at.attached.rate(), at.largest_batch());
         let low = if has_queue {
             seen.rate
         } else {
@@ -94,35 +97,15 @@ impl Core {
         } else {
             return;
         };
-        for row in topic.publishers.rows_mut() {
-            if row.attached == Some(number) {
-                row.measured_rate = Some(row.rate() * factor);
-            }
-        }
+        topic.publishers.believe(loads, |_, row| {
+            (row.attached == Some(number)).then(|| row.rate() * factor)
+        });
     }
 }
 
 impl Topic {
-    /// Messages per second that the publishers connected to a broker are believed to send, and the largest batch.
-    fn believed_at(&self, number: BrokerNumber) -> (f64, f64) {
-        let rows = self.publishers.rows().iter();
-        rows.filter(|row| row.attached == Some(number))
-            .fold((0.0, 1.0), |(rate, batch), row| {
-                (
-                    rate + row.rate(),
-                    f64::max(batch, f64::from(row.spec.batch)),
-                )
-            })
-    }
-
-    /// Publishers connected to a broker.
-    pub(super) fn connected_at(&self, number: BrokerNumber) -> usize {
-        let rows = self.publishers.rows().iter();
-        rows.filter(|row| row.attached == Some(number)).count()
-    }
-
     /// A trace says of each publisher what it sends; one that does not occur in it may be slow.
-    pub(super) fn believe_trace(&mut self, trace: &Trace) {
+    pub(super) fn believe_trace(&mut self, trace: &Trace, loads: &mut Loads) {
         let seconds = trace.seconds();
         if seconds < SECONDS_MIN {
             return;
@@ -133,13 +116,12 @@ impl Topic {
                 *sum += u64::from(arrival.messages);
             }
         }
-        for (row, messages) in self.publishers.rows_mut().iter_mut().zip(messages) {
-            let rate = messages as f64 / seconds;
+        self.publishers.believe(loads, |index, row| {
+            let rate = messages[index] as f64 / seconds;
             let batch = f64::from(row.spec.batch);
-            if messages > 0 && is_contradicted(row.rate(), rate, batch, seconds) {
-                row.measured_rate = Some(rate);
-            }
-        }
+            let is_other = messages[index] > 0 && is_contradicted(row.rate(), rate, batch, seconds);
+            is_other.then_some(rate)
+        });
     }
 }
 

@@ -99,10 +99,9 @@ impl Core {
 
     /// Whether publishers that send so much have only just come to a broker: they may leave it when they have rested.
     fn is_leaving(&self, number: BrokerNumber, rate: f64, now: Instant) -> bool {
-        let rows = self
-            .topics
-            .values()
-            .flat_map(|topic| topic.publishers.rows());
+        let topics = self.topics.values().map(|topic| &topic.publishers);
+        let here = topics.filter(|publishers| publishers.is_placed_at(number));
+        let rows = here.flat_map(|publishers| publishers.rows());
         let resting = rows.filter(|row| row.broker == Some(number) && is_resting(row, now));
         resting.map(super::publisher::Row::rate).sum::<f64>() >= rate
     }
@@ -136,19 +135,13 @@ impl Core {
         if !self.has_standing_queue(number) {
             return mcap;
         }
-        let left: f64 = broker.topics.values().map(|carried| carried.left).sum();
-        mcap.min(left * UTILISATION_MAX)
+        mcap.min(broker.flow.left * UTILISATION_MAX)
     }
 
     /// Messages per second of the publishers that are connected somewhere and belong to a broker, and of clients there
     /// that cannot be moved.
     fn connected_load(&self, number: BrokerNumber) -> f64 {
-        let rows = self
-            .topics
-            .values()
-            .flat_map(|topic| topic.publishers.rows());
-        let here = rows.filter(|row| row.broker == Some(number) && row.attached.is_some());
-        self.broker(number).fixed_rate() + here.map(super::publisher::Row::rate).sum::<f64>()
+        self.broker(number).fixed_rate() + self.loads.at(number).present.rate()
     }
 
     /// What is to stay at a broker, in messages per second.
@@ -181,15 +174,19 @@ impl Core {
 
     /// By broker, messages per second that count as its load.
     fn loads(&self, reckoned: Reckoned) -> Vec<f64> {
-        let mut loads: Vec<f64> = match reckoned {
-            Reckoned::Believed => self.brokers.iter().map(Broker::fixed_rate).collect(),
-            Reckoned::Seen => self.brokers.iter().map(Broker::recent_rate).collect(),
-        };
+        let brokers = (0u32..).zip(&self.brokers);
+        if matches!(reckoned, Reckoned::Believed) {
+            let believed = |(number, broker): (BrokerNumber, &Broker)| {
+                broker.fixed_rate() + self.loads.at(number).placed.rate()
+            };
+            return brokers.map(believed).collect();
+        }
+        let mut loads: Vec<f64> = self.brokers.iter().map(Broker::recent_rate).collect();
         for topic in self.topics.values() {
             for row in topic.publishers.rows() {
                 let Some(number) = row.broker else { continue };
                 let is_seen = row.attached == Some(number) && row.told_at.is_none();
-                if matches!(reckoned, Reckoned::Believed) || !is_seen {
+                if !is_seen {
                     loads[number as usize] += row.rate();
                 }
             }
@@ -203,14 +200,10 @@ impl Core {
             .topics
             .iter()
             .filter_map(|(name, topic)| {
-                let rows = topic.publishers.rows().iter();
-                let (count, rate) = rows
-                    .filter(|row| row.broker == Some(number) && row.attached.is_some())
-                    .fold((0, 0.0), |(count, rate), row| {
-                        (count + 1, rate + row.rate())
-                    });
+                let here = topic.publishers.at(number)?.present;
                 let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
-                (count > 0).then(|| (promise_us, rate / f64::from(count), name))
+                let each = here.rate() / here.number() as f64;
+                (here.number() > 0).then_some((promise_us, each, name))
             })
             .collect();
         topics.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -315,8 +308,8 @@ impl Core {
             }
         }
         let is_touched = |topic: &super::Topic| {
-            let mut rows = topic.publishers.rows().iter();
-            rows.any(|row| row.broker.is_some_and(|broker| touched[broker as usize]))
+            let mut places = topic.publishers.places();
+            places.any(|broker| touched[broker as usize])
         };
         let topics = self.topics.iter().filter(|(_, topic)| is_touched(topic));
         let names: Vec<String> = topics.map(|(name, _)| name.clone()).collect();
@@ -352,7 +345,7 @@ impl Core {
 
     /// The mean rate is not too high, yet a promise is broken: bursts meet.
     fn answer_bursts(&mut self, number: BrokerNumber, now: Instant) {
-        let topics = self.broker(number).topics.iter();
+        let topics = self.broker(number).loud_topics();
         let broken: Vec<String> = topics
             .filter(|(_, carried)| carried.violation.is_to_be_answered())
             .map(|(name, _)| name.clone())
@@ -374,8 +367,8 @@ impl Core {
     /// The topic at a broker that came there last, after `name`, and was not found to keep its promise yet.
     fn newcomer_at(&self, name: &str, number: BrokerNumber) -> Option<String> {
         let here = |topic: &super::Topic| {
-            let mut rows = topic.publishers.rows().iter();
-            rows.any(|row| row.broker == Some(number) && row.attached.is_some())
+            let here = topic.publishers.at(number);
+            here.is_some_and(|here| here.present.number() > 0)
         };
         let since = self.topics.get(name)?.placed_at;
         let others = self.topics.iter().filter(|(other, topic)| {

@@ -68,6 +68,7 @@ impl Core {
                 ledger.begin_round(round);
             }
         }
+        self.look_at_all_shares();
         let told: Vec<BrokerNumber> = self.rounds.members.keys().copied().collect();
         for number in told {
             self.send_round(number);
@@ -108,6 +109,7 @@ impl Core {
                 ledger.has_left(number, since, left);
             }
         }
+        self.look_at_all_shares();
     }
 
     /// Tells a new ledger what the others know of rounds.

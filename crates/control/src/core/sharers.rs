@@ -4,6 +4,8 @@
 //! all that may serve such topics, and again when it changes. A broker is on it until it is dead for certain: one that
 //! cannot be reached leaves its N-th part unused, which is what keeps the sum within the limit when a network parts.
 
+use std::collections::BTreeSet;
+
 use link::{Sharers, ToBroker};
 use serde_json::Value;
 
@@ -21,6 +23,8 @@ pub(super) struct Sharing {
     addresses: Vec<String>,
     pub(super) key: Option<String>,
     pub(super) last_number: u16,
+    /// Those in use.
+    pub(super) numbers: BTreeSet<u16>,
 }
 
 impl Core {
@@ -38,14 +42,10 @@ impl Core {
 
     /// Tells all brokers who shares limits by gossip, if that has changed and there are such limits.
     pub(super) fn drive_sharers(&mut self) {
-        let is_needed = self
-            .topics
-            .values()
-            .any(|topic| topic.limit_number.is_some());
-        let addresses = if is_needed {
-            self.gossip_addresses()
-        } else {
+        let addresses = if self.sharing.numbers.is_empty() {
             Vec::new()
+        } else {
+            self.gossip_addresses()
         };
         if addresses == self.sharing.addresses {
             return;
@@ -85,11 +85,7 @@ impl Core {
 
     /// A number for a limit that has none: the next that no other has.
     pub(super) fn next_limit_number(&mut self) -> Result<u16, ControlError> {
-        let taken: rustc_hash::FxHashSet<u16> = self
-            .topics
-            .values()
-            .filter_map(|topic| topic.limit_number)
-            .collect();
+        let taken = &self.sharing.numbers;
         let from = self.sharing.last_number;
         // In turn, so that one that a cut-off broker still believes in is not used again soon.
         let free = (1..=GOSSIPED_MAX).map(|step| (from + step) % GOSSIPED_MAX);

@@ -6,7 +6,7 @@
 use clock::Instant;
 use limit::InvalidReport;
 use limit::lease::Mode;
-use limit::{Grant, LedgerConfig, Report, Traffic};
+use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
 use super::broker::Carried;
@@ -24,7 +24,7 @@ impl Core {
     /// Keeps the members of a topic's ledger in step and sends what it grants.
     pub(super) fn drive_shares(&mut self, name: &str, now: Instant) {
         let Some(topic) = self.topics.get(name).filter(|topic| topic.shares.is_some()) else {
-            return;
+            return self.due.shares.remove(name);
         };
         let carriers = self.carriers(name, topic);
         let config = self.ledger_config();
@@ -34,6 +34,10 @@ impl Core {
         let Some(ledger) = &mut topic.shares else {
             return;
         };
+        let brokers = (0u32..).zip(&self.brokers);
+        for (number, broker) in brokers.filter(|(_, broker)| broker.topics.contains_key(name)) {
+            broker.bring_up_to_date(number, ledger);
+        }
         if !are_alike(&carriers, &topic.carriers) {
             let weights: Vec<(u32, f64)> = carriers
                 .iter()
@@ -76,6 +80,13 @@ impl Core {
         let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
         let grants: Vec<(BrokerNumber, Grant)> = ledger.plan(now);
+        let brokers = &self.brokers;
+        let is_heard = |number: BrokerNumber| brokers[number as usize].is_heard();
+        if !is_stale && ledger.is_at_rest(now, is_heard) {
+            self.due.shares.remove(name);
+        } else {
+            self.due.shares.insert(name);
+        }
         self.keep_shares(name, now);
         for (broker, grant) in grants {
             self.send(
@@ -110,6 +121,25 @@ impl Core {
             .collect()
     }
 
+    /// Has leases at a broker that has reported renewed: all at once.
+    pub(super) fn renew_leases(&mut self, number: BrokerNumber, now: Instant) {
+        let config = self.ledger_config();
+        let broker = &mut self.brokers[number as usize];
+        let is_due = |last: Renewal| now - last.received_at >= config.ttl / RENEWALS_PER_LEASE;
+        if broker.topics.is_empty() || !broker.renewal.is_none_or(is_due) {
+            return;
+        }
+        // Leases that have ended meanwhile are not renewed.
+        let ends_after = config.ttl + config.drift;
+        let unbroken = broker.renewal.filter(|last| now < last.received_at + ends_after);
+        broker.renewal = Some(Renewal {
+            since: unbroken.map_or(now, |last| last.since),
+            received_at: now,
+        });
+        let report = broker.report_number;
+        self.send(number, ToBroker::Renewed { report });
+    }
+
     /// What a broker's report says about its share and its traffic.
     pub(super) fn share_reported(
         &mut self,
@@ -128,6 +158,9 @@ impl Core {
         };
         let heard =
             share_report(report, said).and_then(|report| ledger.report(number, &report, now));
+        if said.messages == 0 && said.mean_rate == 0.0 {
+            ledger.rest(number);
+        }
         match heard {
             // It is not a member yet; its traffic makes it one.
             Ok(()) | Err(InvalidReport::NotAMember { .. }) => {}
@@ -153,6 +186,35 @@ impl Core {
             },
             ..LedgerConfig::default()
         }
+    }
+}
+
+/// Leases are renewed so many times before they would end.
+const RENEWALS_PER_LEASE: u32 = 4;
+
+/// How long leases at a broker last that were renewed all at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Renewal {
+    /// Leases that ended before were not renewed; since then all were, time and again.
+    since: Instant,
+    /// When the report came for which they were renewed last.
+    received_at: Instant,
+}
+
+impl Broker {
+    /// Tells a ledger of a topic that was not named lately what that means.
+    fn bring_up_to_date(&self, number: BrokerNumber, ledger: &mut Ledger) {
+        if self.link.is_some() {
+            ledger.unchanged(number, self.report_number, self.reported_at);
+        }
+        if let Some(Renewal { since, received_at }) = self.renewal {
+            ledger.renewed(number, since, received_at);
+        }
+    }
+
+    /// Whether reports come.
+    fn is_heard(&self) -> bool {
+        self.link.is_some() && self.liveness == Liveness::Up
     }
 }
 

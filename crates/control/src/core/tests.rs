@@ -12,6 +12,8 @@ mod names;
 mod neighbours;
 mod overload;
 mod placing;
+mod rest;
 mod rounds;
+mod scale;
 mod sharers;
 mod world;

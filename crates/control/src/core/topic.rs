@@ -32,23 +32,27 @@ pub struct Topic {
     pub fit: Fit,
     /// When publishers were placed last: traffic of before says nothing about what follows.
     pub(super) placed_at: Option<Instant>,
-    /// Some publisher is not where it is to be.
-    pub(super) has_moves: bool,
+    /// Publishers for which there was no room when all without a place were tried.
+    pub(super) stranded: usize,
+    /// Where looking for publishers to move goes on.
+    pub(super) next_move: u32,
 }
 
 impl Topic {
-    pub(super) fn new(spec: TopicSpec) -> Topic {
+    pub(super) fn new(name: &str, spec: TopicSpec) -> Topic {
+        let promise_us = spec.slo.map(|slo| slo.latency_us);
         Topic {
             spec,
             ticket: 0,
-            publishers: Publishers::default(),
+            publishers: Publishers::new(name, promise_us),
             shares: None,
             limit_number: None,
             carriers: Vec::new(),
             kept_shares: std::collections::BTreeMap::new(),
             fit: Fit::default(),
             placed_at: None,
-            has_moves: false,
+            stranded: 0,
+            next_move: 0,
         }
     }
 }
@@ -77,9 +81,16 @@ impl Core {
         if let Some(ledger) = &mut anew {
             self.rounds_of(ledger);
         }
-        let topic = self.topic_mut(name)?;
-        topic.limit_number = limit_number;
-        if limit_number.is_some() {
+        let Core { topics, loads, .. } = self;
+        let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
+        let promise_us = spec.slo.map(|slo| slo.latency_us);
+        topic.publishers.set_promise(promise_us, loads);
+        let former_number = std::mem::replace(&mut topic.limit_number, limit_number);
+        if let Some(number) = former_number.filter(|_| limit_number.is_none()) {
+            self.sharing.numbers.remove(&number);
+        }
+        if let Some(number) = limit_number {
+            self.sharing.numbers.insert(number);
             topic.kept_shares.clear();
         }
         let former = std::mem::replace(&mut topic.spec, spec);
@@ -140,7 +151,12 @@ impl Core {
         for id in &ids {
             self.forget_publisher(name, id);
         }
-        self.topics.remove(name);
+        if let Some(mut topic) = self.topics.remove(name) {
+            topic.publishers.end(&mut self.loads);
+            if let Some(number) = topic.limit_number {
+                self.sharing.numbers.remove(&number);
+            }
+        }
         self.forget_topic(name);
         self.announce_contract(name, now);
         self.tell(
@@ -178,22 +194,24 @@ impl Core {
             )));
         }
         self.topic_or_new(name)?;
-        let topic = self.topic_mut(name)?;
-        let (mut new, mut changed) = (Vec::new(), Vec::new());
+        let Core { topics, loads, .. } = self;
+        let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
+        let known = topic.publishers.rows().len();
+        let (mut changed, mut asking) = (Vec::new(), Vec::new());
         for spec in specs {
-            match topic.publishers.put(spec) {
-                Put::New(index) => new.push(index),
-                Put::Changed(index) => changed.push(index),
-                Put::Same(_) => {}
+            let put = topic.publishers.put(spec, loads);
+            if !matches!(put, Put::Same(_)) {
+                changed.push(put.index());
+            }
+            if topic.publishers.rows()[put.index()].broker.is_none() {
+                asking.push(put.index());
             }
         }
-        self.publishers += new.len();
-        if !new.is_empty() || !changed.is_empty() {
-            self.place_unplaced(name, now);
-            self.keep_publishers(name, new.iter().chain(&changed).copied());
+        self.publishers += topic.publishers.rows().len() - known;
+        self.place_newcomers(name, &asking, now);
+        if !changed.is_empty() {
+            self.keep_publishers(name, changed);
             self.publishers_changed(name, now);
-        } else {
-            self.place_unplaced(name, now);
         }
         self.prepare_places(name, now);
         Ok(())
@@ -209,8 +227,9 @@ impl Core {
         id: &str,
         now: Instant,
     ) -> Result<(), ControlError> {
-        let topic = self.topic_mut(name)?;
-        if topic.publishers.remove(id).is_none() {
+        let Core { topics, loads, .. } = self;
+        let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
+        if topic.publishers.remove(id, loads).is_none() {
             return Err(no_publisher(name, id));
         }
         self.publishers -= 1;
@@ -237,7 +256,7 @@ impl Core {
             .ok_or_else(|| no_publisher(name, id))?;
         let broker = topic.publishers.rows()[index].broker;
         let Some(number) = broker else {
-            self.place_unplaced(name, now);
+            self.place_newcomers(name, &[index], now);
             self.prepare_places(name, now);
             return Ok(index);
         };
@@ -246,8 +265,10 @@ impl Core {
             broker.name == avoid || broker.tcp_address == avoid
         });
         if is_avoided && !self.broker(number).takes_publishers() {
-            self.topic_mut(name)?.publishers.rows_mut()[index].broker = None;
-            self.place_unplaced(name, now);
+            let Core { topics, loads, .. } = self;
+            let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
+            topic.publishers.place(index, None, loads);
+            self.place_newcomers(name, &[index], now);
             self.keep_publishers(name, [index]);
             self.publishers_changed(name, now);
         }
@@ -274,7 +295,7 @@ impl Core {
                 )));
             }
             self.topics
-                .insert(name.to_owned(), Topic::new(TopicSpec::default()));
+                .insert(name.to_owned(), Topic::new(name, TopicSpec::default()));
             self.keep_topic(name);
         }
         self.topic_mut(name)
@@ -282,9 +303,6 @@ impl Core {
 
     /// Carriers and fit follow a change of who publishes.
     pub(super) fn publishers_changed(&mut self, name: &str, now: Instant) {
-        if let Some(topic) = self.topics.get_mut(name) {
-            topic.has_moves = true;
-        }
         self.fit_due(name, now);
         self.drive_shares(name, now);
     }
@@ -316,12 +334,15 @@ impl Topic {
     /// By broker: the rate placed there, as measured where that is known.
     pub(super) fn placed_rates(&self, brokers: usize) -> Vec<f64> {
         let mut rates = vec![0.0; brokers];
-        for row in self.publishers.rows() {
-            if let Some(number) = row.broker {
-                rates[number as usize] += row.rate();
-            }
+        for (number, tally) in self.publishers.tallies() {
+            rates[number as usize] = tally.placed.rate();
         }
         rates
+    }
+
+    /// Whether some publisher is not where it is to be.
+    pub(super) fn has_moves(&self) -> bool {
+        !self.publishers.misplaced().is_empty()
     }
 }
 

@@ -69,7 +69,7 @@ impl TraceParts {
 impl Topic {
     /// Finds the correlation groups of publishers that name none.
     pub(super) fn infer_groups(&mut self, trace: &Trace) {
-        let rows = self.publishers.rows_mut();
+        let rows = self.publishers.rows();
         if rows.iter().all(|row| row.spec.group.is_some()) {
             return;
         }
@@ -79,10 +79,7 @@ impl Topic {
             .map(|arrival| (arrival.at_ns, arrival.publisher))
             .collect();
         let groups = infer_groups(&arrivals, rows.len(), InferConfig::default());
-        for (row, group) in rows.iter_mut().zip(groups) {
-            row.inferred_group = group
-                .filter(|_| row.spec.group.is_none())
-                .map(|group| group.0);
-        }
+        let groups = groups.into_iter().map(|group| group.map(|group| group.0));
+        self.publishers.infer(groups);
     }
 }

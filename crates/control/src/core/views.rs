@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clock::Instant;
 
 use super::publisher::Row;
+use super::tally::Load;
 use super::{Broker, BrokerNumber, Core, Liveness, Topic, check};
 use crate::ControlError;
 use crate::view::{
@@ -116,11 +117,9 @@ impl Core {
     /// All brokers, ordered by name.
     #[must_use]
     pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
-        let placed = self.placed();
-        let brokers = self.brokers.iter().zip(&placed);
-        let mut views: Vec<BrokerView> = brokers
-            .map(|(broker, placed)| self.view_broker(broker, placed, now))
-            .collect();
+        let numbers = 0..self.brokers.len() as BrokerNumber;
+        let mut views: Vec<BrokerView> =
+            numbers.map(|number| self.broker_view(number, now)).collect();
         views.sort_by(|a, b| a.broker.cmp(&b.broker));
         views
     }
@@ -128,8 +127,7 @@ impl Core {
     /// One broker.
     #[must_use]
     pub fn broker_view(&self, number: BrokerNumber, now: Instant) -> BrokerView {
-        let placed = &self.placed()[number as usize];
-        self.view_broker(self.broker(number), placed, now)
+        self.view_broker(self.broker(number), self.loads.at(number), now)
     }
 
     fn view_topic(&self, name: &str, topic: &Topic) -> TopicView {
@@ -140,7 +138,7 @@ impl Core {
             state: self.state_of(name, topic).to_owned(),
             text: self.explain(name, topic),
             publishers: rows.len(),
-            unplaced: rows.iter().filter(|row| row.broker.is_none()).count(),
+            unplaced: topic.publishers.unplaced().len(),
             rate: topic.publishers.rate(),
             brokers: self.view_carriers(name, topic),
             fit_status: topic.fit.status.clone(),
@@ -169,7 +167,7 @@ impl Core {
 
     fn state_of(&self, name: &str, topic: &Topic) -> &'static str {
         let is_seen = self.seen_violation(name).is_some();
-        topic.fit.state(is_seen, topic.has_moves)
+        topic.fit.state(is_seen, topic.has_moves())
     }
 
     fn explain(&self, name: &str, topic: &Topic) -> String {
@@ -183,14 +181,13 @@ impl Core {
             };
         }
         let rows = topic.publishers.rows();
-        let attached = rows.iter().filter(|row| row.attached.is_some()).count();
-        let moving = rows
-            .iter()
-            .filter(|row| row.attached.is_some() && row.attached != row.broker);
+        let attached = topic.publishers.attached();
+        let unplaced = topic.publishers.unplaced().iter();
+        let homeless = unplaced.filter(|&&index| rows[index as usize].attached.is_some());
         let mut text = format!(
             "{attached} of {} publishers connected, {} on the move",
             rows.len(),
-            moving.count()
+            topic.publishers.misplaced().len() + homeless.count()
         );
         if let Some(neighbour) = self.view_neighbour(topic) {
             let _ = write!(
@@ -209,16 +206,13 @@ impl Core {
         let all = (0u32..).zip(&self.brokers).zip(rates);
         all.filter(|((_, broker), rate)| *rate > 0.0 || broker.topics.contains_key(name))
             .map(|((number, broker), rate)| {
-                let rows = topic.publishers.rows();
+                let here = topic.publishers.at(number);
                 let carried = broker.topics.get(name);
                 TopicBrokerView {
                     broker: broker.name.clone(),
                     tcp_address: broker.tcp_address.clone(),
-                    publishers: rows.iter().filter(|row| row.broker == Some(number)).count(),
-                    attached: rows
-                        .iter()
-                        .filter(|row| row.attached == Some(number))
-                        .count(),
+                    publishers: here.map_or(0, |here| here.placed.number()),
+                    attached: here.map_or(0, |here| here.attached.number()),
                     rate,
                     measured_rate: carried.map_or(0.0, |carried| carried.rate),
                     fixed_rate: carried.map_or(0.0, |carried| carried.fixed_rate),
@@ -261,7 +255,7 @@ impl Core {
         }
     }
 
-    fn view_broker(&self, broker: &Broker, placed: &Placed, now: Instant) -> BrokerView {
+    fn view_broker(&self, broker: &Broker, here: &Load, now: Instant) -> BrokerView {
         let state = match broker.liveness {
             Liveness::Dead => "dead",
             Liveness::Silent(_) => "silent",
@@ -277,39 +271,22 @@ impl Core {
             is_draining: broker.is_draining,
             mcap: self.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),
-            load: placed.rate,
+            load: here.placed.rate(),
             measured_rate: broker.measured_rate(),
-            publishers: placed.publishers,
-            attached: placed.attached,
+            publishers: here.placed.number(),
+            attached: here.attached.number(),
             holds: broker.unfinished(),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
         }
     }
 
-    /// What is placed and connected, by broker.
-    fn placed(&self) -> Vec<Placed> {
-        let mut placed = vec![Placed::default(); self.brokers.len()];
-        let topics = self.topics.values();
-        for row in topics.flat_map(|topic| topic.publishers.rows()) {
-            if let Some(number) = row.broker {
-                placed[number as usize].rate += row.rate();
-                placed[number as usize].publishers += 1;
-            }
-            if let Some(number) = row.attached {
-                placed[number as usize].attached += 1;
-            }
-        }
-        placed
-    }
-
     /// The broker with the largest residual capacity.
     fn roomiest(&self) -> Option<BrokerNumber> {
-        let placed = self.placed();
         let open = (0u32..)
             .zip(&self.brokers)
             .filter(|(_, broker)| broker.takes_publishers());
         let room = |number: BrokerNumber, broker: &Broker| {
-            self.mcap_of(broker) - broker.fixed_rate() - placed[number as usize].rate
+            self.mcap_of(broker) - broker.fixed_rate() - self.loads.at(number).placed.rate()
         };
         let best = open.reduce(|best, next| {
             if room(next.0, next.1) > room(best.0, best.1) {
@@ -328,12 +305,4 @@ impl Core {
             tcp_address: broker.tcp_address.clone(),
         }
     }
-}
-
-/// Publishers of one broker.
-#[derive(Clone, Copy, Debug, Default)]
-struct Placed {
-    rate: f64,
-    publishers: usize,
-    attached: usize,
 }

@@ -116,6 +116,7 @@ impl Core {
         if let Some(topic) = self.topics.get_mut(name) {
             topic.fit.is_urgent = false;
             topic.fit.phase = Phase::Measuring(Box::new(open));
+            self.due.fits.insert(name);
         }
         self.windows.insert(window, name.to_owned());
         let topics = &self.topics;

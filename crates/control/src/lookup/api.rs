@@ -14,10 +14,11 @@ use serde::Serialize;
 use serde_json::json;
 use wire::{ChannelName, TopicName};
 
-use super::document::{Channels, Found, Nodes, Topics, debug};
+use super::debug;
+use super::document::{Channels, Found, Nodes, Topics};
 use super::query::Query;
 use super::registry::Full;
-use super::{Lookup, NSQLOOKUPD_VERSION, wall_now};
+use super::{Lookup, NSQLOOKUPD_VERSION};
 use crate::ControlError;
 use wire::lookup::Subject;
 
@@ -52,7 +53,8 @@ async fn info() -> Response {
 }
 
 async fn show_debug(State(lookup): Shared) -> Response {
-    answer(&debug(&lookup.registry(), lookup.now(), wall_now()))
+    let headers = [(header::CONTENT_TYPE, JSON), (NSQ_HEADER, NSQ_VERSION_1)];
+    (headers, debug::body(lookup)).into_response()
 }
 
 async fn lookup_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
@@ -221,6 +223,7 @@ impl From<Full> for Failure {
                 Full::Topics => "TOO_MANY_TOPICS",
                 Full::Channels => "TOO_MANY_CHANNELS",
                 Full::Registrations => "TOO_MANY_REGISTRATIONS",
+                Full::Address => "TOO_MANY_OF_ONE_ADDRESS",
             },
         )
     }

@@ -1,9 +1,8 @@
 //! nsqlookupd's JSON, field by field in its order. Lists are in order of name, where nsqlookupd's have none.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use clock::{Instant, WallTime};
+use clock::Instant;
 use serde::Serialize;
 use wire::lookup::Identity;
 
@@ -35,9 +34,6 @@ pub(super) struct Nodes {
     producers: Vec<Node>,
 }
 
-/// Answer to `/debug`: registrations by `category:topic:channel`.
-pub(super) type Debug = BTreeMap<String, Vec<DebugPeer>>;
-
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Producer {
     remote_address: String,
@@ -56,23 +52,6 @@ struct Node {
     tombstones: Vec<bool>,
     topics: Vec<String>,
 }
-
-/// A registration of `/debug`; times are nanoseconds since 1970.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct DebugPeer {
-    broadcast_address: String,
-    hostname: String,
-    http_port: u16,
-    id: String,
-    last_update: i64,
-    tcp_port: u16,
-    tombstoned: bool,
-    tombstoned_at: i64,
-    version: String,
-}
-
-/// Go's zero time in nanoseconds since 1970, wrapped as Go wraps it: what stands for "never".
-const NEVER_NS: i64 = -6_795_364_578_871_345_152;
 
 impl Found {
     /// Where a topic is; `None` where nobody knows it.
@@ -156,44 +135,6 @@ impl Nodes {
     }
 }
 
-/// Everything that was registered; brokers of the controller do not register.
-pub(super) fn debug(registry: &Registry, now: Instant, wall: WallTime) -> Debug {
-    let mut rows = Debug::new();
-    let mut row = |key: String, peer: &Peer, tombstoned_at: Option<Instant>| {
-        let wall_ns = |at: Instant| wall_ns_of(now - at, wall);
-        let Identity {
-            broadcast_address,
-            hostname,
-            tcp_port,
-            http_port,
-            version,
-        } = peer.identity.clone();
-        rows.entry(key).or_default().push(DebugPeer {
-            broadcast_address,
-            hostname,
-            http_port,
-            id: peer.remote_address.clone(),
-            last_update: wall_ns(peer.heard_at),
-            tcp_port,
-            tombstoned: tombstoned_at.is_some(),
-            tombstoned_at: tombstoned_at.map_or(NEVER_NS, wall_ns),
-            version,
-        });
-    };
-    for peer in registry.peers() {
-        row(String::from("client::"), peer, None);
-    }
-    for registration in registry.registrations() {
-        let topic = registration.topic.as_str();
-        let key = match registration.channel {
-            Some(channel) => format!("channel:{topic}:{}", channel.as_str()),
-            None => format!("topic:{topic}:"),
-        };
-        row(key, registration.peer, registration.tombstoned_at);
-    }
-    rows
-}
-
 impl Producer {
     fn new(identity: &Identity, remote_address: &str) -> Producer {
         let Identity {
@@ -216,9 +157,4 @@ impl Producer {
     fn of(peer: &Peer) -> Producer {
         Producer::new(&peer.identity, &peer.remote_address)
     }
-}
-
-fn wall_ns_of(ago: Duration, wall: WallTime) -> i64 {
-    let ago_ns = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-    i64::try_from(wall.as_nanos().saturating_sub(ago_ns)).unwrap_or(i64::MAX)
 }

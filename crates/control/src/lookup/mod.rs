@@ -6,6 +6,7 @@
 
 mod api;
 mod cluster;
+mod debug;
 mod document;
 mod peers;
 mod query;

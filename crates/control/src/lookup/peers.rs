@@ -3,8 +3,10 @@
 //! A peer that says nothing is closed: before it has said who it is after [`HELLO_TIMEOUT`], later after twice the time
 //! in which it becomes inactive. An nsqd that is alive connects again and registers everything anew.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use wire::lookup::{BODY_MAX_BYTES, LINE_MAX_BYTES};
 
 /// Connections at once; further ones are closed.
 const PEERS_MAX: usize = 4096;
+/// Connections from one address at once.
+const PEERS_OF_ADDRESS_MAX: usize = PEERS_MAX / 10;
 /// Time for the magic and IDENTIFY.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// A peer that does not take its answers for so long is closed.
@@ -39,6 +43,7 @@ pub(super) async fn serve(
 ) {
     let mut stopped = std::pin::pin!(stopped);
     let mut connections = JoinSet::new();
+    let mut places: BTreeMap<IpAddr, Arc<()>> = BTreeMap::new();
     let mut next_id = 1;
     loop {
         let accepted = tokio::select! {
@@ -58,12 +63,20 @@ pub(super) async fn serve(
             tracing::warn!(%remote, "lookup: refused, {PEERS_MAX} peers are connected");
             continue;
         }
+        places.retain(|_, place| Arc::strong_count(place) > 1);
+        let place = Arc::clone(places.entry(remote.ip()).or_default());
+        // The table has one, and this is another.
+        if Arc::strong_count(&place) > PEERS_OF_ADDRESS_MAX + 1 {
+            tracing::warn!(%remote, "lookup: refused, {PEERS_OF_ADDRESS_MAX} peers of its address are connected");
+            continue;
+        }
         let (lookup, id) = (Arc::clone(lookup), next_id);
         next_id += 1;
         connections.spawn(async move {
             let mut session = Session::new(id, remote.to_string());
             let ended = converse(&lookup, &mut session, stream).await;
             lookup.registry().disconnect(id);
+            drop(place);
             match ended {
                 Ok(()) => tracing::info!(%remote, "lookup: peer has gone"),
                 Err(why) => tracing::info!(%remote, "lookup: peer closed: {why}"),

@@ -5,12 +5,18 @@
 //! kept. A tombstone hides a peer from the consumers of one topic for a while, so that they let go before the topic is
 //! deleted there. Pure: time is an argument. Brokers of the controller are not in here.
 
+mod addresses;
+mod rows;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clock::Instant;
 use wire::{ChannelName, TopicName};
 
+use addresses::Addresses;
+pub use rows::{Row, RowKey};
 use wire::lookup::{Identity, Subject};
 
 /// Number of a connection that registers.
@@ -38,7 +44,7 @@ impl Default for Rules {
     }
 }
 
-/// What a registry holds at most.
+/// What a registry holds at most. Of each a tenth may be of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Topics.
@@ -52,9 +58,9 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Bounds {
-            topics: 100_000,
-            channels: 200_000,
-            registrations: 1_000_000,
+            topics: 500_000,
+            channels: 1_000_000,
+            registrations: 2_000_000,
         }
     }
 }
@@ -71,6 +77,9 @@ pub enum Full {
     /// As many registrations as the registry holds.
     #[error("too many registrations")]
     Registrations,
+    /// As much of them as one address may have.
+    #[error("too many of one address")]
+    Address,
 }
 
 /// A peer that has said who it is.
@@ -84,35 +93,32 @@ pub struct Peer {
     pub heard_at: Instant,
 }
 
-/// A peer with a topic that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registration<'a> {
-    /// Topic.
-    pub topic: &'a TopicName,
-    /// Channel; `None` for the topic itself.
-    pub channel: Option<&'a ChannelName>,
-    /// Who has it.
-    pub peer: &'a Peer,
-    /// When it was hidden from the topic's consumers, lately or long ago.
-    pub tombstoned_at: Option<Instant>,
-}
-
 /// Peers, topics and channels.
 #[derive(Debug, Default)]
 pub struct Registry {
     rules: Rules,
     peers: BTreeMap<PeerId, Peer>,
     topics: BTreeMap<TopicName, Topic>,
+    /// By peer, the topics that it has.
+    had: BTreeMap<PeerId, BTreeSet<TopicName>>,
     channels: usize,
     registrations: usize,
+    addresses: Addresses,
 }
 
 /// Every peer of a channel is one of its topic.
 #[derive(Debug, Default)]
 struct Topic {
+    made_by: Option<IpAddr>,
     /// With the time of a tombstone.
     peers: BTreeMap<PeerId, Option<Instant>>,
-    channels: BTreeMap<ChannelName, BTreeSet<PeerId>>,
+    channels: BTreeMap<ChannelName, Channel>,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    made_by: Option<IpAddr>,
+    peers: BTreeSet<PeerId>,
 }
 
 impl Registry {
@@ -153,51 +159,65 @@ impl Registry {
     /// # Errors
     /// [`Full`] at a bound.
     pub fn register(&mut self, id: PeerId, subject: &Subject) -> Result<(), Full> {
-        if !self.peers.contains_key(&id) {
+        let Some(peer) = self.peers.get(&id) else {
             return Ok(());
-        }
+        };
+        let from = peer.ip();
         let known = self.topics.get(&subject.topic);
         let has_topic = known.is_some_and(|topic| topic.peers.contains_key(&id));
         let has_channel = subject.channel.as_ref().is_none_or(|channel| {
             let of_channel = known.and_then(|topic| topic.channels.get(channel));
-            of_channel.is_some_and(|peers| peers.contains(&id))
+            of_channel.is_some_and(|channel| channel.peers.contains(&id))
         });
         let more = usize::from(!has_topic) + usize::from(!has_channel);
-        if self.registrations + more > self.rules.bounds.registrations {
+        let bound = self.rules.bounds.registrations;
+        if self.registrations + more > bound {
             return Err(Full::Registrations);
         }
-        self.create(subject)?;
-        self.registrations += more;
+        let mine = self.addresses.at(from).registrations + more;
+        if more > 0 && mine > addresses::part_of(bound) {
+            return Err(Full::Address);
+        }
+        self.create_for(subject, from)?;
+        self.count_registrations(from, more, true);
         if let Some(topic) = self.topics.get_mut(&subject.topic) {
             topic.peers.entry(id).or_default();
             if let Some(channel) = &subject.channel {
-                let peers = topic.channels.entry(channel.clone()).or_default();
-                peers.insert(id);
+                let channel = topic.channels.entry(channel.clone()).or_default();
+                channel.peers.insert(id);
             }
+        }
+        if !has_topic && let Some((topic, _)) = self.topics.get_key_value(&subject.topic) {
+            self.had.entry(id).or_default().insert(topic.clone());
         }
         Ok(())
     }
 
     /// A peer no longer has a channel, or a topic with all its channels.
     pub fn unregister(&mut self, id: PeerId, subject: &Subject) {
+        let from = self.peers.get(&id).and_then(Peer::ip);
         let Some(topic) = self.topics.get_mut(&subject.topic) else {
             return;
         };
         if let Some(name) = &subject.channel {
-            let Some(peers) = topic.channels.get_mut(name) else {
+            let Some(channel) = topic.channels.get_mut(name) else {
                 return;
             };
-            self.registrations -= usize::from(peers.remove(&id));
-            if peers.is_empty() && name.is_ephemeral() {
+            let was_there = channel.peers.remove(&id);
+            if channel.peers.is_empty() && name.is_ephemeral() {
+                let made_by = channel.made_by;
                 topic.channels.remove(name);
                 self.channels -= 1;
+                self.addresses.change(made_by, |holds| holds.channels -= 1);
             }
-            return;
+            return self.count_registrations(from, usize::from(was_there), false);
         }
-        let (channels, registrations) = topic.forget(id);
-        self.channels -= channels;
-        self.registrations -= registrations;
-        if topic.peers.is_empty() && subject.topic.is_ephemeral() {
+        self.forget(id, &subject.topic, from);
+        if let Some(topics) = self.had.get_mut(&id) {
+            topics.remove(&subject.topic);
+        }
+        let topic = self.topics.get(&subject.topic);
+        if topic.is_some_and(|topic| topic.peers.is_empty()) && subject.topic.is_ephemeral() {
             self.delete_topic(subject.topic.as_str());
         }
     }
@@ -205,21 +225,41 @@ impl Registry {
     /// A connection has ended: its peer and what it had are forgotten. Unlike nsqlookupd this takes `#ephemeral` names
     /// along where it was their last peer, so that brokers that crash leave nothing behind.
     pub fn disconnect(&mut self, id: PeerId) {
-        if self.peers.remove(&id).is_none() {
+        let Some(peer) = self.peers.remove(&id) else {
             return;
-        }
-        let mut orphans = Vec::new();
-        for (name, topic) in &mut self.topics {
-            let (channels, registrations) = topic.forget(id);
-            self.channels -= channels;
-            self.registrations -= registrations;
-            if registrations > 0 && topic.peers.is_empty() && name.is_ephemeral() {
-                orphans.push(name.clone());
+        };
+        for name in self.had.remove(&id).unwrap_or_default() {
+            self.forget(id, &name, peer.ip());
+            let topic = self.topics.get(&name);
+            if topic.is_some_and(|topic| topic.peers.is_empty()) && name.is_ephemeral() {
+                self.delete_topic(name.as_str());
             }
         }
-        for name in orphans {
-            self.delete_topic(name.as_str());
+    }
+
+    /// A peer is taken from a topic and its channels.
+    fn forget(&mut self, id: PeerId, topic: &TopicName, from: Option<IpAddr>) {
+        let Some(topic) = self.topics.get_mut(topic) else {
+            return;
+        };
+        let (orphans, registrations) = topic.forget(id);
+        self.channels -= orphans.len();
+        for made_by in orphans {
+            self.addresses.change(made_by, |holds| holds.channels -= 1);
         }
+        self.count_registrations(from, registrations, false);
+    }
+
+    fn count_registrations(&mut self, from: Option<IpAddr>, number: usize, is_more: bool) {
+        if number == 0 {
+            return;
+        }
+        let change = |sum: &mut usize| match is_more {
+            true => *sum += number,
+            false => *sum -= number,
+        };
+        change(&mut self.registrations);
+        self.addresses.change(from, |holds| change(&mut holds.registrations));
     }
 
     /// Makes a topic or channel known without anybody who has it, for consumers that come first.
@@ -227,44 +267,84 @@ impl Registry {
     /// # Errors
     /// [`Full`] at a bound.
     pub fn create(&mut self, subject: &Subject) -> Result<(), Full> {
+        self.create_for(subject, None)
+    }
+
+    fn create_for(&mut self, subject: &Subject, from: Option<IpAddr>) -> Result<(), Full> {
+        let bounds = self.rules.bounds;
+        let mine = self.addresses.at(from);
         let known = self.topics.get(&subject.topic);
-        if known.is_none() && self.topics.len() >= self.rules.bounds.topics {
+        let is_new_topic = known.is_none();
+        if is_new_topic && self.topics.len() >= bounds.topics {
             return Err(Full::Topics);
         }
         let is_new = subject.channel.as_ref().is_some_and(|channel| {
             !known.is_some_and(|topic| topic.channels.contains_key(channel))
         });
-        if is_new && self.channels >= self.rules.bounds.channels {
+        if is_new && self.channels >= bounds.channels {
             return Err(Full::Channels);
         }
+        let has_part = (!is_new_topic || mine.topics < addresses::part_of(bounds.topics))
+            && (!is_new || mine.channels < addresses::part_of(bounds.channels));
+        if !has_part {
+            return Err(Full::Address);
+        }
         let topic = self.topics.entry(subject.topic.clone()).or_default();
+        if is_new_topic {
+            topic.made_by = from;
+            self.addresses.change(from, |holds| holds.topics += 1);
+        }
         if is_new && let Some(channel) = &subject.channel {
-            topic.channels.insert(channel.clone(), BTreeSet::new());
+            let made = Channel {
+                made_by: from,
+                peers: BTreeSet::new(),
+            };
+            topic.channels.insert(channel.clone(), made);
             self.channels += 1;
+            self.addresses.change(from, |holds| holds.channels += 1);
         }
         Ok(())
     }
 
     /// Forgets a topic and its channels, whoever has them; nothing where there is none.
     pub fn delete_topic(&mut self, name: &str) {
-        if let Some(topic) = self.topics.remove(name) {
-            let of_channels: usize = topic.channels.values().map(BTreeSet::len).sum();
-            self.registrations -= topic.peers.len() + of_channels;
-            self.channels -= topic.channels.len();
+        let Some(topic) = self.topics.remove(name) else {
+            return;
+        };
+        self.addresses.change(topic.made_by, |holds| holds.topics -= 1);
+        for channel in topic.channels.into_values() {
+            self.end_channel(channel);
+        }
+        for id in topic.peers.into_keys() {
+            if let Some(topics) = self.had.get_mut(&id) {
+                topics.remove(name);
+            }
+            self.end_registration(id);
         }
     }
 
     /// Forgets a channel, whoever has it; says whether there was one.
     pub fn delete_channel(&mut self, topic: &str, channel: &str) -> bool {
-        let Some(topic) = self.topics.get_mut(topic) else {
+        let topic = self.topics.get_mut(topic);
+        let Some(channel) = topic.and_then(|topic| topic.channels.remove(channel)) else {
             return false;
         };
-        let Some(peers) = topic.channels.remove(channel) else {
-            return false;
-        };
-        self.registrations -= peers.len();
-        self.channels -= 1;
+        self.end_channel(channel);
         true
+    }
+
+    fn end_channel(&mut self, channel: Channel) {
+        self.channels -= 1;
+        self.addresses
+            .change(channel.made_by, |holds| holds.channels -= 1);
+        for id in channel.peers {
+            self.end_registration(id);
+        }
+    }
+
+    fn end_registration(&mut self, id: PeerId) {
+        let from = self.peers.get(&id).and_then(Peer::ip);
+        self.count_registrations(from, 1, false);
     }
 
     /// Hides the peer whose HTTP is at `node` (`host:port` as it broadcasts it) from consumers of a topic for a while.
@@ -313,46 +393,18 @@ impl Registry {
 
     /// All peers that are alive, each with its topics and whether it bears a tombstone there.
     pub fn nodes(&self, now: Instant) -> impl Iterator<Item = (&Peer, Vec<(&str, bool)>)> {
-        let mut topics: BTreeMap<PeerId, Vec<(&str, bool)>> = BTreeMap::new();
-        for (name, topic) in &self.topics {
-            for (&id, &tombstoned_at) in &topic.peers {
-                let of_peer = topics.entry(id).or_default();
-                of_peer.push((name.as_str(), self.is_tombstoned(tombstoned_at, now)));
-            }
-        }
         let active = self
             .peers
             .iter()
             .filter(move |(_, peer)| self.is_active(peer, now));
-        active.map(move |(id, peer)| (peer, topics.remove(id).unwrap_or_default()))
-    }
-
-    /// All peers, alive or not.
-    pub fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.peers.values()
-    }
-
-    /// Everything that was registered, in order of topic and channel.
-    pub fn registrations(&self) -> impl Iterator<Item = Registration<'_>> {
-        self.topics.iter().flat_map(|(name, topic)| {
-            let row = |channel, id: &PeerId, tombstoned_at| {
-                let peer = self.peers.get(id)?;
-                Some(Registration {
-                    topic: name,
-                    channel,
-                    peer,
-                    tombstoned_at,
-                })
-            };
-            let of_topic = topic
-                .peers
-                .iter()
-                .filter_map(move |(id, at)| row(None, id, *at));
-            let of_channels = topic.channels.iter().flat_map(move |(channel, peers)| {
-                let rows = peers.iter();
-                rows.filter_map(move |id| row(Some(channel), id, None))
+        active.map(move |(id, peer)| {
+            let topics = self.had.get(id).into_iter().flatten();
+            let topics = topics.map(|name| {
+                let topic = self.topics.get(name);
+                let at = topic.and_then(|topic| topic.peers.get(id).copied().flatten());
+                (name.as_str(), self.is_tombstoned(at, now))
             });
-            of_topic.chain(of_channels)
+            (peer, topics.collect())
         })
     }
 
@@ -365,20 +417,29 @@ impl Registry {
     }
 }
 
+impl Peer {
+    /// The address that it connects from.
+    fn ip(&self) -> Option<IpAddr> {
+        let from: Option<std::net::SocketAddr> = self.remote_address.parse().ok();
+        from.map(|from| from.ip())
+    }
+}
+
 impl Topic {
-    /// Forgets a peer; returns the `#ephemeral` channels that went with it, and its registrations.
-    fn forget(&mut self, id: PeerId) -> (usize, usize) {
+    /// Forgets a peer; gives who made the `#ephemeral` channels that went with it, and how many registrations it had.
+    fn forget(&mut self, id: PeerId) -> (Vec<Option<IpAddr>>, usize) {
         if self.peers.remove(&id).is_none() {
-            return (0, 0);
+            return (Vec::new(), 0);
         }
-        let mut registrations = 1;
-        let before = self.channels.len();
-        self.channels.retain(|name, peers| {
-            let was_there = peers.remove(&id);
+        let (mut registrations, mut orphans) = (1, Vec::new());
+        self.channels.retain(|name, channel| {
+            let was_there = channel.peers.remove(&id);
             registrations += usize::from(was_there);
-            !(was_there && peers.is_empty() && name.is_ephemeral())
+            let is_orphan = was_there && channel.peers.is_empty() && name.is_ephemeral();
+            orphans.extend(is_orphan.then_some(channel.made_by));
+            !is_orphan
         });
-        (before - self.channels.len(), registrations)
+        (orphans, registrations)
     }
 }
 

@@ -94,6 +94,19 @@ impl Holder {
         }
     }
 
+    /// The controller renews all leases: one that has not ended at `now` does not end before it would if its grant had answered
+    /// the report numbered `report`. One that has ended stays ended.
+    pub fn renew(&mut self, report: u64, now: Instant) {
+        let mut sent = self.sent.iter();
+        let sent = sent.find(|&&(number, at)| number == report && at <= now);
+        if let (Some(&(_, sent_at)), Some(applied)) = (sent, &mut self.applied)
+            && now < applied.expires_at
+        {
+            let ttl = Duration::from_millis(applied.grant.ttl_ms);
+            applied.expires_at = applied.expires_at.max(sent_at + ttl);
+        }
+    }
+
     /// The share that may be used at `now`, at or after the latest grant was received.
     pub fn in_force(&self, now: Instant) -> Option<Share> {
         let applied = self.applied?;

@@ -19,6 +19,7 @@
 
 mod config;
 mod plan;
+mod rest;
 mod target;
 
 use std::collections::BTreeMap;
@@ -265,7 +266,7 @@ impl Ledger {
     /// The share that each broker was granted last, for people to look at.
     pub fn granted(&self) -> Vec<(u32, Option<Share>)> {
         let each = self.members.iter();
-        each.map(|(&broker, member)| (broker, member.sent.and_then(|(share, _)| share)))
+        each.map(|(&broker, member)| (broker, member.sent.and_then(|sent| sent.share)))
             .collect()
     }
 

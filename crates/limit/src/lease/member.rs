@@ -24,11 +24,22 @@ pub(super) struct Member {
     pub(super) weight: f64,
     /// What it is to get as soon as it is free.
     pub(super) target: Option<Share>,
-    /// The latest grant's share and floor.
-    pub(super) sent: Option<(Option<Share>, Option<Share>)>,
+    /// The latest grant.
+    pub(super) sent: Option<Sent>,
+    /// The latest grant that it has confirmed; 0: none.
+    pub(super) confirmed_seq: u64,
     pub(super) is_leaving: bool,
     /// A former controller knew it, and it has not reported to this one.
     pub(super) is_awaited: bool,
+}
+
+/// A grant that was sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sent {
+    pub(super) seq: u64,
+    pub(super) share: Option<Share>,
+    pub(super) floor: Option<Share>,
+    pub(super) round: u64,
 }
 
 /// A report that was received.
@@ -52,6 +63,7 @@ impl Member {
             weight: 0.0,
             target: None,
             sent: None,
+            confirmed_seq: 0,
             is_leaving: false,
             is_awaited: false,
         }
@@ -89,6 +101,7 @@ impl Member {
         let (its_epoch, seq) = report.confirmed;
         let is_ours = its_epoch == epoch && seq > self.joined_after_seq && seq <= last_seq;
         if is_ours {
+            self.confirmed_seq = seq;
             self.outstanding.confirmed(seq);
         } else {
             // Whoever granted it, it is in use, and counts until a grant of ours is in force.
@@ -97,5 +110,22 @@ impl Member {
                 self.outstanding.claim(self.joined_after_seq, held);
             }
         }
+    }
+
+    /// A later report said nothing of the topic. What was sent and is not confirmed is to be sent again.
+    pub(super) fn hear_nothing_new(&mut self, number: u64, now: Instant) {
+        let is_confirmed = self.is_confirmed();
+        let Some(report) = self.report.as_mut().filter(|last| number > last.number) else {
+            return;
+        };
+        report.number = number;
+        report.received_at = now;
+        report.is_answered &= is_confirmed;
+        self.heard_at = now;
+    }
+
+    /// Whether it has confirmed the latest grant.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.sent.is_none_or(|sent| sent.seq == self.confirmed_seq)
     }
 }

@@ -69,6 +69,15 @@ impl Outstanding {
         self.grants.push(grant);
     }
 
+    /// The broker was told that leases which had not ended at `since` last until `until` at least.
+    pub(super) fn renewed(&mut self, since: Instant, until: Instant) {
+        for grant in &mut self.grants {
+            if grant.ends_at > since {
+                grant.ends_at = grant.ends_at.max(until);
+            }
+        }
+    }
+
     /// The grant numbered `seq` was in force: none before it can be any more.
     pub(super) fn confirmed(&mut self, seq: u64) {
         self.grants.retain(|grant| grant.seq >= seq);

@@ -188,7 +188,7 @@ fn a_topic_that_comes_into_being_is_asked_for_once_and_held() {
         assert!(!world.learn(&known("t", &[("d", false)])));
         assert_eq!(world.table.find("t"), None);
         let now = world.now();
-        world.table.report(report, now);
+        world.table.report(report, usize::MAX, now);
     }
     // What is said without having been asked is to be made.
     assert!(world.learn(&known("t", &[("d", false)])));
@@ -224,7 +224,7 @@ fn a_contract_that_comes_late_finds_everything_held() {
         world.advance_us(60_000_000);
         assert_eq!(world.counts("t"), (0, 0, 500), "no share yet");
         let (key, now) = (world.topic("t"), world.now());
-        world.table.report(1, now);
+        world.table.report(1, usize::MAX, now);
         let grant = Grant {
             epoch: 1,
             seq: 1,

@@ -6,6 +6,7 @@ mod handover;
 mod laws;
 mod limits;
 mod replay;
+mod reports;
 mod restarts;
 mod service;
 mod shares;

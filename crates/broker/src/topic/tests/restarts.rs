@@ -228,7 +228,7 @@ impl Place {
     fn report(&mut self, now: Instant) -> Option<Report> {
         let world = self.world.as_mut().filter(|_| self.is_linked)?;
         self.reports += 1;
-        let said = world.table.report(self.reports, now);
+        let said = world.table.report(self.reports, usize::MAX, now).topics;
         let said = said.into_iter().next().unwrap_or_default();
         Some(Report {
             number: self.reports,

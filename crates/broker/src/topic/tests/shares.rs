@@ -45,7 +45,7 @@ impl Controlled {
     fn report(&mut self) -> u64 {
         self.reports += 1;
         let now = self.world.now();
-        self.world.table.report(self.reports, now);
+        self.world.table.report(self.reports, usize::MAX, now);
         self.reports
     }
 

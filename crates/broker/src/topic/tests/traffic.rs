@@ -18,7 +18,7 @@ fn controlled() -> World {
 impl World {
     fn reported(&mut self, number: u64) -> link::TopicReport {
         let now = self.now();
-        let mut topics = self.table.report(number, now);
+        let mut topics = self.table.report(number, usize::MAX, now).topics;
         assert_eq!(topics.len(), 1, "{topics:?}");
         topics.remove(0)
     }
@@ -27,7 +27,7 @@ impl World {
     fn share(&mut self, limit: Limit) {
         let (key, now) = (self.topic("t"), self.now());
         self.table.set_limit(key, Some(limit), now);
-        self.table.report(1, now);
+        self.table.report(1, usize::MAX, now);
         let grant = Grant {
             epoch: 3,
             seq: 1,
@@ -147,7 +147,7 @@ fn what_is_refused_was_asked_for() {
 fn a_topic_without_a_limit_is_named_while_it_has_traffic() {
     let mut world = controlled();
     let now = world.now();
-    assert!(world.table.report(1, now).is_empty());
+    assert!(world.table.report(1, usize::MAX, now).topics.is_empty());
     world.publish("t", &["m"; 3]);
     let said = world.reported(2);
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_topic_without_a_limit_is_named_while_it_has_traffic() {
     let channel = world.table.find_channel(topic, &name);
     world.table.delete_channel(channel.expect("there"));
     let now = world.now();
-    assert!(world.table.report(4, now).is_empty());
+    assert!(world.table.report(4, usize::MAX, now).topics.is_empty());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn without_subscribers_nothing_waits_for_tokens() {
 fn a_limit_between_a_report_and_its_answer_takes_the_answer() {
     let mut world = controlled();
     let now = world.now();
-    world.table.report(41, now);
+    world.table.report(41, usize::MAX, now);
     world.limit("t", 10.0, 1.0);
     let grant = Grant {
         epoch: 1,

@@ -13,7 +13,7 @@ use placement::{BrokerIndex, BrokerWindow, FitStatus, Fitting, Step, Trace, Wind
 
 use super::beside::Beside;
 use super::window::OpenWindow;
-use super::{BrokerNumber, Core};
+use super::{BrokerNumber, Core, Topic};
 use std::time::Duration;
 
 /// Publishers that are not where they are to be, and queues that break the promise, are not waited for longer.
@@ -159,9 +159,8 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
-        let rows = topic.publishers.rows();
         let is_short = topic.fit.outcome == Outcome::OutOfBrokers
-            && rows.iter().any(|row| row.broker.is_none());
+            && !topic.publishers.unplaced().is_empty();
         let text = std::mem::take(&mut topic.fit.text);
         topic.fit.begin_anew();
         if is_short {
@@ -172,34 +171,38 @@ impl Core {
             Some(_) => Phase::Due(at),
             None => Phase::Idle,
         };
+        if topic.spec.slo.is_some() {
+            self.due.fits.insert(name);
+        }
     }
 
     /// Does what is due for a topic's fit.
     pub(super) fn drive_fit(&mut self, name: &str, now: Instant) {
-        let is_backlogged = self.is_backlogged(name);
-        let has_queue = self.has_queue(name);
+        let is_settling = |topic: &Topic| matches!(topic.fit.phase, Phase::Settling { .. });
+        let is_settling = self.topics.get(name).is_some_and(is_settling);
+        let is_backlogged = is_settling && self.is_backlogged(name);
+        let has_queue = is_settling && self.has_queue(name);
         let guest_of = self.topics.get(name).and_then(|topic| topic.fit.guest_of);
         let is_guest = guest_of.is_some_and(|window| self.is_window_open(window));
         let Some(topic) = self.topics.get_mut(name) else {
-            return;
+            return self.due.fits.remove(name);
         };
+        let has_moves = topic.has_moves();
         match &mut topic.fit.phase {
-            Phase::Idle | Phase::Computing => {}
-            Phase::Due(at) => {
-                let mut rows = topic.publishers.rows().iter();
-                if now >= *at && rows.any(|row| row.attached.is_some()) {
-                    self.begin_fit(name, now);
-                }
-            }
+            Phase::Idle | Phase::Computing => self.due.fits.remove(name),
+            // Whoever connects has it looked at again.
+            Phase::Due(_) if topic.publishers.attached() == 0 => self.due.fits.remove(name),
+            Phase::Due(at) if now >= *at => self.begin_fit(name, now),
+            Phase::Due(_) => {}
             Phase::Settling { since, quiet_since } => {
-                let is_waiting = topic.has_moves || has_queue;
+                let is_waiting = has_moves || has_queue;
                 let is_quiet = (!is_waiting || now - *since >= SETTLE_TIMEOUT)
                     && (!is_backlogged || now - *since >= BACKLOG_TIMEOUT);
                 let quiet = *quiet_since.get_or_insert(now);
                 let settle = self.settings.settle;
                 // Nobody has moved that traffic would have to settle after.
                 let is_settled = topic.placed_at.is_none_or(|at| now - at >= settle);
-                if topic.fit.is_urgent && !topic.has_moves && is_settled && !is_guest {
+                if topic.fit.is_urgent && !has_moves && is_settled && !is_guest {
                     self.open_window(name, now);
                 } else if !is_quiet {
                     *quiet_since = None;
@@ -256,6 +259,7 @@ impl Core {
             since: now,
             quiet_since: None,
         };
+        self.due.fits.insert(name);
     }
 
     /// A broker came or has room again: what waited for one gets its part at once.

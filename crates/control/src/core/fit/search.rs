@@ -98,6 +98,7 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
+        let has_moves = topic.has_moves();
         let fit = &mut topic.fit;
         if fit.is_short() || is_over_limit {
             return;
@@ -119,7 +120,7 @@ impl Core {
             return;
         }
         let is_resting = fit.urgent_at.is_some_and(|at| now - at < URGENT_REST);
-        if is_resting || matches!(fit.phase, Phase::Idle) || topic.has_moves {
+        if is_resting || matches!(fit.phase, Phase::Idle) || has_moves {
             return;
         }
         let placed = topic.placed();
@@ -202,6 +203,7 @@ impl Core {
             since: now,
             quiet_since: None,
         };
+        self.due.fits.insert(name);
         match step {
             Step::Measure(broker_of) => {
                 if broker_of.iter().all(Option::is_some) {

@@ -32,13 +32,14 @@ impl Core {
                 messages,
             };
         }
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Core { topics, loads, .. } = self;
+        let Some(topic) = topics.get_mut(name) else {
             return;
         };
         topic.fit.last = latencies(answers);
         let trace = parts.into_trace(&topic.publishers);
         if let Some(trace) = &trace {
-            topic.believe_trace(trace);
+            topic.believe_trace(trace, loads);
             if topic.spec.infer_groups {
                 topic.infer_groups(trace);
             }
@@ -73,6 +74,7 @@ impl Core {
             since: now,
             quiet_since: Some(now),
         };
+        self.due.fits.insert(name);
         if worst <= slo.latency_us {
             self.promise_kept(name);
             return None;
@@ -124,8 +126,7 @@ impl Core {
         if topic.fit.outcome == Outcome::Fitted {
             topic.fit.text.clear();
         }
-        let rows = topic.publishers.rows();
-        let is_complete = rows.iter().all(|row| row.broker.is_some());
+        let is_complete = topic.publishers.unplaced().is_empty();
         if topic.fit.outcome == Outcome::Fitted || !is_complete {
             return;
         }

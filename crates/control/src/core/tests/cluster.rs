@@ -57,6 +57,30 @@ pub(super) struct VirtualBroker {
     pub(super) unfinished: BTreeMap<String, u64>,
     changes: Vec<(String, bool)>,
     windows: Vec<(u64, Instant, f64, bool)>,
+    /// What it said of topics on this link.
+    pub(super) said: Said,
+}
+
+/// Topics that were named on a link.
+#[derive(Default)]
+pub(super) struct Said(BTreeMap<String, TopicReport>);
+
+impl Said {
+    /// What is new: a topic that nothing has happened with since it was named is not named again.
+    fn news(&mut self, topics: Vec<TopicReport>) -> (Vec<TopicReport>, Vec<String>) {
+        let here: BTreeMap<String, TopicReport> = topics
+            .into_iter()
+            .map(|said| (said.topic.clone(), said))
+            .collect();
+        let former = std::mem::replace(&mut self.0, here.clone());
+        let gone = former.keys().filter(|name| !here.contains_key(*name));
+        let gone = gone.cloned().collect();
+        let is_news = |said: &TopicReport| {
+            let is_idle = said.messages == 0 && said.depth == 0 && said.mean_rate == 0.0;
+            !is_idle || former.get(&said.topic) != Some(said)
+        };
+        (here.into_values().filter(is_news).collect(), gone)
+    }
 }
 
 /// A topic at one broker.
@@ -79,6 +103,8 @@ pub(super) struct Cluster {
     /// Publishers by id: rate, batch, phase group.
     pub(super) sensors: BTreeMap<String, Sensor>,
     pub(super) limit: Option<Limit>,
+    /// Nobody sends anything.
+    pub(super) is_idle: bool,
     pub(super) moves: u32,
     pub(super) spawns: u32,
     pub(super) events: Vec<(&'static str, String)>,
@@ -118,6 +144,7 @@ impl Cluster {
             },
             sensors: BTreeMap::new(),
             limit: None,
+            is_idle: false,
             moves: 0,
             spawns: 0,
             events: Vec::new(),
@@ -158,6 +185,7 @@ impl Cluster {
             unfinished: BTreeMap::new(),
             changes: Vec::new(),
             windows: Vec::new(),
+            said: Said::default(),
         });
         self.start(index);
         index
@@ -188,6 +216,7 @@ impl Cluster {
         broker.is_complete = false;
         broker.takers.clear();
         broker.reports = 0;
+        broker.said = Said::default();
         broker.changes = broker
             .attached
             .iter()
@@ -390,11 +419,8 @@ impl Cluster {
             broker.reported_at = self.now;
             broker.reports += 1;
             broker.holder.report_sent(broker.reports, self.now);
-            let rate: f64 = broker
-                .attached
-                .iter()
-                .map(|id| self.sensors[id].spec.rate)
-                .sum();
+            let sending = broker.attached.iter().filter(|_| !self.is_idle);
+            let rate: f64 = sending.map(|id| self.sensors[id].spec.rate).sum();
             let topic = TopicReport {
                 topic: TOPIC.to_owned(),
                 channels: vec![String::from("all")],
@@ -434,12 +460,16 @@ impl Cluster {
                 });
             let is_told = rate > 0.0 || broker.limit.is_some() || topic.cpu_share.is_some();
             let topics = others.chain(is_told.then_some(topic)).chain(holding);
+            let topics: Vec<TopicReport> = topics.collect();
+            let (topics, gone) = broker.said.news(topics);
             let report = BrokerReport {
                 number: broker.reports,
                 seconds,
-                topics: topics.collect(),
+                topics,
+                gone,
                 attachments: attachments.collect(),
                 left_rounds: broker.held.vouches.left(self.now),
+                ..BrokerReport::default()
             };
             let (number, _) = (broker.number, broker.link);
             self.core
@@ -607,6 +637,7 @@ impl Cluster {
             ToBroker::Grant { grant, .. } => {
                 self.brokers[index].holder.receive(&grant, now);
             }
+            ToBroker::Renewed { report } => self.brokers[index].holder.renew(report, now),
             ToBroker::Measure {
                 window,
                 seconds,

@@ -205,8 +205,7 @@ fn forged_reports_are_not_believed() {
             number,
             seconds: 1.0,
             topics: vec![report],
-            attachments: Vec::new(),
-            left_rounds: 0,
+            ..BrokerReport::default()
         };
         cluster
             .core

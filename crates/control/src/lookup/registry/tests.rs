@@ -170,7 +170,7 @@ fn bounds_refuse_and_change_nothing() {
     assert!(registry.topics().eq(["a", "b"]) && registry.channels("b").eq(["y"]));
     // Who has not said who it is has nothing.
     assert_eq!(registry.register(2, &subject("c")), Ok(()));
-    assert_eq!(registry.registrations().count(), 4);
+    assert_eq!(registered(&registry), 4);
 }
 
 #[derive(Clone, Debug)]
@@ -219,7 +219,8 @@ proptest! {
                 Step::Identify(peer) => {
                     // Once per connection, as the protocol has it.
                     if !registry.peers.contains_key(&peer) {
-                        registry.identify(peer, String::new(), identity(peer), at(0));
+                        let address = format!("10.0.0.{}:5000", peer % 2);
+                        registry.identify(peer, address, identity(peer), at(0));
                     }
                 }
                 Step::Register(peer, names) => drop(registry.register(peer, &subject(names))),
@@ -229,15 +230,82 @@ proptest! {
                 Step::DeleteTopic(topic) => registry.delete_topic(topic),
                 Step::DeleteChannel(topic, channel) => drop(registry.delete_channel(topic, channel)),
             }
-            prop_assert_eq!(registry.registrations().count(), registry.registrations);
+            prop_assert_eq!(registered(&registry), registry.registrations);
+            let had: usize = registry.had.values().map(BTreeSet::len).sum();
+            let has: usize = registry.topics.values().map(|topic| topic.peers.len()).sum();
+            prop_assert_eq!(had, has);
             let channels: usize = registry.topics.values().map(|topic| topic.channels.len()).sum();
             prop_assert_eq!(channels, registry.channels);
             prop_assert!(registry.topics.len() <= bounds.topics && channels <= bounds.channels);
             prop_assert!(registry.registrations <= bounds.registrations);
             for topic in registry.topics.values() {
-                let of_channels = topic.channels.values().flatten();
-                prop_assert!(of_channels.into_iter().all(|peer| topic.peers.contains_key(peer)));
+                let mut of_channels = topic.channels.values().flat_map(|channel| &channel.peers);
+                prop_assert!(of_channels.all(|peer| topic.peers.contains_key(peer)));
             }
         }
+    }
+}
+
+/// Registrations by counting.
+fn registered(registry: &Registry) -> usize {
+    let rows = registry.rows_behind(None);
+    let rows = rows.filter(|row| row.key != RowKey::Clients);
+    rows.map(|row| row.peers.len()).sum()
+}
+
+#[test]
+fn one_address_has_a_tenth_and_others_the_rest() {
+    let bounds = Bounds {
+        topics: 2000,
+        channels: 2000,
+        registrations: 3000,
+    };
+    let mut registry = Registry::new(Rules {
+        bounds,
+        ..Rules::default()
+    });
+    let subject = |text: &str| Subject {
+        topic: text.parse().expect("a name"),
+        channel: None,
+    };
+    for (id, address) in [(1, "10.0.0.1:1"), (2, "10.0.0.1:2"), (3, "10.0.0.2:1")] {
+        registry.identify(id, address.to_owned(), identity(1), Instant::ZERO);
+    }
+    for number in 0..200 {
+        let topic = subject(&format!("t{number}"));
+        registry.register(1 + number % 2, &topic).expect("room");
+    }
+    assert_eq!(registry.register(1, &subject("more")), Err(Full::Address));
+    assert_eq!(registry.register(3, &subject("more")), Ok(()));
+    assert_eq!(registry.register(1, &subject("more")), Ok(()), "it is there");
+    registry.disconnect(1);
+    assert_eq!(registry.register(2, &subject("again")), Err(Full::Address), "names stay");
+    registry.delete_topic("t0");
+    assert_eq!(registry.register(2, &subject("again")), Ok(()));
+    for id in 2..4 {
+        registry.disconnect(id);
+    }
+    let names: Vec<String> = registry.topics().map(str::to_owned).collect();
+    names.iter().for_each(|name| registry.delete_topic(name));
+    assert!(registry.addresses.is_empty());
+}
+
+#[test]
+fn rows_behind_a_row_are_the_rest() {
+    let mut registry = Registry::default();
+    registry.identify(1, String::from("10.0.0.1:1"), identity(1), Instant::ZERO);
+    for (topic, channel) in [("a", "x"), ("a", "y"), ("a-b", "x"), ("b", "z")] {
+        let subject = Subject {
+            topic: topic.parse().expect("a name"),
+            channel: Some(channel.parse().expect("a name")),
+        };
+        registry.register(1, &subject).expect("room");
+    }
+    let all: Vec<RowKey> = registry.rows_behind(None).map(|row| row.key).collect();
+    assert_eq!(all.len(), 4 + 1 + 3);
+    assert!(all.is_sorted());
+    for (place, key) in all.iter().enumerate() {
+        let rest: Vec<RowKey> = registry.rows_behind(Some(key)).map(|row| row.key).collect();
+        assert_eq!(rest, all[place + 1..]);
     }
 }

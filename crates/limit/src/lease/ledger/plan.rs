@@ -2,7 +2,7 @@
 
 use clock::Instant;
 
-use super::super::member::Heard;
+use super::super::member::{Heard, Sent};
 use super::super::outstanding::Allowed;
 use super::Ledger;
 use crate::Share;
@@ -65,7 +65,10 @@ impl Ledger {
         };
         let share = self.affordable(member.target, exposed, free);
         let floor = share.and_then(|share| self.floor_of(share));
-        if report.is_answered && member.sent == Some((share, floor)) {
+        let is_said = |sent: Sent| {
+            (sent.share, sent.floor, sent.round) == (share, floor, self.round)
+        };
+        if report.is_answered && member.sent.is_some_and(is_said) {
             return None;
         }
         self.seq += 1;
@@ -80,7 +83,12 @@ impl Ledger {
         };
         let ends_at = self.config.lease_end(report.received_at);
         let member = self.members.get_mut(&broker)?;
-        member.sent = Some((share, floor));
+        member.sent = Some(Sent {
+            seq: grant.seq,
+            share,
+            floor,
+            round: grant.round,
+        });
         member.report = Some(Heard {
             is_answered: true,
             ..report

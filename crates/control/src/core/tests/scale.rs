@@ -1,0 +1,229 @@
+//! What things cost: counted, not timed.
+
+use std::time::Duration;
+
+use clock::Instant;
+use limit::Limit;
+use link::{
+    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController, TopicReport,
+};
+
+use crate::core::{Core, Effect, Settings, Work};
+use crate::store::MemoryStore;
+use crate::view::{PublisherSpec, TopicSpec};
+
+struct Lone {
+    core: Core,
+    now: Instant,
+    reports: u64,
+}
+
+impl Lone {
+    /// A controller with one broker.
+    fn new() -> Lone {
+        let now = Instant::from_nanos(1_000_000_000);
+        let core = Core::restore(Settings::default(), &MemoryStore::default(), now);
+        let mut core = core.expect("nothing is kept");
+        let hello = Hello {
+            version: LINK_VERSION,
+            broker: String::from("b1"),
+            incarnation: 1,
+            tcp_address: String::from("10.0.0.1:4150"),
+            http_address: None,
+            gossip_address: None,
+            mcap: Some(1e9),
+            model: None,
+        };
+        core.hello(1, &hello, now).expect("a good hello");
+        let inventory = ToController::Inventory {
+            topics: Vec::new(),
+            is_last: true,
+        };
+        core.heard(0, inventory, now);
+        Lone {
+            core,
+            now,
+            reports: 0,
+        }
+    }
+
+    fn report(&mut self, topics: Vec<TopicReport>, attachments: Vec<Attachment>) -> Vec<Effect> {
+        self.reports += 1;
+        let report = BrokerReport {
+            number: self.reports,
+            seconds: 1.0,
+            topics,
+            attachments,
+            ..BrokerReport::default()
+        };
+        self.core.heard(0, ToController::Report(report), self.now);
+        let _ = self.core.take_changes();
+        self.core.take_effects()
+    }
+
+    fn tick(&mut self) {
+        self.now += Duration::from_millis(50);
+        self.core.tick(self.now);
+    }
+
+    /// What `act` has the core look at.
+    fn work(&mut self, act: impl FnOnce(&mut Lone)) -> Work {
+        let before = self.core.work();
+        act(self);
+        let after = self.core.work();
+        Work {
+            publishers: after.publishers - before.publishers,
+            topics: after.topics - before.topics,
+            reported: after.reported - before.reported,
+        }
+    }
+}
+
+fn spec(number: usize) -> PublisherSpec {
+    PublisherSpec {
+        id: format!("p{number}"),
+        rate: 1.0,
+        batch: 1,
+        group: Some(format!("g{}", number % 10)),
+    }
+}
+
+fn announced(number: usize) -> Attachment {
+    let PublisherSpec {
+        id, group, batch, ..
+    } = spec(number);
+    Attachment {
+        publisher: Announcement {
+            id,
+            topic: String::from("t"),
+            group,
+            rate: Some(1.0),
+            batch,
+        },
+        attached: true,
+        refused: None,
+    }
+}
+
+/// Publishers looked at for a hundred that announce themselves one by one where there are so many already.
+fn announcing(there: usize, limit: Option<Limit>) -> u64 {
+    let mut lone = Lone::new();
+    let topic = TopicSpec {
+        limit,
+        ..TopicSpec::default()
+    };
+    lone.core.put_topic("t", topic, lone.now).expect("good");
+    let specs = (0..there).map(spec).collect();
+    lone.core.put_publishers("t", specs, lone.now).expect("good");
+    lone.tick();
+    let work = lone.work(|lone| {
+        for number in there..there + 50 {
+            lone.report(Vec::new(), vec![announced(number)]);
+            lone.tick();
+        }
+        for number in there + 50..there + 100 {
+            let specs = vec![spec(number)];
+            lone.core.put_publishers("t", specs, lone.now).expect("good");
+        }
+    });
+    let view = lone.core.topic_view("t").expect("declared");
+    assert_eq!((view.publishers, view.unplaced), (there + 100, 0));
+    work.publishers
+}
+
+#[test]
+fn announcing_costs_the_same_however_many_there_are() {
+    for limit in [None, Some(Limit::messages(1e6, 1e4).expect("good"))] {
+        let (few, many) = (announcing(100, limit), announcing(10_000, limit));
+        assert_eq!(few, many);
+        assert!(few <= 200, "{few}: the newcomer, and the broker that carries the topic");
+    }
+}
+
+#[test]
+fn publishers_for_whom_there_is_no_room_do_not_make_others_wait() {
+    let mut core = Core::new(Settings::default(), 1, Instant::ZERO);
+    let declared = 20_000;
+    for number in 0..declared {
+        core.put_publishers("t", vec![spec(number)], Instant::ZERO)
+            .expect("good");
+    }
+    let looked_at = core.work().publishers;
+    // Up to 1,024 all are tried with each; then whenever they have doubled.
+    let first = 1024 * 1025 / 2;
+    assert!(looked_at < first + 4 * declared as u64, "{looked_at}");
+}
+
+/// What ten seconds at rest have the core look at.
+fn rest(topics: usize) -> Work {
+    let mut lone = Lone::new();
+    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
+    for number in 0..topics {
+        let spec = TopicSpec {
+            limit,
+            ..TopicSpec::default()
+        };
+        let name = format!("t{number}");
+        lone.core.put_topic(&name, spec, lone.now).expect("good");
+        let publisher = self::spec(number);
+        lone.core
+            .put_publishers(&name, vec![publisher], lone.now)
+            .expect("good");
+    }
+    let mut said: Vec<TopicReport> = (0..topics)
+        .map(|number| TopicReport {
+            topic: format!("t{number}"),
+            is_limited: true,
+            ..TopicReport::default()
+        })
+        .collect();
+    for _ in 0..30 {
+        let effects = lone.report(said.clone(), Vec::new());
+        let grants = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send(_, word) => match *word {
+                ToBroker::Grant { topic, grant } => Some((topic, grant)),
+                _ => None,
+            },
+            _ => None,
+        });
+        for (topic, grant) in grants {
+            let number: usize = topic[1..].parse().expect("a number");
+            said[number].held = grant.share;
+            said[number].confirmed = (grant.epoch, grant.seq);
+        }
+        (0..20).for_each(|_| lone.tick());
+    }
+    assert!(said.iter().all(|said| said.held.is_some()));
+    lone.report(Vec::new(), Vec::new());
+    (0..40).for_each(|_| lone.tick());
+    lone.work(|lone| {
+        for _ in 0..10 {
+            lone.report(Vec::new(), Vec::new());
+            (0..20).for_each(|_| lone.tick());
+        }
+    })
+}
+
+#[test]
+fn topics_at_rest_are_not_looked_at() {
+    assert_eq!(rest(100), Work::default());
+    assert_eq!(rest(1000), Work::default());
+}
+
+#[test]
+fn the_death_of_a_broker_is_worked_off_in_parts() {
+    let mut lone = Lone::new();
+    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
+    for number in 0..3000 {
+        let spec = TopicSpec {
+            limit,
+            ..TopicSpec::default()
+        };
+        lone.core
+            .put_topic(&format!("t{number}"), spec, lone.now)
+            .expect("good");
+    }
+    lone.core.link_lost(1, lone.now);
+    let most = (0..100).map(|_| lone.work(Lone::tick).topics).max();
+    assert!(most.is_some_and(|most| most <= 2048 + 1024), "{most:?}");
+}
