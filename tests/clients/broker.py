@@ -23,6 +23,9 @@ from deadlines import GENEROUS_S, wait_until
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_COMMAND = "target/debug/srtm nsqd"
 
+LOST = 3
+"""Exit code of a stop that lost messages: SRTM keeps them in memory only."""
+
 BOUND_LINE = re.compile(r"(TCP|HTTP): listening on (\S+):(\d+)")
 
 Address = tuple[str, int]

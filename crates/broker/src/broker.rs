@@ -10,8 +10,9 @@ use clock::WallTime;
 use realtime::{Realtime, RealtimeError};
 use wire::identify::ServerLimits;
 
+use crate::losses::Losses;
 use crate::reactor::{Inbox, Reactor, Shared};
-use crate::topic::{Bounds, MessageIds, TopicTable};
+use crate::topic::{Bounds, Loss, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
 
 /// Version that `IDENTIFY`, `/info` and `nsqd -version` tell: what NSQ clients are to expect.
@@ -28,7 +29,7 @@ const DESCRIPTORS_BESIDES: usize = 256;
 pub struct Broker {
     tcp_address: SocketAddr,
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Vec<Loss>>>,
 }
 
 impl Broker {
@@ -113,15 +114,18 @@ impl Broker {
         self.tcp_address
     }
 
-    /// Stops accepting and reading from publishers, waits up to `drain_timeout` for queued messages to
-    /// reach connected consumers, then ends the threads. Blocks until they have ended.
-    pub fn stop(self) {
+    /// Stops accepting and reading from publishers, goes on while connected consumers finish messages, until they have all
+    /// or none was finished for `drain_timeout`, then ends the threads. Blocks until they have ended. What is lost is
+    /// logged and given back.
+    pub fn stop(self) -> Losses {
         self.shared.stop.store(true, Ordering::Release);
         self.wake_all();
-        for thread in self.threads {
-            // A reactor that panics ends the process, so there is no error to see here.
-            let _ = thread.join();
-        }
+        let threads = self.threads.into_iter();
+        // A reactor that panics ends the process, so there is no error to see here.
+        let losses = threads.flat_map(|thread| thread.join().unwrap_or_default());
+        let losses = Losses::new(losses.collect());
+        losses.log();
+        losses
     }
 
     fn wake_all(&self) {
@@ -136,7 +140,7 @@ impl Broker {
 fn start(
     reactors: Vec<Reactor>,
     realtime: Option<&Realtime>,
-) -> Result<Vec<JoinHandle<()>>, BrokerError> {
+) -> Result<Vec<JoinHandle<Vec<Loss>>>, BrokerError> {
     let (told, hears) = mpsc::channel();
     let (mut threads, mut gates) = (Vec::new(), Vec::new());
     let mut ready = Ok(());
@@ -149,8 +153,9 @@ fn start(
             // Nobody hears of it where another thread could not be started.
             let _ = told.send(applied);
             drop(told);
-            if gate.recv().is_ok() {
-                run(reactor);
+            match gate.recv() {
+                Ok(()) => run(reactor),
+                Err(_) => Vec::new(),
             }
         });
         match spawned {
@@ -203,7 +208,7 @@ fn not_realtime(error: RealtimeError) -> BrokerError {
 
 /// Runs a reactor. If it panics, an invariant is broken and its topics are lost to everybody who waits
 /// for them: the process ends, so that its supervisor and its clients notice.
-fn run(reactor: Reactor) {
+fn run(reactor: Reactor) -> Vec<Loss> {
     struct AbortOnPanic;
     impl Drop for AbortOnPanic {
         fn drop(&mut self) {
@@ -213,7 +218,7 @@ fn run(reactor: Reactor) {
         }
     }
     let _guard = AbortOnPanic;
-    reactor.run();
+    reactor.run()
 }
 
 impl Config {
@@ -247,6 +252,8 @@ impl Config {
     fn topic_bounds(&self) -> Bounds {
         Bounds {
             mem_queue_size: self.mem_queue_size,
+            deferred_max: self.max_deferred,
+            abandoned_after: self.abandoned_after,
             topics_max: self.max_topics,
             channels_max: self.max_channels,
             channel_consumers_max: self.max_channel_consumers,

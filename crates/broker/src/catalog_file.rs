@@ -1,4 +1,4 @@
-//! The catalog on disk: topics, channels, pauses, limits and shares outlive a restart, messages do not.
+//! The catalog on disk: topics, channels, pauses and contracts outlive a restart, messages do not.
 //!
 //! One JSON file in the data folder, written whole: to a temporary file, synced, then renamed over
 //! the old one, so that a crash leaves either the old or the new catalog. Names stand inside the
@@ -100,6 +100,9 @@ impl CatalogFile {
                     ),
                     set => set?,
                 }
+            }
+            if topic.on_full.is_some() {
+                handle.set_on_full(name.clone(), topic.on_full).await?;
             }
             let channels = topic.channels.iter();
             let channels = channels.filter_map(|each| Some((each.name.parse().ok()?, each.paused)));

@@ -93,6 +93,12 @@ pub struct Config {
     pub arrival_clock: ArrivalClock,
     /// Messages a topic's queue and a channel's queue hold each; at the bound publishers wait.
     pub mem_queue_size: usize,
+    /// Deferred messages of a channel: so many that publishers delay, and so many that consumers give back with a delay. Beyond, a
+    /// DPUB and a REQ fail.
+    pub max_deferred: usize,
+    /// A channel that nobody has consumed for so long drops its oldest message at the bound of its queue, unless its topic's
+    /// contract says otherwise.
+    pub abandoned_after: Duration,
     /// Largest message body in bytes.
     pub max_msg_size: u32,
     /// Largest MPUB or IDENTIFY body in bytes.
@@ -135,7 +141,7 @@ pub struct Config {
     pub on_overrun: OnOverrun,
     /// Time a new connection has for its protocol magic.
     pub handshake_timeout: Duration,
-    /// How long a stop waits for queued messages to reach connected consumers.
+    /// How long a stop waits while connected consumers finish no message.
     pub drain_timeout: Duration,
     /// Topics with a series of their own in `/metrics`; the others are summed up as `other`.
     pub metrics_max_topics: usize,
@@ -168,6 +174,8 @@ impl Default for Config {
             node_id: 0,
             arrival_clock: ArrivalClock::Kernel,
             mem_queue_size: 10_000,
+            max_deferred: 100_000,
+            abandoned_after: Duration::from_secs(60),
             max_msg_size: 1024 * 1024,
             max_body_size: 5 * 1024 * 1024,
             msg_timeout: Duration::from_secs(60),

@@ -18,20 +18,20 @@ use bytes::Bytes;
 use kernel::Share;
 use limit::adaptor::Window;
 use limit::{Grant, Limit};
-use link::{Move, TopicState};
+use link::{Move, OnFull, TopicState};
 use tokio::sync::{Mutex, Notify, oneshot};
 use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
-use crate::catalog_file::KeptCatalog;
+use crate::catalog_file::{Contract, KeptCatalog};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::topic::{
-    Batch, Group, Handed, IntervalEnd, KnownTopic, LimitNumber, NotTaken, QueueName, Teller,
+    Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller,
 };
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
@@ -81,8 +81,10 @@ pub enum Request {
     SetLimit(TopicName, Option<Limit>),
     /// Entitle a topic to a share of the reactor's time, or to none of its own; created at its home unless it exists.
     SetCpuShare(TopicName, Option<Share>),
-    /// Both at once, or neither; the number is what gossip knows the limit by.
-    SetContract(TopicName, Option<Limit>, Option<Share>, Option<LimitNumber>),
+    /// Declare what becomes of a topic's full channels; created unless it exists.
+    SetOnFull(TopicName, Option<OnFull>),
+    /// Everything at once, or nothing.
+    SetContract(Box<Contract>),
     /// Share limits with these brokers by gossip; `None`: with whom is not known.
     Join(Option<Group>),
     /// End an estimate interval of all shared limits, with what is known of the others.

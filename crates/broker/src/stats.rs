@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use limit::sharing::Policy;
 use limit::{Limit, Share};
+use link::OnFull;
+
+use crate::topic::Full;
 
 /// Everything one broker knows at one moment, merged over its reactors.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,8 @@ pub struct TopicStats {
     pub sharing: Option<SharingStats>,
     /// Part of each reactor's time that it is entitled to, if it declares one.
     pub cpu_share: Option<kernel::Share>,
+    /// What becomes of its full channels, if it declares that.
+    pub on_full: Option<OnFull>,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
     /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
@@ -114,8 +119,16 @@ pub struct ChannelStats {
     pub requeue_count: u64,
     /// Messages requeued because their timeout passed.
     pub timeout_count: u64,
-    /// Messages discarded: full ephemeral queue or sampled away.
+    /// Messages discarded: by a full queue, sampled away, or emptied.
     pub dropped_count: u64,
+    /// Of those, the oldest of a full queue that gave way to newer ones.
+    pub dropped_oldest_count: u64,
+    /// REQs with a delay that were refused because as many messages as may be were deferred.
+    pub refused_requeue_count: u64,
+    /// What it does with new messages, since it was found full until its queue has fallen to half of the bound.
+    pub full: Option<Full>,
+    /// Times that it became full.
+    pub full_episodes: u64,
     /// Consumers of the channel.
     pub clients: Vec<ClientStats>,
     /// Number of consumers, also where `clients` was not asked for.
@@ -199,7 +212,7 @@ pub struct StatsFilter {
     pub include_clients: bool,
 }
 
-/// What outlives a restart: topics, channels, pauses, limits and shares. Never messages.
+/// What outlives a restart: topics, channels, pauses and contracts. Never messages.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Catalog {
     /// Non-ephemeral topics, ordered by name.
@@ -227,6 +240,9 @@ pub struct CatalogTopic {
         with = "link::cpu_share"
     )]
     pub cpu_share: Option<kernel::Share>,
+    /// What becomes of its full channels, if it declares that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_full: Option<OnFull>,
 }
 
 /// A channel in the [`Catalog`].

@@ -26,6 +26,11 @@ pub struct TopicSpec {
     )]
     #[cfg_attr(test, schema(value_type = Option<f64>))]
     pub cpu_share: Option<kernel::Share>,
+    /// What becomes of a full channel: `block` (publishers wait) or `drop_oldest`. Left out: a channel without a consumer for
+    /// long drops its oldest, one with consumers blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub on_full: Option<link::OnFull>,
     /// How publishers are distributed.
     #[serde(default)]
     #[cfg_attr(test, schema(value_type = String))]

@@ -12,6 +12,7 @@ pub mod cpu_share;
 mod frame;
 mod handshake;
 mod key;
+mod on_full;
 mod order;
 mod report;
 mod topic;
@@ -19,6 +20,7 @@ mod topic;
 pub use frame::{MAX_FRAME_BYTES, Opener, Sealer, TAG_BYTES};
 pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
 pub use key::{InvalidKey, LinkKey};
+pub use on_full::{OnFull, UnknownOnFull};
 pub use order::{Move, Round, Sharers, ToBroker};
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,

@@ -5,7 +5,7 @@ use std::fmt;
 use limit::{Grant, Limit};
 use serde::{Deserialize, Serialize};
 
-use crate::{TopicChange, TopicState};
+use crate::{OnFull, TopicChange, TopicState};
 
 /// From the controller to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub enum ToBroker {
             with = "crate::cpu_share"
         )]
         cpu_share: Option<kernel::Share>,
+        /// What becomes of a full channel; `None`: by whether it has consumers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on_full: Option<OnFull>,
         /// The number that gossip knows the limit by, where brokers share it among themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit_number: Option<u16>,

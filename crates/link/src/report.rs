@@ -4,7 +4,7 @@ use limit::Share;
 use placement::ServiceModel;
 use serde::{Deserialize, Serialize};
 
-use crate::{TopicChange, TopicState};
+use crate::{OnFull, TopicChange, TopicState};
 
 /// From a broker to its controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,6 +137,9 @@ pub struct TopicReport {
         with = "crate::cpu_share"
     )]
     pub cpu_share: Option<kernel::Share>,
+    /// What becomes of its full channels, if that was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_full: Option<OnFull>,
     /// Epoch and number of the latest grant that is in force.
     pub confirmed: (u64, u64),
     /// What was seen of its promise, where one is known at the broker.

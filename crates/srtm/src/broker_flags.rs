@@ -46,6 +46,13 @@ pub(crate) struct BrokerFlags {
     /// Messages that a topic and a channel hold each; at the bound publishers wait.
     #[arg(long, value_name = "N", default_value_t = defaults().mem_queue_size)]
     pub(crate) mem_queue_size: usize,
+    /// Deferred messages of a channel: so many that publishers delay, and so many that consumers give back with a delay;
+    /// beyond, a DPUB and a REQ fail.
+    #[arg(long, value_name = "N", default_value_t = defaults().max_deferred)]
+    pub(crate) max_deferred: usize,
+    /// A full channel that nobody has consumed for so long drops its oldest messages, unless the topic's contract says otherwise.
+    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().abandoned_after))]
+    pub(crate) abandoned_after: GoDuration,
     /// Largest message body.
     #[arg(long, value_name = "BYTES", default_value_t = defaults().max_msg_size)]
     pub(crate) max_msg_size: u32,
@@ -103,7 +110,7 @@ pub(crate) struct BrokerFlags {
     /// Time that a new connection has for its protocol magic.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
     pub(crate) handshake_timeout: GoDuration,
-    /// How long a stop waits for queued messages to reach connected consumers.
+    /// How long a stop waits while connected consumers finish no message.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().drain_timeout))]
     pub(crate) drain_timeout: GoDuration,
     /// Topics with series of their own in /metrics; the others are summed up.
@@ -320,6 +327,8 @@ impl BrokerFlags {
                 Clock::Read => ArrivalClock::Read,
             },
             mem_queue_size: self.mem_queue_size,
+            max_deferred: self.max_deferred,
+            abandoned_after: self.abandoned_after.0,
             max_msg_size: self.max_msg_size,
             max_body_size: self.max_body_size,
             msg_timeout: self.msg_timeout.0,

@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use control::ControlHandle;
 use control::view::BrokerView;
 use realtime::Realtime;
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::announce_flags::AnnouncePorts;
 use crate::broker_flags::ScheduleFlags;
 use crate::drained::{Drained, Verdict};
 use crate::duration::GoDuration;
-use crate::error::Failure;
+use crate::error::{Failure, LOST};
 
 /// A broker that died is started again after this long, and after twice as long each time that it dies young.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
@@ -30,8 +30,8 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(30);
 /// A broker that lived so long is not young.
 const YOUNG: Duration = Duration::from_secs(30);
-/// A child that has not ended so long after its drain should have is killed.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Children that drain are told of so often.
+const DRAIN_TOLD_INTERVAL: Duration = Duration::from_secs(10);
 /// Brokers that are being taken out are looked at so often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -56,7 +56,7 @@ pub(crate) struct Template {
     pub(crate) schedule: ScheduleFlags,
     /// Their ports for announcements, if they take part in them.
     pub(crate) announce: Option<AnnouncePorts>,
-    /// How long one that ends waits for queued messages to reach connected consumers.
+    /// How long one that ends waits while no message is finished.
     pub(crate) drain_timeout: GoDuration,
     /// Log level.
     pub(crate) log_level: String,
@@ -70,7 +70,10 @@ pub(crate) struct Children {
     stopping: Vec<tokio::sync::oneshot::Sender<()>>,
     /// Those that were taken out and have ended.
     ended: BTreeSet<u32>,
-    keepers: JoinSet<()>,
+    /// Says whether its broker lost messages when it ended.
+    keepers: JoinSet<bool>,
+    /// Set when brokers are to end at once.
+    cut_short: watch::Sender<bool>,
 }
 
 impl Children {
@@ -82,6 +85,7 @@ impl Children {
             stopping: Vec::new(),
             ended: BTreeSet::new(),
             keepers: JoinSet::new(),
+            cut_short: watch::Sender::new(false),
         }
     }
 
@@ -171,22 +175,36 @@ impl Children {
     fn start(&mut self, number: u32) -> Result<tokio::sync::oneshot::Sender<()>, Failure> {
         let first = self.template.spawn(number)?;
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        self.keepers
-            .spawn(keep(self.template.clone(), number, first, stopped));
+        self.keepers.spawn(keep(
+            self.template.clone(),
+            number,
+            first,
+            stopped,
+            self.cut_short.subscribe(),
+        ));
         Ok(stop)
     }
 
-    /// Drains and ends all at once.
-    pub(crate) async fn stop(mut self) {
+    /// Drains and ends all together; says whether any broker has lost messages by ending.
+    pub(crate) async fn stop(&mut self) -> bool {
         for stop in self.stopping.drain(..) {
             // A keeper that has ended needs no telling.
             let _ = stop.send(());
         }
+        let mut has_lost = false;
         while let Some(ended) = self.keepers.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "keeping a broker ended badly");
+            match ended {
+                Ok(lost) => has_lost |= lost,
+                Err(error) => tracing::error!(%error, "keeping a broker ended badly"),
             }
         }
+        has_lost
+    }
+
+    /// Ends those that drain at once.
+    pub(crate) async fn kill(&mut self) {
+        self.cut_short.send_replace(true);
+        self.stop().await;
     }
 }
 
@@ -281,13 +299,14 @@ fn scheduling_flags(realtime: &Realtime, number: u32) -> Vec<String> {
     flags
 }
 
-/// Keeps one broker running until told to stop, then drains it.
+/// Keeps one broker running until told to stop, then drains it; says whether it lost messages by that.
 async fn keep(
     template: Template,
     number: u32,
     mut child: Child,
     mut stopped: tokio::sync::oneshot::Receiver<()>,
-) {
+    cut_short: watch::Receiver<bool>,
+) -> bool {
     let name = Template::name(number);
     let mut delay = RESTART_DELAY;
     // Waiting for a child would close its input, which tells it to end.
@@ -296,7 +315,7 @@ async fn keep(
         let started = tokio::time::Instant::now();
         tokio::select! {
             _ = &mut stopped => {
-                return drain(&name, child, input, template.drain_timeout.0).await;
+                return drain(&name, child, input, cut_short).await;
             }
             ended = child.wait() => match ended {
                 Ok(status) => tracing::error!("broker {name} ended: {status}"),
@@ -311,7 +330,7 @@ async fn keep(
         loop {
             tracing::info!("broker {name} is started again in {delay:?}");
             tokio::select! {
-                _ = &mut stopped => return,
+                _ = &mut stopped => return false,
                 () = tokio::time::sleep(delay) => {}
             }
             match template.spawn(number) {
@@ -326,16 +345,46 @@ async fn keep(
     }
 }
 
-async fn drain(name: &str, mut child: Child, input: Option<ChildStdin>, drain_timeout: Duration) {
+/// Tells a broker to end and waits until it has, for as long as that takes: it knows how long its consumers make progress.
+/// Says whether it lost messages.
+async fn drain(
+    name: &str,
+    mut child: Child,
+    input: Option<ChildStdin>,
+    mut cut_short: watch::Receiver<bool>,
+) -> bool {
     drop(input);
-    match tokio::time::timeout(drain_timeout + END_TIMEOUT, child.wait()).await {
-        Ok(Ok(status)) if status.success() => {}
-        Ok(Ok(status)) => tracing::warn!("broker {name} ended: {status}"),
-        Ok(Err(error)) => tracing::warn!("broker {name}: {error}"),
-        Err(_) => {
-            tracing::warn!("broker {name} does not end: killed");
-            // It may have ended just now.
-            let _ = child.kill().await;
+    let first = Instant::now() + DRAIN_TOLD_INTERVAL;
+    let mut told = tokio::time::interval_at(first, DRAIN_TOLD_INTERVAL);
+    loop {
+        tokio::select! {
+            ended = child.wait() => return has_lost(name, ended),
+            Ok(_) = cut_short.wait_for(|&is_cut| is_cut) => {}
+            _ = told.tick() => {
+                tracing::info!("broker {name} drains: its consumers still finish messages");
+                continue;
+            }
+        }
+        // It may have ended just now.
+        let _ = child.kill().await;
+        return false;
+    }
+}
+
+fn has_lost(name: &str, ended: std::io::Result<ExitStatus>) -> bool {
+    match ended {
+        Ok(status) if status.success() => false,
+        Ok(status) if status.code() == Some(i32::from(LOST)) => {
+            tracing::error!("broker {name} has lost messages by ending: its lines above say which");
+            true
+        }
+        Ok(status) => {
+            tracing::warn!("broker {name} ended: {status}");
+            false
+        }
+        Err(error) => {
+            tracing::warn!("broker {name}: {error}");
+            false
         }
     }
 }

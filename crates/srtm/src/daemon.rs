@@ -2,7 +2,7 @@
 //!
 //! Start: catalog file, HTTP port bound, reactors, catalog restored, then the addresses are announced.
 //! Stop on SIGINT or SIGTERM: HTTP takes no more requests, the catalog is written, queued messages
-//! drain to connected consumers. A second signal ends the process at once.
+//! drain to connected consumers; what is lost is told, by the exit code too. A second signal ends the process at once.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use broker::catalog_file::{self, CatalogFile};
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::lookupd::{self, Registrar};
 use broker::sharing::SharingPort;
-use broker::{Broker, Config, Handle};
+use broker::{Broker, Config, Handle, Losses};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,7 +25,7 @@ use crate::duration::GoDuration;
 use crate::error::Failure;
 
 /// Exit code of a process that a second signal ended, as shells have it for SIGINT.
-const CUT_SHORT: i32 = 130;
+pub(crate) const CUT_SHORT: i32 = 130;
 
 /// What ends a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,9 @@ pub(crate) enum Until {
 }
 
 /// Runs a broker until it is told to end.
+///
+/// # Errors
+/// What keeps it from starting, and [`Failure::Lost`] where the stop lost messages.
 pub(crate) fn run(config: Config, log_level: &LogLevel, until: Until) -> Result<(), Failure> {
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
@@ -49,8 +52,12 @@ pub(crate) fn run(config: Config, log_level: &LogLevel, until: Until) -> Result<
                 () = end_of_input() => {}
             },
         }
-        daemon.stop(&mut signals).await;
-        Ok(())
+        match daemon.stop(&mut signals).await.messages() {
+            0 => Ok(()),
+            messages => Err(Failure::Lost {
+                what: format!("{messages} messages"),
+            }),
+        }
     });
     // A read of standard input that nobody ends must not keep the process.
     runtime.shutdown_background();
@@ -164,11 +171,12 @@ impl Daemon {
         self.broker.handle()
     }
 
-    /// Drains and ends everything; a signal meanwhile ends the process.
-    pub(crate) async fn stop(self, signals: &mut Signals) {
+    /// Drains and ends everything; a signal meanwhile ends the process. Gives what is lost.
+    pub(crate) async fn stop(self, signals: &mut Signals) -> Losses {
         let drain_timeout = GoDuration(self.handle().config().drain_timeout);
         tracing::info!(
-            "stopping: up to {drain_timeout} for queued messages; a second signal stops at once"
+            "stopping: consumers get what is queued until they have finished nothing for {drain_timeout}; \
+             a second signal stops at once"
         );
         let stopping = async {
             if let Some(announce) = self.announce {
@@ -189,10 +197,16 @@ impl Daemon {
             if let Some(http) = self.http {
                 http.stop().await;
             }
-            report(draining.await);
+            draining.await.unwrap_or_else(|error| {
+                report(Err(error));
+                Losses::default()
+            })
         };
         tokio::select! {
-            () = stopping => tracing::info!("bye"),
+            losses = stopping => {
+                tracing::info!("bye");
+                losses
+            }
             () = signals.next() => {
                 tracing::warn!("stopped by a second signal: queued messages are lost");
                 std::process::exit(CUT_SHORT);

@@ -57,7 +57,7 @@ impl Drained {
         } else if waited >= self.longest {
             tracing::warn!(
                 "broker {name} ends after {waited:.0?}, though it holds {} messages, {} publishers are connected and {:.1} \
-                 messages arrive per second: what reaches no connected consumer within --drain-timeout is lost",
+                 messages arrive per second: what its connected consumers do not finish is lost",
                 view.holds,
                 view.attached,
                 view.measured_rate

@@ -4,6 +4,9 @@ use std::io;
 
 use sim::experiment::ExperimentError;
 
+/// Exit code of a broker that was stopped and lost messages by it.
+pub(crate) const LOST: u8 = 3;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -63,6 +66,12 @@ pub(crate) enum Failure {
         /// Its exit code; -1 if a signal ended it.
         code: i32,
     },
+    /// A stop lost messages; exit code 3.
+    #[error("{what} are lost with the stop; the log says whose they were")]
+    Lost {
+        /// How many, or of whom.
+        what: String,
+    },
     /// A system call failed; `what` names what was tried.
     #[error("{what}: {source}{}", io_advice(source))]
     Io {
@@ -74,7 +83,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 2 for wrong usage, 1 for everything else.
+    /// 2 for wrong usage, [`LOST`] for a stop that lost messages, 1 for everything else.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_)
@@ -84,6 +93,7 @@ impl Failure {
             | Failure::Experiment(
                 ExperimentError::Unknown { .. } | ExperimentError::Definition { .. },
             ) => 2,
+            Failure::Lost { .. } => LOST,
             _ => 1,
         }
     }

@@ -4,8 +4,8 @@
 //! `commands`; what two of them share stands beside it. Called as `nsqd` or `nsqlookupd` (a link or a
 //! copy of the binary under that name) it behaves as `srtm nsqd` or `srtm nsqlookupd`.
 //!
-//! Exit codes: 0 success, also after a drain by signal; 1 failure; 2 wrong usage; 130 when a second
-//! signal cuts the drain short.
+//! Exit codes: 0 success, also after a drain by signal; 1 failure; 2 wrong usage; 3 when a stop lost messages;
+//! 130 when a second signal cuts the drain short.
 
 mod address;
 mod announce_flags;

@@ -21,6 +21,7 @@ impl Contracts {
             topic,
             limit,
             cpu_share,
+            on_full,
             limit_number: number,
             ticket,
         } = order
@@ -33,6 +34,7 @@ impl Contracts {
                     topic,
                     limit,
                     cpu_share,
+                    on_full,
                     number,
                 };
                 self.contracts.push(contract);
@@ -59,7 +61,7 @@ impl Contracts {
             let topic = contract.topic.to_string();
             match outcome {
                 Ok(()) => {}
-                // A topic that is not there has neither limit nor share.
+                // A topic that is not there has nothing declared.
                 Err(BrokerError::TopicNotFound(_)) if is_empty => {}
                 Err(error) => {
                     complain(format!("contract of {topic}: {error}"), words).await;

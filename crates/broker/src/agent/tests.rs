@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, MAX_FRAME_BYTES, Opener, Sealer, ToBroker, ToController,
-    TopicChange, TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker, ToController, TopicChange,
+    TopicReport, TopicState, WindowReport,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -248,6 +248,7 @@ impl Controller {
             topic: topic.clone(),
             limit,
             cpu_share,
+            on_full: None,
             limit_number: None,
             ticket,
         };
@@ -294,6 +295,35 @@ async fn nothing_passes_a_limit_before_its_share_is_granted() {
 }
 
 #[tokio::test]
+async fn what_full_channels_do_is_an_order_and_is_reported() {
+    let fixture = Fixture::start().await;
+    let mut controller = fixture.link().await;
+    for (ticket, on_full) in [
+        (1, Some(OnFull::DropOldest)),
+        (2, Some(OnFull::Block)),
+        (3, None),
+    ] {
+        let contract = ToBroker::Contract {
+            topic: String::from("t"),
+            limit: None,
+            cpu_share: None,
+            on_full,
+            limit_number: None,
+            ticket,
+        };
+        controller.say(&contract).await;
+        let topic = String::from("t");
+        let in_force = ToController::ContractInForce { topic, ticket };
+        assert_eq!(controller.answer().await, in_force);
+        if on_full.is_some() {
+            // Neither traffic nor a limit: it is told all the same.
+            controller.until("t", |said| said.on_full == on_full).await;
+        }
+    }
+    fixture.end().await;
+}
+
+#[tokio::test]
 async fn shares_of_time_are_orders_and_are_reported() {
     let fixture = Fixture::start().await;
     let mut controller = fixture.link().await;
@@ -313,6 +343,7 @@ async fn shares_of_time_are_orders_and_are_reported() {
         topic: other.clone(),
         limit: Some(limit()),
         cpu_share: share(0.6),
+        on_full: None,
         limit_number: None,
         ticket: 3,
     };
@@ -608,6 +639,7 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
         topic: String::from("t"),
         limit: None,
         cpu_share: None,
+        on_full: None,
         limit_number: None,
         ticket: 5,
     };

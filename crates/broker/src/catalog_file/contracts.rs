@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kernel::Share;
 use limit::Limit;
+use link::OnFull;
 use wire::TopicName;
 
 use super::CatalogFile;
@@ -27,6 +28,8 @@ pub struct Contract {
     pub limit: Option<Limit>,
     /// The part of its reactor's time that it is entitled to.
     pub cpu_share: Option<Share>,
+    /// What becomes of its full channels.
+    pub on_full: Option<OnFull>,
     /// What gossip knows the limit by.
     pub number: Option<LimitNumber>,
 }
@@ -72,13 +75,7 @@ async fn declare_all(handle: &Handle, contracts: Vec<Contract>) -> Vec<Result<()
 
 async fn put_into_force(handle: &Handle, contract: Contract) -> Result<(), BrokerError> {
     loop {
-        let Contract {
-            topic,
-            limit,
-            cpu_share,
-            number,
-        } = contract.clone();
-        match handle.set_contract(topic, limit, cpu_share, number).await {
+        match handle.set_contract(contract.clone()).await {
             Err(BrokerError::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
             outcome => return outcome,
         }
@@ -121,7 +118,11 @@ impl Contract {
     fn is_in(&self, catalog: &Catalog) -> bool {
         let topics = &catalog.topics;
         match topics.binary_search_by(|topic| topic.name.as_str().cmp(self.topic.as_str())) {
-            Ok(at) => topics[at].limit == self.limit && topics[at].cpu_share == self.cpu_share,
+            Ok(at) => {
+                topics[at].limit == self.limit
+                    && topics[at].cpu_share == self.cpu_share
+                    && topics[at].on_full == self.on_full
+            }
             Err(_) => self.is_empty(),
         }
     }
@@ -144,10 +145,11 @@ impl Contract {
         };
         topics[at].limit = self.limit;
         topics[at].cpu_share = self.cpu_share;
+        topics[at].on_full = self.on_full;
     }
 
     /// Whether nothing is declared.
     pub(crate) fn is_empty(&self) -> bool {
-        self.limit.is_none() && self.cpu_share.is_none()
+        self.limit.is_none() && self.cpu_share.is_none() && self.on_full.is_none()
     }
 }

@@ -46,6 +46,7 @@ fn catalog() -> Catalog {
                 channels,
                 limit: Some(limit),
                 cpu_share: share(0.25),
+                on_full: Some(link::OnFull::Block),
             },
             CatalogTopic {
                 name: "free".into(),
@@ -185,6 +186,9 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
         let name = topic.name.parse().expect("valid");
         let set = handle.set_cpu_share(name, topic.cpu_share).await;
         set.expect("set");
+        let name = topic.name.parse().expect("valid");
+        let set = handle.set_on_full(name, topic.on_full).await;
+        set.expect("set");
     }
     stop.send(()).expect("still keeping");
     keeper.await.expect("ends");
@@ -225,6 +229,7 @@ fn contract(topic: &str, rate: Option<f64>) -> Contract {
         topic: topic.parse().expect("valid"),
         limit,
         cpu_share: None,
+        on_full: None,
         number: None,
     }
 }

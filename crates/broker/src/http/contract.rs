@@ -1,25 +1,31 @@
 //! `/v1/topics`: what a topic promises, declared and read back.
 //!
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
-//! "sharing":"static"},"cpu_share":0.2}`. A broker on its own keeps the limit and the share of its reactors' time, and
-//! nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
+//! "sharing":"static"},"cpu_share":0.2,"on_full":"block"}`. A broker on its own keeps the limit, the share of its reactors' time
+//! and what becomes of full channels, and nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
 //! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is in the data folder,
 //! if there is one, before it is in force, and is answered as it stands in force.
 
 mod declared;
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use limit::{Limit, Share};
+use link::OnFull;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::TopicName;
 
+use declared::Declared;
+
 use super::answer::json as answer_json;
 use super::{Service, Shared};
 use crate::catalog_file::Contract;
-use crate::stats::{SharingStats, StatsFilter};
+use crate::stats::{SharingStats, StatsFilter, TopicStats};
+use crate::topic::Full;
 use crate::{BrokerError, Operation};
 
 /// Longest contract, in bytes.
@@ -35,6 +41,8 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
         name: &topic.topic,
         limit: topic.limit.as_ref(),
         cpu_share: topic.cpu_share,
+        on_full: topic.on_full,
+        full: full_channels(topic),
         share: topic.share,
         sharing: topic.sharing,
         held: topic.held,
@@ -71,24 +79,23 @@ pub(super) async fn put(
     };
     let declared = declared::read(&body);
     let declared = declared.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
-    let (limit, cpu_share) = (declared.limit, declared.cpu_share);
-    if limit.is_none() && cpu_share.is_none() {
+    if declared == Declared::default() {
         service
             .handle
             .topic(topic.clone(), Operation::Create)
             .await?;
     }
-    declare(&service, &topic, limit, cpu_share).await
+    declare(&service, &topic, declared).await
 }
 
-/// `DELETE /v1/topics/{topic}`: takes limit and share away; the topic and its messages stay.
+/// `DELETE /v1/topics/{topic}`: takes the contract away; the topic and its messages stay.
 pub(super) async fn remove(
     State(service): Shared,
     Path(topic): Path<String>,
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
     is_ours(&service)?;
-    declare(&service, &topic, None, None).await
+    declare(&service, &topic, Declared::default()).await
 }
 
 /// `GET /v1/topics/{topic}/releases`: the instants of releases since the last such request, each eight bytes
@@ -111,13 +118,13 @@ pub(super) async fn releases(
 async fn declare(
     service: &Service,
     topic: &TopicName,
-    limit: Option<Limit>,
-    cpu_share: Option<kernel::Share>,
+    declared: Declared,
 ) -> Result<Response, Refusal> {
     let contract = Contract {
         topic: topic.clone(),
-        limit,
-        cpu_share,
+        limit: declared.limit,
+        cpu_share: declared.cpu_share,
+        on_full: declared.on_full,
         number: None,
     };
     let declared = service.handle.declare(vec![contract]).await;
@@ -151,11 +158,23 @@ struct Listed<'a> {
     #[serde(skip_serializing_if = "Option::is_none", with = "link::cpu_share")]
     cpu_share: Option<kernel::Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    on_full: Option<OnFull>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    full: BTreeMap<&'a str, Full>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sharing: Option<SharingStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<&'static str>,
+}
+
+/// Channels that are full, with what they do.
+fn full_channels(topic: &TopicStats) -> BTreeMap<&str, Full> {
+    let channels = topic.channels.iter();
+    channels
+        .filter_map(|channel| Some((channel.channel.as_str(), channel.full?)))
+        .collect()
 }
 
 async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refusal> {
@@ -170,6 +189,13 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     let mut answer = json!({ "limit": topic.limit });
     if let Some(share) = topic.cpu_share {
         answer["cpu_share"] = Value::from(share.as_f64());
+    }
+    if let Some(on_full) = topic.on_full {
+        answer["on_full"] = json!(on_full);
+    }
+    let full = full_channels(topic);
+    if !full.is_empty() {
+        answer["full"] = json!(full);
     }
     if service.handle.config().controller.is_some() || topic.sharing.is_some() {
         // What of the limit is this broker's; `null` before the controller has granted anything, or said who shares.

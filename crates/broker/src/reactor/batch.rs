@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::TaskId;
-use wire::TopicName;
+use wire::{ProtocolError, TopicName};
 
 use super::Reactor;
 use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
@@ -240,7 +240,7 @@ impl Reactor {
         for number in first..end {
             let item = &mut batch.items[number];
             let key = ConnectionKey::from_bits(item.connection);
-            let (messages, wait) = (item.messages, item.wait);
+            let (messages, delay, wait) = (item.messages, item.delay, item.wait);
             let outcome = std::mem::replace(&mut item.outcome, Published::Full);
             if let Some(wait) = wait {
                 self.send_throttled(key, wait);
@@ -253,7 +253,7 @@ impl Reactor {
             {
                 connection.count_published(batch.topic.as_str(), messages);
             }
-            self.settle(key, messages, outcome);
+            self.settle(key, (messages, delay), outcome);
         }
         batch.done.items = end;
         if end < batch.items.len() {
@@ -268,11 +268,16 @@ impl Reactor {
     /// Tells one publisher what became of a command that had been held at home.
     pub(super) fn settle_one(&mut self, settled: Settled) {
         let key = ConnectionKey::from_bits(settled.connection);
-        self.settle(key, settled.messages, settled.outcome);
+        self.settle(key, (settled.messages, settled.delay), settled.outcome);
     }
 
     /// Tells one publisher what became of a command that had travelled.
-    fn settle(&mut self, key: ConnectionKey, messages: u32, outcome: Published) {
+    fn settle(
+        &mut self,
+        key: ConnectionKey,
+        (messages, delay): (u32, Duration),
+        outcome: Published,
+    ) {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -281,9 +286,9 @@ impl Reactor {
         match outcome {
             Published::Accepted => self.acknowledge(key, messages),
             Published::Refused(_) if !self.speaks_nsq(key) => {}
-            Published::Refused(reason) => self.fail(key, &wire::ProtocolError::pub_failed(&reason)),
+            Published::Refused(reason) => self.fail(key, &failed(delay, &reason)),
             Published::Gone | Published::Full => {
-                self.fail(key, &wire::ProtocolError::pub_failed("exiting"));
+                self.refuse_exiting(key, &failed(delay, "exiting"));
             }
         }
         // Half the window again, so that a pause is not undone for a single command.
@@ -294,5 +299,13 @@ impl Reactor {
         if waits && few {
             self.let_go_on(key);
         }
+    }
+}
+
+/// The error of a command that travelled: of several messages no more is told than of one.
+fn failed(delay: Duration, reason: &str) -> ProtocolError {
+    match delay.is_zero() {
+        true => ProtocolError::pub_failed(reason),
+        false => ProtocolError::dpub_failed(reason),
     }
 }

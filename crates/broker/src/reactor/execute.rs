@@ -10,7 +10,7 @@ use super::{Reactor, home_of};
 use crate::connection::{
     ArrivalStamp, Collecting, ConnectionKey, CumulativeAck, Pause, Progress, Terms,
 };
-use crate::topic::{ConsumerKey, NotInFlight, Subscription};
+use crate::topic::{ConsumerKey, FlightError, Subscription};
 
 impl Reactor {
     pub(super) fn execute(
@@ -180,11 +180,11 @@ impl Reactor {
         &mut self,
         key: ConnectionKey,
         id: MessageId,
-        act: impl FnOnce(&mut Reactor, ConsumerKey, u64) -> Result<(), NotInFlight>,
-    ) -> Result<(), NotInFlight> {
-        let consumer = self.consumer_of(key).ok_or(NotInFlight::UnknownId)?;
+        act: impl FnOnce(&mut Reactor, ConsumerKey, u64) -> Result<(), FlightError>,
+    ) -> Result<(), FlightError> {
+        let consumer = self.consumer_of(key).ok_or(FlightError::UnknownId)?;
         // Ids are numbers in here; what is none was never handed out.
-        let number = id.to_u64().ok_or(NotInFlight::UnknownId)?;
+        let number = id.to_u64().ok_or(FlightError::UnknownId)?;
         act(self, consumer, number)
     }
 
@@ -192,7 +192,7 @@ impl Reactor {
     fn tell_failure(
         &mut self,
         key: ConnectionKey,
-        done: Result<(), NotInFlight>,
+        done: Result<(), FlightError>,
         error: impl FnOnce(&str) -> ProtocolError,
     ) -> Flow {
         if let Err(reason) = done {

@@ -28,13 +28,11 @@ impl Reactor {
     }
 
     /// Tells a held publisher that its topic is gone: a connection tries anew (and makes the topic
-    /// again), the others are told.
+    /// again, or hears that the broker stops), the others are told.
     pub(super) fn settle_orphan(&mut self, held: Held) {
         match held {
             Held::Connection(bits) => self.let_go_on(ConnectionKey::from_bits(bits)),
-            Held::Remote(remote) => {
-                self.send_settled(&remote, Published::Refused(String::from("exiting")))
-            }
+            Held::Remote(remote) => self.send_settled(&remote, Published::Gone),
             Held::Request(request) => {
                 let _ = request.reply.send(Err(BrokerError::Exiting));
             }
@@ -112,6 +110,7 @@ impl Reactor {
             task: remote.task,
             connection: remote.connection,
             messages,
+            delay: remote.delay,
             outcome,
         };
         self.outboxes[remote.from].push(Mail::Settled(settled));

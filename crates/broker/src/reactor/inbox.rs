@@ -122,6 +122,8 @@ pub struct Settled {
     pub connection: u64,
     /// Messages of the command.
     pub messages: u32,
+    /// Their delay.
+    pub delay: Duration,
     /// What became of them.
     pub outcome: Published,
 }

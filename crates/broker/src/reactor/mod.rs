@@ -22,6 +22,7 @@ mod readiness;
 mod request;
 mod schedule;
 mod serve;
+mod stop;
 mod tempo;
 mod timers;
 mod write;
@@ -47,7 +48,7 @@ use crate::lookupd::LookupdList;
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
-use crate::topic::{TopicKey, TopicTable, Wakeups};
+use crate::topic::{Loss, TopicKey, TopicTable, Wakeups};
 use crate::{BrokerError, Config};
 
 use attachments::Attachments;
@@ -74,9 +75,6 @@ const LOAD_FACTOR: u32 = 2;
 
 /// A shorter rest costs more than it gathers.
 const SHORTEST_REST: Duration = Duration::from_micros(10);
-
-/// A reactor that drains looks so often whether the others have.
-const DRAIN_CHECK: Duration = Duration::from_millis(5);
 
 const LISTENER_TOKEN: u64 = u64::MAX;
 const WAKER_TOKEN: u64 = u64::MAX - 1;
@@ -114,7 +112,7 @@ pub struct Shared {
     pub open: AtomicBool,
     /// Set once: drain and end.
     pub stop: AtomicBool,
-    /// Reactors that have nothing left to drain.
+    /// Reactors that have nothing left to drain, or do not wait for it any longer.
     pub drained: AtomicUsize,
 }
 
@@ -272,14 +270,14 @@ impl Reactor {
         })
     }
 
-    /// Runs until the broker stops and everything is drained, or the drain's time is over.
-    pub fn run(mut self) {
+    /// Runs until the broker stops and everything is drained that can be; gives what is lost.
+    pub fn run(mut self) -> Vec<Loss> {
         sys::thread_timer_slack_ns(1);
         self.turn_began = sys::monotonic_now();
         while !self.shared.stop.load(Ordering::Acquire) {
             self.turn(None);
         }
-        self.drain();
+        self.drain()
     }
 
     /// One turn; waits for something to do, `at_most` so long.
@@ -363,6 +361,7 @@ impl Reactor {
             self.shared.sharing.began();
         }
         self.roomy.append(&mut effects.roomy);
+        self.table.effects.full.drain(..).for_each(stop::log_full);
         while let Some((topic, task)) = self.table.effects.ended.pop() {
             if self.schedule.end(task) {
                 self.tell_share_gone(&topic);
@@ -437,43 +436,5 @@ impl Reactor {
                 inbox.post(&mut vec![Mail::ShareGone(topic.clone())]);
             }
         }
-    }
-
-    /// Stops reading from publishers and goes on until queued messages have reached the consumers
-    /// that are connected, on all reactors, or the drain's time is over.
-    fn drain(&mut self) {
-        self.listener = None;
-        self.accept_again_at = None;
-        let deadline = self.now + self.shared.config.drain_timeout;
-        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            self.hasten_ack(key);
-            self.stop_publishing(key);
-        }
-        let mut counted = false;
-        while self.now < deadline
-            && self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len()
-        {
-            self.turn(Some(DRAIN_CHECK));
-            let idle = |connection: &Connection| {
-                connection.in_transit == 0 && connection.output.unsent().is_empty()
-            };
-            let drained =
-                self.table.undelivered() == 0 && self.connections.iter().all(|(_, c)| idle(c));
-            match (counted, drained) {
-                (false, true) => self.shared.drained.fetch_add(1, Ordering::AcqRel),
-                (true, false) => self.shared.drained.fetch_sub(1, Ordering::AcqRel),
-                _ => continue,
-            };
-            counted = drained;
-        }
-        let left = self.table.undelivered();
-        if left > 0 {
-            tracing::warn!(
-                "reactor {}: stopped with {left} messages undelivered",
-                self.number
-            );
-        }
-        self.shared.inboxes[self.number].close();
     }
 }

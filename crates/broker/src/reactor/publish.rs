@@ -82,10 +82,7 @@ impl Reactor {
             }
             // Nobody is told; the topic has counted it.
             (_, Published::Refused(_)) => Flow::Next,
-            (_, Published::Gone) => {
-                self.fail(key, &failed("exiting"));
-                Flow::End
-            }
+            (_, Published::Gone) => self.refuse_exiting(key, &failed("exiting")),
         }
     }
 

@@ -1,13 +1,14 @@
 //! Questions and orders that come through the handle.
 
 use clock::Instant;
-use kernel::Share;
 use limit::Limit;
+use link::OnFull;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
 use super::inbox::TopicMail;
 use crate::BrokerError;
+use crate::catalog_file::Contract;
 use crate::handle::{Answer, Operation, Reply, Request};
 use crate::stats::{ClientStats, Stats, StatsFilter};
 use crate::topic::{HeldRequest, KnownTopic, LimitNumber};
@@ -51,9 +52,8 @@ impl Reactor {
             Request::SetCpuShare(topic, share) => {
                 self.set_cpu_share(&topic, share).map(|()| Answer::Done)
             }
-            Request::SetContract(topic, limit, share, number) => {
-                self.set_contract(&topic, limit, share, number)
-            }
+            Request::SetOnFull(topic, on_full) => self.set_on_full(&topic, on_full),
+            Request::SetContract(contract) => self.set_contract(&contract),
             Request::Join(group) => {
                 self.table.join(group, self.now);
                 Ok(Answer::Done)
@@ -222,14 +222,27 @@ impl Reactor {
         Ok(Answer::Done)
     }
 
-    /// The share goes first: it is the one that may be refused.
-    fn set_contract(
+    fn set_on_full(
         &mut self,
         topic: &TopicName,
-        limit: Option<Limit>,
-        share: Option<Share>,
-        number: Option<LimitNumber>,
+        on_full: Option<OnFull>,
     ) -> Result<Answer, BrokerError> {
+        let made = self.table.find_or_create(topic.as_str());
+        let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
+        self.table.set_on_full(key, on_full);
+        Ok(Answer::Done)
+    }
+
+    /// The share goes first: it is the one that may be refused.
+    fn set_contract(&mut self, contract: &Contract) -> Result<Answer, BrokerError> {
+        let Contract {
+            topic,
+            limit,
+            cpu_share: share,
+            on_full,
+            number,
+        } = contract;
+        let (limit, share) = (*limit, *share);
         let is_new = self.table.find(topic.as_str()).is_none();
         if !is_new || share.is_some() {
             let set = self.set_cpu_share(topic, share);
@@ -241,7 +254,10 @@ impl Reactor {
             }
             set?;
         }
-        self.set_limit(topic, limit, number)
+        if on_full.is_some() || self.table.find(topic.as_str()).is_some() {
+            self.set_on_full(topic, *on_full)?;
+        }
+        self.set_limit(topic, limit, *number)
     }
 
     fn stats(&self, filter: &StatsFilter) -> Stats {

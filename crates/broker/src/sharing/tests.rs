@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use wire::TopicName;
 
 use super::*;
+use crate::catalog_file::Contract;
 use crate::stats::{StatsFilter, TopicStats};
 use crate::topic::Teller;
 use crate::{Broker, Config, ControllerLink, Operation};
@@ -47,7 +48,13 @@ impl Sharer {
         };
         let sharer = Sharer::of(broker, sharing, limit(RATE)).await;
         let handle = sharer.broker.handle();
-        let set = handle.set_contract(topic(), Some(limit(RATE)), None, Some(3));
+        let set = handle.set_contract(Contract {
+            topic: topic(),
+            limit: Some(limit(RATE)),
+            cpu_share: None,
+            on_full: None,
+            number: Some(3),
+        });
         set.await.expect("in range");
         sharer
     }

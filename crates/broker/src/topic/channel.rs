@@ -7,10 +7,11 @@ use clock::Instant;
 use wire::ChannelName;
 
 use super::consumer::ConsumerKey;
+use super::fullness::Fullness;
 use super::handover::Ledger;
 use super::in_flight::InFlight;
 use super::store::MessageRef;
-use super::table::TopicKey;
+use super::table::{Bounds, TopicKey};
 use crate::arena::Key;
 
 /// Names a channel.
@@ -36,10 +37,20 @@ pub(super) struct Deferred {
     pub(super) attempts: u16,
 }
 
+/// What a new message came to in a channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Put {
+    /// The message that the channel holds no longer, itself perhaps.
+    pub(super) gone: Option<MessageRef>,
+    /// The time to wake the channel up at, if that is a new one.
+    pub(super) wake_at: Option<Instant>,
+}
+
 /// Queue, flights and consumers of one channel.
 ///
-/// Bound: new messages enter while `queue + deferred < mem_queue_size`. What a consumer gives back
-/// always fits, so the channel holds at most that plus what was in flight.
+/// Three bounds that do not touch each other: new messages enter the queue while it is shorter than `mem_queue_size`; so many are
+/// in flight as consumers are ready for; of deferred ones there are `deferred_max` that publishers delay, and as many that
+/// consumers gave back with a delay. What comes back from flight or delay always fits into the queue, so that holds at most all three.
 #[derive(Debug)]
 pub struct Channel {
     /// Its name.
@@ -54,12 +65,19 @@ pub struct Channel {
     pub requeue_count: u64,
     /// Requeued by timeouts.
     pub timeout_count: u64,
-    /// Discarded: full ephemeral queue, sampled away, or emptied.
+    /// Discarded: by a full queue, sampled away, or emptied.
     pub dropped_count: u64,
+    /// Of those, the oldest of a full queue that gave way to newer ones.
+    pub dropped_oldest_count: u64,
+    /// REQs with a delay that were refused because as many messages as may be were deferred.
+    pub refused_requeue_count: u64,
     /// Finished by consumers.
     pub finish_count: u64,
     pub(super) queue: VecDeque<Queued>,
     pub(super) deferred: BinaryHeap<Reverse<Deferred>>,
+    /// Of the deferred, those that consumers gave back.
+    pub(super) deferred_again: usize,
+    pub(super) fullness: Fullness,
     pub(super) in_flight: InFlight,
     pub(super) consumers: Vec<ConsumerKey>,
     pub(super) ready: VecDeque<ConsumerKey>,
@@ -78,9 +96,13 @@ impl Channel {
             requeue_count: 0,
             timeout_count: 0,
             dropped_count: 0,
+            dropped_oldest_count: 0,
+            refused_requeue_count: 0,
             finish_count: 0,
             queue: VecDeque::new(),
             deferred: BinaryHeap::new(),
+            deferred_again: 0,
+            fullness: Fullness::default(),
             in_flight: InFlight::default(),
             consumers: Vec::new(),
             ready: VecDeque::new(),
@@ -108,6 +130,11 @@ impl Channel {
         self.deferred.len()
     }
 
+    /// When the first of those is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.deferred.peek().map(|Reverse(deferred)| deferred.due)
+    }
+
     /// Messages that are here in whatever state.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
@@ -115,39 +142,53 @@ impl Channel {
         (self.depth() + with_consumers + self.handing.lifted()) as u64
     }
 
-    /// Room for one more message. An ephemeral channel always takes one: it drops at its bound.
+    /// Room for one more message in the queue. An ephemeral channel always takes one: it drops at its bound.
     #[must_use]
     pub fn has_room(&self, mem_queue_size: usize) -> bool {
-        self.name.is_ephemeral() || self.queue.len() + self.deferred.len() < mem_queue_size
+        self.queue.len() < mem_queue_size || self.name.is_ephemeral()
     }
 
-    pub(super) fn is_full(&self, mem_queue_size: usize) -> bool {
-        self.queue.len() + self.deferred.len() >= mem_queue_size
+    /// Whether as many messages are deferred as publishers may delay.
+    pub(super) fn is_full_of_delays(&self, deferred_max: usize) -> bool {
+        self.deferred.len() - self.deferred_again >= deferred_max
     }
 
-    /// Takes a new message, deferred until `due` if that is ahead, or drops it at the bound (only an
-    /// ephemeral channel is ever offered one there). Gives the time to wake up at, if that is new.
+    /// Takes a new message, deferred until `due` if that is ahead. At a bound one is dropped: in a full queue the oldest, in an
+    /// ephemeral channel the new one.
     pub(super) fn put(
         &mut self,
         message: MessageRef,
         due: Instant,
         now: Instant,
-        mem_queue_size: usize,
-    ) -> Option<Instant> {
+        bounds: &Bounds,
+    ) -> Put {
         self.message_count += 1;
-        if self.is_full(mem_queue_size) {
-            self.dropped_count += 1;
-            return None;
-        }
         if due > now {
-            return self.defer(message, 0, due);
+            if self.name.is_ephemeral() && self.is_full_of_delays(bounds.deferred_max) {
+                self.dropped_count += 1;
+                let gone = Some(message);
+                return Put {
+                    gone,
+                    wake_at: None,
+                };
+            }
+            let wake_at = self.defer(message, 0, due);
+            return Put {
+                gone: None,
+                wake_at,
+            };
         }
-        self.queue.push_back(Queued {
-            message,
-            attempts: 0,
-            since: now,
-        });
-        None
+        let is_full = self.queue.len() >= bounds.mem_queue_size;
+        let gone = is_full.then(|| self.give_way(message)).flatten();
+        if gone != Some(message) {
+            self.queue.push_back(Queued {
+                message,
+                attempts: 0,
+                since: now,
+            });
+        }
+        let wake_at = None;
+        Put { gone, wake_at }
     }
 
     /// Defers a message; gives the time to wake up at, if that is a new one.
@@ -158,6 +199,7 @@ impl Channel {
         due: Instant,
     ) -> Option<Instant> {
         self.deferrals += 1;
+        self.deferred_again += usize::from(attempts > 0);
         self.deferred.push(Reverse(Deferred {
             due,
             sequence: self.deferrals,
@@ -184,17 +226,18 @@ impl Channel {
                 ..
             } = *deferred;
             self.deferred.pop();
+            self.deferred_again -= usize::from(attempts > 0);
             self.queue.push_back(Queued {
                 message,
                 attempts,
                 since: due,
             });
         }
-        self.wake_at = self.deferred.peek().map(|Reverse(deferred)| deferred.due);
+        self.wake_at = self.next_due();
         self.wake_at
     }
 
-    /// Conservation: what came in is finished, dropped, handed over, or still here.
+    /// Conservation: what came in is finished, dropped, handed over, or still here: queued, deferred, in flight or on its way.
     pub(super) fn is_conserved(&self) -> bool {
         let gone = self.finish_count + self.dropped_count + self.handing.over();
         self.message_count + self.handing.taken() == gone + self.unfinished()

@@ -7,7 +7,7 @@ use wire::ChannelName;
 
 use super::channel::{ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey, Subscription};
-use super::in_flight::{Flight, NotInFlight};
+use super::in_flight::{Flight, FlightError};
 use super::latency::Stage;
 use super::refusal::Refusal;
 use super::table::{Target, TopicTable};
@@ -42,6 +42,7 @@ impl TopicTable {
             .consumers
             .insert(Consumer::new(channel_key, subscription));
         owner.consumers.push(key);
+        owner.fullness.vacant_since = None;
         Ok(key)
     }
 
@@ -72,6 +73,7 @@ impl TopicTable {
         channel.consumers.retain(|&other| other != key);
         channel.ready.retain(|&other| other != key);
         let topic = channel.topic;
+        channel.fullness.vacant_since = channel.consumers.is_empty().then_some(now);
         if channel.consumers.is_empty() && channel.name.is_ephemeral() {
             self.delete_channel(consumer.channel);
         } else {
@@ -98,8 +100,8 @@ impl TopicTable {
     /// Finishes a message.
     ///
     /// # Errors
-    /// [`NotInFlight`], for the non-fatal `E_FIN_FAILED`.
-    pub fn finish(&mut self, key: ConsumerKey, id: u64, now: Instant) -> Result<(), NotInFlight> {
+    /// [`FlightError`], for the non-fatal `E_FIN_FAILED`.
+    pub fn finish(&mut self, key: ConsumerKey, id: u64, now: Instant) -> Result<(), FlightError> {
         let (channel_key, flight) = self.take_flight(key, id)?;
         let channel = self
             .channels
@@ -121,17 +123,21 @@ impl TopicTable {
         Ok(())
     }
 
-    /// Gives a message back, to be delivered again after `delay`.
+    /// Gives a message back, to be delivered again after `delay`. At the bound of deferred messages it stays in flight:
+    /// nothing is lost, nobody else waits, and who defers so much is slowed down by its own RDY count.
     ///
     /// # Errors
-    /// [`NotInFlight`], for the non-fatal `E_REQ_FAILED`.
+    /// [`FlightError`], for the non-fatal `E_REQ_FAILED`.
     pub fn requeue(
         &mut self,
         key: ConsumerKey,
         id: u64,
         delay: Duration,
         now: Instant,
-    ) -> Result<(), NotInFlight> {
+    ) -> Result<(), FlightError> {
+        if !delay.is_zero() {
+            self.check_deferrals(key, id)?;
+        }
         let (channel_key, flight) = self.take_flight(key, id)?;
         let channel = self
             .channels
@@ -159,19 +165,19 @@ impl TopicTable {
     /// Starts a message's timeout anew, up to `timeout_max` after its delivery.
     ///
     /// # Errors
-    /// [`NotInFlight`], for the non-fatal `E_TOUCH_FAILED`.
+    /// [`FlightError`], for the non-fatal `E_TOUCH_FAILED`.
     pub fn touch(
         &mut self,
         key: ConsumerKey,
         id: u64,
         timeout_max: Duration,
         now: Instant,
-    ) -> Result<(), NotInFlight> {
-        let consumer = self.consumers.get_mut(key).ok_or(NotInFlight::UnknownId)?;
+    ) -> Result<(), FlightError> {
+        let consumer = self.consumers.get_mut(key).ok_or(FlightError::UnknownId)?;
         let channel = self
             .channels
             .get_mut(consumer.channel)
-            .ok_or(NotInFlight::UnknownId)?;
+            .ok_or(FlightError::UnknownId)?;
         let wanted = now + consumer.subscription.msg_timeout;
         let deadline = |flight: &Flight| wanted.min(flight.delivered + timeout_max);
         channel
@@ -197,16 +203,35 @@ impl TopicTable {
         }
     }
 
+    /// Whether a consumer may defer a message that it has in flight.
+    fn check_deferrals(&mut self, key: ConsumerKey, id: u64) -> Result<(), FlightError> {
+        let deferred_max = self.bounds.deferred_max;
+        let consumer = self.consumers.get(key).ok_or(FlightError::UnknownId)?;
+        let channel = self
+            .channels
+            .get_mut(consumer.channel)
+            .filter(|channel| {
+                let away = channel.handing.lifted_again();
+                channel.deferred_again + away >= deferred_max
+            });
+        let Some(channel) = channel else {
+            return Ok(());
+        };
+        channel.in_flight.find(id, key)?;
+        channel.refused_requeue_count += 1;
+        Err(FlightError::TooManyDeferred)
+    }
+
     fn take_flight(
         &mut self,
         key: ConsumerKey,
         id: u64,
-    ) -> Result<(ChannelKey, Flight), NotInFlight> {
-        let consumer = self.consumers.get_mut(key).ok_or(NotInFlight::UnknownId)?;
+    ) -> Result<(ChannelKey, Flight), FlightError> {
+        let consumer = self.consumers.get_mut(key).ok_or(FlightError::UnknownId)?;
         let channel = self
             .channels
             .get_mut(consumer.channel)
-            .ok_or(NotInFlight::UnknownId)?;
+            .ok_or(FlightError::UnknownId)?;
         let flight = channel.in_flight.take(&mut consumer.flights, id, key)?;
         consumer.in_flight_count -= 1;
         Ok((consumer.channel, flight))

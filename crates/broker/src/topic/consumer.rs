@@ -41,6 +41,8 @@ pub struct Consumer {
     pub finish_count: u64,
     /// Messages requeued by it.
     pub requeue_count: u64,
+    /// Messages finished when the broker began to stop.
+    pub(super) finished_before: u64,
     pub(super) flights: FlightList,
     pub(super) enlisted: bool,
     pub(super) wake_armed: bool,
@@ -57,6 +59,7 @@ impl Consumer {
             message_count: 0,
             finish_count: 0,
             requeue_count: 0,
+            finished_before: 0,
             flights: FlightList::default(),
             enlisted: false,
             wake_armed: false,

@@ -3,6 +3,7 @@
 use kernel::TaskId;
 use wire::TopicName;
 
+use super::fullness::FullNote;
 use super::held::Held;
 use super::table::TopicKey;
 use super::told::Told;
@@ -18,6 +19,8 @@ pub struct Effects {
     pub roomy: Vec<TopicKey>,
     /// Topics that are gone, with their tasks.
     pub ended: Vec<(TopicName, TaskId)>,
+    /// What is to be logged of channels that became full, or are so no longer.
+    pub full: Vec<FullNote>,
     /// The catalog changed.
     pub catalog_changed: bool,
     /// What became of topics and channels, in its order, for who is to be told.

@@ -74,6 +74,13 @@ impl Ledger {
         self.lifted.len()
     }
 
+    /// Of those on their way, the ones that a consumer had given back for later.
+    pub(super) fn lifted_again(&self) -> usize {
+        let lifted = self.lifted.iter();
+        let again = lifted.filter(|lifted| lifted.due.is_some() && lifted.attempts > 0);
+        again.count()
+    }
+
     /// Messages that came from other brokers.
     pub(super) fn taken(&self) -> u64 {
         self.taken

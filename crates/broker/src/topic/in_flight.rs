@@ -34,22 +34,27 @@ pub struct FlightList {
     newest: u32,
 }
 
-/// Why a FIN, REQ or TOUCH finds nothing; the texts are nsqd's.
+/// Why a FIN, REQ or TOUCH fails; the texts of what nsqd has, too, are nsqd's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotInFlight {
+pub enum FlightError {
     /// No such id in flight on this channel.
     UnknownId,
     /// It is in flight to somebody else.
     OtherClient,
+    /// As many messages of the channel are deferred as consumers may give back with a delay; it stays in flight.
+    TooManyDeferred,
 }
 
-impl NotInFlight {
+impl FlightError {
     /// nsqd's text for the error frame.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            NotInFlight::UnknownId => "ID not in flight",
-            NotInFlight::OtherClient => "client does not own message",
+            FlightError::UnknownId => "ID not in flight",
+            FlightError::OtherClient => "client does not own message",
+            FlightError::TooManyDeferred => {
+                "too many messages are deferred: it stays in flight until its timeout"
+            }
         }
     }
 }
@@ -112,13 +117,13 @@ impl InFlight {
     /// Takes a flight of `consumer` out.
     ///
     /// # Errors
-    /// [`NotInFlight`], with nsqd's texts.
+    /// [`FlightError`], with nsqd's texts.
     pub fn take(
         &mut self,
         list: &mut FlightList,
         id: u64,
         consumer: ConsumerKey,
-    ) -> Result<Flight, NotInFlight> {
+    ) -> Result<Flight, FlightError> {
         let index = self.find(id, consumer)?;
         Ok(self.unlink(list, index))
     }
@@ -126,14 +131,14 @@ impl InFlight {
     /// Moves the deadline of a flight to `now + timeout`, at most to `delivered + timeout_max`.
     ///
     /// # Errors
-    /// [`NotInFlight`], with nsqd's texts.
+    /// [`FlightError`], with nsqd's texts.
     pub fn touch(
         &mut self,
         list: &mut FlightList,
         id: u64,
         consumer: ConsumerKey,
         deadline: impl FnOnce(&Flight) -> Instant,
-    ) -> Result<(), NotInFlight> {
+    ) -> Result<(), FlightError> {
         let index = self.find(id, consumer)?;
         let mut flight = self.unlink(list, index);
         flight.deadline = deadline(&flight);
@@ -153,13 +158,17 @@ impl InFlight {
         due.then(|| self.unlink(list, list.oldest))
     }
 
-    fn find(&self, id: u64, consumer: ConsumerKey) -> Result<u32, NotInFlight> {
-        let index = *self.by_id.get(&id).ok_or(NotInFlight::UnknownId)?;
+    /// Where a flight of `consumer` is.
+    ///
+    /// # Errors
+    /// [`FlightError`], with nsqd's texts.
+    pub fn find(&self, id: u64, consumer: ConsumerKey) -> Result<u32, FlightError> {
+        let index = *self.by_id.get(&id).ok_or(FlightError::UnknownId)?;
         let owner = self.entries[index as usize].flight.consumer;
         if owner == consumer {
             Ok(index)
         } else {
-            Err(NotInFlight::OtherClient)
+            Err(FlightError::OtherClient)
         }
     }
 

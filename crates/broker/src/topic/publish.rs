@@ -26,7 +26,7 @@ pub enum Published {
     Full,
     /// Refused by a limit with `reject`; the text says by what and what to do.
     Refused(String),
-    /// The topic is gone.
+    /// The topic is gone, or the broker stops.
     Gone,
 }
 
@@ -42,7 +42,7 @@ impl TopicTable {
         arrival: Arrival,
         delay: Duration,
     ) -> Published {
-        let Some(topic) = self.topics.get_mut(key) else {
+        let Some(topic) = self.topics.get_mut(key).filter(|_| self.ending.is_none()) else {
             return Published::Gone;
         };
         let mut asked = Asked::default();
@@ -54,6 +54,17 @@ impl TopicTable {
         if is_full && !topic.name.is_ephemeral() {
             return Published::Full;
         }
+        if !delay.is_zero()
+            && let Some(reason) = self.too_many_delays(key)
+        {
+            if let Some(topic) = self.topics.get_mut(key) {
+                topic.rejected_count += 1;
+            }
+            return Published::Refused(reason);
+        }
+        let Some(topic) = self.topics.get_mut(key) else {
+            return Published::Gone;
+        };
         // A command that was held back was read long ago; what it finds now is judged now.
         let now = arrival.read.max(self.ran_at);
         if let Err(reason) = topic.admit(&arrival, bodies.clone(), now) {
@@ -98,6 +109,19 @@ impl TopicTable {
         self.note_asked(key, &asked, now);
         self.mark_dirty(key);
         Published::Accepted
+    }
+
+    /// Why no further message may be published with a delay, if so. Those that wait in the topic's queue already come on top.
+    fn too_many_delays(&self, key: TopicKey) -> Option<String> {
+        let most = self.bounds.deferred_max;
+        let channels = &self.topics.get(key)?.channels;
+        let mut channels = channels.iter().filter_map(|&key| self.channels.get(key));
+        let full = channels
+            .find(|channel| !channel.name.is_ephemeral() && channel.is_full_of_delays(most))?;
+        let name = &full.name;
+        Some(format!(
+            "too many messages of channel {name} are deferred (limit {most}); publish without a delay, or later"
+        ))
     }
 
     /// Keeps the books that a controller is told of, and has it told of a topic that waits for a share.

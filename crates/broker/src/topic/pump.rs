@@ -10,12 +10,13 @@ use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 
 use super::channel::{Channel, ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey};
+use super::fullness::{do_all_take, put_into_all};
 use super::in_flight::{Flight, InFlight};
 use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
 use super::service::{self, Service};
 use super::store::{Store, Stored};
-use super::table::{Target, Topic, TopicKey, TopicTable};
+use super::table::{Bounds, Target, Topic, TopicKey, TopicTable};
 
 /// Where messages go out: the shell's connections.
 pub trait Outlet {
@@ -87,6 +88,15 @@ impl TopicTable {
                         self.note_due(key, target);
                     }
                 }
+                Target::Abandoned(key) => {
+                    if let Some(channel) = self.channels.get_mut(key)
+                        && channel.fullness.wake_at == Some(at)
+                    {
+                        channel.fullness.wake_at = None;
+                        let topic = channel.topic;
+                        self.mark_dirty(topic);
+                    }
+                }
                 Target::Consumer(key) => {
                     if let Some(consumer) = self.consumers.get(key) {
                         self.note_due(consumer.channel, target);
@@ -115,7 +125,7 @@ impl TopicTable {
         };
         for target in due.drain(..) {
             match target {
-                Target::Topic(_) => {}
+                Target::Topic(_) | Target::Abandoned(_) => {}
                 Target::Channel(key) => self.wake_channel(key, now),
                 Target::Consumer(key) => self.expire(key, now),
             }
@@ -165,7 +175,9 @@ impl TopicTable {
             channels,
             store,
             wakeups,
+            effects,
             bounds,
+            ending,
             releases_max,
             teller,
             ..
@@ -176,6 +188,14 @@ impl TopicTable {
         if topic.paused || topic.awaited.is_some() || topic.channels.is_empty() {
             return 0;
         }
+        // Nothing comes in behind what flows at the end.
+        let bounds = &match ending {
+            Some(_) => Bounds {
+                mem_queue_size: usize::MAX,
+                ..*bounds
+            },
+            None => *bounds,
+        };
         let is_unjudged = topic.limiter.is_none() && teller.may_hide_limits();
         let mut passed = 0;
         while let Some(&message) = topic.queue.front().filter(|_| passed < messages_max) {
@@ -184,7 +204,11 @@ impl TopicTable {
                     .get(key)
                     .is_none_or(|channel: &Channel| channel.has_room(bounds.mem_queue_size))
             };
-            if !topic.channels.iter().all(has_room) {
+            // What is deferred needs no room in a queue now.
+            if store.get(message).due <= now
+                && !topic.channels.iter().all(has_room)
+                && !do_all_take(topic, channels, bounds, now, (wakeups, effects))
+            {
                 break;
             }
             let stored = store.get_mut(message);
@@ -215,17 +239,15 @@ impl TopicTable {
             if topic.releases.len() < *releases_max {
                 topic.releases.push(now.as_nanos());
             }
-            for &channel_key in &topic.channels {
-                let Some(channel) = channels.get_mut(channel_key) else {
-                    continue;
-                };
-                if !channel.is_full(bounds.mem_queue_size) {
-                    store.retain(message);
-                }
-                if let Some(at) = channel.put(message, due, now, bounds.mem_queue_size) {
-                    wakeups.push(at, Target::Channel(channel_key));
-                }
-            }
+            let keys = &topic.channels;
+            put_into_all(
+                keys,
+                (channels, store),
+                message,
+                (due, now),
+                bounds,
+                wakeups,
+            );
             store.release(message);
         }
         passed
@@ -245,11 +267,18 @@ impl TopicTable {
             consumers,
             store,
             wakeups,
+            effects,
+            bounds,
             ..
         } = self;
         let Some(channel) = channels.get_mut(key) else {
             return 0;
         };
+        if let Some(news) = channel.look_at_fullness(bounds, now)
+            && let Some(topic) = topics.get(channel.topic)
+        {
+            effects.note_full(&topic.name, &channel.name, Some(news));
+        }
         if channel.paused || channel.queue.is_empty() {
             return 0;
         }

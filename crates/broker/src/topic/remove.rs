@@ -140,6 +140,7 @@ impl TopicTable {
             .drain()
             .for_each(|deferred| discard(deferred.0.message));
         channel.handing.discard().for_each(&mut discard);
+        channel.deferred_again = 0;
         for &consumer_key in &channel.consumers {
             let Some(consumer) = consumers.get_mut(consumer_key) else {
                 continue;

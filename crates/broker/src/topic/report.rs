@@ -7,6 +7,7 @@ use clock::Instant;
 use link::TopicReport;
 
 use super::channel::{Channel, ChannelKey};
+use super::fullness::Full;
 use super::table::{Topic, TopicTable};
 
 /// A topic that nothing happens with is named in so many more reports.
@@ -126,7 +127,10 @@ impl TopicTable {
             };
             let has_room = |&key: &ChannelKey| {
                 let channel: Option<&Channel> = channels.get(key);
-                channel.is_none_or(|channel| channel.has_room(bounds.mem_queue_size))
+                channel.is_none_or(|channel| {
+                    let drops = channel.fullness.full == Some(Full::DropsOldest);
+                    drops || channel.has_room(bounds.mem_queue_size)
+                })
             };
             let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
             let waits_for_others = !is_open || !topic.channels.iter().all(has_room);

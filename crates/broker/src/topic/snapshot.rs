@@ -74,30 +74,6 @@ impl TopicTable {
         stats.bytes_stored = self.store.bytes();
     }
 
-    /// Messages that some connected consumer could still be given: queued or deferred on channels with
-    /// consumers, or in a topic with such channels. What a drain waits for.
-    #[must_use]
-    pub fn undelivered(&self) -> usize {
-        let on_channel = |channel: &Channel| {
-            if channel.consumers.is_empty() || channel.paused {
-                0
-            } else {
-                channel.depth() + channel.in_flight_count()
-            }
-        };
-        let in_topic = |topic: &Topic| {
-            let channels = || {
-                topic
-                    .channels
-                    .iter()
-                    .filter_map(|&key| self.channels.get(key))
-            };
-            let waits = channels().any(|channel| !channel.consumers.is_empty()) && !topic.paused;
-            channels().map(on_channel).sum::<usize>() + if waits { topic.depth() } else { 0 }
-        };
-        self.topics.iter().map(|(_, topic)| in_topic(topic)).sum()
-    }
-
     fn stats_of(
         &self,
         topic: &Topic,
@@ -141,6 +117,7 @@ impl TopicTable {
                 .and_then(TopicLimiter::gossiped)
                 .map(SharedLimit::stats),
             cpu_share: topic.cpu_share,
+            on_full: topic.on_full,
             tokens: topic.limiter.as_ref().map(|limiter| limiter.tokens_at(now)),
             window_excess: topic.limiter.as_ref().map(TopicLimiter::window_excess),
             latency: topic
@@ -182,6 +159,10 @@ impl TopicTable {
             requeue_count: channel.requeue_count,
             timeout_count: channel.timeout_count,
             dropped_count: channel.dropped_count,
+            dropped_oldest_count: channel.dropped_oldest_count,
+            refused_requeue_count: channel.refused_requeue_count,
+            full: channel.fullness.full,
+            full_episodes: channel.fullness.episodes,
             clients: shown.iter().map(consumer).collect(),
             client_count: channel.consumers.len() as u64,
             paused: channel.paused,
@@ -208,6 +189,7 @@ impl TopicTable {
             channels,
             limit,
             cpu_share: topic.cpu_share,
+            on_full: topic.on_full,
         }
     }
 }

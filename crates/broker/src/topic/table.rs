@@ -5,12 +5,13 @@
 //! held publisher go on) is left in [`Effects`] for it to collect.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use clock::Instant;
 use kernel::{Share, TaskId};
 use limit::Holder;
 use limit::adaptor::Window;
-use link::TopicChange;
+use link::{OnFull, TopicChange};
 use placement::ServiceModel;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::{ChannelName, TopicName};
@@ -19,6 +20,7 @@ use super::awaited::{Awaited, Teller};
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
+use super::ending::Ending;
 use super::handover::Ledger;
 use super::held::Held;
 use super::latency::StageHistograms;
@@ -43,6 +45,10 @@ pub type TopicKey = Key<Topic>;
 pub struct Bounds {
     /// Messages a topic's queue and a channel's queue hold each.
     pub mem_queue_size: usize,
+    /// Messages of a channel that publishers may delay, and as many that consumers may give back with a delay.
+    pub deferred_max: usize,
+    /// A channel that nobody has consumed for so long drops its oldest message instead of holding its topic up.
+    pub abandoned_after: Duration,
     /// Topics in the table.
     pub topics_max: usize,
     /// Channels of one topic.
@@ -66,12 +72,14 @@ pub struct Topic {
     pub passed_count: u64,
     /// Discarded by a limit with `drop`, by a full ephemeral queue, or by an order to empty.
     pub dropped_count: u64,
-    /// Publish commands refused by a limit with `reject`.
+    /// Publish commands refused: by a limit with `reject`, and delayed ones at the bound of deferred messages.
     pub rejected_count: u64,
     /// Messages that waited for a token.
     pub delayed_count: u64,
     /// The share of each reactor's time that it is entitled to; none: an equal part of what others leave.
     pub cpu_share: Option<Share>,
+    /// What becomes of its full channels; none: by whether they have consumers.
+    pub on_full: Option<OnFull>,
     /// Its task in the reactor's schedule, once it has been served.
     pub task: Option<TaskId>,
     /// Accepted from connections that are not known as publishers of it: nobody can move those.
@@ -120,6 +128,7 @@ pub(super) struct Fresh {
 pub(super) enum Target {
     Topic(TopicKey),
     Channel(ChannelKey),
+    Abandoned(ChannelKey),
     Consumer(ConsumerKey),
 }
 
@@ -129,6 +138,8 @@ pub struct TopicTable {
     /// What the shell has to do.
     pub effects: Effects,
     pub(super) bounds: Bounds,
+    /// Set once the broker stops.
+    pub(super) ending: Option<Ending>,
     /// Limits are shared by several brokers; what may pass here is for a controller to grant.
     pub(super) is_controlled: bool,
     /// Who says what topics have, and whether it has spoken.
@@ -169,6 +180,7 @@ impl TopicTable {
         TopicTable {
             effects: Effects::default(),
             bounds,
+            ending: None,
             is_controlled: false,
             teller: Teller::Nobody,
             asked: FxHashSet::default(),
@@ -350,6 +362,17 @@ impl TopicTable {
         self.mark_dirty(topic);
     }
 
+    /// Declares what becomes of a topic's full channels.
+    pub fn set_on_full(&mut self, key: TopicKey, on_full: Option<OnFull>) {
+        let Some(topic) = self.topics.get_mut(key) else {
+            return;
+        };
+        if std::mem::replace(&mut topic.on_full, on_full) != on_full {
+            self.effects.catalog_changed = true;
+            self.mark_dirty(key);
+        }
+    }
+
     pub(super) fn mark_dirty(&mut self, key: TopicKey) {
         if let Some(topic) = self.topics.get_mut(key)
             && !topic.dirty
@@ -372,6 +395,7 @@ impl Topic {
             rejected_count: 0,
             delayed_count: 0,
             cpu_share: None,
+            on_full: None,
             task: None,
             fixed_count: 0,
             channels: Vec::new(),

@@ -136,18 +136,22 @@ impl Topic {
             mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),
             cpu_share: self.cpu_share,
+            on_full: self.on_full,
             ..share
         };
         let has_traffic = report.messages > 0 || report.unfinished > 0 || report.mean_rate > 0.0;
-        let is_said = self.limiter.is_some() || has_traffic || self.cpu_share.is_some();
+        let is_declared = self.cpu_share.is_some() || self.on_full.is_some();
+        let is_said = self.limiter.is_some() || has_traffic || is_declared;
         is_said.then_some(report)
     }
 
-    /// The controller hears of every share, also where nothing else is to be said: it puts right what is not as declared.
+    /// The controller hears of every share and every word about full channels, also where nothing else is to be said: it puts right what is not
+    /// as declared.
     fn entitled(&self) -> Option<TopicReport> {
-        let cpu_share = self.cpu_share?;
-        Some(TopicReport {
-            cpu_share: Some(cpu_share),
+        let is_declared = self.cpu_share.is_some() || self.on_full.is_some();
+        is_declared.then(|| TopicReport {
+            cpu_share: self.cpu_share,
+            on_full: self.on_full,
             ..TopicReport::default()
         })
     }

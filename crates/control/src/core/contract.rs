@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Tells a broker again what it has otherwise than declared by its report numbered `report`: contracts that were
-    /// removed or changed while it was away, and shares of topics that were deleted there. A topic's contract is not told
+    /// removed or changed while it was away, and shares and words about full channels of topics that were deleted there. A topic's contract is not told
     /// again with every report, for the order may be under way, or cannot be carried out.
     pub(super) fn refresh_contracts(
         &mut self,
@@ -81,8 +81,12 @@ impl Core {
         let words = watched.into_iter().filter_map(|name| broker.topics.get(name));
         for said in words.map(|carried| &carried.report) {
             let spec = self.topics.get(&said.topic).map(|topic| &topic.spec);
-            let (limit, cpu_share) = spec.map_or((None, None), |spec| (spec.limit, spec.cpu_share));
-            if said.cpu_share == cpu_share && (limit.is_some() || !said.is_limited) {
+            let cpu_share = spec.and_then(|spec| spec.cpu_share);
+            let on_full = spec.and_then(|spec| spec.on_full);
+            let is_limited = spec.is_some_and(|spec| spec.limit.is_some());
+            if (said.cpu_share, said.on_full) == (cpu_share, on_full)
+                && (is_limited || !said.is_limited)
+            {
                 continue;
             }
             // A broker that has dialled anew counts its reports from 1.
@@ -140,6 +144,7 @@ impl Core {
             topic: name.to_owned(),
             limit: spec.and_then(|spec| spec.limit),
             cpu_share: spec.and_then(|spec| spec.cpu_share),
+            on_full: spec.and_then(|spec| spec.on_full),
             limit_number: self.topics.get(name).and_then(|topic| topic.limit_number),
             ticket,
         }
@@ -161,6 +166,6 @@ impl Core {
 impl TopicSpec {
     /// Whether there is anything in it that brokers keep.
     pub(super) fn is_told_to_brokers(&self) -> bool {
-        self.limit.is_some() || self.cpu_share.is_some()
+        self.limit.is_some() || self.cpu_share.is_some() || self.on_full.is_some()
     }
 }

@@ -10,6 +10,7 @@ mod handover;
 mod input;
 mod names;
 mod neighbours;
+mod on_full;
 mod overload;
 mod placing;
 mod rest;

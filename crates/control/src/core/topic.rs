@@ -319,10 +319,14 @@ impl Topic {
             Some(slo) => format!("p{} within {} us", slo.percentile, slo.latency_us),
             None => String::from("nothing promised"),
         };
-        match self.spec.cpu_share {
-            Some(share) => format!("{limit}; {promise}; {share} of its thread's time"),
-            None => format!("{limit}; {promise}"),
-        }
+        let share = self.spec.cpu_share;
+        let share = share.map_or_else(String::new, |share| {
+            format!("; {share} of its thread's time")
+        });
+        let on_full = self.spec.on_full;
+        let on_full =
+            on_full.map_or_else(String::new, |on_full| format!("; full channels: {on_full}"));
+        format!("{limit}; {promise}{share}{on_full}")
     }
 
     /// Where each publisher is to publish, as the distributor sees it.

@@ -7,6 +7,7 @@ mod profile;
 use clap::{Args, Subcommand};
 use kernel::{KernelError, Share};
 use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, Unit, sharing};
+use link::OnFull;
 use placement::{Mode, Policy};
 use wire::TopicName;
 
@@ -20,6 +21,7 @@ Examples:
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
   srtm topic set alarms --cpu-share 0.2
+  srtm topic set events --on-full drop_oldest
   srtm topic set temperature --rate 1000 --burst 50 --share-policy fps
   srtm topic set temperature --rate 1000 --burst 50 --share-policy fps --gossip-interval 100ms --gossip-branches 5 --ewma 0.2
   srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
@@ -106,6 +108,10 @@ pub(crate) struct SetFlags {
     /// others leave. The parts of all topics are at most 1 in sum.
     #[arg(long, value_name = "PART|none")]
     cpu_share: Option<CpuShare>,
+    /// What becomes of a full channel: block (publishers wait) or drop_oldest [default: a channel without a consumer for long drops
+    /// its oldest, one with consumers blocks].
+    #[arg(long, value_name = "ACTION")]
+    on_full: Option<OnFull>,
     #[command(flatten)]
     whom: Whom,
 }
@@ -181,8 +187,9 @@ fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
         let why = "a broker on its own cannot place publishers to keep a promise; ask a controller";
         return not_there("--slo-p99", why);
     }
-    if flags.whom.broker.is_some() && flags.rate.is_none() && flags.cpu_share.is_none() {
-        let why = "a broker on its own needs both, or --cpu-share";
+    let declares = flags.rate.is_some() || flags.cpu_share.is_some() || flags.on_full.is_some();
+    if flags.whom.broker.is_some() && !declares {
+        let why = "a broker on its own needs both, --cpu-share or --on-full";
         return not_there("--rate and --burst", why);
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
 use crate::controller_daemon::{ControllerDaemon, PortFlags, Ports};
-use crate::daemon::{Signals, runtime};
+use crate::daemon::{CUT_SHORT, Signals, runtime};
 use crate::drained::Drained;
 use crate::duration::GoDuration;
 use crate::error::Failure;
@@ -59,7 +59,7 @@ pub(crate) struct UpFlags {
     /// Lets each message take so long by the clock, without using a core: brokers of a known capacity.
     #[arg(long, value_name = "DURATION")]
     emulate_service_time: Option<GoDuration>,
-    /// How long a broker that ends waits for queued messages to reach connected consumers.
+    /// How long a broker that ends waits while its connected consumers finish no message.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().drain_timeout))]
     drain_timeout: GoDuration,
     /// Ends a broker that an operator drains once it holds nothing, after so long at the latest, and starts it again when it
@@ -124,17 +124,28 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
                 serve(&flags, &controller, &mut children, wanted, &mut signals).await?;
             }
         }
-        tell_what_is_held(&controller.handle, flags.drain_timeout).await;
+        tell_what_is_held(&controller.handle).await;
         tracing::info!("stopping: brokers drain; a second signal stops at once");
         let stopping = async {
-            children.stop().await;
+            let has_lost = children.stop().await;
             controller.stop().await;
+            has_lost
         };
-        tokio::select! {
-            () = stopping => tracing::info!("bye"),
-            () = signals.next() => tracing::warn!("stopped by a second signal: queued messages are lost"),
+        let has_lost = tokio::select! {
+            has_lost = stopping => has_lost,
+            () = signals.next() => {
+                tracing::warn!("stopped by a second signal: queued messages are lost");
+                children.kill().await;
+                std::process::exit(CUT_SHORT);
+            }
+        };
+        tracing::info!("bye");
+        match has_lost {
+            false => Ok(()),
+            true => Err(Failure::Lost {
+                what: String::from("messages of brokers"),
+            }),
         }
-        Ok(())
     })
 }
 
@@ -193,13 +204,13 @@ async fn serve(
 }
 
 /// Says what a stop may lose.
-async fn tell_what_is_held(handle: &ControlHandle, drain_timeout: GoDuration) {
+async fn tell_what_is_held(handle: &ControlHandle) {
     let Ok(views) = handle.ask(Command::Brokers).await else {
         return;
     };
     for view in views.into_iter().filter(|view| view.holds > 0) {
         tracing::warn!(
-            "broker {} holds {} messages: what reaches no connected consumer within {drain_timeout} is lost",
+            "broker {} holds {} messages: what its connected consumers do not finish is lost",
             view.broker,
             view.holds
         );

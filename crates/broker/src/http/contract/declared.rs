@@ -2,6 +2,7 @@
 
 use kernel::Share;
 use limit::Limit;
+use link::OnFull;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,9 +17,11 @@ pub(super) struct Declared {
     pub(super) limit: Option<Limit>,
     /// Share of each reactor's time.
     pub(super) cpu_share: Option<Share>,
+    /// What becomes of full channels.
+    pub(super) on_full: Option<OnFull>,
 }
 
-/// Reads a contract. `limit` may be left out beside a `cpu_share`, and either may be `null`.
+/// Reads a contract. `limit` may be left out beside a `cpu_share` or an `on_full`, and each may be `null`.
 ///
 /// # Errors
 /// What is wrong, where, and what to write.
@@ -32,12 +35,13 @@ pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
         return Err(SLO_UNSUPPORTED.to_owned());
     }
     let (limit, cpu_share) = (fields.remove("limit"), fields.remove("cpu_share"));
-    if limit.is_none() && cpu_share.is_none() {
+    let on_full = fields.remove("on_full");
+    if limit.is_none() && cpu_share.is_none() && on_full.is_none() {
         return Err(format!("limit: missing; {EXAMPLE}, or null for none"));
     }
     if let Some(unknown) = fields.keys().next() {
         return Err(format!(
-            "{unknown}: unknown field; a contract holds limit and cpu_share"
+            "{unknown}: unknown field; a contract holds limit, cpu_share and on_full"
         ));
     }
     let cpu_share: Option<f64> = field("cpu_share", cpu_share)?;
@@ -45,7 +49,16 @@ pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
     Ok(Declared {
         limit: field("limit", limit)?,
         cpu_share: cpu_share.map_err(|error| format!("cpu_share: {error}"))?,
+        on_full: word(field("on_full", on_full)?)?,
     })
+}
+
+/// The text of a word that is none says which there are.
+fn word(word: Option<String>) -> Result<Option<OnFull>, String> {
+    let parsed = word.map(|word| word.parse::<OnFull>());
+    parsed
+        .transpose()
+        .map_err(|error| format!("on_full: {error}"))
 }
 
 fn field<T: DeserializeOwned>(name: &str, value: Option<Value>) -> Result<Option<T>, String> {
@@ -83,6 +96,9 @@ mod tests {
             (limit.rate.get(), limit.burst.get(), limit.on_exceed),
             (1000.0, 50.0, limit::OnExceed::Drop)
         );
+        let alone = read(br#"{"on_full":"drop_oldest"}"#).expect("valid");
+        assert_eq!(alone.on_full, Some(OnFull::DropOldest));
+        assert_eq!((alone.limit, alone.cpu_share), (None, None));
         let cases = [
             ("", "not JSON"),
             ("[]", "not an object"),
@@ -116,6 +132,11 @@ mod tests {
                 r#"{"limit":{"rate":1,"burst":1,"color":2}}"#,
                 "unknown field `color`",
             ),
+            (
+                r#"{"on_full":"disk"}"#,
+                "on_full: \"disk\" is unknown: on_full is one of block, drop_oldest",
+            ),
+            (r#"{"on_full":5}"#, "on_full: invalid type"),
             (r#"{"limit":null,"color":2}"#, "color: unknown field"),
             (
                 r#"{"cpu_share":0}"#,

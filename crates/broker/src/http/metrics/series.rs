@@ -9,6 +9,7 @@ use kernel::{Share, TaskStats};
 
 use super::Snapshot;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
+use crate::topic::Full;
 
 /// Whether a value can only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ pub(super) const TOPIC: &[Series<TopicStats>] = &[
     ),
     counter(
         "srtm_topic_rejected",
-        "Publish commands refused by the limit.",
+        "Publish commands refused by the limit, or with a delay at the bound of deferred messages.",
         |t| float(t.rejected_count),
     ),
     counter(
@@ -190,8 +191,28 @@ pub(super) const CHANNEL: &[Series<ChannelStats>] = &[
     ),
     counter(
         "srtm_channel_dropped",
-        "Messages discarded by a full ephemeral queue or by sampling.",
+        "Messages discarded: by a full queue, by sampling, or by an order to empty.",
         |c| float(c.dropped_count),
+    ),
+    counter(
+        "srtm_channel_dropped_oldest",
+        "Of the discarded messages, the oldest of a full queue that gave way to newer ones.",
+        |c| float(c.dropped_oldest_count),
+    ),
+    counter(
+        "srtm_channel_full_episodes",
+        "Times that messages found the channel full.",
+        |c| float(c.full_episodes),
+    ),
+    gauge(
+        "srtm_channel_blocking",
+        "1 while the channel is full and its topic waits for it.",
+        |c| float(u64::from(c.full == Some(Full::Blocks))),
+    ),
+    counter(
+        "srtm_channel_refused_requeues",
+        "REQs with a delay refused at the bound of deferred messages.",
+        |c| float(c.refused_requeue_count),
     ),
     gauge(
         "srtm_channel_depth",

@@ -135,6 +135,9 @@ fn sum_of_channels(channels: Vec<ChannelStats>) -> Option<ChannelStats> {
         sum.requeue_count += channel.requeue_count;
         sum.timeout_count += channel.timeout_count;
         sum.dropped_count += channel.dropped_count;
+        sum.dropped_oldest_count += channel.dropped_oldest_count;
+        sum.refused_requeue_count += channel.refused_requeue_count;
+        sum.full_episodes += channel.full_episodes;
         sum.clients.extend(channel.clients);
     }
     Some(sum)

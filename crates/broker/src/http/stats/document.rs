@@ -1,11 +1,13 @@
 //! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order; ours come last in each topic.
 
 use limit::{Limit, Share};
+use link::OnFull;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::Memory;
 use crate::http::HttpInfo;
 use crate::stats::{ChannelStats, ClientStats, SharingStats, StageLatency, Stats, TopicStats};
+use crate::topic::Full;
 
 /// The whole answer.
 #[derive(serde::Serialize)]
@@ -49,6 +51,7 @@ pub(super) struct Channel<'a> {
     pub(super) clients: Option<Vec<Client<'a>>>,
     pub(super) paused: bool,
     e2e_processing_latency: NoPercentiles,
+    srtm: ChannelExtension,
 }
 
 #[derive(serde::Serialize)]
@@ -101,6 +104,9 @@ struct Extension<'a> {
     sharing: Option<SharingStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<&'static str>,
+    /// What becomes of full channels, where that is declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_full: Option<OnFull>,
     tokens: Option<f64>,
     window_excess: Option<f64>,
     dropped_count: u64,
@@ -108,6 +114,17 @@ struct Extension<'a> {
     delayed_count: u64,
     held_publishers: u64,
     latency_us: Stages<'a>,
+}
+
+/// What nsqd does not know of a channel.
+#[derive(serde::Serialize)]
+struct ChannelExtension {
+    /// What it does with new messages, since it was found full.
+    full: Option<Full>,
+    full_episodes: u64,
+    dropped_count: u64,
+    dropped_oldest_count: u64,
+    refused_requeue_count: u64,
 }
 
 /// An object with a key per stage, in the order a message passes them.
@@ -170,6 +187,7 @@ impl<'a> Topic<'a> {
                 share: topic.share,
                 sharing: topic.sharing,
                 held: topic.held,
+                on_full: topic.on_full,
                 tokens: topic.tokens,
                 window_excess: topic.window_excess,
                 dropped_count: topic.dropped_count,
@@ -197,6 +215,13 @@ impl<'a> Channel<'a> {
             clients: clients_asked.then(|| channel.clients.iter().map(Client::new).collect()),
             paused: channel.paused,
             e2e_processing_latency: NoPercentiles::default(),
+            srtm: ChannelExtension {
+                full: channel.full,
+                full_episodes: channel.full_episodes,
+                dropped_count: channel.dropped_count,
+                dropped_oldest_count: channel.dropped_oldest_count,
+                refused_requeue_count: channel.refused_requeue_count,
+            },
         }
     }
 }

@@ -129,6 +129,8 @@ impl Channel {
             if is_full || !is_far || !load.add(store, lifted, now) {
                 is_full |= is_far;
                 kept.push(Reverse(deferred));
+            } else {
+                self.deferred_again -= usize::from(deferred.attempts > 0);
             }
         }
         self.deferred = kept.into();

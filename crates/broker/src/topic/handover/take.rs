@@ -4,10 +4,10 @@ use clock::Instant;
 use wire::ChannelName;
 
 use super::{Handed, QueueName};
-use crate::topic::channel::Queued;
+use crate::topic::channel::{Channel, Queued};
 use crate::topic::refusal::Refusal;
 use crate::topic::store::{Arrival, MessageRef, Store};
-use crate::topic::table::{Fresh, Target, TopicKey, TopicTable};
+use crate::topic::table::{Bounds, Fresh, Target, TopicKey, TopicTable};
 use crate::topic::traffic::Traffic;
 
 /// A batch for a queue here, numbered within its stream.
@@ -120,8 +120,7 @@ impl TopicTable {
             return Ok(());
         };
         let count = batch.messages.len();
-        let held = channel.queue.len() + channel.deferred.len();
-        if !has_room(held, count, self.bounds.mem_queue_size) {
+        if !channel.has_room_for(&batch.messages, &self.bounds) {
             return Err(NotTaken::Full(count));
         }
         if !channel.handing.begins(batch.stream, batch.number) {
@@ -142,6 +141,21 @@ impl TopicTable {
             }
         }
         Ok(())
+    }
+}
+
+impl Channel {
+    /// Room in its queue, and for messages that are delayed, by publishers or by consumers.
+    fn has_room_for(&self, messages: &[Handed], bounds: &Bounds) -> bool {
+        let count = |is_meant: fn(&Handed) -> bool| messages.iter().filter(|each| is_meant(each)).count();
+        let at_once = count(|each| each.delay.is_zero());
+        let later = count(|each| !each.delay.is_zero() && each.attempts == 0);
+        let again = messages.len() - at_once - later;
+        let deferred = self.deferred.len() - self.deferred_again;
+        let deferred_again = self.deferred_again + self.handing.lifted_again();
+        (at_once == 0 || has_room(self.queue.len(), at_once, bounds.mem_queue_size))
+            && deferred + later <= bounds.deferred_max
+            && deferred_again + again <= bounds.deferred_max
     }
 }
 

@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 
+use link::OnFull;
+
 use super::handover::{batch_of, queue_of};
 use super::*;
 use crate::topic::Held;
-use crate::topic::channel::ChannelKey;
+use crate::topic::channel::{Channel, ChannelKey};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -22,6 +24,8 @@ enum Step {
     DeleteChannel(usize),
     Limit(u32, u32),
     Unlimit,
+    OnFull(Option<OnFull>),
+    Stop,
     Advance(u64),
     Lift(Option<usize>),
     Settle(Option<usize>, bool),
@@ -43,6 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3usize).prop_map(Step::DeleteChannel),
         1 => (1..2_000u32, 1..10u32).prop_map(|(rate, burst)| Step::Limit(rate, burst)),
         1 => Just(Step::Unlimit),
+        1 => prop_oneof![Just(None), Just(Some(OnFull::Block)), Just(Some(OnFull::DropOldest))].prop_map(Step::OnFull),
+        1 => (0..20u8).prop_map(|number| if number == 0 { Step::Stop } else { Step::Advance(90_000_000) }),
         4 => (1..100_000u64).prop_map(Step::Advance),
         3 => prop::option::of(0..3usize).prop_map(Step::Lift),
         3 => (prop::option::of(0..3usize), any::<bool>()).prop_map(|(queue, is_taken)| Step::Settle(queue, is_taken)),
@@ -98,6 +104,8 @@ impl Play {
             Step::Empty => self.world.table.empty(topic),
             Step::Limit(rate, burst) => self.world.limit("t", f64::from(rate), f64::from(burst)),
             Step::Unlimit => self.world.table.set_limit(topic, None, now),
+            Step::OnFull(on_full) => self.world.table.set_on_full(topic, on_full),
+            Step::Stop => self.world.table.begin_ending(Duration::from_secs(5), now),
             Step::Advance(us) => self.world.advance_us(us),
             Step::Lift(number) => {
                 let patience = Duration::from_millis(20);
@@ -188,6 +196,11 @@ impl Play {
             .sum::<u64>() as usize;
         for (_, channel) in table.channels.iter() {
             prop_assert!(channel.is_conserved(), "{channel:?}");
+            let again = channel.deferred.iter().filter(|each| each.0.attempts > 0);
+            prop_assert_eq!(channel.deferred_again, again.count());
+            let away = channel.handing.lifted_again();
+            prop_assert!(channel.deferred_again + away <= BOUNDS.deferred_max);
+            prop_assert!(channel.dropped_oldest_count <= channel.dropped_count);
             references += channel.unfinished() as usize;
             let in_flight: u32 = channel
                 .consumers
@@ -202,6 +215,12 @@ impl Play {
             "every stored message is in some queue"
         );
         prop_assert_eq!(references == 0, table.store.len() == 0);
+        // What a stop would lose is all that is here and not ephemeral.
+        let lost: u64 = table.losses().iter().map(|loss| loss.messages()).sum();
+        let ephemeral = table.channels.iter().map(|(_, channel)| channel);
+        let ephemeral = ephemeral.filter(|channel| channel.name.is_ephemeral());
+        let ephemeral: u64 = ephemeral.map(Channel::unfinished).sum();
+        prop_assert_eq!(lost + ephemeral, references as u64);
         Ok(())
     }
 }

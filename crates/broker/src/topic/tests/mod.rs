@@ -1,7 +1,9 @@
 //! The topics in virtual time: a scenario is a list of steps, an outlet records what goes out.
 
 mod awaited;
+mod ending;
 mod flow;
+mod full;
 mod handover;
 mod laws;
 mod limits;
@@ -86,6 +88,8 @@ struct World {
 
 const BOUNDS: Bounds = Bounds {
     mem_queue_size: 10,
+    deferred_max: 10,
+    abandoned_after: Duration::from_secs(60),
     topics_max: 4,
     channels_max: 3,
     channel_consumers_max: 2,

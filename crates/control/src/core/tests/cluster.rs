@@ -40,6 +40,8 @@ pub(super) struct VirtualBroker {
     /// The controller neither hears nor reaches it, others do.
     pub(super) is_cut: bool,
     pub(super) cpu_shares: BTreeMap<String, kernel::Share>,
+    /// What is declared of full channels.
+    pub(super) on_full: BTreeMap<String, link::OnFull>,
     /// Contracts that it was told.
     pub(super) told: Vec<String>,
     pub(super) attached: BTreeSet<String>,
@@ -175,6 +177,7 @@ impl Cluster {
             held: Held::default(),
             is_cut: false,
             cpu_shares: BTreeMap::new(),
+            on_full: BTreeMap::new(),
             told: Vec::new(),
             attached: BTreeSet::new(),
             topics: BTreeMap::new(),
@@ -203,6 +206,7 @@ impl Cluster {
         broker.sharers = None;
         broker.held = Held::default();
         broker.cpu_shares.clear();
+        broker.on_full.clear();
         broker.attached.clear();
         broker.windows.clear();
         self.dial(index);
@@ -430,6 +434,7 @@ impl Cluster {
                 is_limited: broker.limit.is_some(),
                 held: broker.holder.in_force(self.now),
                 cpu_share: broker.cpu_shares.get(TOPIC).copied(),
+                on_full: broker.on_full.get(TOPIC).copied(),
                 confirmed: broker.holder.confirmation(),
                 ..TopicReport::default()
             };
@@ -444,10 +449,12 @@ impl Cluster {
                 attached,
                 refused: None,
             });
-            let others = broker.cpu_shares.iter().filter(|(name, _)| *name != TOPIC);
-            let others = others.map(|(name, &share)| TopicReport {
+            let names = broker.cpu_shares.keys().chain(broker.on_full.keys());
+            let names: BTreeSet<&String> = names.filter(|name| *name != TOPIC).collect();
+            let others = names.into_iter().map(|name| TopicReport {
                 topic: name.clone(),
-                cpu_share: Some(share),
+                cpu_share: broker.cpu_shares.get(name).copied(),
+                on_full: broker.on_full.get(name).copied(),
                 ..TopicReport::default()
             });
             let holding = broker
@@ -458,7 +465,8 @@ impl Cluster {
                     unfinished,
                     ..TopicReport::default()
                 });
-            let is_told = rate > 0.0 || broker.limit.is_some() || topic.cpu_share.is_some();
+            let is_declared = topic.cpu_share.is_some() || topic.on_full.is_some();
+            let is_told = rate > 0.0 || broker.limit.is_some() || is_declared;
             let topics = others.chain(is_told.then_some(topic)).chain(holding);
             let topics: Vec<TopicReport> = topics.collect();
             let (topics, gone) = broker.said.news(topics);
@@ -612,6 +620,7 @@ impl Cluster {
                 topic,
                 limit,
                 cpu_share,
+                on_full,
                 limit_number,
                 ticket,
             } => {
@@ -625,6 +634,10 @@ impl Cluster {
                         broker.holder = Holder::new();
                     }
                 }
+                match on_full {
+                    Some(on_full) => broker.on_full.insert(topic.clone(), on_full),
+                    None => broker.on_full.remove(&topic),
+                };
                 if let Err(error) = broker.entitle(&topic, cpu_share) {
                     let text = error.to_string();
                     self.core.heard(number, ToController::Problem { text }, now);

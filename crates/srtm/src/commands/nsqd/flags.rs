@@ -48,9 +48,11 @@ const NO_EFFECT: &str = "it has no effect in nsqd either";
 
 /// nsqd 1.3.0's flags and SRTM's own, whether they are switches, and their fate here.
 const FLAGS: &[(&str, bool, Fate)] = &[
+    ("abandoned-after", false, Passed),
     ("arrival-clock", false, Passed),
     ("drain-timeout", false, Passed),
     ("handshake-timeout", false, Passed),
+    ("max-deferred", false, Passed),
     ("max-channels", false, Passed),
     ("max-connections", false, Passed),
     ("max-topics", false, Passed),

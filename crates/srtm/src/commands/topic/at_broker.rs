@@ -24,7 +24,7 @@ pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
     let api = Api::new(broker);
     let contract = api.put(
         &format!("/v1/topics/{}", escaped(&flags.name)),
-        &json!({ "limit": limit, "cpu_share": cpu_share }),
+        &json!({ "limit": limit, "cpu_share": cpu_share, "on_full": flags.on_full }),
     )?;
     println!("{}: {}", flags.name, contract_line(&contract));
     Ok(())
@@ -82,7 +82,7 @@ pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
     } else {
         api.delete(&format!("/v1/topics/{}", escaped(&flags.name)))?;
         println!(
-            "{}: neither limit nor share any more; the topic and its messages stay",
+            "{}: no contract any more; the topic and its messages stay",
             flags.name
         );
     }
@@ -91,11 +91,14 @@ pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
 
 /// A contract in one line.
 fn contract_line(contract: &Value) -> String {
-    let limit = limit_line(&contract["limit"]);
-    match contract["cpu_share"].as_f64() {
-        Some(share) => format!("{limit}; cpu share {share}"),
-        None => limit,
+    let mut line = limit_line(&contract["limit"]);
+    if let Some(share) = contract["cpu_share"].as_f64() {
+        line += &format!("; cpu share {share}");
     }
+    if let Some(on_full) = contract["on_full"].as_str() {
+        line += &format!("; full channels: {on_full}");
+    }
+    line
 }
 
 /// A limit in one line.
@@ -169,6 +172,16 @@ fn page(topic: &Value) -> String {
             channel["message_count"],
             channel["client_count"],
         );
+        let dropped = &channel["srtm"]["dropped_oldest_count"];
+        match channel["srtm"]["full"].as_str() {
+            Some("blocks") => {
+                page += "           full: publishers wait until its consumers have finished some\n"
+            }
+            Some(_) => {
+                page += &format!("           full: the oldest give way, {dropped} have so far\n")
+            }
+            None => {}
+        }
     }
     for stage in STAGES {
         let times = &srtm["latency_us"][stage];
@@ -243,7 +256,8 @@ mod tests {
         let topic = json!({
             "topic_name": "t", "paused": false, "message_count": 9, "message_bytes": 90, "depth": 1,
             "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
-                "message_count": 8, "client_count": 1}],
+                "message_count": 8, "client_count": 1,
+                "srtm": {"full": "drops_oldest", "dropped_oldest_count": 4}}],
             "srtm": {"limit": limit, "share": {"rate": 333.33, "burst": 1}, "tokens": 1.26,
                 "sharing": {"policy": "fps", "brokers": 3, "connected": 2, "demand": 4.0, "passed": 300.0}, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
                 "held_publishers": 7, "latency_us": {"total": {"count": 8, "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}}},
@@ -257,6 +271,7 @@ mod tests {
             "messages   9 (90 bytes), 1 queued",
             "excess     4 delayed, 5 dropped, 6 rejected, 7 publishers held back",
             "channel    c: 3 queued, 2 in flight, 0 deferred, 8 messages, 1 consumers",
+            "           full: the oldest give way, 4 have so far",
         ] {
             assert!(
                 page.lines().any(|each| each == line),

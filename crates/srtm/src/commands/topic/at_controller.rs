@@ -20,6 +20,7 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
         limit,
         slo,
         cpu_share: flags.cpu_share(),
+        on_full: flags.on_full,
         policy: flags.policy,
         fit: flags.fit,
         infer_groups: flags.infer_groups,
@@ -107,6 +108,9 @@ fn contract(spec: &TopicSpec) -> String {
     }
     if let Some(share) = spec.cpu_share {
         let _ = write!(contract, "; cpu share {share}");
+    }
+    if let Some(on_full) = spec.on_full {
+        let _ = write!(contract, "; full channels: {on_full}");
     }
     contract
 }

@@ -1,0 +1,108 @@
+//! The end of a reactor, and what it tells of channels that are full.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use wire::ProtocolError;
+
+use super::Reactor;
+use super::read::Flow;
+use crate::connection::{Connection, ConnectionKey};
+use crate::sys;
+use crate::topic::{Full, FullNews, FullNote, Loss};
+
+/// A reactor that drains looks so often whether it is done, and the others are.
+const DRAIN_CHECK: Duration = Duration::from_millis(5);
+
+impl Reactor {
+    /// Reads no more from publishers and goes on while consumers finish messages, until all reactors have nothing left for
+    /// those that are connected, or nobody has finished anything for the drain's time. Gives what is lost.
+    pub(super) fn drain(&mut self) -> Vec<Loss> {
+        self.listener = None;
+        self.accept_again_at = None;
+        self.now = sys::monotonic_now();
+        let patience = self.shared.config.drain_timeout;
+        self.table.begin_ending(patience, self.now);
+        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.hasten_ack(key);
+            self.stop_publishing(key);
+        }
+        self.carry_out_effects();
+        let (mut is_counted, mut look_at) = (false, self.now);
+        while self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len() {
+            self.turn(Some(DRAIN_CHECK));
+            if self.now < look_at {
+                continue;
+            }
+            look_at = self.now + DRAIN_CHECK;
+            match (is_counted, self.is_drained()) {
+                (false, true) => self.shared.drained.fetch_add(1, Ordering::AcqRel),
+                (true, false) => self.shared.drained.fetch_sub(1, Ordering::AcqRel),
+                _ => continue,
+            };
+            is_counted = !is_counted;
+        }
+        self.shared.inboxes[self.number].close();
+        self.table.losses()
+    }
+
+    fn is_drained(&mut self) -> bool {
+        let is_idle = |connection: &Connection| {
+            connection.in_transit == 0 && connection.output.unsent().is_empty()
+        };
+        // Whoever does not read what is sent to it is not waited for any longer than for a consumer.
+        let gives_up_at = self.table.gives_up_at();
+        self.table.has_ended(self.now)
+            && (gives_up_at.is_some_and(|at| at <= self.now)
+                || self.connections.iter().all(|(_, each)| is_idle(each)))
+    }
+
+    /// Tells a publisher that its topic is gone, or the broker stops. One that consumes, too, goes on: it may finish what it has.
+    pub(super) fn refuse_exiting(&mut self, key: ConnectionKey, error: &ProtocolError) -> Flow {
+        let connection = self.connections.get(key);
+        if connection.is_some_and(|connection| connection.consumer.is_some()) {
+            self.send_error(key, error);
+            return Flow::Next;
+        }
+        self.fail(key, error);
+        Flow::End
+    }
+}
+
+/// Logs what became of a full channel.
+pub(super) fn log_full(note: FullNote) {
+    let FullNote {
+        topic,
+        channel,
+        news,
+    } = note;
+    match news {
+        FullNews::Begins {
+            full: Full::Blocks,
+            depth,
+            ..
+        } => tracing::warn!(
+            "channel {channel} of topic {topic} is full with {depth} messages: publishers wait until it has room; \
+             declare on_full drop_oldest if they are not to"
+        ),
+        FullNews::Begins {
+            full: Full::DropsOldest,
+            depth,
+            is_abandoned: true,
+        } => tracing::warn!(
+            "channel {channel} of topic {topic} is full with {depth} messages and nobody has consumed it for long: its oldest \
+             are dropped; delete the channel, or declare on_full block if publishers are to wait"
+        ),
+        FullNews::Begins {
+            full: Full::DropsOldest,
+            depth,
+            ..
+        } => tracing::warn!(
+            "channel {channel} of topic {topic} is full with {depth} messages: its oldest are dropped, as declared"
+        ),
+        FullNews::Ends { lasted, dropped } => tracing::info!(
+            "channel {channel} of topic {topic} has room again after {lasted:.1?}; {dropped} messages were dropped"
+        ),
+    }
+}
