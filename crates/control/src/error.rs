@@ -12,6 +12,9 @@ pub enum ControlError {
     /// It contradicts what is there already; HTTP 409.
     #[error("{0}")]
     Conflict(String),
+    /// It cannot be kept, because the store cannot be written; HTTP 507. Worth trying again once there is room.
+    #[error("{0}")]
+    NotKept(String),
     /// A bound is reached or something that is needed is away; HTTP 503. Worth trying again.
     #[error("{0}")]
     Unavailable(String),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use link::TopicChange;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::TopicName;
 
 use crate::ControlError;
@@ -110,26 +110,39 @@ pub struct BrokerHoldings {
     pub placed: BTreeSet<TopicName>,
 }
 
+/// Whether what is decided can be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreState {
+    /// Why not, while the store cannot be written.
+    pub failure: Option<String>,
+    /// Writes that have failed so far.
+    pub failures: u64,
+}
+
 /// A cheap, cloneable way to ask a running control plane.
 #[derive(Clone, Debug)]
 pub struct ControlHandle {
     commands: mpsc::Sender<Command>,
     events: broadcast::Sender<EventView>,
     holdings: Arc<AtomicU64>,
+    store: watch::Receiver<StoreState>,
 }
 
 impl ControlHandle {
-    /// Joins the ends; `holdings` counts up when topics or channels have changed.
+    /// Joins the ends; `holdings` counts up when topics or channels have changed, `store` says whether the store can be
+    /// written.
     #[must_use]
     pub fn new(
         commands: mpsc::Sender<Command>,
         events: broadcast::Sender<EventView>,
         holdings: Arc<AtomicU64>,
+        store: watch::Receiver<StoreState>,
     ) -> Self {
         ControlHandle {
             commands,
             events,
             holdings,
+            store,
         }
     }
 
@@ -137,6 +150,12 @@ impl ControlHandle {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<EventView> {
         self.events.subscribe()
+    }
+
+    /// Whether the store can be written.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        self.store.borrow().clone()
     }
 
     /// A number that is another one when topics or channels have changed.

@@ -1,9 +1,13 @@
 //! The task that owns the control plane's state: commands, brokers' words, time, and what follows from them.
 //!
 //! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out, and before
-//! whoever asked for it is answered.
+//! whoever asked for it is answered. While the store cannot be written, changes are refused, what was decided waits, and
+//! everything else goes on.
 
+mod keeping;
 mod placing;
+mod settle;
+mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -20,10 +24,12 @@ use crate::core::{BrokerNumber, Core, Effect, FitAnswer, ProbeAnswer};
 use crate::handle::{Command, Reply};
 use crate::link_server::RoomTaken;
 use crate::random::random_bytes;
-use crate::store::Store;
+use crate::store::{Store, Table};
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
+use keeping::Keeping;
 use placing::{Place, Placing};
+use waiting::Waiting;
 
 /// Commands that wait at most; askers wait beyond it.
 const COMMANDS_MAX: usize = 4096;
@@ -65,7 +71,9 @@ type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 /// The state and its surroundings.
 pub struct Service {
     core: Core,
-    store: Box<dyn Store>,
+    keeping: Keeping,
+    /// What waits for the store.
+    held_back: Waiting,
     spawner: Option<Spawner>,
     started: std::time::Instant,
     links: HashMap<u64, (BrokerNumber, mpsc::Sender<ToBroker>)>,
@@ -98,15 +106,22 @@ impl Service {
             core.set_gossip_key(LinkKey::new(random_bytes()?).to_hex());
         }
         core.set_handover_pass(LinkKey::new(random_bytes()?).to_hex());
-        store.commit(core.take_changes())?;
+        store.commit(&core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
         let (events, _) = broadcast::channel(EVENTS_MAX);
         let holdings = Arc::new(AtomicU64::new(0));
-        let handle = ControlHandle::new(commands_in, events.clone(), Arc::clone(&holdings));
+        let (keeping, store_state) = Keeping::new(store);
+        let handle = ControlHandle::new(
+            commands_in,
+            events.clone(),
+            Arc::clone(&holdings),
+            store_state,
+        );
         let service = Service {
             core,
-            store,
+            keeping,
+            held_back: Waiting::default(),
             spawner,
             started,
             links: HashMap::new(),
@@ -146,9 +161,11 @@ impl Service {
                     let now = self.now();
                     self.core.tick(now);
                     self.placing.expire(&self.core, now);
+                    self.retry(now);
                 }
             }
-            self.settle();
+            // Whoever asked for what is not kept has been told.
+            let _ = self.settle();
         }
     }
 
@@ -157,24 +174,9 @@ impl Service {
         Instant::from_nanos(since.as_nanos() as u64)
     }
 
-    /// Writes what is to be kept, then does what is to be done. What cannot be written is not done.
-    fn settle(&mut self) {
-        let changes = self.core.take_changes();
-        if !changes.is_empty()
-            && let Err(error) = self.store.commit(changes)
-        {
-            // Going on would promise what a restart forgets; the supervisor starts us again.
-            tracing::error!(%error, "the store cannot be written: stopping");
-            std::process::exit(STORE_FAILED);
-        }
-        for effect in self.core.take_effects() {
-            self.carry_out(effect);
-        }
-    }
-
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(number, message) => self.send(number, *message),
+            Effect::Send(number, message) => self.order(number, *message),
             Effect::CloseLink(link) => {
                 self.links.remove(&link);
             }
@@ -199,23 +201,11 @@ impl Service {
             Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
             Effect::Prepared { topic } => self.placing.prepared(&self.core, topic.as_deref()),
             Effect::Tell(event) => {
-                self.event_number += 1;
-                tracing::info!(
-                    kind = event.kind,
-                    topic = event.topic,
-                    broker = event.broker,
-                    "{}",
-                    event.text
-                );
-                // Nobody may be listening.
-                let _ = self.events.send(EventView {
-                    number: self.event_number,
-                    at_ms: wall_ms(),
-                    kind: event.kind.to_owned(),
-                    topic: event.topic,
-                    broker: event.broker,
-                    text: event.text,
-                });
+                let topic = event.topic.as_deref();
+                match topic.is_some_and(|topic| self.keeping.holds(Table::Topics, topic)) {
+                    true => self.held_back.tell_later(event),
+                    false => self.tell(event),
+                }
             }
         }
     }
@@ -241,8 +231,8 @@ impl Service {
                 return;
             };
             if matches!(word, LinkWord::Hello { .. }) {
-                // Orders that wait are for the link before this one.
-                self.settle();
+                // Orders that are to go are for the link before this one.
+                let _ = self.settle();
             }
             self.word(word);
             if count < WORDS_AT_ONCE {
@@ -263,6 +253,7 @@ impl Service {
                 orders,
             } => match self.core.hello(link, &hello, now) {
                 Ok(number) => {
+                    self.held_back.forget(number);
                     self.links.insert(link, (number, orders));
                     self.link_of.insert(number, link);
                 }
@@ -295,11 +286,31 @@ impl Service {
             Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
             Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
             Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
+            Command::Name(topic, reply) if self.keeping.holds(Table::Names, &topic) => {
+                answer(reply, self.refused());
+            }
             Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
-            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
+            Command::Names(after, reply) => {
+                let mut views = core.name_views(after.as_deref());
+                // An identifier that a crash could still take back would come to mean another topic.
+                let is_kept = |topic: &str| !self.keeping.holds(Table::Names, topic);
+                views.names.retain(|name| is_kept(&name.topic));
+                answer(reply, Ok(views));
+            }
             Command::NamesCount(reply) => answer(reply, Ok(core.names())),
             Command::Channels(name, reply) => answer(reply, core.channel_views(&name)),
             Command::Holdings(reply) => answer(reply, Ok(core.holdings(now))),
+            Command::PlaceTombstone {
+                topic,
+                node,
+                lifetime,
+                reply,
+            } => {
+                self.holdings.fetch_add(1, Ordering::Release);
+                core.place_tombstone(&topic, &node, lifetime, now);
+                answer(reply, Ok(()));
+            }
+            change if self.keeping.is_waiting() => self.refuse(change),
             change => {
                 self.holdings.fetch_add(1, Ordering::Release);
                 self.change(change, now);
@@ -313,6 +324,11 @@ impl Service {
             Command::PutTopic(name, spec, reply) => match core.put_topic(&name, spec, now) {
                 Ok(ticket) => {
                     self.waiting.insert(ticket, (name, reply));
+                    if let Err(error) = self.settle()
+                        && let Some((_, reply)) = self.waiting.remove(&ticket)
+                    {
+                        answer(reply, Err(error));
+                    }
                 }
                 Err(error) => answer(reply, Err(error)),
             },
@@ -363,30 +379,23 @@ impl Service {
                 let changed = core.change_topic(&topic, &change, now);
                 self.confirm(reply, changed);
             }
-            Command::PlaceTombstone {
-                topic,
-                node,
-                lifetime,
-                reply,
-            } => {
-                core.place_tombstone(&topic, &node, lifetime, now);
-                answer(reply, Ok(()));
-            }
-            // The others only ask.
+            // The others change nothing that is kept.
             _ => {}
         }
     }
 
     /// Nobody hears of what a crash could still take back.
     fn confirm<T>(&mut self, reply: Reply<T>, with: Result<T, ControlError>) {
-        self.settle();
-        answer(reply, with);
+        let kept = self.settle();
+        answer(reply, with.and_then(|with| kept.map(|()| with)));
     }
 
     /// Tells publishers their places once their brokers are prepared for them.
     fn place(&mut self, topic: String, ids: Vec<String>, place: Place, now: Instant) {
-        self.settle();
-        self.placing.wait(&self.core, topic, ids, place, now);
+        match self.settle() {
+            Ok(()) => self.placing.wait(&self.core, topic, ids, place, now),
+            Err(error) => place.refuse(error),
+        }
     }
 
     fn contract_settled(&mut self, ticket: u64, missing: &[String]) {
@@ -417,9 +426,6 @@ impl LinkWord {
         }
     }
 }
-
-/// Exit code of a controller that cannot keep its state.
-const STORE_FAILED: i32 = 74;
 
 /// Whoever asked may have gone; then nobody misses the answer.
 fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {

@@ -20,6 +20,8 @@ pub enum Table {
     Meta,
     /// Topics by name.
     Topics,
+    /// The most that each broker may be using of a limit, by topic.
+    Shares,
     /// Publishers by `topic/id`.
     Publishers,
     /// Brokers by name.
@@ -51,9 +53,9 @@ pub trait Store: Send {
     /// [`ControlError::Unavailable`] where the medium cannot be read, naming it.
     fn load(&self, table: Table) -> Result<Vec<(String, Value)>, ControlError>;
 
-    /// Makes changes durable, all or none.
+    /// Makes changes durable, all or none. May be tried again after it has failed.
     ///
     /// # Errors
-    /// [`ControlError::Unavailable`] where the medium cannot be written, naming it.
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError>;
+    /// [`ControlError::Unavailable`] where the medium cannot be written, naming it. What was kept before is still kept.
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError>;
 }

@@ -13,6 +13,7 @@ mod effect;
 mod fit;
 mod handover;
 mod heard;
+mod held;
 mod holdings;
 mod inventory;
 mod moves;
@@ -44,7 +45,7 @@ use rustc_hash::FxHashMap;
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use catalog::CHANNELS_MAX;
 pub use due::Work;
-pub use effect::{Effect, ProbeAnswer};
+pub use effect::{Effect, Event, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
 pub use inventory::{Inventory, Topics};
 pub use names::NAMES_MAX;
@@ -148,6 +149,7 @@ pub struct Core {
     contracts: BTreeMap<u64, contract::Pending>,
     effects: Vec<Effect>,
     changes: Vec<Change>,
+    held: held::Held,
 }
 
 impl Core {
@@ -181,6 +183,7 @@ impl Core {
             contracts: BTreeMap::new(),
             effects: Vec::new(),
             changes: Vec::new(),
+            held: held::Held::default(),
         }
     }
 
@@ -201,8 +204,10 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
-    /// Takes what is to be made durable; before the effects that were taken after it are carried out.
+    /// Takes what is to be made durable; before the effects that were taken after it are carried out. Where it cannot be,
+    /// [`Core::hold`] is next.
     pub fn take_changes(&mut self) -> Vec<Change> {
+        self.held.taken();
         std::mem::take(&mut self.changes)
     }
 

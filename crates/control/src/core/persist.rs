@@ -24,7 +24,10 @@ use placement::ServiceModel;
 use wire::TopicName;
 
 /// Key of the record that numbers the controller's lives.
-const EPOCH: &str = "epoch";
+pub(super) const EPOCH: &str = "epoch";
+
+/// The most that each broker may be using of a limit, by name.
+pub(super) type KeptShares = BTreeMap<String, Option<Share>>;
 
 #[derive(Serialize, Deserialize)]
 struct BrokerRecord {
@@ -42,9 +45,9 @@ struct BrokerRecord {
 #[derive(Serialize, Deserialize)]
 struct TopicRecord {
     spec: TopicSpec,
-    /// The most each broker may be using, by name.
-    #[serde(default)]
-    shares: BTreeMap<String, Option<Share>>,
+    /// Where older releases kept what is in [`Table::Shares`] now.
+    #[serde(default, skip_serializing)]
+    shares: KeptShares,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit_number: Option<u16>,
 }
@@ -83,9 +86,15 @@ impl Core {
             let record = read(Table::Brokers, &name, value)?;
             core.restore_broker(name, record, now);
         }
+        let mut shares = BTreeMap::new();
+        for (name, value) in store.load(Table::Shares)? {
+            let kept: KeptShares = read(Table::Shares, &name, value)?;
+            shares.insert(name, kept);
+        }
         for (name, value) in store.load(Table::Topics)? {
             let record = read(Table::Topics, &name, value)?;
-            core.restore_topic(name, record, now);
+            let kept = shares.remove(&name);
+            core.restore_topic(name, record, kept, now);
         }
         for (key, value) in store.load(Table::Publishers)? {
             let record = read(Table::Publishers, &key, value)?;
@@ -122,10 +131,17 @@ impl Core {
         self.insert_broker(broker);
     }
 
-    fn restore_topic(&mut self, name: String, record: TopicRecord, now: Instant) {
+    fn restore_topic(
+        &mut self,
+        name: String,
+        record: TopicRecord,
+        kept: Option<KeptShares>,
+        now: Instant,
+    ) {
         let mut topic = Topic::new(&name, record.spec);
-        let known: Vec<(BrokerNumber, Option<Share>)> = record
-            .shares
+        let is_older = kept.is_none() && !record.shares.is_empty();
+        let kept = kept.unwrap_or(record.shares);
+        let known: Vec<(BrokerNumber, Option<Share>)> = kept
             .iter()
             .filter_map(|(broker, share)| Some((*self.broker_by_name.get(broker)?, *share)))
             .filter(|(number, _)| self.brokers[*number as usize].liveness != Liveness::Dead)
@@ -139,12 +155,15 @@ impl Core {
             .max(record.limit_number.unwrap_or(0));
         let granted = topic.spec.limit.filter(|limit| !limit.is_gossiped());
         topic.shares = granted.map(|limit| Ledger::restore(limit, config, epoch, &known, now));
-        topic.kept_shares = record.shares;
+        topic.kept_shares = kept;
         if topic.spec.is_told_to_brokers() {
             self.last_ticket += 1;
             topic.ticket = self.last_ticket;
         }
-        self.topics.insert(name, topic);
+        self.topics.insert(name.clone(), topic);
+        if is_older {
+            self.keep_shares_of(&name);
+        }
     }
 
     fn restore_publisher(&mut self, key: &str, record: PublisherRecord, now: Instant) {
@@ -233,15 +252,19 @@ impl Core {
         if let Some(topic) = self.topics.get(name) {
             let record = TopicRecord {
                 spec: topic.spec.clone(),
-                shares: topic.kept_shares.clone(),
+                shares: KeptShares::new(),
                 limit_number: topic.limit_number,
             };
-            self.keep(Table::Topics, name, write(&record));
+            let record = write(&record);
+            self.held.contract_decided(name);
+            self.keep(Table::Topics, name, record);
         }
     }
 
     pub(super) fn forget_topic(&mut self, name: &str) {
+        self.held.contract_decided(name);
         self.keep(Table::Topics, name, None);
+        self.keep(Table::Shares, name, None);
     }
 
     /// Keeps the most that each broker may be using before a grant that raises it goes out.
@@ -262,8 +285,15 @@ impl Core {
         }
         let most = most.into_iter();
         let most = most.map(|(number, share)| (name_of(number).to_owned(), share));
-        topic.kept_shares = most.collect();
-        self.keep_topic(name);
+        let former = std::mem::replace(&mut topic.kept_shares, most.collect());
+        self.held.shares_decided(name, former);
+        self.keep_shares_of(name);
+    }
+
+    fn keep_shares_of(&mut self, name: &str) {
+        let kept = self.topics.get(name).map(|topic| &topic.kept_shares);
+        let record = kept.and_then(write);
+        self.keep(Table::Shares, name, record);
     }
 
     pub(super) fn keep_publishers(&mut self, name: &str, indices: impl IntoIterator<Item = usize>) {

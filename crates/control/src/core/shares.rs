@@ -26,6 +26,9 @@ impl Core {
         let Some(topic) = self.topics.get(name).filter(|topic| topic.shares.is_some()) else {
             return self.due.shares.remove(name);
         };
+        if self.held.is_undecided(name) {
+            return;
+        }
         let carriers = self.carriers(name, topic);
         let config = self.ledger_config();
         let Some(topic) = self.topics.get_mut(name) else {
@@ -79,15 +82,25 @@ impl Core {
         }
         let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
-        let grants: Vec<(BrokerNumber, Grant)> = ledger.plan(now);
+        let is_held = self.held.is_held();
+        let grants: Vec<(BrokerNumber, Grant)> = if is_held {
+            let kept = topic.kept_shares.iter();
+            let kept =
+                kept.filter_map(|(name, share)| Some((*self.broker_by_name.get(name)?, *share)));
+            ledger.plan_within(&kept.collect(), now)
+        } else {
+            ledger.plan(now)
+        };
         let brokers = &self.brokers;
         let is_heard = |number: BrokerNumber| brokers[number as usize].is_heard();
-        if !is_stale && ledger.is_at_rest(now, is_heard) {
+        if !is_held && !is_stale && ledger.is_at_rest(now, is_heard) {
             self.due.shares.remove(name);
         } else {
             self.due.shares.insert(name);
         }
-        self.keep_shares(name, now);
+        if !is_held {
+            self.keep_shares(name, now);
+        }
         for (broker, grant) in grants {
             self.send(
                 broker,

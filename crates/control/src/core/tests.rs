@@ -7,6 +7,7 @@ mod cpu_share;
 mod faults;
 mod fitting;
 mod handover;
+mod held;
 mod input;
 mod names;
 mod neighbours;

@@ -5,6 +5,7 @@ use limit::Ledger;
 use placement::BrokerIndex;
 
 use super::fit::Fit;
+use super::persist::KeptShares;
 use super::publisher::{Publishers, Put};
 use super::shares::Carrier;
 use super::{Core, PUBLISHERS_MAX, TOPICS_MAX, check};
@@ -27,7 +28,7 @@ pub struct Topic {
     /// Brokers that carry it, with what the shares are reckoned from.
     pub(super) carriers: Vec<Carrier>,
     /// The most that each broker may be using, as it was kept last.
-    pub(super) kept_shares: std::collections::BTreeMap<String, Option<limit::Share>>,
+    pub(super) kept_shares: KeptShares,
     /// Where the fit to its promise stands.
     pub fit: Fit,
     /// When publishers were placed last: traffic of before says nothing about what follows.
@@ -48,7 +49,7 @@ impl Topic {
             shares: None,
             limit_number: None,
             carriers: Vec::new(),
-            kept_shares: std::collections::BTreeMap::new(),
+            kept_shares: KeptShares::new(),
             fit: Fit::default(),
             placed_at: None,
             stranded: 0,
@@ -91,7 +92,6 @@ impl Core {
         }
         if let Some(number) = limit_number {
             self.sharing.numbers.insert(number);
-            topic.kept_shares.clear();
         }
         let former = std::mem::replace(&mut topic.spec, spec);
         match (&mut topic.shares, limit) {

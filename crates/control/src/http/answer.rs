@@ -63,6 +63,7 @@ impl From<ControlError> for Failure {
             ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
             ControlError::NotFound(_) => StatusCode::NOT_FOUND,
             ControlError::Conflict(_) => StatusCode::CONFLICT,
+            ControlError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
             ControlError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Failure(status, error.to_string())

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::Shared;
 use super::answer::Failure;
-use crate::handle::Command;
+use crate::handle::{Command, StoreState};
 use crate::view::{BrokerView, TopicBrokerView, TopicView};
 
 /// Topics with series of their own; the others are left out and counted.
@@ -30,11 +30,13 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
     let names = service.handle.ask(Command::NamesCount).await?;
     let mut registry = Registry::with_prefix("srtm_control");
     let events = service.event_counts.read();
+    let store = service.handle.store_state();
     registry.register_collector(Box::new(Snapshot {
         topics,
         names,
         brokers,
         events,
+        store,
     }));
     let mut page = String::new();
     // Writing into a String does not fail.
@@ -51,6 +53,7 @@ struct Snapshot {
     brokers: Vec<BrokerView>,
     /// By kind.
     events: BTreeMap<String, u64>,
+    store: StoreState,
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -177,6 +180,7 @@ impl Collector for Snapshot {
         let help = "Names that have identifiers.";
         let named = encoder.encode_descriptor("names", help, None, MetricType::Gauge)?;
         ConstGauge::new(self.names as f64).encode(named)?;
+        self.encode_store(&mut encoder)?;
         for (name, help, value) in TOPIC_SERIES {
             let topics = self.topics.iter().take(TOPICS_MAX);
             let series =
@@ -197,6 +201,18 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
+    fn encode_store(&self, encoder: &mut DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let help = "1 while what is decided can be kept.";
+        let is_writable = f64::from(u8::from(self.store.failure.is_none()));
+        let writable =
+            encoder.encode_descriptor("store_writable", help, None, MetricType::Gauge)?;
+        ConstGauge::new(is_writable).encode(writable)?;
+        let help = "Writes of the store that have failed";
+        let name = "store_failed_writes";
+        let failed = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(self.store.failures).encode(failed)
+    }
+
     fn carriers(&self, value: OfCarrier) -> Vec<Series> {
         let mut series = Vec::new();
         for topic in self.topics.iter().take(TOPICS_MAX) {
@@ -256,6 +272,10 @@ mod tests {
             names: 4,
             brokers,
             events: BTreeMap::from([(String::from("publisher-moved"), 3)]),
+            store: StoreState {
+                failure: Some(String::from("full")),
+                failures: 7,
+            },
         }));
         let mut page = String::new();
         text::encode(&mut page, &registry).expect("a String");
@@ -271,6 +291,8 @@ mod tests {
             "srtm_control_share_burst{topic=\"t\",broker=\"b1\"} 30.0",
             "srtm_control_latency_seconds{topic=\"t\",broker=\"b1\"} 0.00075",
             "srtm_control_attached_publishers{topic=\"t\",broker=\"b1\"} 2.0",
+            "srtm_control_store_writable 0.0",
+            "srtm_control_store_failed_writes_total 7",
             "srtm_control_events_total{kind=\"publisher-moved\"} 3",
         ] {
             assert!(

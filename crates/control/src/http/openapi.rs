@@ -3,13 +3,20 @@
 //! The file is generated from handlers and views by a test, which also holds it against them: so the product is built without
 //! the generator.
 
-use axum::http::HeaderName;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
 
-/// Whether the controller is up.
-#[cfg_attr(test, utoipa::path(get, path = "/ping", responses((status = 200, body = String, description = "OK"))))]
-pub(super) async fn ping() -> &'static str {
-    "OK"
+use super::Shared;
+
+/// Whether the controller is up, and can keep what is asked of it.
+#[cfg_attr(test, utoipa::path(get, path = "/ping", responses((status = 200, body = String, description = "OK"),
+    (status = 507, body = String, description = "NOK - and why nothing can be kept; everything else goes on"))))]
+pub(super) async fn ping(State(service): Shared) -> (StatusCode, String) {
+    match service.handle.store_state().failure {
+        None => (StatusCode::OK, String::from("OK")),
+        Some(why) => (StatusCode::INSUFFICIENT_STORAGE, format!("NOK - {why}")),
+    }
 }
 
 /// This document.

@@ -14,6 +14,7 @@ use tower::ServiceExt;
 
 use super::events::EventCounts;
 use super::router;
+use crate::handle::StoreState;
 use crate::service::Service;
 use crate::store::MemoryStore;
 use crate::view::{
@@ -520,7 +521,12 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
     let (events, _) = broadcast::channel(4);
     let (_stop, is_stopping) = watch::channel(false);
     let router = router(
-        ControlHandle::new(commands, events.clone(), Arc::default()),
+        ControlHandle::new(
+            commands,
+            events.clone(),
+            Arc::default(),
+            watch::channel(StoreState::default()).1,
+        ),
         is_stopping,
     );
     let request = Request::builder().uri("/v1/events").body(Body::empty());

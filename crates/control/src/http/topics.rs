@@ -44,7 +44,8 @@ pub(super) async fn show(
 /// Declares a topic; answers when all brokers that are up have the contract in force, or after two seconds.
 #[cfg_attr(test, utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
     responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays"),
-        (status = 409, description = "shares of all topics would exceed the whole; the former contract stays"))))]
+        (status = 409, description = "shares of all topics would exceed the whole; the former contract stays"),
+        (status = 507, description = "it cannot be kept just now; the text says whether it waits"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

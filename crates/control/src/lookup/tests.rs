@@ -7,13 +7,13 @@ use axum::http::Request;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tower::ServiceExt;
 
 use super::*;
 use crate::ControlError;
 use crate::core::Topics;
-use crate::handle::{BrokerHoldings, Command, Holdings};
+use crate::handle::{BrokerHoldings, Command, Holdings, StoreState};
 use wire::lookup::{Identity, MAGIC, Subject, encode_answer};
 
 fn lookup(handle: Option<ControlHandle>) -> Arc<Lookup> {
@@ -225,7 +225,12 @@ fn control_plane() -> Plane {
         }
     });
     Plane {
-        handle: ControlHandle::new(commands, events, Arc::clone(&version)),
+        handle: ControlHandle::new(
+            commands,
+            events,
+            Arc::clone(&version),
+            watch::channel(StoreState::default()).1,
+        ),
         asked,
         version,
         changes,
@@ -382,7 +387,12 @@ async fn one_answer_of_the_control_plane_serves_everybody_until_something_change
 async fn without_its_control_plane_it_says_so_instead_of_half() {
     let (commands, mut asked) = mpsc::channel(8);
     let (events, _) = broadcast::channel(8);
-    let handle = ControlHandle::new(commands, events, Arc::default());
+    let handle = ControlHandle::new(
+        commands,
+        events,
+        Arc::default(),
+        watch::channel(StoreState::default()).1,
+    );
     let lookup = lookup(Some(handle));
     register_one(&lookup);
     tokio::spawn(async move {

@@ -67,10 +67,26 @@ impl Placing {
         }
     }
 
+    /// Answers all who wait that they are not told now.
+    pub(super) fn refuse(&mut self, error: &ControlError) {
+        for asker in self.0.drain(..) {
+            asker.place.refuse(error.clone());
+        }
+    }
+
     /// Answers those who have waited long enough.
     pub(super) fn expire(&mut self, core: &Core, now: Instant) {
         for asker in self.0.extract_if(.., |asker| now >= asker.until) {
             asker.tell(core);
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn refuse(self, error: ControlError) {
+        match self {
+            Place::All(reply) => answer(reply, Err(error)),
+            Place::One(reply) => answer(reply, Err(error)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The order of writing, ordering and answering.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -25,7 +26,7 @@ impl Store for Watching {
         self.kept.load(table)
     }
 
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         if changes.iter().any(|change| change.table == Table::Names) {
             *self.names.lock().expect("whole") += 1;
             let mut answer = self.answer.lock().expect("whole");
@@ -101,7 +102,7 @@ impl Store for Strict {
         self.kept.load(table)
     }
 
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         if changes.iter().any(|change| change.table == Table::Topics) {
             let mut heard = self.heard.lock().expect("whole");
             heard.commits += 1;
@@ -122,7 +123,18 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
     let (mut service, ..) = opened.expect("memory");
     let (orders, taken) = mpsc::channel(64);
     heard.lock().expect("whole").orders = Some(taken);
-    let hello = Hello {
+    service.words_from(LinkWord::Hello {
+        link: 1,
+        hello: Box::new(hello()),
+        orders,
+    });
+    let (topics, is_last) = (Vec::new(), true);
+    says(&mut service, ToController::Inventory { topics, is_last });
+    (service, heard)
+}
+
+fn hello() -> Hello {
+    Hello {
         version: LINK_VERSION,
         broker: String::from("b1"),
         incarnation: 1,
@@ -131,20 +143,12 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
         gossip_address: None,
         mcap: None,
         model: None,
-    };
-    service.words_from(LinkWord::Hello {
-        link: 1,
-        hello: Box::new(hello),
-        orders,
-    });
-    let (topics, is_last) = (Vec::new(), true);
-    says(&mut service, ToController::Inventory { topics, is_last });
-    (service, heard)
+    }
 }
 
 fn says(service: &mut Service, word: ToController) {
     service.words_from(LinkWord::Said(1, Box::new(word), RoomTaken::default()));
-    service.settle();
+    let _ = service.settle();
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirmed() {
     let (reply, mut answer) = oneshot::channel();
     service.command(Command::PutTopic(String::from("t"), spec, reply));
     assert!(matches!(answer.try_recv(), Err(TryRecvError::Empty)));
-    service.settle();
+    let _ = service.settle();
     let mut told = heard.lock().expect("whole");
     assert_eq!(
         (told.commits, told.orders()),
@@ -213,7 +217,7 @@ fn a_place_is_told_once_the_broker_has_the_channels() {
         avoid,
         reply,
     });
-    service.settle();
+    let _ = service.settle();
     assert!(matches!(first.try_recv(), Err(TryRecvError::Empty)));
     assert_eq!(heard.lock().expect("whole").orders(), ["t: its channels"]);
     // Another one asks in vain for as long as it may wait.
@@ -243,4 +247,225 @@ fn a_place_is_told_once_the_broker_has_the_channels() {
     );
     let views = third.try_recv().expect("answered").expect("known");
     assert_eq!(views[0].broker.as_ref().expect("told").broker, "b1");
+}
+
+/// A store that takes nothing while it is full.
+#[derive(Clone, Default)]
+struct Bounded {
+    kept: Arc<Mutex<MemoryStore>>,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Store for Bounded {
+    fn load(&self, table: Table) -> Result<Vec<(String, Value)>, ControlError> {
+        self.kept.lock().expect("whole").load(table)
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(ControlError::Unavailable(String::from("no space left"))),
+            false => self.kept.lock().expect("whole").commit(changes),
+        }
+    }
+}
+
+/// A service whose store can be filled, with one broker that has been told everything.
+struct Filled {
+    service: Service,
+    handle: ControlHandle,
+    store: Bounded,
+    orders: mpsc::Receiver<ToBroker>,
+}
+
+impl Filled {
+    fn new() -> Filled {
+        let store = Bounded::default();
+        let opened = Service::open(crate::Settings::default(), Box::new(store.clone()), None);
+        let (service, handle, _) = opened.expect("memory");
+        let mut filled = Filled {
+            service,
+            handle,
+            store,
+            orders: mpsc::channel(1).1,
+        };
+        filled.dial(1);
+        filled
+    }
+
+    fn dial(&mut self, link: u64) {
+        let (orders, taken) = mpsc::channel(64);
+        self.orders = taken;
+        let hello = Box::new(hello());
+        self.service.words_from(LinkWord::Hello {
+            link,
+            hello,
+            orders,
+        });
+        let _ = self.service.settle();
+        let (topics, is_last) = (Vec::new(), true);
+        let said = Box::new(ToController::Inventory { topics, is_last });
+        self.service.words_from(LinkWord::Said(link, said));
+        let _ = self.service.settle();
+    }
+
+    fn fill(&self, is_full: bool) {
+        self.store.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    fn ask<T>(
+        &mut self,
+        make: impl FnOnce(Reply<T>) -> Command,
+    ) -> Option<Result<T, ControlError>> {
+        let (reply, mut answer) = oneshot::channel();
+        self.service.command(make(reply));
+        let _ = self.service.settle();
+        answer.try_recv().ok()
+    }
+
+    fn put(&mut self, topic: &str) -> Option<Result<crate::view::TopicView, ControlError>> {
+        let spec = TopicSpec {
+            limit: Some(limit::Limit::messages(10.0, 5.0).expect("good")),
+            ..TopicSpec::default()
+        };
+        self.ask(|reply| Command::PutTopic(topic.to_owned(), spec, reply))
+    }
+
+    fn told(&mut self) -> Vec<&'static str> {
+        let orders = std::iter::from_fn(|| self.orders.try_recv().ok());
+        orders
+            .filter_map(|order| match order {
+                ToBroker::Contract { .. } => Some("contract"),
+                ToBroker::Topic { .. } => Some("topic"),
+                ToBroker::Complete => Some("complete"),
+                ToBroker::Welcome { .. } => Some("welcome"),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// So much later it is tried again.
+    fn later(&mut self, seconds: u64) {
+        let now = self.service.now() + Duration::from_secs(seconds);
+        self.service.retry(now);
+        let _ = self.service.settle();
+    }
+}
+
+/// The text of a 507.
+fn not_kept<T: std::fmt::Debug>(answer: Option<Result<T, ControlError>>) -> String {
+    match answer {
+        Some(Err(ControlError::NotKept(text))) => text,
+        other => panic!("{other:?} is no refusal of what cannot be kept"),
+    }
+}
+
+#[test]
+fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
+    let mut filled = Filled::new();
+    assert!(filled.put("before").is_none(), "the broker is to confirm");
+    filled.told();
+    filled.fill(true);
+    let text = not_kept(filled.put("t"));
+    assert!(
+        text.contains("no space left") && text.contains("waits"),
+        "{text}"
+    );
+    assert_eq!(filled.told(), [""; 0], "ordered before it was kept");
+    let state = filled.handle.store_state();
+    assert!(
+        state
+            .failure
+            .is_some_and(|why| why.contains("no space left"))
+    );
+    assert_eq!(state.failures, 1);
+    // Nothing more is decided.
+    let text = not_kept(filled.put("u"));
+    assert!(text.contains("nothing was changed"), "{text}");
+    not_kept(filled.ask(|reply| Command::DeleteTopic(String::from("before"), reply)));
+    not_kept(filled.ask(|reply| Command::PutName(String::from("n"), reply)));
+    not_kept(filled.ask(|reply| Command::DrainBroker(String::from("b1"), reply)));
+    let topics = filled.ask(Command::Topics).expect("read").expect("read");
+    let names: Vec<&str> = topics.iter().map(|view| view.topic.as_str()).collect();
+    assert_eq!(names, ["before", "t"]);
+    let brokers = filled.ask(Command::Brokers).expect("read").expect("read");
+    assert!(!brokers[0].is_draining);
+    filled.later(1);
+    assert_eq!(filled.told(), [""; 0]);
+    assert_eq!(filled.handle.store_state().failures, 2);
+    // Once there is room, what waited is kept and done.
+    filled.fill(false);
+    filled.later(3);
+    assert_eq!(filled.told(), ["contract"]);
+    assert_eq!(filled.handle.store_state().failure, None);
+    let kept = filled.store.load(Table::Topics).expect("memory");
+    assert!(kept.iter().any(|(topic, _)| topic == "t"));
+    assert!(filled.put("u").is_none());
+    assert_eq!(filled.told(), ["contract"]);
+}
+
+#[test]
+fn an_identifier_that_is_not_kept_is_told_to_nobody() {
+    let mut filled = Filled::new();
+    let named = filled.ask(|reply| Command::PutName(String::from("a"), reply));
+    assert_eq!(named.expect("answered").expect("kept").id, 1);
+    filled.fill(true);
+    let name = || String::from("n");
+    not_kept(filled.ask(|reply| Command::PutName(name(), reply)));
+    not_kept(filled.ask(|reply| Command::Name(name(), reply)));
+    let views = filled.ask(|reply| Command::Names(None, reply));
+    let views = views.expect("answered").expect("read");
+    assert_eq!(views.names.len(), 1);
+    let known = filled.ask(|reply| Command::PutName(String::from("a"), reply));
+    assert_eq!(known.expect("answered").expect("it has one").id, 1);
+    filled.fill(false);
+    filled.later(1);
+    let named = filled.ask(|reply| Command::Name(name(), reply));
+    assert_eq!(named.expect("answered").expect("kept").id, 2);
+}
+
+#[test]
+fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
+    let mut filled = Filled::new();
+    assert!(filled.put("t").is_none());
+    filled.fill(true);
+    // A contract that waits to be removed must not be missed in what it is told.
+    not_kept(filled.ask(|reply| Command::DeleteTopic(String::from("t"), reply)));
+    filled.dial(2);
+    assert_eq!(filled.told(), ["welcome"]);
+    filled.fill(false);
+    filled.later(1);
+    assert_eq!(filled.told(), ["complete"]);
+}
+
+#[test]
+fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
+    let mut filled = Filled::new();
+    let put = |filled: &mut Filled, id: &str| {
+        let publisher = PublisherSpec {
+            id: id.to_owned(),
+            rate: 1.0,
+            batch: 1,
+            group: None,
+        };
+        filled.ask(|reply| Command::PutPublishers(String::from("t"), vec![publisher], reply))
+    };
+    let placed = put(&mut filled, "a").expect("answered").expect("kept");
+    assert!(placed[0].broker.is_some());
+    filled.fill(true);
+    not_kept(put(&mut filled, "b"));
+    let ask = |filled: &mut Filled, id: &str| {
+        let (topic, id, avoid) = (String::from("t"), id.to_owned(), None);
+        filled.ask(|reply| Command::Publisher {
+            topic,
+            id,
+            avoid,
+            reply,
+        })
+    };
+    let place = ask(&mut filled, "a").expect("answered").expect("kept");
+    assert!(place.broker.is_some());
+    not_kept(ask(&mut filled, "b"));
+    filled.fill(false);
+    filled.later(1);
+    assert!(ask(&mut filled, "b").expect("answered").is_ok());
 }

@@ -19,11 +19,12 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
         for Change { table, key, value } in changes {
+            let key = (*table, key.clone());
             match value {
-                Some(value) => self.0.insert((table, key), value),
-                None => self.0.remove(&(table, key)),
+                Some(value) => self.0.insert(key, value.clone()),
+                None => self.0.remove(&key),
             };
         }
         Ok(())

@@ -1,85 +1,171 @@
 //! The embedded store: one file, one writer, every commit durable before it returns.
+//!
+//! A new file gets its name once it is whole, so one that is empty or cut was damaged, and is never begun anew. Only its
+//! owner may read it: it holds keys. After a write that failed the file is closed; the next commit opens it again.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+};
 use serde_json::Value;
 
 use super::{Change, Store, Table};
 use crate::ControlError;
 
+/// Who may read and write the file: its owner.
+const OWNER_ONLY: u32 = 0o600;
+
+/// What is found where a file is damaged, or no store.
+const DAMAGED: [io::ErrorKind; 2] = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof];
+
+/// Opens a file that is a store.
+type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
+
 /// A store in one file.
-#[derive(Debug)]
 pub struct RedbStore {
-    database: Database,
+    /// None since a write failed.
+    database: Option<Database>,
     path: PathBuf,
+    opener: Opener,
 }
 
 impl RedbStore {
     /// Opens the file, or makes it and the folders that lead to it.
     ///
     /// # Errors
-    /// [`ControlError::Unavailable`] where another process has it open, where it is no store, or where the folder cannot be
-    /// written; a file that is there is left as it is.
+    /// [`ControlError::Unavailable`] where another process has it open, where it is no store or a damaged one, an empty one
+    /// too, or where the folder cannot be written; a file that is there is left as it is.
     pub fn open(path: &Path) -> Result<RedbStore, ControlError> {
         make_folder(path).map_err(ControlError::Unavailable)?;
-        // Damage is found now, as a whole, and not by whoever reads later. It costs one reading of the file.
-        let opened = Database::builder()
-            .set_check_integrity_on_open(true)
-            .create(path);
-        let database = opened.map_err(|error| ControlError::Unavailable(explain(path, &error)))?;
-        for_owner_alone(path).map_err(ControlError::Unavailable)?;
+        match path.try_exists() {
+            Ok(true) => protect(path),
+            Ok(false) => make(path),
+            Err(error) => Err(DatabaseError::from(error)),
+        }
+        .map_err(|error| refused(path, &error))?;
+        RedbStore::open_with(path, Box::new(|path| builder().open(path)))
+    }
+
+    fn open_with(path: &Path, opener: Opener) -> Result<RedbStore, ControlError> {
+        let database = opener(path).map_err(|error| refused(path, &error))?;
         Ok(RedbStore {
-            database,
+            database: Some(database),
             path: path.to_owned(),
+            opener,
         })
     }
 
-    fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> ControlError {
+    fn failed(&self, what: &str, error: &redb::Error) -> ControlError {
         ControlError::Unavailable(format!("{what} {}: {error}", self.path.display()))
+    }
+}
+
+impl std::fmt::Debug for RedbStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedbStore")
+            .field("database", &self.database)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
 impl Store for RedbStore {
     fn load(&self, table: Table) -> Result<Vec<(String, Value)>, ControlError> {
-        let fail = |error: &dyn std::fmt::Display| self.failed("reading", error);
-        let read = self.database.begin_read().map_err(|error| fail(&error))?;
-        let records = match read.open_table(definition(table)) {
-            Ok(records) => records,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(fail(&error)),
-        };
-        let mut loaded = Vec::new();
-        for record in records.iter().map_err(|error| fail(&error))? {
-            let (key, value) = record.map_err(|error| fail(&error))?;
-            let value = serde_json::from_slice(value.value()).map_err(|error| fail(&error))?;
-            loaded.push((key.value().to_owned(), value));
-        }
-        Ok(loaded)
+        let database = self.database.as_ref().ok_or(redb::Error::PreviousIo);
+        let loaded = database.and_then(|database| read(database, table));
+        loaded.map_err(|error| self.failed("reading", &error))
     }
 
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
-        let fail = |error: &dyn std::fmt::Display| self.failed("writing", error);
-        let write = self.database.begin_write().map_err(|error| fail(&error))?;
-        for Change { table, key, value } in changes {
-            let mut records = write
-                .open_table(definition(table))
-                .map_err(|error| fail(&error))?;
-            match value {
-                Some(value) => {
-                    let bytes = serde_json::to_vec(&value).map_err(|error| fail(&error))?;
-                    records
-                        .insert(key.as_str(), bytes.as_slice())
-                        .map_err(|error| fail(&error))?;
-                }
-                None => {
-                    records.remove(key.as_str()).map_err(|error| fail(&error))?;
-                }
+    fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => (self.opener)(&self.path).map_err(|error| refused(&self.path, &error))?,
+        };
+        let written = write(&database, changes);
+        let is_usable = match &written {
+            Ok(()) => true,
+            Err(error) => !matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo),
+        };
+        // After a failure of its file a database refuses everything, until it is opened anew.
+        self.database = is_usable.then_some(database);
+        written.map_err(|error| self.failed("writing", &error))
+    }
+}
+
+fn read(database: &Database, table: Table) -> Result<Vec<(String, Value)>, redb::Error> {
+    let read = database.begin_read()?;
+    let records = match read.open_table(definition(table)) {
+        Ok(records) => records,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut loaded = Vec::new();
+    for record in records.iter()? {
+        let (key, value) = record?;
+        let value = serde_json::from_slice(value.value())
+            .map_err(|error| redb::Error::Corrupted(error.to_string()))?;
+        loaded.push((key.value().to_owned(), value));
+    }
+    Ok(loaded)
+}
+
+fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    for Change { table, key, value } in changes {
+        let mut records = write.open_table(definition(*table))?;
+        match value {
+            Some(value) => {
+                records.insert(key.as_str(), value.to_string().as_bytes())?;
+            }
+            None => {
+                records.remove(key.as_str())?;
             }
         }
-        write.commit().map_err(|error| fail(&error))
+    }
+    Ok(write.commit()?)
+}
+
+/// Damage is found when a file is opened, as a whole, and not by whoever reads later. It costs one reading of the file.
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_check_integrity_on_open(true);
+    builder
+}
+
+/// Makes a store beside its place and moves it there once it is whole.
+fn make(path: &Path) -> Result<(), DatabaseError> {
+    let mut unfinished = path.to_owned().into_os_string();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(OWNER_ONLY)
+        .open(&unfinished)?;
+    drop(builder().create_with_backend(FileBackend::new(file)?)?);
+    fs::rename(&unfinished, path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
+}
+
+/// Takes a file that others may read away from them.
+fn protect(path: &Path) -> Result<(), DatabaseError> {
+    let is_open_to_others = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
+    match is_open_to_others {
+        true => Ok(fs::set_permissions(
+            path,
+            Permissions::from_mode(OWNER_ONLY),
+        )?),
+        false => Ok(()),
     }
 }
 
@@ -87,6 +173,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static str, &'static [
     TableDefinition::new(match table {
         Table::Meta => "meta",
         Table::Topics => "topics",
+        Table::Shares => "shares",
         Table::Publishers => "publishers",
         Table::Brokers => "brokers",
         Table::Names => "names",
@@ -103,24 +190,27 @@ fn make_folder(path: &Path) -> Result<(), String> {
         .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))
 }
 
-/// It holds the key of gossip.
-fn for_owner_alone(path: &Path) -> Result<(), String> {
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))
-        .map_err(|error| format!("{} cannot be kept from others: {error}", path.display()))
-}
-
-fn explain(path: &Path, error: &DatabaseError) -> String {
-    let path = path.display();
-    match error {
+fn refused(path: &Path, error: &DatabaseError) -> ControlError {
+    let shown = path.display();
+    let length = fs::metadata(path).map(|file| file.len());
+    ControlError::Unavailable(match error {
         DatabaseError::DatabaseAlreadyOpen => format!(
-            "{path} is open in another process; stop that controller or choose another --data-dir"
+            "{shown} is open in another process; stop that controller or choose another --data-dir"
         ),
-        DatabaseError::Storage(error) => format!(
-            "{path} cannot be opened: {error}; if it is not a store of SRTM choose another --data-dir, \
-             otherwise restore it from a copy"
+        DatabaseError::Storage(redb::StorageError::Io(error))
+            if !DAMAGED.contains(&error.kind()) =>
+        {
+            format!("{shown} cannot be opened: {error}; make room, or let it be read and written")
+        }
+        _ if matches!(length, Ok(0)) => format!(
+            "{shown} cannot be opened: it is empty, so what it held is lost; restore it from a copy, or move it away to \
+             begin without contracts and publishers"
         ),
-        error => format!("{path} cannot be opened: {error}"),
-    }
+        error => format!(
+            "{shown} cannot be opened: {error}; if it is not a store of SRTM choose another --data-dir, otherwise restore \
+             it from a copy, or move it away to begin without contracts and publishers"
+        ),
+    })
 }
 
 #[cfg(test)]

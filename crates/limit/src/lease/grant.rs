@@ -60,6 +60,14 @@ impl Exposure {
         }
     }
 
+    /// The smaller of each.
+    pub(super) fn min(self, other: Exposure) -> Exposure {
+        Exposure {
+            rate: self.rate.min(other.rate),
+            burst: self.burst.min(other.burst),
+        }
+    }
+
     /// Whether `other` is no greater, neither in rate nor in burst.
     pub(super) fn covers(self, other: Exposure) -> bool {
         self.rate >= other.rate && self.burst >= other.burst

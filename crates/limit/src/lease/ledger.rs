@@ -234,7 +234,26 @@ impl Ledger {
     /// to the latest report again where the share has changed since. Grows only what is free.
     pub fn plan(&mut self, now: Instant) -> Vec<(u32, Grant)> {
         self.retarget(now);
-        self.grants(now)
+        self.grants(now, None)
+    }
+
+    /// As [`Ledger::plan`], while nothing can be kept: no broker is granted more than `kept`, what was kept last of
+    /// [`Ledger::known`], says that it may be using. What a broker lacks there it gets later.
+    pub fn plan_within(
+        &mut self,
+        kept: &BTreeMap<u32, Option<Share>>,
+        now: Instant,
+    ) -> Vec<(u32, Grant)> {
+        self.retarget(now);
+        self.grants(now, Some(kept))
+    }
+
+    /// A grant of the latest plan is not sent, for it could not be kept: its broker may be using no more than `kept`, what
+    /// was kept last of it.
+    pub fn take_back(&mut self, broker: u32, seq: u64, kept: Option<Share>) {
+        if let Some(member) = self.members.get_mut(&broker) {
+            member.take_back(seq, kept.into());
+        }
     }
 
     /// The sum over all brokers of the most that each may be using at `now`.

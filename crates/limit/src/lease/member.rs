@@ -78,6 +78,16 @@ impl Member {
         member
     }
 
+    /// The grant numbered `seq` was not sent: the latest report is still to be answered.
+    pub(super) fn take_back(&mut self, seq: u64, kept: Exposure) {
+        self.outstanding.take_back(seq, kept);
+        self.sent = None;
+        self.report = self.report.map(|heard| Heard {
+            is_answered: false,
+            ..heard
+        });
+    }
+
     /// Takes a report; `epoch` and `last_seq` are the ledger's.
     ///
     /// One that was overtaken by a later one does no harm: it is answered for as long as if it had

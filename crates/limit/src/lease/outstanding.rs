@@ -78,6 +78,14 @@ impl Outstanding {
         }
     }
 
+    /// The grant numbered `seq` was not sent. It may stand for earlier ones, which allow no more than `kept`.
+    pub(super) fn take_back(&mut self, seq: u64, kept: Exposure) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.seq == seq) {
+            grant.share = grant.share.min(kept);
+            grant.floor = grant.floor.min(kept);
+        }
+    }
+
     /// The grant numbered `seq` was in force: none before it can be any more.
     pub(super) fn confirmed(&mut self, seq: u64) {
         self.grants.retain(|grant| grant.seq >= seq);
@@ -196,6 +204,19 @@ mod tests {
         assert_eq!(outstanding.exposure(Instant::ZERO), both(1999.0));
         outstanding.confirmed(999);
         assert_eq!(outstanding.exposure(Instant::ZERO), both(1001.0));
+    }
+
+    #[test]
+    fn what_is_taken_back_counts_no_more_than_what_was_kept() {
+        let at = Instant::from_nanos;
+        let mut outstanding = Outstanding::default();
+        outstanding.sent(allowed(1, 3.0, 1.0, 100));
+        outstanding.sent(allowed(2, 8.0, 4.0, 200));
+        outstanding.take_back(2, both(3.0));
+        assert_eq!(outstanding.exposure(at(0)), both(3.0));
+        assert_eq!(outstanding.exposure(at(200)), both(3.0));
+        outstanding.take_back(7, both(0.0));
+        assert_eq!(outstanding.exposure(at(0)), both(3.0));
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl World {
     }
 
     fn carry_out(&mut self) {
-        self.kept.commit(self.core.take_changes()).expect("memory");
+        self.kept.commit(&self.core.take_changes()).expect("memory");
         for effect in self.core.take_effects() {
             if let Effect::Send(number, order) = effect {
                 let mut brokers = self.brokers.iter_mut();

@@ -14,7 +14,7 @@ use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 
 use super::rounds::Held;
 use crate::core::{Core, Effect, ProbeAnswer, Settings};
-use crate::store::{MemoryStore, Store};
+use crate::store::{Change, MemoryStore, Store, Table};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
 pub(super) const TOPIC: &str = "telemetry";
@@ -111,6 +111,10 @@ pub(super) struct Cluster {
     pub(super) spawns: u32,
     pub(super) events: Vec<(&'static str, String)>,
     links: u64,
+    /// The store takes nothing.
+    pub(super) is_full: bool,
+    /// What it did not take.
+    waiting: Option<Vec<Change>>,
 }
 
 #[derive(Clone)]
@@ -151,6 +155,8 @@ impl Cluster {
             spawns: 0,
             events: Vec::new(),
             links: 0,
+            is_full: false,
+            waiting: None,
         };
         for _ in 0..brokers {
             cluster.add_broker();
@@ -565,12 +571,36 @@ impl Cluster {
         )
     }
 
+    /// The store takes what it did not take before.
+    pub(super) fn make_room(&mut self) {
+        self.is_full = false;
+        let waiting = self.waiting.take().unwrap_or_default();
+        self.kept.commit(&waiting).expect("memory takes all");
+        self.core.release();
+    }
+
+    /// What is to be done of what was decided. Orders that rest on what is not kept are the service's to hold back.
+    fn keep(&mut self) -> Vec<Effect> {
+        let mut changes = self.core.take_changes();
+        let mut effects = self.core.take_effects();
+        if !self.is_full {
+            self.kept.commit(&changes).expect("memory takes all");
+            return effects;
+        }
+        if self.waiting.is_none() && !changes.is_empty() {
+            effects = self.core.hold(effects);
+            changes.append(&mut self.core.take_changes());
+        }
+        changes.retain(|change| change.table != Table::Shares);
+        if !changes.is_empty() {
+            self.waiting.get_or_insert_default().append(&mut changes);
+        }
+        effects
+    }
+
     pub(super) fn carry_out(&mut self) {
         loop {
-            self.kept
-                .commit(self.core.take_changes())
-                .expect("memory takes all");
-            let effects = self.core.take_effects();
+            let effects = self.keep();
             if effects.is_empty() {
                 return;
             }

@@ -89,7 +89,7 @@ fn the_last_identifier_has_its_top_bit_clear() {
             value: Some(json!(id)),
         };
         store
-            .commit(vec![change("a", 7), change("b", id)])
+            .commit(&[change("a", 7), change("b", id)])
             .expect("memory");
         Core::restore(settings(), &store, clock::Instant::ZERO)
     };

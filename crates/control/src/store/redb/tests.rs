@@ -1,5 +1,9 @@
 //! A store over restarts, crashes, other processes and damage.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::StorageBackend;
 use serde_json::json;
 
 use super::*;
@@ -31,8 +35,8 @@ fn what_was_committed_is_there_after_reopening() {
         change("a", Some(json!([2]))),
         change("c", Some(json!(3))),
     ];
-    store.commit(first).expect("room");
-    store.commit(vec![change("c", None)]).expect("room");
+    store.commit(&first).expect("room");
+    store.commit(&[change("c", None)]).expect("room");
     let busy = RedbStore::open(&path).expect_err("open already");
     assert!(busy.to_string().contains("another process"), "{busy}");
     drop(store);
@@ -76,7 +80,7 @@ fn folders_are_made() {
     let path = folder.join("not/there/yet/controller.redb");
     let mut store = RedbStore::open(&path).expect("a new store");
     let changes = vec![change("a", Some(json!(1)))];
-    store.commit(changes).expect("room");
+    store.commit(&changes).expect("room");
     assert!(path.is_file());
     std::fs::remove_dir_all(folder).expect("ours");
 }
@@ -90,7 +94,7 @@ fn a_crash_loses_no_commit() {
     for number in 0..20 {
         let key = format!("t{number}");
         store
-            .commit(vec![change(&key, Some(json!(number)))])
+            .commit(&[change(&key, Some(json!(number)))])
             .expect("room");
         let image = folder.join(format!("image{number}.redb"));
         std::fs::copy(&path, &image).expect("room");
@@ -118,16 +122,14 @@ fn a_commit_that_fails_half_way_changes_nothing() {
     drop(database);
 
     let mut store = RedbStore::open(&path).expect("a store");
-    store
-        .commit(vec![change("a", Some(json!(1)))])
-        .expect("room");
+    store.commit(&[change("a", Some(json!(1)))]).expect("room");
     let broker = Change {
         table: Table::Brokers,
         key: String::from("b1"),
         value: Some(json!({})),
     };
     let changes = vec![change("a", None), change("b", Some(json!(2))), broker];
-    let error = store.commit(changes).expect_err("not that table's type");
+    let error = store.commit(&changes).expect_err("not that table's type");
     assert!(
         error.to_string().contains("writing") && error.to_string().contains("controller.redb"),
         "{error}"
@@ -137,8 +139,107 @@ fn a_commit_that_fails_half_way_changes_nothing() {
         Ok(vec![(String::from("a"), json!(1))])
     );
     store
-        .commit(vec![change("a", Some(json!(3)))])
+        .commit(&[change("a", Some(json!(3)))])
         .expect("goes on");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn only_its_owner_may_read_it_and_an_empty_one_is_not_begun_anew() {
+    let folder = folder("empty");
+    let path = folder.join("controller.redb");
+    let mode = || fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+    drop(RedbStore::open(&path).expect("a new store"));
+    assert_eq!(mode(), 0o600);
+    let beside: Vec<_> = fs::read_dir(&folder).expect("ours").collect();
+    assert_eq!(beside.len(), 1, "{beside:?}");
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("ours");
+    drop(RedbStore::open(&path).expect("an old store"));
+    assert_eq!(mode(), 0o600);
+    fs::write(&path, b"").expect("ours");
+    let error = RedbStore::open(&path).expect_err("it is lost").to_string();
+    for said in [
+        "controller.redb",
+        "it is empty",
+        "from a copy",
+        "move it away",
+    ] {
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    assert_eq!(fs::read(&path).expect("still there"), b"");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// A file on a medium that may be full.
+#[derive(Debug)]
+struct Medium {
+    file: FileBackend,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Medium {
+    fn room(&self) -> io::Result<()> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl StorageBackend for Medium {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.room()?;
+        self.file.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.room()?;
+        self.file.sync_data()
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.room()?;
+        self.file.write(offset, data)
+    }
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+/// Commits fail while there is no room, and succeed again afterwards; what was kept stays.
+#[test]
+fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
+    let folder = folder("full");
+    let path = folder.join("controller.redb");
+    make(&path).expect("room");
+    let is_full = Arc::new(AtomicBool::new(false));
+    let shared = Arc::clone(&is_full);
+    let opener = move |path: &Path| {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let (file, is_full) = (FileBackend::new(file)?, Arc::clone(&shared));
+        builder().create_with_backend(Medium { file, is_full })
+    };
+    let mut store = RedbStore::open_with(&path, Box::new(opener)).expect("a store");
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let (key, lost) = (format!("kept{round}"), change("lost", Some(json!(round))));
+        store
+            .commit(&[change(&key, Some(json!(round)))])
+            .expect("room");
+        expected.push((key, json!(round)));
+        is_full.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            let error = store.commit(std::slice::from_ref(&lost)).expect_err("full");
+            assert!(error.to_string().contains("controller.redb"), "{error}");
+        }
+        is_full.store(false, Ordering::Relaxed);
+    }
+    store.commit(&[]).expect("room");
+    assert_eq!(store.load(Table::Topics), Ok(expected));
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
@@ -151,7 +252,7 @@ fn damage_is_told_and_not_made_worse() {
     for number in 0..50 {
         let key = format!("t{number:02}");
         store
-            .commit(vec![change(&key, Some(json!({"rate": number})))])
+            .commit(&[change(&key, Some(json!({"rate": number})))])
             .expect("room");
     }
     let records = store.load(Table::Topics).expect("readable");
@@ -177,7 +278,7 @@ fn damage_is_told_and_not_made_worse() {
             }
         }
     };
-    for cut in [1, 9, 100, 4096, whole.len() / 2, whole.len() - 1] {
+    for cut in [0, 1, 9, 100, 4096, whole.len() / 2, whole.len() - 1] {
         check(&format!("cut at {cut}"), &whole[..cut]);
     }
     for at in (0..whole.len()).step_by(whole.len() / 200) {

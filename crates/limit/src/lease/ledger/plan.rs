@@ -1,5 +1,7 @@
 //! What is to be sent: every target as far as it is free now.
 
+use std::collections::BTreeMap;
+
 use clock::Instant;
 
 use super::super::member::{Heard, Sent};
@@ -10,11 +12,17 @@ use crate::adaptor::{least_burst, least_rate, round_down};
 use crate::lease::{Exposure, Grant};
 
 impl Ledger {
-    /// Grants to all brokers whose latest report can still be answered, smaller shares first.
-    pub(super) fn grants(&mut self, now: Instant) -> Vec<(u32, Grant)> {
+    /// Grants to all brokers whose latest report can still be answered, smaller shares first; none grows beyond what
+    /// `kept` has of it.
+    pub(super) fn grants(
+        &mut self,
+        now: Instant,
+        kept: Option<&BTreeMap<u32, Option<Share>>>,
+    ) -> Vec<(u32, Grant)> {
         let mut grants = Vec::new();
         for broker in self.in_order(now) {
-            if let Some(grant) = self.grant(broker, now) {
+            let most = kept.map(|kept| Exposure::from(kept.get(&broker).copied().flatten()));
+            if let Some(grant) = self.grant(broker, most, now) {
                 grants.push((broker, grant));
             }
         }
@@ -48,7 +56,7 @@ impl Ledger {
     }
 
     /// The grant for one broker, unless the latest one says the same and its report is answered.
-    fn grant(&mut self, broker: u32, now: Instant) -> Option<Grant> {
+    fn grant(&mut self, broker: u32, most: Option<Exposure>, now: Instant) -> Option<Grant> {
         let member = self.members.get(&broker)?;
         let report = member.report?;
         let total = self.exposure(now);
@@ -63,6 +71,10 @@ impl Ledger {
         } else {
             member.outstanding.granted(now)
         };
+        let free = most.map_or(free, |most| Exposure {
+            rate: free.rate.min((most.rate - exposed.rate).max(0.0)),
+            burst: free.burst.min((most.burst - exposed.burst).max(0.0)),
+        });
         let share = self.affordable(member.target, exposed, free);
         let floor = share.and_then(|share| self.floor_of(share));
         let is_said = |sent: Sent| {

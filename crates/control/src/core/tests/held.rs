@@ -1,0 +1,147 @@
+//! A store that takes nothing for a while: leases go on within what it has, and nothing is given twice afterwards.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use limit::Share;
+
+use super::cluster::{Cluster, TOPIC, promise, settings};
+use crate::core::Core;
+use crate::store::{Store, Table};
+use crate::view::TopicSpec;
+
+/// The most that each broker may be using, as a restart would find it.
+fn kept(cluster: &Cluster) -> BTreeMap<String, Option<Share>> {
+    let records = cluster.kept.load(Table::Shares).expect("memory");
+    let of_topic = records.into_iter().find(|(topic, _)| topic == TOPIC);
+    let (_, value) = of_topic.expect("kept");
+    serde_json::from_value(value).expect("a record")
+}
+
+/// Runs with a full store; no broker ever has more than is kept.
+fn run_full(cluster: &mut Cluster, seconds: u32) {
+    assert!(cluster.is_full);
+    let kept = kept(cluster);
+    for _ in 0..seconds * 10 {
+        cluster.run(Duration::from_millis(100));
+        for broker in cluster.brokers.iter().filter(|broker| broker.is_running) {
+            let Some(has) = broker.holder.in_force(cluster.now) else {
+                continue;
+            };
+            let most = kept.get(&broker.name).copied().flatten();
+            assert!(
+                most.is_some_and(|most| most.covers(&has)),
+                "{} has {has}, and {most:?} is kept",
+                broker.name
+            );
+        }
+    }
+}
+
+fn rate(cluster: &Cluster, index: usize) -> f64 {
+    let share = cluster.brokers[index].holder.in_force(cluster.now);
+    share.map_or(0.0, |share| share.rate.get())
+}
+
+/// Something that cannot be kept, of another topic.
+fn decide(cluster: &mut Cluster) {
+    let declared = cluster
+        .core
+        .put_topic("other", TopicSpec::default(), cluster.now);
+    declared.expect("good");
+    cluster.carry_out();
+}
+
+#[test]
+fn leases_are_renewed_and_a_broker_that_starts_again_gets_its_share_back() {
+    let mut cluster = Cluster::carrying(2);
+    let carrier = cluster.carrier();
+    cluster.is_full = true;
+    decide(&mut cluster);
+    run_full(&mut cluster, 60);
+    assert!(rate(&cluster, carrier) > 2900.0, "not its floor");
+    cluster.start(carrier);
+    cluster.connect_sensors();
+    run_full(&mut cluster, 20);
+    assert!(rate(&cluster, carrier) > 2900.0);
+}
+
+#[test]
+fn a_share_that_is_not_kept_is_given_to_nobody_and_grows_once_it_can_be() {
+    let mut cluster = Cluster::carrying(2);
+    let (victim, survivor) = (cluster.carrier(), 1 - cluster.carrier());
+    cluster.is_full = true;
+    // What is free now would be the survivor's, and a restart would believe that it is the victim's.
+    cluster.kill(victim);
+    cluster.connect_sensors();
+    run_full(&mut cluster, 30);
+    assert!(
+        rate(&cluster, survivor) < 1500.0,
+        "{}",
+        rate(&cluster, survivor)
+    );
+    // A controller that starts again meanwhile knows what is kept, and nothing else.
+    let known = cluster.kept.clone();
+    cluster.make_room();
+    cluster.run(Duration::from_secs(5));
+    assert!(rate(&cluster, survivor) > 2900.0);
+
+    let mut restarted = Cluster::carrying(2);
+    restarted.core = Core::restore(settings(), &known, restarted.now).expect("kept");
+    for index in 0..2 {
+        restarted.dial(index);
+    }
+    restarted.run(Duration::from_secs(20));
+}
+
+#[test]
+fn of_a_topic_whose_contract_waits_nothing_is_granted() {
+    let mut cluster = Cluster::carrying(2);
+    let carrier = cluster.carrier();
+    cluster.is_full = true;
+    let declared = cluster
+        .core
+        .put_topic(TOPIC, promise(6000.0, 600.0, 1e6), cluster.now);
+    declared.expect("good");
+    cluster.carry_out();
+    cluster.limit = promise(6000.0, 600.0, 1e6).limit;
+    run_full(&mut cluster, 2);
+    assert!(rate(&cluster, carrier) <= 3000.0);
+    run_full(&mut cluster, 20);
+    // Brokers of one round vouch for each other.
+    assert!(rate(&cluster, carrier) >= 1400.0, "no less than its floor");
+    cluster.make_room();
+    cluster.run(Duration::from_secs(5));
+    assert!(rate(&cluster, carrier) > 5800.0);
+}
+
+#[test]
+fn a_store_of_an_older_release_is_read_and_kept_anew() {
+    let cluster = Cluster::carrying(2);
+    let mut older = crate::store::MemoryStore::default();
+    let shares = serde_json::to_value(kept(&cluster)).expect("a record");
+    let tables = [
+        Table::Meta,
+        Table::Topics,
+        Table::Publishers,
+        Table::Brokers,
+    ];
+    for table in tables {
+        for (key, mut value) in cluster.kept.load(table).expect("memory") {
+            if table == Table::Topics {
+                value["shares"] = shares.clone();
+            }
+            let value = Some(value);
+            older
+                .commit(&[crate::store::Change { table, key, value }])
+                .expect("memory");
+        }
+    }
+    let mut core = Core::restore(settings(), &older, cluster.now).expect("understood");
+    let changes = core.take_changes();
+    let moved = changes.iter().find(|change| change.table == Table::Shares);
+    assert_eq!(
+        moved.and_then(|change| change.value.as_ref()),
+        Some(&shares)
+    );
+}
