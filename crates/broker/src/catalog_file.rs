@@ -7,10 +7,13 @@
 //! since it holds no tokens.
 
 mod contracts;
+mod health;
 mod keeping;
 
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,13 +23,18 @@ use crate::stats::{Catalog, CatalogTopic};
 use crate::topic::KnownTopic;
 use crate::{BrokerError, Handle};
 
+use health::CatalogHealth;
+
 pub use contracts::Contract;
+pub use health::CatalogState;
 pub use keeping::{KeptCatalog, keep};
 
 /// Name of the file inside the data folder.
 pub const FILE_NAME: &str = "srtm.catalog.json";
 const LOCK_NAME: &str = "srtm.lock";
 const FORMAT: u32 = 1;
+/// Who may read and write the file: its owner.
+const OWNER_ONLY: u32 = 0o600;
 
 /// The catalog file of one broker, locked against a second one for as long as this lives.
 #[derive(Debug)]
@@ -37,6 +45,7 @@ pub struct CatalogFile {
     written: Catalog,
     /// It may hold something else: a write failed halfway.
     is_doubtful: bool,
+    health: CatalogHealth,
     _lock: File,
 }
 
@@ -69,6 +78,7 @@ impl CatalogFile {
             temporary,
             written,
             is_doubtful: false,
+            health: CatalogHealth::default(),
             _lock: lock,
         })
     }
@@ -122,17 +132,34 @@ impl CatalogFile {
     /// # Errors
     /// [`BrokerError::Io`] naming the step and the path.
     pub fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
-        if catalog == self.written && !self.is_doubtful {
+        // Whether it can be written again is found out by writing.
+        if catalog == self.written && !self.is_doubtful && !self.health.is_failing() {
             return Ok(());
         }
+        let saved = self.replace(catalog);
+        if saved.is_err() {
+            // What is left of it only takes room.
+            let _ = fs::remove_file(&self.temporary);
+        }
+        self.health.note(&saved);
+        saved
+    }
+
+    fn replace(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
         let document = Document {
             version: FORMAT,
             topics: catalog.topics,
         };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| failed("render the catalog", &self.path, io::Error::other(error)))?;
-        let mut file = File::create(&self.temporary)
-            .map_err(|source| failed("create the file", &self.temporary, source))?;
+        // One that a crash has left may be open to others.
+        let _ = fs::remove_file(&self.temporary);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(OWNER_ONLY)
+            .open(&self.temporary);
+        let mut file = file.map_err(|source| failed("create the file", &self.temporary, source))?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.write_all(b"\n"))
             .and_then(|()| file.sync_all())
@@ -172,6 +199,10 @@ fn lock(data_path: &Path) -> Result<File, BrokerError> {
 
 /// The catalog in `text`, or the line and what is wrong there.
 fn parse(text: &str) -> Result<Catalog, (usize, String)> {
+    if text.trim().is_empty() {
+        let lost = "the file is empty, so what it held is lost";
+        return Err((1, lost.to_owned()));
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let document: Document = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| unfit(text, error.path(), error.inner()))?;
@@ -186,7 +217,13 @@ fn parse(text: &str) -> Result<Catalog, (usize, String)> {
             ),
         ));
     }
+    let mut topics = BTreeSet::new();
     for topic in &document.topics {
+        if !topics.insert(topic.name.as_str()) {
+            let reason = format!("topic {} is named twice", topic.name);
+            return Err((last_line_of(text, &topic.name), reason));
+        }
+        let mut channels = BTreeSet::new();
         topic
             .name
             .parse::<wire::TopicName>()
@@ -194,6 +231,13 @@ fn parse(text: &str) -> Result<Catalog, (usize, String)> {
         for channel in &topic.channels {
             let valid = channel.name.parse::<wire::ChannelName>();
             valid.map_err(|error| (line_of(text, &channel.name), error.to_string()))?;
+            if !channels.insert(channel.name.as_str()) {
+                let twice = format!(
+                    "channel {} of topic {} is named twice",
+                    channel.name, topic.name
+                );
+                return Err((last_line_of(text, &channel.name), twice));
+            }
         }
     }
     let mut topics = document.topics;
@@ -232,6 +276,14 @@ fn line_of(text: &str, name: &str) -> usize {
     text.lines()
         .position(|line| line.contains(&quoted))
         .map_or(1, |index| index + 1)
+}
+
+/// The last such line.
+fn last_line_of(text: &str, name: &str) -> usize {
+    let quoted = serde_json::Value::from(name).to_string();
+    let lines = text.lines().enumerate();
+    let found = lines.filter(|(_, line)| line.contains(&quoted)).last();
+    found.map_or(1, |(index, _)| index + 1)
 }
 
 fn broken(path: &Path, line: usize, reason: &str) -> BrokerError {

@@ -97,9 +97,13 @@ impl Limit {
     /// Whether its parts go together.
     ///
     /// # Errors
-    /// [`InvalidLimit::Together`] for a random drop that is to delay, [`InvalidLimit::Word`] for the policy `ctb`, which
+    /// [`InvalidLimit::Rate`] for one below [`Rate::MIN`], [`InvalidLimit::Together`] for a random drop that is to delay, [`InvalidLimit::Word`] for the policy `ctb`, which
     /// shares nothing, [`InvalidLimit::Gossip`] and [`InvalidLimit::NotGossiped`] for how it is gossiped about.
     pub fn checked(self) -> Result<Self, InvalidLimit> {
+        if self.rate < Rate::MIN {
+            let given = self.rate.get();
+            return Err(InvalidLimit::Rate { given });
+        }
         self.gossip.checked()?;
         match self.sharing {
             Policy::Static if !self.gossip.is_default() => Err(InvalidLimit::NotGossiped),

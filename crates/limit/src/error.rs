@@ -5,14 +5,15 @@
 pub enum InvalidLimit {
     /// The rate is not a number in its range.
     #[error(
-        "rate {given} is out of range: it must be greater than 0 and at most 1e12 tokens per second"
+        "rate {} is out of range: it must be at least 1e-6 and at most 1e12 tokens per second",
+        plain(*given)
     )]
     Rate {
         /// What was given.
         given: f64,
     },
     /// The burst is not a number in its range.
-    #[error("burst {given} is out of range: it must be at least 1 and at most 1e12 tokens")]
+    #[error("burst {} is out of range: it must be at least 1 and at most 1e12 tokens", plain(*given))]
     Burst {
         /// What was given.
         given: f64,
@@ -98,4 +99,14 @@ pub enum InvalidReport {
         /// The broker.
         broker: u32,
     },
+}
+
+/// A number as people write it: with an exponent where it would be a row of zeros.
+fn plain(number: f64) -> String {
+    let is_short = number == 0.0 || !number.is_normal() && !number.is_subnormal();
+    if is_short || (1e-5..1e21).contains(&number.abs()) {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
 }

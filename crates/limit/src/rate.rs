@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::InvalidLimit;
 
-/// Tokens generated per second: r of a limit (r, b). Greater than 0, at most 1e12.
+/// Tokens generated per second: r of a limit (r, b), at least 1e-6 and at most 1e12, or a part of it, which may be smaller.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
@@ -24,13 +24,17 @@ pub struct Burst(f64);
 impl Rate {
     /// The greatest rate: 1e12 tokens per second.
     pub const MAX: Rate = Rate(1e12);
+    /// The least rate of a whole limit: 1e-6 tokens per second, one in twelve days.
+    pub const MIN: Rate = Rate(1e-6);
+    /// The least part of one: its tokens come later than any clock tells.
+    const MIN_PART: f64 = 1e-18;
 
     /// A rate of `tokens_per_second`.
     ///
     /// # Errors
-    /// [`InvalidLimit::Rate`] unless it is greater than 0 and at most 1e12.
+    /// [`InvalidLimit::Rate`] unless it is at least 1e-18 and at most 1e12; that of a whole limit is at least [`Rate::MIN`].
     pub fn new(tokens_per_second: f64) -> Result<Self, InvalidLimit> {
-        if tokens_per_second > 0.0 && tokens_per_second <= Self::MAX.0 {
+        if (Self::MIN_PART..=Self::MAX.0).contains(&tokens_per_second) {
             Ok(Rate(tokens_per_second))
         } else {
             Err(InvalidLimit::Rate {
@@ -169,11 +173,14 @@ mod tests {
 
     #[test]
     fn ranges_are_enforced_and_told() {
-        for good in [1e-3, 0.5, 1.0, 1e12] {
+        for good in [1e-18, 1e-3, 0.5, 1.0, 1e12] {
             assert_eq!(Rate::new(good).map(Rate::get), Ok(good));
         }
         for bad in [
             0.0,
+            f64::from_bits(1),
+            1e-320,
+            9e-19,
             -1.0,
             1.1e12,
             f64::NAN,
@@ -182,7 +189,7 @@ mod tests {
         ] {
             let text = Rate::new(bad).expect_err("out of range").to_string();
             assert!(
-                text.contains("greater than 0 and at most 1e12 tokens per second"),
+                text.contains("at least 1e-6 and at most 1e12 tokens per second"),
                 "{text}"
             );
         }

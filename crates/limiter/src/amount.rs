@@ -14,7 +14,7 @@ pub struct Bandwidth(f64);
 /// A rate that cannot be, or is written otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{given:?} is no rate: write it as \"10 Mbps\" (bits) or \"1.25 MB/s\" (bytes); it must be greater than 0 and at \
+    "{given:?} is no rate: write it as \"10 Mbps\" (bits) or \"1.25 MB/s\" (bytes); it must be at least 1 B/s and at \
      most 1 TB/s. A bare number is bytes per second"
 )]
 pub struct AmountError {
@@ -38,9 +38,9 @@ impl Bandwidth {
     /// A rate of `bytes_per_s`.
     ///
     /// # Errors
-    /// [`AmountError`] unless it is greater than 0 and at most 1e12.
+    /// [`AmountError`] unless it is at least 1 and at most 1e12.
     pub fn new(bytes_per_s: f64) -> Result<Bandwidth, AmountError> {
-        if bytes_per_s > 0.0 && bytes_per_s <= 1e12 {
+        if (1.0..=1e12).contains(&bytes_per_s) {
             Ok(Bandwidth(bytes_per_s))
         } else {
             Err(AmountError {

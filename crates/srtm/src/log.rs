@@ -1,6 +1,11 @@
-//! Log lines on standard error, at a level that can change while the process runs.
+//! Log lines on standard error, at a level that can change while the process runs. Errors are all shown; what is less comes so
+//! often at most, and the rest is counted.
+
+mod repetition;
+mod text;
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use broker::http::LogLevel;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -12,7 +17,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::time::unix_time;
+use crate::time;
+use repetition::Repetition;
 
 /// Reads a level for a `--log-level` flag.
 pub(crate) fn parse_level(word: &str) -> Result<LogLevel, String> {
@@ -29,6 +35,8 @@ pub(crate) fn start(level: &LogLevel, prefix: &str) {
         .with_writer(std::io::stderr)
         .event_format(NsqdLine {
             prefix: prefix.to_owned(),
+            started: time::now(),
+            repetition: Mutex::new(Repetition::new()),
         })
         .with_filter(filter);
     tracing_subscriber::registry().with(lines).init();
@@ -53,6 +61,48 @@ fn is_ours(target: &str) -> bool {
 
 struct NsqdLine {
     prefix: String,
+    started: std::time::Instant,
+    repetition: Mutex<Repetition<Place>>,
+}
+
+/// Where a line comes from: module and line of the code.
+type Place = (&'static str, Option<u32>);
+
+impl NsqdLine {
+    /// How many lines of this place were left out before this one, unless it is left out itself.
+    fn shows(
+        &self,
+        metadata: &Metadata<'static>,
+        line: &mut Writer<'_>,
+    ) -> Result<Option<u64>, fmt::Error> {
+        if *metadata.level() == Level::ERROR {
+            return Ok(Some(0));
+        }
+        let since = time::now().saturating_duration_since(self.started);
+        let now = clock::Instant::from_nanos(since.as_nanos() as u64);
+        let mut repetition = self
+            .repetition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(left_out) = repetition.shows((metadata.target(), metadata.line()), now) else {
+            return Ok(None);
+        };
+        for ((target, number), left_out) in repetition.silent(now) {
+            let number = number.unwrap_or_default();
+            self.begin(line, "WARNING")?;
+            writeln!(
+                line,
+                "{left_out} lines of {target}, line {number}, were left out: they came too fast"
+            )?;
+        }
+        Ok(Some(left_out))
+    }
+
+    fn begin(&self, line: &mut Writer<'_>, level: &str) -> fmt::Result {
+        let now = time::unix_time();
+        let stamp = go_stamp(now.as_secs(), now.subsec_micros());
+        write!(line, "{}{stamp} {level}: ", self.prefix)
+    }
 }
 
 impl<S, N> FormatEvent<S, N> for NsqdLine
@@ -62,24 +112,27 @@ where
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, N>,
+        _: &FmtContext<'_, S, N>,
         mut line: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let Some(left_out) = self.shows(event.metadata(), &mut line)? else {
+            return Ok(());
+        };
         let level = match *event.metadata().level() {
             Level::ERROR => "ERROR",
             Level::WARN => "WARNING",
             Level::INFO => "INFO",
             Level::DEBUG | Level::TRACE => "DEBUG",
         };
-        let now = unix_time();
-        write!(
-            line,
-            "{}{} {level}: ",
-            self.prefix,
-            go_stamp(now.as_secs(), now.subsec_micros())
-        )?;
-        context.field_format().format_fields(line.by_ref(), event)?;
+        self.begin(&mut line, level)?;
+        line.write_str(&text::of(event))?;
+        if left_out > 0 {
+            write!(
+                line,
+                " ({left_out} like it were left out: they came too fast)"
+            )?;
+        }
         line.write_char('\n')
     }
 }

@@ -52,7 +52,7 @@ impl Handle {
 }
 
 async fn declare_all(handle: &Handle, contracts: Vec<Contract>) -> Vec<Result<(), BrokerError>> {
-    let mut keeping = handle.kept.0.lock().await;
+    let mut keeping = handle.kept.keeping.lock().await;
     if let Err(error) = keeping.write_ahead(handle, &contracts).await {
         // The file may hold either; the reactors know.
         handle.changed.notify_one();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use super::CatalogFile;
+use super::health::CatalogHealth;
+use super::{CatalogFile, CatalogState};
 use crate::stats::Catalog;
 use crate::{BrokerError, Handle};
 
@@ -17,7 +18,17 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The catalog file, for all who write to it: one at a time.
 #[derive(Clone, Debug, Default)]
-pub struct KeptCatalog(pub(super) Arc<Mutex<Keeping>>);
+pub struct KeptCatalog {
+    pub(super) keeping: Arc<Mutex<Keeping>>,
+    health: CatalogHealth,
+}
+
+impl KeptCatalog {
+    /// How its writes fare.
+    pub(crate) fn state(&self) -> CatalogState {
+        self.health.state()
+    }
+}
 
 /// Whether there is a file.
 #[derive(Debug, Default)]
@@ -33,8 +44,9 @@ pub(super) enum Keeping {
 
 impl Handle {
     /// Keeps contracts in `file` from now on, and everything else once [`keep`] runs.
-    pub async fn keep_in(&self, file: CatalogFile) {
-        *self.kept.0.lock().await = Keeping::In(Box::new(file));
+    pub async fn keep_in(&self, mut file: CatalogFile) {
+        file.health = self.kept.health.clone();
+        *self.kept.keeping.lock().await = Keeping::In(Box::new(file));
     }
 }
 
@@ -57,7 +69,7 @@ pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
                 () = sleep(DEBOUNCE) => {}
             }
         }
-        let mut keeping = handle.kept.0.lock().await;
+        let mut keeping = handle.kept.keeping.lock().await;
         pause = match keeping.save_all(&handle).await {
             true => DEBOUNCE,
             false => RETRY_PAUSE,
@@ -71,14 +83,11 @@ pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
 impl Keeping {
     /// Writes the catalog as the reactors have it; says whether it is in the file.
     pub(super) async fn save_all(&mut self, handle: &Handle) -> bool {
-        let saved = match handle.catalog().await {
-            Ok(catalog) => self.save(catalog),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &saved {
+        let catalog = handle.catalog().await;
+        if let Err(error) = &catalog {
             tracing::error!(%error, "the catalog is not saved");
         }
-        saved.is_ok()
+        catalog.and_then(|catalog| self.save(catalog)).is_ok()
     }
 
     /// A catalog is small and changes seldom: the write may hold this thread for its moment.

@@ -1,5 +1,7 @@
 //! Rounds over real files: what is kept, what is refused, what a restart finds.
 
+use std::os::unix::fs::PermissionsExt;
+
 use kernel::Share;
 
 use super::*;
@@ -73,6 +75,11 @@ fn what_was_saved_is_read_back() {
     let text = fs::read_to_string(folder.0.join(FILE_NAME)).expect("file");
     assert_eq!(text.matches("\"cpu_share\": ").count(), 2, "{text}");
     assert!(text.contains("\"cpu_share\": 0.25"), "{text}");
+    let mode = fs::metadata(folder.0.join(FILE_NAME))
+        .expect("file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     let mut names: Vec<_> = fs::read_dir(&folder.0)
         .expect("folder")
         .map(|entry| entry.expect("entry").file_name())
@@ -88,7 +95,20 @@ fn what_was_saved_is_read_back() {
 #[test]
 fn broken_files_are_refused_with_their_line_and_left_alone() {
     let cases = [
-        ("", "line 1"),
+        ("", "line 1: the file is empty"),
+        ("\n", "line 1: the file is empty"),
+        (
+            "{\"version\": 1,\n \"topics\": [{\"name\": \"t\"},\n {\"name\": \"t\"}]}",
+            "line 3: topic t is named twice",
+        ),
+        (
+            "{\"version\": 1, \"topics\": [{\"name\": \"t\", \"channels\": [\n{\"name\": \"c\"},\n{\"name\": \"c\"}]}]}",
+            "line 3: channel c of topic t is named twice",
+        ),
+        (
+            "{\"version\": 1, \"topics\": [{\"name\": \"t\", \"name\": \"u\"}]}",
+            "duplicate field `name`",
+        ),
         ("{\n \"version\": 1,\n \"topics\": [\n", "line 4"),
         ("{\"version\": 2, \"topics\": []}", "version 2 is not 1"),
         (

@@ -7,6 +7,7 @@
 //! if there is one, before it is in force, and is answered as it stands in force.
 
 mod declared;
+mod distinct;
 
 use std::collections::BTreeMap;
 

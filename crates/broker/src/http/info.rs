@@ -1,16 +1,17 @@
 //! `GET /ping` and `GET /info`, and what the port knows about its process.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
 use serde::Serialize;
 
 use super::answer::json;
 use super::{LogLevel, Shared};
-use crate::{Config, NSQD_VERSION, sys};
+use crate::{Config, Handle, NSQD_VERSION, sys};
 
 /// The version of SRTM itself.
 const SRTM_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -78,9 +79,24 @@ pub fn hostname() -> String {
     }
 }
 
-/// `GET /ping`: `OK` as plain text. Outside nsqd's version 1 API, so without its header.
-pub(super) async fn ping() -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], "OK").into_response()
+/// `GET /ping`: `OK` as plain text, or 500 and what cannot be done, as in nsqd. Outside nsqd's version 1 API, so without its
+/// header.
+pub(super) async fn ping(State(service): Shared) -> Response {
+    let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    let health = health(&service.handle);
+    let status = match health.as_ref() {
+        "OK" => StatusCode::OK,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (status, text, health).into_response()
+}
+
+/// nsqd's word for how it is.
+pub(super) fn health(handle: &Handle) -> Cow<'static, str> {
+    match handle.kept.state().failure {
+        None => Cow::Borrowed("OK"),
+        Some(why) => Cow::Owned(format!("NOK - the catalog cannot be written: {why}")),
+    }
 }
 
 /// `GET /info`.

@@ -440,6 +440,19 @@ async fn a_contract_that_cannot_be_kept_is_answered_507_and_changes_nothing() {
     }
     let in_force = fixture.ok("GET", "/v1/topics/t", "").await;
     assert!(in_force.contains(r#""rate":10,"#), "{in_force}");
+    let ping = fixture.ask("GET", "/ping", "").await;
+    assert_eq!(ping.status, 500);
+    assert!(
+        ping.body.starts_with("NOK - the catalog cannot be written"),
+        "{}",
+        ping.body
+    );
+    assert_eq!(fixture.stats("").await["health"], Value::from(ping.body));
+    // The folder is there again; what is declared next is kept.
+    std::fs::create_dir(&folder).expect("made");
+    fixture.ok("PUT", "/v1/topics/t", &limit(1000)).await;
+    assert_eq!(fixture.ok("GET", "/ping", "").await, "OK");
+    std::fs::remove_dir_all(&folder).expect("removed");
     fixture.broker.stop();
 }
 

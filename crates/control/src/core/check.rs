@@ -8,6 +8,9 @@ use crate::view::{PublisherSpec, Slo, TopicSpec};
 /// Largest rate that is believed, messages or tokens per second.
 pub const RATE_MAX: f64 = 1e9;
 
+/// Smallest rate that is taken, one in twelve days.
+pub const RATE_MIN: f64 = 1e-6;
+
 /// Longest id of a publisher, group or broker in bytes.
 pub const ID_BYTES_MAX: usize = 128;
 
@@ -50,13 +53,13 @@ pub fn address(field: &str, text: &str) -> Result<(), String> {
     Err(format!("{field} {text:?} is not host:port"))
 }
 
-/// A rate above 0 and up to [`RATE_MAX`].
+/// A rate of [`RATE_MIN`] to [`RATE_MAX`].
 pub fn rate(field: &str, value: f64) -> Result<(), String> {
-    if value > 0.0 && value <= RATE_MAX {
+    if (RATE_MIN..=RATE_MAX).contains(&value) {
         return Ok(());
     }
     Err(format!(
-        "{field} {value} is not above 0 and at most {RATE_MAX:e} per second"
+        "{field} {value} is not within {RATE_MIN:e} to {RATE_MAX:e} per second"
     ))
 }
 

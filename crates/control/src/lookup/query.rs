@@ -1,9 +1,12 @@
 //! Query strings with Go's rules, as nsqlookupd reads them: a broken `%` escape or a semicolon anywhere makes the whole
-//! request invalid; of repeated keys the first counts.
+//! request invalid. A key that is given twice does so too: nobody can know which of them was meant.
 
 use axum::http::Uri;
 
 use super::api::Failure;
+
+/// Parameters of one request at most.
+const PAIRS_MAX: usize = 64;
 
 /// A decoded query string.
 #[derive(Debug)]
@@ -13,7 +16,7 @@ impl Query {
     /// Decodes the query of `uri`.
     ///
     /// # Errors
-    /// 400 `INVALID_REQUEST`.
+    /// 400 `INVALID_REQUEST`, or why.
     pub(super) fn of(uri: &Uri) -> Result<Query, Failure> {
         let pairs = uri.query().unwrap_or_default().split('&');
         let decoded = pairs.filter(|pair| !pair.is_empty()).map(|pair| {
@@ -23,11 +26,21 @@ impl Query {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((unescape(key)?, unescape(value)?))
         });
-        let pairs: Option<Vec<_>> = decoded.collect();
-        pairs.map(Query).ok_or(Failure(400, "INVALID_REQUEST"))
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in decoded {
+            let (key, value) = pair.ok_or(Failure(400, "INVALID_REQUEST"))?;
+            if pairs.len() >= PAIRS_MAX || pairs.iter().any(|(each, _)| *each == key) {
+                return Err(Failure(
+                    400,
+                    "a parameter is given twice, or there are too many; give each once",
+                ));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Query(pairs))
     }
 
-    /// The first value of `key`.
+    /// The value of `key`.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         let found = self.0.iter().find(|(each, _)| each == key);
         found.map(|(_, value)| value.as_str())
@@ -69,7 +82,7 @@ mod tests {
             ("topic=a", Some("a")),
             ("x=1&topic=a%20b+c", Some("a b c")),
             ("topic", Some("")),
-            ("&topic=a=b&topic=c", Some("a=b")),
+            ("&topic=a=b&", Some("a=b")),
             ("%74opic=a%23ephemeral", Some("a#ephemeral")),
             ("topic=%ff", Some("\u{fffd}")),
             ("Topic=a", None),
@@ -85,5 +98,6 @@ mod tests {
                 "{broken}"
             );
         }
+        assert!(topic("topic=a&x=1&topic=a").is_err());
     }
 }

@@ -426,7 +426,7 @@ fn extreme_limits_and_uptimes() {
     }
 
     // Slower than time itself: never, without a wrap; and empty means empty.
-    for (r, b) in [(1e-9, 1e12), (1e-18, 1.0), (f64::MIN_POSITIVE, 1e12)] {
+    for (r, b) in [(1e-9, 1e12), (1e-18, 1.0), (1e-18, 1e12)] {
         assert_eq!(
             empty(r, b).departure(at(YEAR), 1e3),
             Instant::MAX,

@@ -55,8 +55,10 @@ fn refusals_name_the_field_and_the_remedy() {
         (r#"{"rate":5}"#, "missing field `burst`"),
         (
             r#"{"rate":0,"burst":50}"#,
-            "rate 0 is out of range: it must be greater than 0 and at most 1e12 tokens per second",
+            "rate 0 is out of range: it must be at least 1e-6 and at most 1e12 tokens per second",
         ),
+        (r#"{"rate":1e-320,"burst":50}"#, "rate 1e-320 is out of"),
+        (r#"{"rate":9e-7,"burst":50}"#, "it must be at least 1e-6"),
         (r#"{"rate":-3,"burst":50}"#, "rate -3 is out of range"),
         (
             r#"{"rate":18446744073709551615,"burst":50}"#,

@@ -40,7 +40,7 @@ impl ConfigError {
 }
 
 /// The most sites of one process.
-const MOST_SITES: usize = 4096;
+pub(super) const MOST_SITES: usize = 4096;
 
 impl Config {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
@@ -160,15 +160,10 @@ impl Config {
 
     fn check_addresses(&self) -> Result<(), ConfigError> {
         let peers = &self.gossip.peers;
-        if let Some(twice) = peers
-            .iter()
-            .enumerate()
-            .find(|(at, peer)| peers[..*at].contains(peer))
-        {
-            return Err(ConfigError::field(
-                "gossip.peers",
-                format!("{} is there twice", twice.1),
-            ));
+        let mut known = HashSet::new();
+        if let Some(twice) = peers.iter().find(|peer| !known.insert(**peer)) {
+            let reason = format!("{twice} is there twice");
+            return Err(ConfigError::field("gossip.peers", reason));
         }
         let mut seen = HashSet::new();
         for site in &self.site {
@@ -183,7 +178,7 @@ impl Config {
                     format!("{address} is there twice"),
                 ));
             }
-            if !peers.is_empty() && !peers.contains(&address) {
+            if !peers.is_empty() && !known.contains(&address) {
                 let reason = format!("{address} is not one of gossip.peers: all sites must be");
                 return Err(ConfigError::field(field(), reason));
             }

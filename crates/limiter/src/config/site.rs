@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
+use super::check::MOST_SITES;
 use crate::address::Prefix;
 
 /// A limiter: the place where a part of the traffic passes.
@@ -38,8 +39,12 @@ impl Fleet {
     /// The sites that it stands for.
     ///
     /// # Errors
-    /// [`ConfigError::Field`] when addresses run out.
+    /// [`ConfigError::Field`] for more than a process may have, and when addresses run out.
     pub fn sites(&self) -> Result<Vec<SiteConfig>, ConfigError> {
+        if self.count as usize > MOST_SITES {
+            let reason = format!("{}: there may be at most {MOST_SITES}", self.count);
+            return Err(ConfigError::field("sites.count", reason));
+        }
         let site = |number| {
             let destination = self.first_destination.step(number);
             let destination = destination.ok_or_else(|| {

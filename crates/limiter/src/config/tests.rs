@@ -147,6 +147,17 @@ fn sites_by_number_follow_the_first() {
 }
 
 #[test]
+fn sites_without_end_are_refused_at_once() {
+    let text = "[[tun]]\ninner = { name = 'i' }\nouter = { name = 'o' }\n[sites]\ncount = 1_000_000_000\nfirst_destination = '::/128'";
+    let error = parse(text).expect_err("too many").to_string();
+    assert!(error.contains("sites.count"), "{error}");
+    assert!(
+        error.contains("1000000000: there may be at most 4096"),
+        "{error}"
+    );
+}
+
+#[test]
 fn sites_elsewhere_count_as_limiters() {
     let peers = "branches = 3\npeers = ['127.0.1.9:1', '127.0.1.2:4700', '127.0.1.1:4700']";
     let config = parse(&with("branches = 3", peers)).expect("a whole file");

@@ -5,6 +5,9 @@ use limit::Limit;
 use link::OnFull;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::error::Category;
+
+use super::distinct::Distinct;
 
 const EXAMPLE: &str = r#"write {"limit":{"rate":1000,"burst":50}}"#;
 
@@ -26,8 +29,11 @@ pub(super) struct Declared {
 /// # Errors
 /// What is wrong, where, and what to write.
 pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
-    let contract: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("the contract is not JSON: {error}"))?;
+    let Distinct(contract) =
+        serde_json::from_slice(body).map_err(|error| match error.classify() {
+            Category::Data => format!("the contract: {error}"),
+            _ => format!("the contract is not JSON: {error}"),
+        })?;
     let Value::Object(mut fields) = contract else {
         return Err(format!("the contract is not an object; {EXAMPLE}"));
     };
@@ -102,13 +108,29 @@ mod tests {
         let cases = [
             ("", "not JSON"),
             ("[]", "not an object"),
+            (
+                r#"{"limit":{"rate":1,"burst":1},"limit":null}"#,
+                "the contract: limit is given twice",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"rate":2}}"#,
+                "rate is given twice; give it once",
+            ),
+            (
+                r#"{"limit":{"rate":1e-320,"burst":1}}"#,
+                "limit.rate: 1e-320 is out of range: it must be at least 1e-6",
+            ),
+            (
+                r#"{"limit":{"rate":9e-7,"burst":1}}"#,
+                "limit: rate 9e-7 is out of range",
+            ),
             ("{}", "limit: missing"),
             (r#"{"limit":5}"#, "limit: invalid type"),
             (r#"{"limit":{}}"#, "limit: missing field `rate`"),
             (r#"{"limit":{"rate":1}}"#, "limit: missing field `burst`"),
             (
                 r#"{"limit":{"rate":0,"burst":1}}"#,
-                "limit.rate: 0 is out of range: it must be greater than 0",
+                "limit.rate: 0 is out of range: it must be at least 1e-6",
             ),
             (
                 r#"{"limit":{"rate":-3,"burst":1}}"#,

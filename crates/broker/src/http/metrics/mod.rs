@@ -23,12 +23,14 @@ use prometheus_client::registry::Registry;
 use super::Shared;
 use super::answer::Failure;
 use crate::announce::AnnounceStats;
+use crate::catalog_file::CatalogState;
 use crate::reactor::TaskReport;
 use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use series::{
-    CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK, TOPIC,
+    CATALOG, CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK,
+    TOPIC,
 };
 use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, HANDOVERS, LINK, POLICY};
 use summed::{Summed, sum_up};
@@ -51,6 +53,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     let heard = config.announce.as_ref();
     let announcements = heard.map(|_| service.handle.announcements.stats());
     let surroundings = Surroundings {
+        catalog: (config.data_path.as_ref()).map(|_| service.handle.kept.state()),
         announcements,
         gossip: service.handle.sharing.figures(),
         is_given_up: config
@@ -119,6 +122,8 @@ struct Snapshot {
 /// What the broker has to do with others.
 #[derive(Debug, Default)]
 struct Surroundings {
+    /// `None`: the broker keeps nothing.
+    catalog: Option<CatalogState>,
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
     gossip: SharingFigures,
@@ -157,6 +162,10 @@ impl Collector for Snapshot {
         }
         put_numbered(&mut encoder, PERIODS, &self.tasks.periods)?;
         self.put_policies(&mut encoder)?;
+        for series in CATALOG {
+            let catalog = self.surroundings.catalog.iter();
+            put(&mut encoder, series, catalog.map(|each| ([], each)))?;
+        }
         let directions = self.surroundings.link.iter().flatten();
         let directions = directions.map(|(way, bytes)| ([("direction", *way)], bytes));
         put(&mut encoder, &LINK, directions)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use kernel::{Share, TaskStats};
 
 use super::Snapshot;
+use crate::catalog_file::CatalogState;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
 use crate::topic::Full;
 
@@ -57,6 +58,20 @@ pub(super) const fn gauge<T>(
 pub(super) fn float(count: u64) -> Option<f64> {
     Some(count as f64)
 }
+
+/// Of a broker with a data folder.
+pub(super) const CATALOG: &[Series<CatalogState>] = &[
+    gauge(
+        "srtm_catalog_writable",
+        "1 while topics, channels and contracts can be kept.",
+        |catalog| float(u64::from(catalog.failure.is_none())),
+    ),
+    counter(
+        "srtm_catalog_failed_writes",
+        "Writes of the catalog that have failed.",
+        |catalog| float(catalog.failures),
+    ),
+];
 
 pub(super) const PROCESS: &[Series<Snapshot>] = &[
     gauge("srtm_topics", "Topics.", |s| {

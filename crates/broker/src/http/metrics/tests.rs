@@ -5,6 +5,7 @@ use std::time::Duration;
 use kernel::TaskStats;
 
 use super::*;
+use crate::catalog_file::CatalogState;
 use crate::reactor::TaskRow;
 use crate::stats::StageLatency;
 
@@ -96,6 +97,10 @@ fn surroundings() -> Surroundings {
         handovers: Some([("sent", 12), ("taken", 13)]),
         link: Some([("sent", 10), ("received", 11)]),
         is_given_up: Some(true),
+        catalog: Some(CatalogState {
+            failure: Some(String::from("full")),
+            failures: 7,
+        }),
     }
 }
 
@@ -128,6 +133,8 @@ fn limits_that_brokers_share_have_their_series() {
             r#"srtm_gossip_sent_bytes_total{kind="updates"} 96.0"#,
             r#"srtm_link_bytes_total{direction="received"} 11.0"#,
             r#"srtm_handover_messages_total{direction="sent"} 12.0"#,
+            "srtm_catalog_writable 0.0",
+            "srtm_catalog_failed_writes_total 7.0",
         ],
     );
     let alone = render(
@@ -318,6 +325,7 @@ fn the_operators_table_names_every_series() {
                 .map(|each| (each.series.name, each.series.kind)),
         )
         .chain([(PERIODS.name, PERIODS.kind)])
+        .chain(CATALOG.iter().map(|each| (each.name, each.kind)))
         .chain([(GIVEN_UP.name, GIVEN_UP.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);
     for (name, kind) in names {

@@ -1,5 +1,7 @@
 //! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order; ours come last in each topic.
 
+use std::borrow::Cow;
+
 use limit::{Limit, Share};
 use link::OnFull;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -13,7 +15,7 @@ use crate::topic::Full;
 #[derive(serde::Serialize)]
 pub(super) struct Document<'a> {
     pub(super) version: &'a str,
-    pub(super) health: &'static str,
+    pub(super) health: Cow<'static, str>,
     pub(super) start_time: u64,
     /// `null` when a topic was asked for that does not exist.
     pub(super) topics: Option<Vec<Topic<'a>>>,
@@ -158,7 +160,7 @@ impl<'a> Document<'a> {
         let producers: Vec<_> = stats.producers.iter().map(Client::new).collect();
         Document {
             version: &info.version,
-            health: "OK",
+            health: Cow::Borrowed("OK"),
             start_time: info.start_time_s(),
             topics: (!is_unknown).then_some(topics),
             memory,

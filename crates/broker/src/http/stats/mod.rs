@@ -32,7 +32,8 @@ pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, 
         stats.topics.retain(|topic| !topic.channels.is_empty());
     }
     let memory = query.flag("include_mem", true).then(|| Memory::now(&stats));
-    let document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
+    let mut document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
+    document.health = super::info::health(&service.handle);
     Ok(match query.get("format") {
         Some("json") => answer::json(&document),
         _ => answer::text(text::render(&service.info, &document, sys::wall_now())),
