@@ -79,6 +79,8 @@ pub struct Config {
     pub tcp_address: SocketAddr,
     /// HTTP listener; `None` starts none.
     pub http_address: Option<SocketAddr>,
+    /// Further names by which HTTP may be asked to change something.
+    pub http_hosts: Vec<String>,
     /// Address told to clients and in `/info`.
     pub broadcast_address: String,
     /// Folder for the catalog (topics, channels, limits); `None` keeps nothing.
@@ -167,6 +169,7 @@ impl Default for Config {
         Config {
             tcp_address: ([0, 0, 0, 0], 4150).into(),
             http_address: Some(([0, 0, 0, 0], 4151).into()),
+            http_hosts: Vec::new(),
             broadcast_address: String::from("localhost"),
             data_path: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

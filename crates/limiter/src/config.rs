@@ -54,6 +54,9 @@ pub struct Config {
     /// Where HTTP is answered.
     #[serde(default)]
     pub http: Option<SocketAddr>,
+    /// Further names by which HTTP may be asked to change something.
+    #[serde(default)]
+    pub http_hosts: Vec<String>,
     /// The file that is written to; see [`crate::config::Config::record_interval_ms`].
     #[serde(default)]
     pub record: Option<PathBuf>,

@@ -9,12 +9,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::rejection::StringRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
+use port::Gate;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -28,6 +31,10 @@ use crate::site::Passed;
 
 /// Questions that wait at most; further ones are refused.
 const QUESTIONS_MAX: usize = 64;
+/// Longest body: a limit takes less than a hundred bytes.
+const BODY_MAX_BYTES: usize = 64 * 1024;
+/// Time that requests under way have when the port closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The port, its thread, and the questions that come from it.
 #[derive(Debug)]
@@ -114,10 +121,11 @@ impl HttpPort {
                 .map(|class| class.name.clone())
                 .collect(),
         });
+        let settings = settings(&config.http_hosts);
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
-            .spawn(move || serve(listener, desk, closed))
+            .spawn(move || serve(listener, desk, settings, closed))
             .map_err(what())?;
         Ok(Some(HttpPort {
             questions,
@@ -152,16 +160,20 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-fn serve(listener: TcpListener, desk: Arc<Desk>, closed: oneshot::Receiver<()>) {
+fn serve(
+    listener: TcpListener,
+    desk: Arc<Desk>,
+    settings: port::Settings,
+    closed: oneshot::Receiver<()>,
+) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let served = runtime.enable_all().build().and_then(|runtime| {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tokio::select! {
-                served = axum::serve(listener, router(desk)) => served,
-                // Idle connections would keep a graceful end waiting.
-                _ = closed => Ok(()),
-            }
+            // A sender that is dropped means the same as a message.
+            let closed = async { drop(closed.await) };
+            port::serve(listener, router(desk), settings, closed).await;
+            Ok(())
         })
     });
     if let Err(error) = served {
@@ -169,12 +181,24 @@ fn serve(listener: TcpListener, desk: Arc<Desk>, closed: oneshot::Receiver<()>) 
     }
 }
 
+/// How the port is served; changes may be asked for by these names, too.
+fn settings(hosts: &[String]) -> port::Settings {
+    port::Settings {
+        gate: Gate::new(hosts.iter().cloned().chain([port::hostname()])),
+        text_field: "message",
+        nsq_port: None,
+        close_timeout: CLOSE_TIMEOUT,
+    }
+}
+
 fn router(desk: Arc<Desk>) -> axum::Router {
     axum::Router::new()
+        .route("/ping", get(async || "OK"))
         .route("/metrics", get(metrics))
         .route("/v1/sites", get(sites))
         .route("/v1/limits", get(limits))
         .route("/v1/limits/{class}", put(set_limit))
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(desk)
 }
 
@@ -244,8 +268,12 @@ async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
 async fn set_limit(
     State(desk): State<Arc<Desk>>,
     Path(class): Path<String>,
-    body: String,
+    body: Result<String, StringRejection>,
 ) -> Result<Response, Refusal> {
+    let body = body.map_err(|rejection| match port::is_late(&rejection) {
+        true => Refusal(StatusCode::REQUEST_TIMEOUT, rejection.body_text()),
+        false => Refusal(rejection.status(), rejection.body_text()),
+    })?;
     let number = desk.classes.iter().position(|known| *known == class);
     let number = number.ok_or_else(|| {
         let known = desk.classes.join(", ");
@@ -269,3 +297,6 @@ async fn set_limit(
     let limit = limit.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
     Ok(Json(json!({ "class": class, "limit": limit })).into_response())
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::http_flags::HttpFlags;
 use crate::link_key;
 use crate::lookupd_flags::LookupdFlags;
 
@@ -28,6 +29,8 @@ pub(crate) struct BrokerFlags {
     /// Address for HTTP, or none.
     #[arg(long, value_name = "ADDRESS|none", default_value = "0.0.0.0:4151", value_parser = http_address)]
     pub(crate) http_address: HttpAddress,
+    #[command(flatten)]
+    http: HttpFlags,
     /// Address told to clients and in /info [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
@@ -318,6 +321,7 @@ impl BrokerFlags {
             lookupd: self.lookupd.config(),
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
+            http_hosts: self.http.hosts,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
             broadcast_address,
             data_path: self.data_path,

@@ -40,6 +40,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Template {
     /// Address that they listen on.
     pub(crate) ip: IpAddr,
+    /// Further names by which their HTTP may be asked to change something.
+    pub(crate) http_hosts: Vec<String>,
     /// Port of the first for NSQ clients; 0 lets the system choose all.
     pub(crate) tcp_base_port: u16,
     /// Where they dial.
@@ -270,6 +272,8 @@ impl Template {
             format!("--log-level={}", self.log_level),
         ];
         arguments.extend(self.schedule.arguments());
+        let hosts = self.http_hosts.iter();
+        arguments.extend(hosts.map(|host| format!("--http-host={host}")));
         if let Some(time) = self.service_time {
             arguments.push(format!("--emulate-service-time={time}"));
         }
@@ -423,6 +427,7 @@ mod tests {
         let ip = IpAddr::from([127, 0, 0, 1]);
         Template {
             ip,
+            http_hosts: vec!["one.example".to_owned(), "two.example".to_owned()],
             tcp_base_port: 5000,
             link: SocketAddr::new(ip, 4999),
             link_key: PathBuf::from("link.key"),
@@ -466,6 +471,7 @@ mod tests {
             let port = 5000 + 2 * number as u16;
             assert_eq!(config.tcp_address.port(), port);
             assert_eq!(config.http_address.expect("served").port(), port + 1);
+            assert_eq!(config.http_hosts, ["one.example", "two.example"]);
             assert_eq!((config.threads, config.node_id), (1, number as u16));
             assert_eq!(config.drain_timeout, Duration::from_secs(7));
             let link = config.controller.expect("there is one");

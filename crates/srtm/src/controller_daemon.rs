@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use crate::address::ListenAddress;
 use crate::daemon::Part;
 use crate::error::Failure;
+use crate::http_flags::HttpFlags;
 use crate::link_key::KeyFile;
 
 /// Where a controller listens and what it keeps.
@@ -25,6 +26,8 @@ pub(crate) struct Ports {
     pub(crate) lookup_tcp: SocketAddr,
     /// nsqlookupd's HTTP API.
     pub(crate) lookup_http: SocketAddr,
+    /// Further names by which HTTP may be asked to change something.
+    pub(crate) http_hosts: Vec<String>,
 }
 
 /// The flags for [`Ports`].
@@ -33,6 +36,8 @@ pub(crate) struct PortFlags {
     /// Address for HTTP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
     http: ListenAddress,
+    #[command(flatten)]
+    names: HttpFlags,
     /// Address that brokers dial.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
     link_address: ListenAddress,
@@ -56,6 +61,7 @@ impl PortFlags {
             link: self.link_address.0,
             lookup_tcp: self.lookup_tcp_address.0,
             lookup_http: self.lookup_http_address.0,
+            http_hosts: self.names.hosts.clone(),
         }
     }
 }
@@ -93,10 +99,14 @@ impl ControllerDaemon {
         let service = Part::spawn(|stopped| service.run(stopped));
         let link_key = key.key.clone();
         let (for_api, for_lookup) = (handle.clone(), handle.clone());
-        let config = lookup::Config::default();
+        let config = lookup::Config {
+            http_hosts: ports.http_hosts.clone(),
+            ..lookup::Config::default()
+        };
+        let hosts = ports.http_hosts.clone();
         let fronts = vec![
             Part::spawn(|stopped| link_server::serve(links, link_key, words, stopped)),
-            Part::spawn(|stopped| http::serve(for_api, api, stopped)),
+            Part::spawn(|stopped| http::serve(for_api, api, hosts, stopped)),
             Part::spawn(|stopped| {
                 lookup::serve(Some(for_lookup), lookup_tcp, lookup_http, config, stopped)
             }),
@@ -106,6 +116,7 @@ impl ControllerDaemon {
             link: link_address,
             lookup_tcp: lookup_tcp_address,
             lookup_http: lookup_http_address,
+            ..ports
         };
         tracing::info!("controller: HTTP on {http_address}, brokers dial {link_address}");
         tracing::info!(

@@ -20,6 +20,7 @@ mod daemon;
 mod drained;
 mod duration;
 mod error;
+mod http_flags;
 mod link_key;
 mod log;
 mod lookupd_flags;

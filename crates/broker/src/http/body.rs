@@ -20,8 +20,6 @@ use super::answer::Failure;
 const ROOM_BYTES: usize = 64 * 1024 * 1024;
 /// What even the smallest body is charged: bounds the number of publishes that wait at once.
 const CHARGE_MIN_BYTES: usize = 128 * 1024;
-/// Time a client has for its whole body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a body that is refused by its size is still read, so that a client that writes before
 /// it reads can see the answer instead of a reset.
 const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -53,7 +51,7 @@ impl BodyRoom {
     /// Reads `body` up to `max_bytes`.
     ///
     /// # Errors
-    /// 413 `too_big`, 503 `BUSY` without room, 408 after [`BODY_TIMEOUT`], 500 for a broken body.
+    /// 413 `too_big`, 503 `BUSY` without room, 408 for a body that the port waits no longer for, 500 for a broken one.
     pub(super) async fn read(
         &self,
         headers: &HeaderMap,
@@ -73,14 +71,14 @@ impl BodyRoom {
             .upper()
             .map_or(max_bytes, |upper| max_bytes.min(upper as usize));
         let share = self.share(upper_bytes)?;
-        match timeout(BODY_TIMEOUT, Limited::new(body, max_bytes).collect()).await {
-            Ok(Ok(collected)) => Ok(HeldBody {
+        match Limited::new(body, max_bytes).collect().await {
+            Ok(collected) => Ok(HeldBody {
                 bytes: collected.to_bytes(),
                 _share: share,
             }),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Failure::new(413, too_big)),
-            Ok(Err(_)) => Err(Failure::new(500, "INTERNAL_ERROR")),
-            Err(_) => Err(Failure::new(408, "REQUEST_TIMEOUT")),
+            Err(error) if error.is::<LengthLimitError>() => Err(Failure::new(413, too_big)),
+            Err(error) if port::is_late(&*error) => Err(Failure::new(408, "REQUEST_TIMEOUT")),
+            Err(_) => Err(Failure::new(500, "INTERNAL_ERROR")),
         }
     }
 

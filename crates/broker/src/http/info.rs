@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
+use port::hostname;
 use serde::Serialize;
 
 use super::answer::json;
@@ -65,18 +66,6 @@ impl HttpInfo {
 #[must_use]
 pub fn nsqd_version_line() -> String {
     format!("nsqd v{NSQD_VERSION} (built w/srtm {SRTM_VERSION})")
-}
-
-/// Name of this machine, `localhost` if the system does not tell.
-#[must_use]
-pub fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() {
-        "localhost".to_owned()
-    } else {
-        name.to_owned()
-    }
 }
 
 /// `GET /ping`: `OK` as plain text, or 500 and what cannot be done, as in nsqd. Outside nsqd's version 1 API, so without its

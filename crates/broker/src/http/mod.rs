@@ -36,8 +36,9 @@ use arrivals::Recordings;
 use body::BodyRoom;
 
 pub use config::LogLevel;
-pub use info::{HttpInfo, hostname, nsqd_version_line};
+pub use info::{HttpInfo, nsqd_version_line};
 pub use listener::serve;
+pub use port::hostname;
 
 /// What every handler can reach.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! What answers look like.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -32,10 +30,13 @@ impl Failure {
         Failure(StatusCode::NOT_FOUND, text.into())
     }
 
-    /// 408.
-    pub(super) fn too_slow(patience: Duration) -> Failure {
-        let text = format!("the body did not come within {patience:?}");
-        Failure(StatusCode::REQUEST_TIMEOUT, text)
+    /// 408 for a body that the port waits no longer for, 400 for one that broke off otherwise.
+    pub(super) fn broken(error: &axum::Error) -> Failure {
+        let status = match port::is_late(error) {
+            true => StatusCode::REQUEST_TIMEOUT,
+            false => StatusCode::BAD_REQUEST,
+        };
+        Failure(status, format!("the body broke off: {error}"))
     }
 
     /// 413.
@@ -47,6 +48,12 @@ impl Failure {
     /// 503.
     pub(super) fn busy() -> Failure {
         let text = "too many bodies are being read just now; try again";
+        Failure(StatusCode::SERVICE_UNAVAILABLE, String::from(text))
+    }
+
+    /// 503.
+    pub(super) fn too_many_streams() -> Failure {
+        let text = "as many event streams are open as may be, in all or to your address; close one, or ask for views instead";
         Failure(StatusCode::SERVICE_UNAVAILABLE, String::from(text))
     }
 

@@ -1,7 +1,7 @@
 //! Bodies as JSON, within bounds.
 //!
-//! A body is never held beyond its route's maximum, all bodies that are being read share one room, and a client has
-//! [`BODY_TIMEOUT`] to send it. What is wrong is said with its place in the document.
+//! A body is never held beyond its route's maximum, and all bodies that are being read share one room; the port waits for
+//! a body only so long. What is wrong is said with its place in the document.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,6 @@ pub(super) const PUBLISHERS_MAX_BYTES: usize = 16 << 20;
 const ROOM_BYTES: usize = 4 * PUBLISHERS_MAX_BYTES;
 /// What even the smallest body is charged.
 const CHARGE_MIN_BYTES: usize = 64 * 1024;
-/// Time that a client has for its whole body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a body that is too long is still read, so that a client that writes before it reads sees the answer instead
 /// of a reset.
 const DISCARD_MAX_BYTES: usize = 64 << 20;
@@ -87,9 +85,9 @@ impl<const MAX: usize> FromRequest<Arc<Service>> for Body<MAX> {
             .upper()
             .map_or(MAX, |upper| MAX.min(upper as usize));
         let share = service.room.share(most)?;
-        let bytes = timeout(BODY_TIMEOUT, collect(body, MAX)).await;
+        let bytes = collect(body, MAX).await?;
         Ok(Body {
-            bytes: bytes.map_err(|_| Failure::too_slow(BODY_TIMEOUT))??,
+            bytes,
             _share: share,
         })
     }
@@ -111,8 +109,7 @@ async fn collect(body: axum::body::Body, max_bytes: usize) -> Result<BytesMut, F
     let mut stream = body.into_data_stream();
     let mut bytes = BytesMut::new();
     while let Some(piece) = stream.next().await {
-        let piece =
-            piece.map_err(|error| Failure::invalid(format!("the body broke off: {error}")))?;
+        let piece = piece.map_err(|error| Failure::broken(&error))?;
         if bytes.len() + piece.len() > max_bytes {
             return Err(Failure::too_long(max_bytes));
         }

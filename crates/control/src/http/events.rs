@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use port::Place;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
 use super::Shared;
+use super::answer::Failure;
 use crate::view::EventView;
 
 /// Kinds that are counted; the control plane has about a dozen.
@@ -23,13 +26,17 @@ const KINDS_MAX: usize = 64;
 pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
 /// Each event has `id:`, its number, `event:`, its kind, and one `data:` line of JSON. `lagged` tells a slow reader how many
-/// it missed. A comment every 15 s keeps the connection open.
-#[cfg_attr(test, utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView))))]
+/// it missed; one that takes next to nothing for ten seconds is left. A comment every 15 s keeps the connection open.
+#[cfg_attr(test, utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView),
+    (status = 503, description = "as many streams are open as may be"))))]
 pub(super) async fn events(
     State(service): Shared,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let begin = (service.handle.events(), service.is_stopping.clone());
-    let stream = unfold(begin, |(mut events, mut is_stopping)| async move {
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
+    let place = service.event_streams.enter(peer.ip()).filter(Place::serve);
+    let place = place.ok_or_else(Failure::too_many_streams)?;
+    let begin = (service.handle.events(), service.is_stopping.clone(), place);
+    let stream = unfold(begin, |(mut events, mut is_stopping, place)| async move {
         let event = match next(&mut events, &mut is_stopping).await? {
             // An event is plain text and numbers, which JSON holds.
             Ok(event) => Event::default()
@@ -42,9 +49,9 @@ pub(super) async fn events(
                 .json_data(serde_json::json!({ "missed": missed }))
                 .unwrap_or_default(),
         };
-        Some((Ok(event), (events, is_stopping)))
+        Some((Ok(event), (events, is_stopping, place)))
     });
-    Sse::new(stream).keep_alive(KeepAlive::default())
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
 impl EventCounts {

@@ -11,15 +11,16 @@ mod events;
 mod metrics;
 mod names;
 mod openapi;
-pub(crate) mod port;
 mod publishers;
 mod topics;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
+use port::{Gate, Places};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -28,22 +29,30 @@ use answer::Failure;
 use body::BodyRoom;
 use events::EventCounts;
 
+/// Event streams that are open at once, half of them at most to one address.
+const EVENT_STREAMS_MAX: usize = 64;
+/// Time that requests under way have when a port closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What every handler gets.
 #[derive(Debug)]
 pub(crate) struct Service {
     handle: ControlHandle,
     room: BodyRoom,
     event_counts: EventCounts,
+    event_streams: Arc<Places>,
     /// Becomes true when the controller stops: streams end then.
     is_stopping: watch::Receiver<bool>,
 }
 
 type Shared = axum::extract::State<Arc<Service>>;
 
-/// Serves until told to stop; then open streams end and requests under way have two seconds.
+/// Serves until told to stop; then open streams end and requests under way have two seconds. Changes may be asked for by the names
+/// `hosts`, beside those that every port has.
 pub async fn serve(
     handle: ControlHandle,
     listener: TcpListener,
+    hosts: Vec<String>,
     stopped: impl Future<Output = ()>,
 ) {
     let (stop, is_stopping) = watch::channel(false);
@@ -52,7 +61,18 @@ pub async fn serve(
         // Streams end by themselves only when they hear of it.
         stop.send_replace(true);
     };
-    port::serve(listener, router(handle, is_stopping), told).await;
+    let settings = settings("error", hosts);
+    port::serve(listener, router(handle, is_stopping), settings, told).await;
+}
+
+/// How a port of the control plane is served, whose errors have their text in this field.
+pub(crate) fn settings(text_field: &'static str, hosts: Vec<String>) -> port::Settings {
+    port::Settings {
+        gate: Gate::new(hosts.into_iter().chain([port::hostname()])),
+        text_field,
+        nsq_port: None,
+        close_timeout: CLOSE_TIMEOUT,
+    }
 }
 
 /// All routes. To be called within a runtime: events are counted beside it.
@@ -64,6 +84,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>) -> Router {
         handle,
         room: BodyRoom::new(),
         event_counts,
+        event_streams: Places::new(EVENT_STREAMS_MAX),
         is_stopping,
     });
     Router::new()

@@ -1,9 +1,11 @@
 //! The API over a state machine without brokers, request by request.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use axum::http::{Method, Request, StatusCode};
 use futures_util::StreamExt;
 use serde::Serialize;
@@ -529,7 +531,9 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
         ),
         is_stopping,
     );
-    let request = Request::builder().uri("/v1/events").body(Body::empty());
+    let peer = ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let request = Request::builder().uri("/v1/events").extension(peer);
+    let request = request.body(Body::empty());
     let response = router
         .oneshot(request.expect("a request"))
         .await
@@ -607,7 +611,7 @@ async fn stopping_ends_open_streams() {
         .expect("a port");
     let address = listener.local_addr().expect("bound");
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(super::serve(handle, listener, async move {
+    let serving = tokio::spawn(super::serve(handle, listener, Vec::new(), async move {
         drop(stopped.await)
     }));
     let mut stream = tokio::net::TcpStream::connect(address)

@@ -21,8 +21,7 @@ use clock::{Instant, WallTime};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::ControlHandle;
-use crate::http::port;
+use crate::{ControlHandle, http};
 use cluster::Cluster;
 use registry::{Registry, Rules};
 use wire::lookup::Introduction;
@@ -35,6 +34,8 @@ pub const NSQLOOKUPD_VERSION: &str = "1.3.0";
 pub struct Config {
     /// What peers are told as its address; `None` is the name of this machine.
     pub broadcast_address: Option<String>,
+    /// Further names by which HTTP may be asked to change something.
+    pub http_hosts: Vec<String>,
     /// Time-outs and bounds.
     pub rules: Rules,
 }
@@ -54,11 +55,14 @@ struct Lookup {
 pub async fn serve(
     handle: Option<ControlHandle>,
     tcp: TcpListener,
-    http: TcpListener,
+    http_listener: TcpListener,
     config: Config,
     stopped: impl Future<Output = ()>,
 ) {
-    let ports = [&tcp, &http].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
+    let hosts = config.http_hosts.iter().chain(&config.broadcast_address);
+    let settings = http::settings("message", hosts.cloned().collect());
+    let ports =
+        [&tcp, &http_listener].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
     let lookup = Arc::new(Lookup::new(handle, config, ports));
     let (stop, is_stopping) = watch::channel(false);
     let stopping = || {
@@ -72,7 +76,7 @@ pub async fn serve(
     let served = async {
         tokio::join!(
             peers::serve(&lookup, tcp, stopping()),
-            port::serve(http, router, stopping()),
+            port::serve(http_listener, router, settings, stopping()),
         )
     };
     let told = async {
@@ -88,7 +92,7 @@ impl Lookup {
         config: Config,
         [tcp_port, http_port]: [u16; 2],
     ) -> Lookup {
-        let hostname = hostname();
+        let hostname = port::hostname();
         let introduction = Introduction {
             broadcast_address: config.broadcast_address.unwrap_or_else(|| hostname.clone()),
             hostname,
@@ -114,15 +118,6 @@ impl Lookup {
 
     fn now(&self) -> Instant {
         Instant::ZERO + self.zero.elapsed()
-    }
-}
-
-/// Name of this machine, `localhost` if the system does not tell.
-fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => String::from("localhost"),
-        name => name.to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::daemon::{Signals, runtime};
 use crate::error::Failure;
+use crate::http_flags::HttpFlags;
 use crate::log;
 
 const EXAMPLES: &str = "\
@@ -36,9 +37,11 @@ pub(crate) struct Flags {
     /// Number of sites of the file's `[sites]` table, whatever it says.
     #[arg(long, value_name = "N")]
     limiters: Option<u32>,
-    /// Address of /metrics, /v1/limits and /v1/sites, whatever the file says.
+    /// Address of /metrics, /v1/limits and /v1/sites, whatever the file says; nothing is served without one.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
+    #[command(flatten)]
+    names: HttpFlags,
     /// File that gets JSON lines of what happened per interval, and per flow at the end.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -109,6 +112,7 @@ impl Flags {
             return Err(Failure::Usage(format!("{path}: {reason}")));
         }
         config.http = self.http.or(config.http);
+        config.http_hosts.extend_from_slice(&self.names.hosts);
         config.record = self.record.clone().or(config.record);
         Ok(config)
     }

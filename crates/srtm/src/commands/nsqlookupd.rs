@@ -11,6 +11,7 @@ use crate::address::ListenAddress;
 use crate::daemon::{Part, Signals, runtime};
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::http_flags::HttpFlags;
 use crate::log;
 
 /// nsqlookupd's flags; those with one dash are read as if they had two.
@@ -23,6 +24,8 @@ struct Flags {
     /// Address for HTTP.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4161")]
     http_address: ListenAddress,
+    #[command(flatten)]
+    http: HttpFlags,
     /// Address of this host as clients are told [default: the host's name].
     #[arg(long, value_name = "HOST")]
     broadcast_address: Option<String>,
@@ -63,6 +66,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     log::start(&flags.log_level, &flags.log_prefix);
     let config = lookup::Config {
         broadcast_address: flags.broadcast_address,
+        http_hosts: flags.http.hosts,
         rules: lookup::registry::Rules {
             inactive_after: flags.inactive_producer_timeout.0,
             tombstone_lifetime: flags.tombstone_lifetime.0,

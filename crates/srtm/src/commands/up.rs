@@ -238,7 +238,8 @@ impl UpFlags {
         announce: Option<AnnouncePorts>,
     ) -> Template {
         Template {
-            ip: self.ports.ports().http.ip(),
+            ip: controller.ports.http.ip(),
+            http_hosts: controller.ports.http_hosts.clone(),
             tcp_base_port: self.tcp_base_port,
             link: controller.ports.link,
             link_key: controller.key.path.clone(),
@@ -320,6 +321,7 @@ mod tests {
             link: at(4170),
             lookup_tcp: at(4160),
             lookup_http: at(4161),
+            http_hosts: Vec::new(),
         };
         let announcing = |last, is_signed| Announcing {
             first: at(5001),

@@ -52,6 +52,7 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("arrival-clock", false, Passed),
     ("drain-timeout", false, Passed),
     ("handshake-timeout", false, Passed),
+    ("http-host", false, Passed),
     ("max-deferred", false, Passed),
     ("max-channels", false, Passed),
     ("max-connections", false, Passed),

@@ -1,0 +1,83 @@
+//! The port over sockets: what is refused before the packets' thread hears of it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::*;
+
+/// What a port answers to these requests, each on a connection of its own; nobody answers questions.
+fn answers(requests: &[String]) -> Vec<String> {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (asked, questions) = sync_channel(0);
+    drop(questions);
+    let desk = Arc::new(Desk {
+        questions: asked,
+        sites: Vec::new(),
+        classes: vec!["web".to_owned()],
+    });
+    let (close, closed) = oneshot::channel();
+    let settings = settings(&["lim.example".to_owned()]);
+    let thread = std::thread::spawn(move || serve(listener, desk, settings, closed));
+    let answers = requests.iter().map(|request| {
+        let mut stream = TcpStream::connect(address).expect("listening");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream
+            .read_to_string(&mut answer)
+            .expect("an answer, then the end");
+        answer
+    });
+    let answers = answers.collect();
+    drop(close);
+    thread.join().expect("no panic");
+    answers
+}
+
+fn put(headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "PUT /v1/limits/web HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+#[test]
+fn strangers_change_nothing_and_bodies_are_short() {
+    let change = r#"{"rate": "20 Mbps"}"#;
+    let cases = [
+        (
+            put("Host: a\r\nOrigin: http://evil.example\r\n", change),
+            "403",
+            "from a program",
+        ),
+        (
+            put("Host: evil.example\r\n", change),
+            "403",
+            "--http-host evil.example",
+        ),
+        (
+            put("Host: 127.0.0.1\r\n", &"x".repeat(BODY_MAX_BYTES + 1)),
+            "413",
+            "length limit",
+        ),
+        (put("Host: 127.0.0.1\r\n", "{}"), "400", "write it as"),
+        // These would change something if there were a limiter.
+        (put("Host: 127.0.0.1\r\n", change), "503", "stopping"),
+        (put("Host: lim.example\r\n", change), "503", "stopping"),
+        (
+            "GET /ping HTTP/1.0\r\nOrigin: null\r\n\r\n".to_owned(),
+            "200",
+            "OK",
+        ),
+    ];
+    let answers = answers(&cases.clone().map(|(request, ..)| request));
+    for ((request, status, text), answer) in cases.iter().zip(answers) {
+        let head = &request[..request.len().min(100)];
+        assert_eq!(answer.split(' ').nth(1), Some(*status), "{head}: {answer}");
+        assert!(answer.contains(text), "{head}: {answer}");
+        assert!(
+            answer.contains("x-content-type-options: nosniff"),
+            "{head}: {answer}"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! One connection's requests: whom they reach and what each answer says besides.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
+
+use crate::body::{Arriving, Gone, Leaving};
+use crate::{Gate, Place};
+
+/// What stays reachable when all places are taken.
+const VITAL_PATHS: [&str; 2] = ["/ping", "/metrics"];
+const NO_SNIFFING: HeaderValue = HeaderValue::from_static("nosniff");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+const SHORTLY: HeaderValue = HeaderValue::from_static("1");
+
+/// What all connections of a port share.
+pub(crate) struct Desk {
+    pub(crate) router: Router,
+    pub(crate) gate: Gate,
+    /// Field of an error's JSON object that holds its text.
+    pub(crate) text_field: &'static str,
+}
+
+/// One connection's side of the desk.
+#[derive(Clone)]
+pub(crate) struct Conversation {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: Arc<Place>,
+    /// Whether the place is one of the reserve.
+    pub(crate) is_reserve: bool,
+}
+
+impl Conversation {
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// [`Gone`] if the place went over before the request was there; nothing was done then.
+    pub(crate) async fn answer(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Leaving>, Gone> {
+        if !self.place.serve() {
+            return Err(Gone);
+        }
+        let mut response = self.outcome(request).await;
+        let headers = response.headers_mut();
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFFING);
+        if self.is_reserve {
+            headers.insert(header::CONNECTION, CLOSE);
+        }
+        Ok(response.map(|body| Leaving::new(body, self.place)))
+    }
+
+    async fn outcome(&self, request: Request<Incoming>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let is_look = [Method::GET, Method::HEAD].contains(&head.method);
+        let is_vital = is_look && VITAL_PATHS.contains(&head.uri.path());
+        if self.is_reserve && !is_vital {
+            let text = "all places of this port are taken; GET /ping and /metrics are answered still, ask for the rest again later";
+            let mut refusal = self.refusal(StatusCode::SERVICE_UNAVAILABLE, text);
+            refusal.headers_mut().insert(header::RETRY_AFTER, SHORTLY);
+            return refusal;
+        }
+        if let Err(text) = self.desk.gate.judge(&head) {
+            return self.refusal(StatusCode::FORBIDDEN, &text);
+        }
+        let body = Arriving::new(body, Arc::clone(&self.place));
+        let mut request = Request::from_parts(head, body);
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        let routed = TowerToHyperService::new(self.desk.router.clone())
+            .call(request)
+            .await;
+        routed.unwrap_or_else(|never| match never {})
+    }
+
+    fn refusal(&self, status: StatusCode, text: &str) -> Response<Body> {
+        let object = serde_json::Map::from_iter([(self.desk.text_field.to_owned(), text.into())]);
+        (status, axum::Json(object)).into_response()
+    }
+}

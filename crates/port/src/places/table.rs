@@ -1,0 +1,236 @@
+//! Who holds a place and who gives way: a table without a clock.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+
+use clock::Instant;
+
+/// Places by number. `T` is what tells a holder that its place is gone.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    most: usize,
+    places: HashMap<u64, Held<T>>,
+    by_party: HashMap<Party, usize>,
+    /// Those whose peer is waited for, since when.
+    waiting: BTreeSet<(Instant, u64)>,
+    next: u64,
+}
+
+/// Who counts as one: an IPv4 address, or the network part of an IPv6 address, whose other half its holder may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Party(IpAddr);
+
+/// A place that was given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Given<T> {
+    pub(super) number: u64,
+    /// Whose place it was until now.
+    pub(super) from: Option<T>,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    party: Party,
+    waits_since: Option<Instant>,
+    holder: T,
+}
+
+impl<T> Table<T> {
+    /// So many places, half of them for one party at most.
+    pub(super) fn new(most: usize) -> Table<T> {
+        Table {
+            most,
+            places: HashMap::new(),
+            by_party: HashMap::new(),
+            waiting: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
+    /// Gives a place to `party`, whose peer is waited for from `now` on. Where there is none, or the party has its half, the
+    /// place (of that party) goes over whose peer is waited for longest; no place if all are being served.
+    pub(super) fn give(&mut self, party: Party, holder: T, now: Instant) -> Option<Given<T>> {
+        let has_its_half = self.by_party.get(&party).copied().unwrap_or(0) >= self.most.div_ceil(2);
+        let from = if has_its_half || self.places.len() >= self.most {
+            Some(self.take_longest_waiting(has_its_half.then_some(party))?)
+        } else {
+            None
+        };
+        let number = self.next;
+        self.next += 1;
+        let held = Held {
+            party,
+            waits_since: Some(now),
+            holder,
+        };
+        self.places.insert(number, held);
+        self.waiting.insert((now, number));
+        *self.by_party.entry(party).or_default() += 1;
+        Some(Given { number, from })
+    }
+
+    /// Its peer is waited for from `now` on; a place that went over stays gone.
+    pub(super) fn wait(&mut self, number: u64, now: Instant) {
+        self.stand(number, Some(now));
+    }
+
+    /// Its peer waits for an answer, so the place stays; `false` if it went over before.
+    pub(super) fn serve(&mut self, number: u64) -> bool {
+        self.stand(number, None)
+    }
+
+    /// The place is free, unless it went over before.
+    pub(super) fn free(&mut self, number: u64) {
+        self.take(number);
+    }
+
+    /// Places that are held.
+    pub(super) fn taken(&self) -> usize {
+        self.places.len()
+    }
+
+    fn stand(&mut self, number: u64, waits_since: Option<Instant>) -> bool {
+        let Some(held) = self.places.get_mut(&number) else {
+            return false;
+        };
+        if let Some(since) = std::mem::replace(&mut held.waits_since, waits_since) {
+            self.waiting.remove(&(since, number));
+        }
+        if let Some(since) = waits_since {
+            self.waiting.insert((since, number));
+        }
+        true
+    }
+
+    fn take_longest_waiting(&mut self, of: Option<Party>) -> Option<T> {
+        let is_meant = |number: &u64| of.is_none_or(|party| self.places[number].party == party);
+        let mut waiting = self.waiting.iter().map(|(_, number)| *number);
+        let number = waiting.find(is_meant)?;
+        self.take(number)
+    }
+
+    fn take(&mut self, number: u64) -> Option<T> {
+        let held = self.places.remove(&number)?;
+        if let Some(since) = held.waits_since {
+            self.waiting.remove(&(since, number));
+        }
+        if let Some(count) = self.by_party.get_mut(&held.party) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_party.remove(&held.party);
+            }
+        }
+        Some(held.holder)
+    }
+}
+
+impl From<IpAddr> for Party {
+    fn from(address: IpAddr) -> Party {
+        match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                Party(IpAddr::V6(Ipv6Addr::from_bits(network)))
+            }
+            address => Party(address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn party(text: &str) -> Party {
+        Party::from(text.parse::<IpAddr>().expect("an address"))
+    }
+
+    #[test]
+    fn one_party_is_one_address_or_one_network() {
+        for (one, other, same) in [
+            ("10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+            ("10.0.0.1", "::ffff:10.0.0.1", true),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", false),
+            ("2001:db8::1", "2001:db8::ffff:1", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("127.0.0.1", "::1", false),
+        ] {
+            assert_eq!(party(one) == party(other), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn who_keeps_the_server_waiting_longest_gives_way() {
+        let mut table = Table::new(4);
+        let (stranger, other, third) = (party("10.0.0.1"), party("10.0.0.2"), party("10.0.0.3"));
+        let first = table.give(stranger, "half a head", at(1)).expect("free");
+        let second = table.give(stranger, "idle", at(2)).expect("free");
+        // The party has its half, so its own connections give way, though others are free.
+        let third_of_two = table.give(stranger, "another", at(3)).expect("instead");
+        assert_eq!(third_of_two.from, Some("half a head"));
+        assert!(!table.serve(first.number), "gone places are not served");
+        assert!(table.serve(second.number));
+        let other_one = table.give(other, "new", at(4)).expect("free");
+        assert_eq!(
+            table.give(third, "last", at(5)).map(|given| given.from),
+            Some(None)
+        );
+        // Full: the longest waiting of anybody gives way, and not whoever is being served.
+        assert_eq!(
+            table.give(other, "more", at(6)).map(|given| given.from),
+            Some(Some("another"))
+        );
+        table.wait(second.number, at(7));
+        assert!(table.serve(other_one.number));
+        assert_eq!(table.taken(), 4);
+        table.free(other_one.number);
+        table.free(other_one.number);
+        assert_eq!(table.taken(), 3);
+    }
+
+    #[test]
+    fn places_of_those_who_are_served_are_not_for_others() {
+        let mut table = Table::new(2);
+        for address in ["10.0.0.1", "10.0.0.2"] {
+            let given = table.give(party(address), address, at(1)).expect("free");
+            assert!(table.serve(given.number));
+        }
+        for address in ["10.0.0.1", "10.0.0.3"] {
+            assert_eq!(
+                table.give(party(address), address, at(2)),
+                None,
+                "{address}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_has_more_than_its_share_and_the_table_forgets_who_left(
+            steps in prop::collection::vec((0_u8..4, 0_u8..4, 0_u64..20), 0..200)
+        ) {
+            let mut table = Table::new(5);
+            for (now, (what, who, number)) in (0..).map(at).zip(steps) {
+                match what {
+                    0 => drop(table.give(Party(IpAddr::from([10, 0, 0, who])), (), now)),
+                    1 => drop(table.serve(number)),
+                    2 => table.wait(number, now),
+                    _ => table.free(number),
+                }
+                prop_assert!(table.taken() <= 5);
+                prop_assert!(table.by_party.values().all(|count| (1..=3).contains(count)));
+                prop_assert_eq!(table.by_party.values().sum::<usize>(), table.taken());
+                let waiting = table.places.values().filter(|held| held.waits_since.is_some());
+                prop_assert_eq!(table.waiting.len(), waiting.count());
+            }
+        }
+    }
+}
