@@ -72,7 +72,7 @@ impl ControllerLink {
     }
 }
 
-/// Settings of one broker. Defaults are nsqd's where nsqd has the option.
+/// Settings of one broker. Defaults are nsqd's where nsqd has the option, but that only this machine reaches the listeners.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// NSQ TCP listener.
@@ -167,8 +167,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            tcp_address: ([0, 0, 0, 0], 4150).into(),
-            http_address: Some(([0, 0, 0, 0], 4151).into()),
+            tcp_address: ([127, 0, 0, 1], 4150).into(),
+            http_address: Some(([127, 0, 0, 1], 4151).into()),
             http_hosts: Vec::new(),
             broadcast_address: String::from("localhost"),
             data_path: None,

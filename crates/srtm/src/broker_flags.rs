@@ -23,11 +23,11 @@ use crate::lookupd_flags::LookupdFlags;
 /// Settings of one broker.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BrokerFlags {
-    /// Address for NSQ clients; port 0 lets the system choose.
+    /// Address for NSQ clients; :4150 lets other machines reach it, port 0 lets the system choose.
     #[arg(long, value_name = "ADDRESS", default_value_t = ListenAddress(defaults().tcp_address))]
     pub(crate) tcp_address: ListenAddress,
-    /// Address for HTTP, or none.
-    #[arg(long, value_name = "ADDRESS|none", default_value = "0.0.0.0:4151", value_parser = http_address)]
+    /// Address for HTTP, or none; :4151 lets other machines reach it.
+    #[arg(long, value_name = "ADDRESS|none", default_value = "127.0.0.1:4151", value_parser = http_address)]
     pub(crate) http_address: HttpAddress,
     #[command(flatten)]
     http: HttpFlags,
@@ -412,6 +412,13 @@ mod tests {
         };
         assert_eq!(format!("{:?}", config(&[])), format!("{expected:?}"));
         assert!(config(&[]).validate().is_ok());
+    }
+
+    #[test]
+    fn only_this_machine_reaches_a_broker_that_was_not_told_otherwise() {
+        let config = config(&[]);
+        let http = config.http_address.expect("served");
+        assert!(config.tcp_address.ip().is_loopback() && http.ip().is_loopback());
     }
 
     #[test]

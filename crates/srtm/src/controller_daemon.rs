@@ -33,12 +33,12 @@ pub(crate) struct Ports {
 /// The flags for [`Ports`].
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PortFlags {
-    /// Address for HTTP.
+    /// Address for HTTP; :4180 lets other machines reach it.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
     http: ListenAddress,
     #[command(flatten)]
     names: HttpFlags,
-    /// Address that brokers dial.
+    /// Address that brokers dial; :4170 lets other machines reach it.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4170")]
     link_address: ListenAddress,
     /// Address for nsqlookupd's TCP protocol.

@@ -15,8 +15,8 @@ use crate::log;
 const EXAMPLES: &str = "\
 Examples:
   srtm broker
-  srtm broker --tcp-address 127.0.0.1:4150 --http-address 127.0.0.1:4151 --data-path /var/lib/srtm
-  srtm broker --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --broadcast-address 10.0.0.8
+  srtm broker --tcp-address :4150 --http-address :4151 --data-path /var/lib/srtm      other machines reach it
+  srtm broker --tcp-address :4150 --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --broadcast-address 10.0.0.8
   srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s
   srtm broker --threads 2 --realtime --cpus 2,3";
 
@@ -55,6 +55,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     } else {
         Until::Signal
     };
+    if config.tcp_address.ip().is_loopback() && !flags.stop_with_stdin {
+        tracing::info!(
+            "only this machine reaches the broker; --tcp-address=:4150 and --http-address=:4151 let others in"
+        );
+    }
     daemon::run(config, &flags.log_level, until)
 }
 

@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   srtm controller
   srtm controller --data-dir /var/lib/srtm --http 10.0.0.7:4180 --link-address 10.0.0.7:4170
-  srtm broker --controller 10.0.0.7:4170 --link-key link.key --broker-name b1      a broker that reports to it";
+  srtm broker --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --tcp-address :4150      a broker that reports to it";
 
 /// Flags of `srtm controller`.
 #[derive(Args, Debug)]
@@ -43,6 +43,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
         let mut signals = Signals::new()?;
         let key = KeyFile::open(flags.ports.link_key.as_deref(), flags.data_dir.as_deref())?;
         let daemon = ControllerDaemon::start(settings, ports, key, flags.data_dir, None).await?;
+        if daemon.ports.link.ip().is_loopback() {
+            tracing::info!(
+                "only brokers of this machine reach the controller; --link-address=:4170 and --http=:4180 let others in"
+            );
+        }
         signals.next().await;
         daemon.stop().await;
         Ok(())

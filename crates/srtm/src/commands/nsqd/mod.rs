@@ -9,6 +9,7 @@ mod flags;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use broker::Config;
 use broker::http::{LogLevel, nsqd_version_line};
 use clap::Parser;
 
@@ -17,6 +18,12 @@ use crate::daemon::{self, Until};
 use crate::error::Failure;
 use crate::log;
 use flags::{Request, Settings};
+
+/// Where nsqd listens unless told otherwise: at all addresses.
+const NSQD_ADDRESSES: [(&str, &str); 2] = [
+    ("--tcp-address=", "0.0.0.0:4150"),
+    ("--http-address=", "0.0.0.0:4151"),
+];
 
 /// Starts a broker as nsqd would start with these arguments.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
@@ -44,10 +51,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
         .as_deref()
         .map_or(Ok(LogLevel::default()), log::parse_level);
     let level = level.map_err(|reason| Failure::Usage(format!("-log-level: {reason}")))?;
-    let broker =
-        Translated::try_parse_from(std::iter::once("nsqd".to_owned()).chain(settings.broker))
-            .map_err(|error| Failure::Usage(error.render().to_string().trim_end().to_owned()))?;
-    let mut config = broker.flags.into_config();
+    let mut config = config(settings.broker)?;
     // nsqd keeps its metadata in the working folder unless told otherwise.
     config.data_path.get_or_insert_with(|| PathBuf::from("."));
     log::start(&level, settings.log_prefix.as_deref().unwrap_or("[nsqd] "));
@@ -59,10 +63,49 @@ fn start(settings: Settings) -> Result<(), Failure> {
     daemon::run(config, &level, Until::Signal)
 }
 
+/// What flags in the broker's own spelling mean; all that are not there are nsqd's.
+fn config(mut arguments: Vec<String>) -> Result<Config, Failure> {
+    for (flag, open) in NSQD_ADDRESSES {
+        if !arguments.iter().any(|argument| argument.starts_with(flag)) {
+            arguments.push(format!("{flag}{open}"));
+        }
+    }
+    let all = std::iter::once("nsqd".to_owned()).chain(arguments);
+    let broker = Translated::try_parse_from(all)
+        .map_err(|error| Failure::Usage(error.render().to_string().trim_end().to_owned()))?;
+    Ok(broker.flags.into_config())
+}
+
 /// nsqd's flags in the broker's own spelling.
 #[derive(Debug, Parser)]
 #[command(disable_help_flag = true)]
 struct Translated {
     #[command(flatten)]
     flags: BrokerFlags,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nsqd_listens_at_all_addresses_unless_told_otherwise() {
+        for (arguments, expected) in [
+            (&[][..], ["0.0.0.0:4150", "0.0.0.0:4151"]),
+            (
+                &["--tcp-address=127.0.0.1:1"],
+                ["127.0.0.1:1", "0.0.0.0:4151"],
+            ),
+            (
+                &["--http-address=127.0.0.1:2"],
+                ["0.0.0.0:4150", "127.0.0.1:2"],
+            ),
+        ] {
+            let arguments = arguments.iter().map(|&argument| argument.to_owned());
+            let config = config(arguments.collect()).expect("valid flags");
+            let http = config.http_address.expect("served");
+            let bound = [config.tcp_address, http].map(|address| address.to_string());
+            assert_eq!(bound, expected);
+        }
+    }
 }
