@@ -118,16 +118,6 @@ impl<T> Arena<T> {
         }
     }
 
-    /// All values, in slot order, to change.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots
-            .iter_mut()
-            .filter_map(|slot| match &mut slot.entry {
-                Entry::Vacant => None,
-                Entry::Occupied(value) => Some(value),
-            })
-    }
-
     /// All values with their keys, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, &T)> {
         self.slots
@@ -147,6 +137,24 @@ impl<T> Arena<T> {
                     ))
                 }
             })
+    }
+
+    /// Slots, free ones included: values stay in theirs, so who goes through all of them, with whatever pauses, meets each value
+    /// that is there all the while.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Names the value in a slot, if there is one.
+    #[must_use]
+    pub fn key_at(&self, slot: usize) -> Option<Key<T>> {
+        let Slot { generation, entry } = self.slots.get(slot)?;
+        matches!(entry, Entry::Occupied(_)).then_some(Key {
+            index: slot as u32,
+            generation: *generation,
+            of: PhantomData,
+        })
     }
 
     /// Number of values.

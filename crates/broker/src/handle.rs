@@ -267,6 +267,9 @@ impl Handle {
             }
         }
         merged.topics.sort_by(|a, b| a.topic.cmp(&b.topic));
+        for topic in &mut merged.topics {
+            topic.channels.sort_by(|a, b| a.channel.cmp(&b.channel));
+        }
         Ok(merged)
     }
 
@@ -282,6 +285,9 @@ impl Handle {
             }
         }
         merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
+        for topic in &mut merged.topics {
+            topic.channels.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         Ok(merged)
     }
 

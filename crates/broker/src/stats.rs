@@ -3,6 +3,7 @@
 //! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) stands in
 //! types of its own. A snapshot is a copy: nothing here reaches into the data path.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use limit::sharing::Policy;
@@ -62,7 +63,7 @@ pub struct TopicStats {
     /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
     pub window_excess: Option<f64>,
     /// Where the time went, stage by stage.
-    pub latency: Vec<StageLatency>,
+    pub latency: Arc<[StageLatency]>,
 }
 
 /// How brokers share a limit by gossip, as of the last interval that ended here.
@@ -202,7 +203,7 @@ pub struct ReactorStats {
 }
 
 /// Which part of [`Stats`] is wanted; empty strings mean all, as in nsqd.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsFilter {
     /// Only this topic.
     pub topic: String,

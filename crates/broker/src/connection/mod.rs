@@ -224,6 +224,13 @@ impl Connection {
         self.consumer.is_none() && self.publishing.is_some()
     }
 
+    /// Whether `/stats` shows it as a producer of `topic`.
+    #[must_use]
+    pub fn has_published_to(&self, topic: &str) -> bool {
+        let mut all = self.publishing.iter().chain(&self.published_before);
+        all.any(|published| published.name.as_str() == topic)
+    }
+
     /// Whether it publishes to `topic` at the moment.
     #[inline]
     #[must_use]

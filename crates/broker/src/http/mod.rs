@@ -28,17 +28,23 @@ mod topics;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
+use scrape::{Lane, Pages, share};
 
 use crate::{Handle, Operation};
 use answer::Failure;
 use arrivals::Recordings;
 use body::BodyRoom;
+use stats::Asked;
 
 pub use config::LogLevel;
 pub use info::{HttpInfo, nsqd_version_line};
 pub use listener::serve;
 pub use port::hostname;
+
+/// Memory of answers about everything that are still being read; see [`Pages`].
+const PAGES_BYTES: usize = 32 << 20;
 
 /// What every handler can reach.
 #[derive(Debug)]
@@ -47,6 +53,8 @@ pub(crate) struct Service {
     info: HttpInfo,
     room: BodyRoom,
     recordings: Recordings,
+    /// For `/stats` of all topics.
+    everything: Lane<Asked>,
 }
 
 type Shared = axum::extract::State<Arc<Service>>;
@@ -54,11 +62,15 @@ type Shared = axum::extract::State<Arc<Service>>;
 /// All routes over one broker.
 pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
     let room = BodyRoom::new(handle.config().max_body_size);
+    let pages = Pages::new(PAGES_BYTES);
+    // A line each: none waits for another's crowd.
+    let shared = || from_fn_with_state(Lane::new(&pages), share);
     let service = Arc::new(Service {
         handle,
         info,
         room,
         recordings: Recordings::default(),
+        everything: Lane::new(&pages),
     });
     Router::new()
         .route("/ping", get(info::ping))
@@ -68,7 +80,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/pub", post(publish::publish))
         .route("/mpub", post(publish::publish_many))
         .merge(operations())
-        .route("/v1/topics", get(contract::list))
+        .route("/v1/topics", get(contract::list).layer(shared()))
         .route(
             "/v1/topics/{topic}",
             get(contract::show)
@@ -80,9 +92,12 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/v1/handover", post(handover::take))
         .route("/v1/sharers", get(sharers::list))
         .route("/v1/sharers/{address}", delete(sharers::forget))
-        .route("/v1/tasks", get(tasks::tasks))
-        .route("/v1/announcements", get(announcements::announcements))
-        .route("/metrics", get(metrics::metrics))
+        .route("/v1/tasks", get(tasks::tasks).layer(shared()))
+        .route(
+            "/v1/announcements",
+            get(announcements::announcements).layer(shared()),
+        )
+        .route("/metrics", get(metrics::metrics).layer(shared()))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
         .with_state(service)

@@ -12,7 +12,7 @@ use kernel::{Shares, TaskStats};
 use serde::Serialize;
 
 use super::Shared;
-use super::answer::{Failure, json};
+use super::answer::{Failure, json, rendered};
 use crate::reactor::{TaskReport, TaskRow};
 
 /// The whole answer.
@@ -65,7 +65,8 @@ struct Task {
 
 /// Renders one snapshot.
 pub(super) async fn tasks(State(service): Shared) -> Result<Response, Failure> {
-    Ok(json(&document(service.handle.tasks().await?)))
+    let reports = service.handle.tasks().await?;
+    Ok(rendered(move || json(&document(reports))).await)
 }
 
 fn document(reports: Vec<TaskReport>) -> Document {

@@ -11,7 +11,6 @@ use super::{LISTENER_TOKEN, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{Connection, ConnectionKey, Pause, Progress, Terms};
 use crate::sys::{self, Interest, Stream};
-use crate::topic::ConsumerKey;
 
 /// Connections accepted per event, so that a storm of them does not starve those that are there.
 const ACCEPTS_MAX: usize = 64;
@@ -146,11 +145,6 @@ impl Reactor {
             input.clear();
             self.inputs.push(input);
         }
-    }
-
-    pub(super) fn connection_of(&self, consumer: ConsumerKey) -> Option<&Connection> {
-        let connection = self.table.consumer(consumer)?.subscription.connection;
-        self.connections.get(ConnectionKey::from_bits(connection))
     }
 
     fn welcome(&mut self, stream: Stream, peer: std::net::SocketAddr) {

@@ -6,7 +6,7 @@ use wire::TopicName;
 
 use super::Reactor;
 use crate::handle::Answer;
-use crate::window::{ReactorReport, WindowOrder};
+use crate::window::WindowOrder;
 use crate::{BrokerError, sys};
 
 impl Reactor {
@@ -19,17 +19,6 @@ impl Reactor {
             true => Ok(Answer::Done),
             false => Err(no_limit()),
         }
-    }
-
-    /// The report counts as sent now: leases that answer it are counted from here, never from later.
-    pub(super) fn report(&mut self, number: u64, is_first: bool, bytes_max: usize) -> Answer {
-        if is_first {
-            self.table.begin_reports();
-        }
-        Answer::Report(Box::new(ReactorReport {
-            news: self.table.report(number, bytes_max, self.now),
-            attachments: self.report_publishers(is_first),
-        }))
     }
 
     pub(super) fn releases(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {

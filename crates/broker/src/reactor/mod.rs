@@ -23,6 +23,7 @@ mod request;
 mod schedule;
 mod serve;
 mod stop;
+mod survey;
 mod tempo;
 mod timers;
 mod write;
@@ -58,6 +59,7 @@ use inbox::{Mail, TopicMail};
 use probes::ProbeBudget;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
+use survey::Surveys;
 pub use tempo::{Delivery, Identifiers};
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
@@ -180,6 +182,7 @@ pub struct Reactor {
     batches: Batches,
     moving: Option<usize>,
     is_resuming: bool,
+    surveys: Surveys,
     counters: ReactorStats,
 }
 
@@ -265,6 +268,7 @@ impl Reactor {
             batches: Batches::default(),
             moving: None,
             is_resuming: false,
+            surveys: Surveys::default(),
             counters: ReactorStats::default(),
             shared,
         })
@@ -286,10 +290,11 @@ impl Reactor {
         self.gather_events();
         self.take_mail();
         self.run_timers();
-        self.serve();
+        let has_served = self.serve();
         self.carry_out_effects();
         self.flush();
         self.post();
+        self.survey(has_served);
         self.counters.turns += 1;
     }
 

@@ -10,7 +10,6 @@ use super::inbox::TopicMail;
 use crate::BrokerError;
 use crate::catalog_file::Contract;
 use crate::handle::{Answer, Operation, Reply, Request};
-use crate::stats::{ClientStats, Stats, StatsFilter};
 use crate::topic::{HeldRequest, KnownTopic, LimitNumber};
 
 impl Reactor {
@@ -30,6 +29,11 @@ impl Reactor {
                 });
                 return self.wait_for_turn(topic, request);
             }
+            Request::Stats(_)
+            | Request::Tasks
+            | Request::Catalog
+            | Request::Inventory
+            | Request::Report { .. } => return self.begin_survey(request, reply),
             Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
             Request::Channel(topic, channel, operation) => {
                 self.operate_channel(&topic, &channel, operation)
@@ -46,9 +50,7 @@ impl Reactor {
                 self.table.hear(teller);
                 Ok(Answer::Done)
             }
-            Request::Inventory => Ok(Answer::Inventory(self.table.inventory())),
             Request::SetLimit(topic, limit) => self.set_limit(&topic, limit, None),
-            Request::Stats(filter) => Ok(Answer::Stats(Box::new(self.stats(&filter)))),
             Request::SetCpuShare(topic, share) => {
                 self.set_cpu_share(&topic, share).map(|()| Answer::Done)
             }
@@ -76,8 +78,6 @@ impl Reactor {
                 let taken = self.table.take_over(&queue, &batch, self.now);
                 Ok(Answer::TakenOver(taken))
             }
-            Request::Tasks => Ok(Answer::Tasks(Box::new(self.tasks()))),
-            Request::Catalog => Ok(Answer::Catalog(self.table.catalog())),
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
             Request::Renew(report) => {
                 self.table.renew_leases(report, self.now);
@@ -88,11 +88,6 @@ impl Reactor {
                 self.table.history_window = window;
                 Ok(Answer::Done)
             }
-            Request::Report {
-                number,
-                is_first,
-                bytes_max,
-            } => Ok(self.report(number, is_first, bytes_max)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
             Request::BeginRecording(topic) => self.begin_recording(&topic),
@@ -258,44 +253,5 @@ impl Reactor {
             self.set_on_full(topic, *on_full)?;
         }
         self.set_limit(topic, limit, *number)
-    }
-
-    fn stats(&self, filter: &StatsFilter) -> Stats {
-        let client = |consumer| match self.connection_of(consumer) {
-            Some(connection) => connection.stats(),
-            None => ClientStats::default(),
-        };
-        let mut reactor = self.counters.clone();
-        reactor.connections = self.connections.len() as u64;
-        reactor.publishers = self.attachments.len() as u64;
-        reactor.producers = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.is_producer())
-            .count() as u64;
-        self.table.count_store(&mut reactor);
-        let producers = || {
-            let all = self.connections.iter().map(|(_, connection)| connection);
-            let wanted = |stats: &ClientStats| {
-                filter.topic.is_empty()
-                    || stats
-                        .pub_counts
-                        .iter()
-                        .any(|(topic, _)| *topic == filter.topic)
-            };
-            all.filter(|connection| connection.is_producer())
-                .map(|c| c.stats())
-                .filter(wanted)
-                .collect()
-        };
-        Stats {
-            topics: self.table.topic_stats(filter, self.now, client),
-            producers: if filter.include_clients {
-                producers()
-            } else {
-                Vec::new()
-            },
-            reactors: vec![reactor],
-        }
     }
 }

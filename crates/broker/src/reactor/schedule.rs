@@ -425,11 +425,15 @@ impl Schedule {
         now - self.switched_at < self.period
     }
 
-    /// How every task has fared, with whom it is for.
-    pub(super) fn tasks(&self, now: Instant) -> impl Iterator<Item = (&Whose, TaskStats)> {
-        self.lines
-            .iter()
-            .filter_map(move |line| Some((&line.whose, self.scheduler.stats_of(line.task, now)?)))
+    /// Numbers of tasks, those that are gone included; see [`Schedule::task`].
+    pub(super) fn tasks(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// How the task of that number has fared, with whom it is for; none where it is gone.
+    pub(super) fn task(&self, number: usize, now: Instant) -> Option<(&Whose, TaskStats)> {
+        let line = self.lines.get(number)?;
+        Some((&line.whose, self.scheduler.stats_of(line.task, now)?))
     }
 
     /// Times that credits were given out anew.

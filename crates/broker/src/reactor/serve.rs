@@ -7,7 +7,6 @@ use kernel::{Share, TaskId, TaskStats, Turn};
 use wire::TopicName;
 
 use super::inbox::TopicMail;
-use super::line::Whose;
 use super::readiness::Readiness;
 use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, home_of, write};
 use crate::BrokerError;
@@ -82,10 +81,12 @@ impl Reactor {
         self.events = events;
     }
 
-    /// Serves tasks until none has work, or it is time to look who else has become ready.
-    pub(super) fn serve(&mut self) {
+    /// Serves tasks until none has work, or it is time to look who else has become ready. Says whether one had.
+    pub(super) fn serve(&mut self) -> bool {
+        let mut has_served = false;
         self.wake_topics();
         while let Some(turn) = self.schedule.take(self.now) {
+            has_served = true;
             let events = self.serve_task(&turn);
             // Whatever gathered for peers of the topic is written at its expense.
             self.flush();
@@ -98,9 +99,10 @@ impl Reactor {
                 false => SLICE_MAX,
             };
             if self.now - self.turn_began >= look_after {
-                return;
+                break;
             }
         }
+        has_served
     }
 
     /// Puts topics into their queues that something has happened to or for which something is due.
@@ -229,26 +231,6 @@ impl Reactor {
         if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
             let number = self.number;
             tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
-        }
-    }
-
-    /// How the tasks of this reactor have fared.
-    pub(super) fn tasks(&self) -> TaskReport {
-        let name = |whose: &Whose| match whose {
-            Whose::Nobody => None,
-            Whose::Here(key) => Some(self.table.topic(*key)?.name.to_string()),
-            Whose::Elsewhere(topic) => Some(topic.to_string()),
-        };
-        let row = |(whose, stats)| TaskRow {
-            topic: name(whose),
-            is_home: matches!(whose, Whose::Here(_)),
-            stats,
-        };
-        TaskReport {
-            period: self.shared.config.share_period,
-            periods: self.schedule.periods(),
-            busy: self.counters.busy,
-            tasks: self.schedule.tasks(self.now).map(row).collect(),
         }
     }
 

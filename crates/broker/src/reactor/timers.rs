@@ -32,6 +32,7 @@ impl Reactor {
             self.dues.next(),
             self.table.next_wakeup(),
             self.accept_again_at,
+            self.surveys.due(),
         ];
         dues.into_iter().flatten().min()
     }

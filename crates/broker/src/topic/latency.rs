@@ -1,25 +1,24 @@
 //! Where a message's time went, stage by stage, and who is followed to the end of its way.
 //!
-//! HDR histograms in nanoseconds with two significant digits (about 15 KiB each); a topic gets its
-//! set with its first message. Longer than a minute is recorded as a minute.
+//! [Histograms](Histogram) in nanoseconds with two significant digits, up to a minute; a topic gets its set with its first
+//! message. Their summary is made when somebody asks and kept until there is more to tell.
 //!
 //! All stages but one are of every message. *End to end* needs the subscriber's side and is sampled: a
 //! drawn message becomes a [`Probe`], the reactor follows it through the socket and brings it back as
 //! [`Landed`]. `docs/latency.md` says what is measured and what is not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use hdrhistogram::Histogram;
 use link::Lateness;
 
+use super::histogram::{Histogram, LONGEST_NS};
 use super::sampler::Sampler;
 use super::store::{Arrival, Stored};
 use super::table::TopicKey;
 use super::window::Window;
 use crate::stats::StageLatency;
-
-const LONGEST_NS: u64 = 60_000_000_000;
 
 /// Messages followed per second and topic, in ordinary times.
 const SAMPLES_PER_SECOND: u32 = 50;
@@ -89,7 +88,9 @@ pub struct Landed {
 /// One histogram per stage, the sampler, and the profiling window if one is open.
 #[derive(Debug)]
 pub struct StageHistograms {
-    stages: Box<[StageHistogram; STAGES.len()]>,
+    stages: Box<[Histogram; STAGES.len()]>,
+    /// Of so many latencies in all.
+    summary: Option<(u64, Arc<[StageLatency]>)>,
     sampler: Sampler,
     window: Option<Box<Window>>,
     promise: Option<Promise>,
@@ -101,12 +102,6 @@ struct Promise {
     latency: Duration,
     delivered: u64,
     late: u64,
-}
-
-#[derive(Debug)]
-struct StageHistogram {
-    histogram: Histogram<u32>,
-    sum_ns: u64,
 }
 
 impl Probe {
@@ -134,13 +129,9 @@ impl Landed {
 
 impl Default for StageHistograms {
     fn default() -> Self {
-        let stages = std::array::from_fn(|_| StageHistogram {
-            histogram: Histogram::new_with_bounds(1, LONGEST_NS, 2)
-                .expect("constant bounds are valid"),
-            sum_ns: 0,
-        });
         StageHistograms {
-            stages: Box::new(stages),
+            stages: Box::default(),
+            summary: None,
             sampler: Sampler::new(SAMPLES_PER_SECOND),
             window: None,
             promise: None,
@@ -158,11 +149,7 @@ impl StageHistograms {
             window.release(count);
         }
         let nanos = (latency.as_nanos() as u64).min(LONGEST_NS);
-        let entry = &mut self.stages[stage as usize];
-        entry.sum_ns = entry
-            .sum_ns
-            .saturating_add(nanos.saturating_mul(u64::from(count)));
-        entry.histogram.saturating_record_n(nanos, count);
+        self.stages[stage as usize].record(nanos, count);
     }
 
     /// Records that a message was copied to a consumer's output, after `attempts` deliveries before. If it is
@@ -236,26 +223,35 @@ impl StageHistograms {
         self.window.take()
     }
 
-    /// Percentiles of all stages in microseconds.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<StageLatency> {
-        let us = |nanos: u64| nanos as f64 / 1000.0;
-        STAGES
-            .iter()
-            .map(|&(stage, name)| {
-                let StageHistogram { histogram, sum_ns } = &self.stages[stage as usize];
-                StageLatency {
-                    stage: name,
-                    count: histogram.len(),
-                    sum_us: sum_ns / 1000,
-                    p50_us: us(histogram.value_at_quantile(0.50)),
-                    p95_us: us(histogram.value_at_quantile(0.95)),
-                    p99_us: us(histogram.value_at_quantile(0.99)),
-                    p999_us: us(histogram.value_at_quantile(0.999)),
-                    max_us: us(histogram.max()),
-                }
-            })
-            .collect()
+    /// Percentiles of all stages in microseconds. Costs next to nothing while nothing was recorded since the last time.
+    pub fn summary(&mut self) -> Arc<[StageLatency]> {
+        let count = self.stages.iter().map(Histogram::count).sum();
+        match &self.summary {
+            Some((told, summary)) if *told == count => Arc::clone(summary),
+            _ => {
+                let stages = STAGES.iter();
+                let summary: Arc<[StageLatency]> = stages
+                    .map(|&(stage, name)| summary_of(name, &self.stages[stage as usize]))
+                    .collect();
+                self.summary = Some((count, Arc::clone(&summary)));
+                summary
+            }
+        }
+    }
+}
+
+fn summary_of(stage: &'static str, histogram: &Histogram) -> StageLatency {
+    let us = |nanos: u64| nanos as f64 / 1000.0;
+    let [p50, p95, p99, p999] = histogram.quantiles([0.50, 0.95, 0.99, 0.999]);
+    StageLatency {
+        stage,
+        count: histogram.count(),
+        sum_us: histogram.sum_ns() / 1000,
+        p50_us: us(p50),
+        p95_us: us(p95),
+        p99_us: us(p99),
+        p999_us: us(p999),
+        max_us: us(histogram.max_ns()),
     }
 }
 
@@ -269,7 +265,7 @@ mod tests {
         stages.record(Stage::Queue, Duration::from_micros(10), 99);
         stages.record(Stage::Queue, Duration::from_millis(5), 1);
         stages.record(Stage::Fin, Duration::from_secs(3600), 1);
-        let snapshot = stages.snapshot();
+        let snapshot = stages.summary();
         let by_name = |name: &str| {
             snapshot
                 .iter()
@@ -287,5 +283,16 @@ mod tests {
             "an hour is recorded as a minute"
         );
         assert_eq!(by_name("read").count, 0);
+    }
+
+    #[test]
+    fn a_summary_is_made_anew_only_where_there_is_more_to_tell() {
+        let mut stages = StageHistograms::default();
+        stages.record(Stage::Read, Duration::from_micros(3), 1);
+        let first = stages.summary();
+        assert!(Arc::ptr_eq(&first, &stages.summary()));
+        stages.record(Stage::Fin, Duration::from_micros(3), 2);
+        let fin = |stages: &[StageLatency]| stages[Stage::Fin as usize].count;
+        assert_eq!((fin(&first), fin(&stages.summary())), (0, 2));
     }
 }

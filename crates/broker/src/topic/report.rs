@@ -8,7 +8,7 @@ use link::TopicReport;
 
 use super::channel::{Channel, ChannelKey};
 use super::fullness::Full;
-use super::table::{Topic, TopicTable};
+use super::table::{Topic, TopicKey, TopicTable};
 
 /// A topic that nothing happens with is named in so many more reports.
 const QUIET_REPORTS: u32 = 64;
@@ -31,6 +31,21 @@ pub struct TopicNews {
     pub gone: Vec<String>,
     /// Further ones follow with the next report.
     pub has_more: bool,
+}
+
+/// A report under way, topic by topic: those with a limit first, and each kind from where the report before had to end.
+#[derive(Debug)]
+pub struct ReportWalk {
+    number: u64,
+    /// Bytes that are left for topics.
+    room: usize,
+    /// Slots that there were when it began; who came later is in the next one.
+    slots: usize,
+    kind: usize,
+    place: usize,
+    /// By kind, the slot at which there was no more room.
+    ended: [Option<usize>; 2],
+    news: TopicNews,
 }
 
 /// What was said of a topic last.
@@ -59,32 +74,59 @@ impl TopicTable {
         }
     }
 
-    /// Every topic with a limit, with a share of time, with traffic or with messages that are not finished, as of report `number`, which is sent
-    /// now, as far as there is anything new. Of more than 8192, or than fit into `bytes_max`, the rest follows with the next report,
-    /// topics without a limit last.
-    pub fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews {
+    /// Begins report `number`, in which topics take about `bytes_max`. It counts as sent when each topic is looked at: leases that answer it
+    /// are counted from there, never from later.
+    pub fn begin_report(&mut self, number: u64, bytes_max: usize, now: Instant) -> ReportWalk {
         self.reports.report_sent(number, now);
         self.forget_asked();
-        let window = self.history_window;
-        for topic in self.topics.values_mut() {
-            topic.remember_traffic(window, now);
-            if let Some(limiter) = &mut topic.limiter {
-                limiter.report_sent(number, now);
-            }
+        ReportWalk {
+            number,
+            room: bytes_max,
+            slots: self.topics.slots(),
+            kind: 0,
+            place: 0,
+            ended: [None; 2],
+            news: TopicNews {
+                gone: std::mem::take(&mut self.news.gone),
+                ..TopicNews::default()
+            },
         }
-        let mut news = TopicNews {
-            gone: std::mem::take(&mut self.news.gone),
-            ..TopicNews::default()
+    }
+
+    /// Looks at one topic more; false where there is none.
+    pub fn report_next(&mut self, walk: &mut ReportWalk, now: Instant) -> bool {
+        if walk.place >= walk.slots {
+            (walk.kind, walk.place) = (walk.kind + 1, 0);
+        }
+        let Some(&begin) = self.news.next.get(walk.kind) else {
+            return false;
         };
-        let mut room = bytes_max;
-        for (kind, is_limited) in [true, false].into_iter().enumerate() {
-            let begin = self.news.next[kind];
-            let ended = self.report_kind(is_limited, begin.., &mut news, &mut room, now);
-            let ended = ended.or_else(|| self.report_kind(is_limited, ..begin, &mut news, &mut room, now));
-            self.news.next[kind] = ended.unwrap_or(0);
-            news.has_more |= ended.is_some();
+        if walk.slots == 0 {
+            return true;
         }
-        news
+        let slot = (begin + walk.place) % walk.slots;
+        walk.place += 1;
+        if let Some(key) = self.topics.key_at(slot) {
+            self.report_one(key, slot, walk, now);
+        }
+        true
+    }
+
+    /// What there was to say. The next report goes on where this one had to end.
+    pub fn end_report(&mut self, walk: ReportWalk) -> TopicNews {
+        self.news.next = walk.ended.map(Option::unwrap_or_default);
+        TopicNews {
+            has_more: walk.ended.iter().any(Option::is_some),
+            ..walk.news
+        }
+    }
+
+    /// All of a report at once.
+    #[cfg(test)]
+    pub fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews {
+        let mut walk = self.begin_report(number, bytes_max, now);
+        while self.report_next(&mut walk, now) {}
+        self.end_report(walk)
     }
 
     /// A topic is gone from the table.
@@ -94,63 +136,63 @@ impl TopicTable {
         }
     }
 
-    /// Names topics within a range of places, with a limit or without. The place where it ended for want of room.
-    fn report_kind(
-        &mut self,
-        is_limited: bool,
-        places: impl std::ops::RangeBounds<usize>,
-        news: &mut TopicNews,
-        room: &mut usize,
-        now: Instant,
-    ) -> Option<usize> {
+    fn report_one(&mut self, key: TopicKey, slot: usize, walk: &mut ReportWalk, now: Instant) {
         let TopicTable {
             topics,
             channels,
             bounds,
+            history_window,
             ..
         } = self;
-        let places = topics
-            .values_mut()
-            .enumerate()
-            .filter(|(place, topic)| places.contains(place) && topic.limiter.is_some() == is_limited);
-        for (place, topic) in places {
-            if news.topics.len() >= TOPICS_REPORTED_MAX || *room < TOPIC_BYTES {
-                return Some(place);
-            }
-            let here = topic.channels.iter().filter_map(|&key| channels.get(key));
-            let in_channels = here.map(Channel::unfinished).sum();
-            let Some(mut report) = topic.report(in_channels, now) else {
-                if topic.told.take().is_some() {
-                    news.gone.push(topic.name.to_string());
-                }
-                continue;
-            };
-            let has_room = |&key: &ChannelKey| {
-                let channel: Option<&Channel> = channels.get(key);
-                channel.is_none_or(|channel| {
-                    let drops = channel.fullness.full == Some(Full::DropsOldest);
-                    drops || channel.has_room(bounds.mem_queue_size)
-                })
-            };
-            let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
-            let waits_for_others = !is_open || !topic.channels.iter().all(has_room);
-            let backlog = if waits_for_others { 0 } else { report.depth };
-            let latency = topic.latency.as_mut();
-            report.lateness = latency.and_then(|latency| latency.take_lateness(backlog));
-            let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
-            let names = names.filter_map(|&key| channels.get(key));
-            let names = names.map(|channel| channel.name.as_str());
-            if is_news(&mut topic.told, &report, names.clone()) {
-                let bytes = names.clone().map(str::len).sum::<usize>() + TOPIC_BYTES;
-                *room = room.saturating_sub(bytes);
-                news.topics.push(TopicReport {
-                    topic: topic.name.to_string(),
-                    channels: names.map(str::to_owned).collect(),
-                    ..report
-                });
+        let Some(topic) = topics.get_mut(key) else {
+            return;
+        };
+        if walk.kind == 0 {
+            topic.remember_traffic(*history_window, now);
+            if let Some(limiter) = &mut topic.limiter {
+                limiter.report_sent(walk.number, now);
             }
         }
-        None
+        let is_meant = topic.limiter.is_some() == (walk.kind == 0);
+        if !is_meant || walk.ended[walk.kind].is_some() {
+            return;
+        }
+        if walk.news.topics.len() >= TOPICS_REPORTED_MAX || walk.room < TOPIC_BYTES {
+            walk.ended[walk.kind] = Some(slot);
+            return;
+        }
+        let here = topic.channels.iter().filter_map(|&key| channels.get(key));
+        let in_channels = here.map(Channel::unfinished).sum();
+        let Some(mut report) = topic.report(in_channels, now) else {
+            if topic.told.take().is_some() {
+                walk.news.gone.push(topic.name.to_string());
+            }
+            return;
+        };
+        let has_room = |&key: &ChannelKey| {
+            let channel: Option<&Channel> = channels.get(key);
+            channel.is_none_or(|channel| {
+                let drops = channel.fullness.full == Some(Full::DropsOldest);
+                drops || channel.has_room(bounds.mem_queue_size)
+            })
+        };
+        let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
+        let waits_for_others = !is_open || !topic.channels.iter().all(has_room);
+        let backlog = if waits_for_others { 0 } else { report.depth };
+        let latency = topic.latency.as_mut();
+        report.lateness = latency.and_then(|latency| latency.take_lateness(backlog));
+        let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
+        let names = names.filter_map(|&key| channels.get(key));
+        let names = names.map(|channel| channel.name.as_str());
+        if is_news(&mut topic.told, &report, names.clone()) {
+            let bytes = names.clone().map(str::len).sum::<usize>() + TOPIC_BYTES;
+            walk.room = walk.room.saturating_sub(bytes);
+            walk.news.topics.push(TopicReport {
+                topic: topic.name.to_string(),
+                channels: names.map(str::to_owned).collect(),
+                ..report
+            });
+        }
     }
 }
 

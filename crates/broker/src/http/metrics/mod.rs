@@ -21,7 +21,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Shared;
-use super::answer::Failure;
+use super::answer::{self, Failure};
 use crate::announce::AnnounceStats;
 use crate::catalog_file::CatalogState;
 use crate::reactor::TaskReport;
@@ -69,8 +69,12 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
             [("sent", link.sent()), ("received", link.received())]
         }),
     };
-    let page = render(stats, tasks, surroundings, config.metrics_max_topics);
-    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response())
+    let topics_max = config.metrics_max_topics;
+    let page = move || {
+        let page = render(stats, tasks, surroundings, topics_max);
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()
+    };
+    Ok(answer::rendered(page).await)
 }
 
 /// The page for one snapshot, with at most `topics_max` topics of their own.

@@ -89,7 +89,7 @@ fn sum_of_topics(topics: Vec<TopicStats>) -> Option<TopicStats> {
         topic: OTHER.to_owned(),
         ..TopicStats::default()
     };
-    let mut channels = Vec::new();
+    let (mut channels, mut latency) = (Vec::new(), Vec::new());
     for topic in topics {
         sum.depth += topic.depth;
         sum.message_count += topic.message_count;
@@ -102,8 +102,9 @@ fn sum_of_topics(topics: Vec<TopicStats>) -> Option<TopicStats> {
         topic
             .latency
             .iter()
-            .for_each(|stage| add_stage(&mut sum.latency, stage));
+            .for_each(|stage| add_stage(&mut latency, stage));
     }
+    sum.latency = latency.into();
     sum.channels.extend(sum_of_channels(channels));
     Some(sum)
 }

@@ -29,7 +29,7 @@ fn topic(name: &str, message_count: u64) -> TopicStats {
         message_count,
         depth: 1,
         channels,
-        latency,
+        latency: latency.into(),
         ..TopicStats::default()
     }
 }

@@ -3,41 +3,70 @@
 mod document;
 mod text;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
-use super::Shared;
 use super::answer::{self, Failure};
 use super::query::Query;
+use super::{Service, Shared};
 use crate::stats::{Stats, StatsFilter};
 use crate::sys;
 use document::Document;
+
+/// What a request asks for; equal ones that come at the same time get one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    filter: StatsFilter,
+    as_json: bool,
+    with_memory: bool,
+}
 
 /// `GET /stats?format=json|text&topic=T&channel=C&include_clients=B&include_mem=B`.
 pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
     let word = |key| query.get(key).unwrap_or_default().to_owned();
-    let clients_asked = query.flag("include_clients", true);
-    let filter = StatsFilter {
-        topic: word("topic"),
-        channel: word("channel"),
-        include_clients: clients_asked,
+    let asked = Asked {
+        filter: StatsFilter {
+            topic: word("topic"),
+            channel: word("channel"),
+            include_clients: query.flag("include_clients", true),
+        },
+        as_json: query.get("format") == Some("json"),
+        with_memory: query.flag("include_mem", true),
     };
-    let (topic_asked, channel_asked) = (!filter.topic.is_empty(), !filter.channel.is_empty());
-    let mut stats = service.handle.stats(filter).await?;
-    let is_unknown = topic_asked && stats.topics.is_empty();
-    if channel_asked {
+    let made = make(Arc::clone(&service), asked.clone());
+    Ok(match asked.filter.topic.is_empty() {
+        true => service.everything.ask(asked, made).await,
+        // One topic is soon told of.
+        false => made.await,
+    })
+}
+
+async fn make(service: Arc<Service>, asked: Asked) -> Response {
+    match service.handle.stats(asked.filter.clone()).await {
+        Ok(stats) => answer::rendered(move || render(&service, &asked, stats)).await,
+        Err(error) => Failure::from(error).into_response(),
+    }
+}
+
+fn render(service: &Service, asked: &Asked, mut stats: Stats) -> Response {
+    let filter = &asked.filter;
+    let is_unknown = !filter.topic.is_empty() && stats.topics.is_empty();
+    if !filter.channel.is_empty() {
         // As nsqd has it: a topic without the channel asked for is not told of at all.
         stats.topics.retain(|topic| !topic.channels.is_empty());
     }
-    let memory = query.flag("include_mem", true).then(|| Memory::now(&stats));
+    let memory = asked.with_memory.then(|| Memory::now(&stats));
+    let clients_asked = filter.include_clients;
     let mut document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
     document.health = super::info::health(&service.handle);
-    Ok(match query.get("format") {
-        Some("json") => answer::json(&document),
-        _ => answer::text(text::render(&service.info, &document, sys::wall_now())),
-    })
+    match asked.as_json {
+        true => answer::json(&document),
+        false => answer::text(text::render(&service.info, &document, sys::wall_now())),
+    }
 }
 
 /// nsqd's memory section, filled with what corresponds in a process without a garbage collector.

@@ -13,6 +13,7 @@ mod restarts;
 mod service;
 mod shares;
 mod sharing;
+mod snapshots;
 mod sources;
 mod stalls;
 mod traffic;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use clock::{Instant, WallTime};
 use limit::Limit;
+use link::TopicReport;
 use wire::{MESSAGE_HEADER_BYTES, MessageId};
 
 use super::{
@@ -84,6 +86,15 @@ impl Outlet for Recorder {
 struct World {
     table: TopicTable,
     out: Recorder,
+}
+
+impl TopicTable {
+    /// A report in one go.
+    fn report(&mut self, number: u64, now: Instant) -> Vec<TopicReport> {
+        let mut walk = self.begin_report(number, now);
+        while self.report_next(&mut walk, now) {}
+        walk.finish()
+    }
 }
 
 const BOUNDS: Bounds = Bounds {

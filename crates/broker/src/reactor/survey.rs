@@ -1,0 +1,292 @@
+//! Questions about everything: answered in slices, between turns.
+//!
+//! What is asked of all topics, connections or tasks may take milliseconds; messages would wait for it. So a reactor goes on with such a
+//! question for [`SLICE`] at the end of a turn, and while it has other work for no more than a part of its time ([`PART`]). Questions take turns: a
+//! short one does not wait for a long one. Each answer begins after its question came, so it tells of all that had
+//! happened by then.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use clock::Instant;
+
+use super::Reactor;
+use super::line::Whose;
+use super::serve::{TaskReport, TaskRow};
+use crate::BrokerError;
+use crate::arena::Arena;
+use crate::connection::{Connection, ConnectionKey};
+use crate::handle::{Answer, Reply, Request};
+use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
+use crate::sys;
+use crate::topic::{ConsumerKey, ReportWalk, Step, TopicTable, Walk};
+use crate::window::ReactorReport;
+
+/// One slice; its last step may take longer by itself.
+const SLICE: Duration = Duration::from_micros(20);
+
+/// Steps of a slice at most. A step is a topic with up to 64 channels and consumers, a connection, or a task.
+pub(super) const STEPS_MAX: usize = 64;
+
+/// Of the reactor's time, slices take at most 1 / PART while it has other work.
+const PART: u32 = 10;
+
+/// Questions under way at most; the handle's bound is that of those which have not been begun.
+const SURVEYS_MAX: usize = super::inbox::REQUESTS_MAX;
+
+/// The questions under way, the next to go on with first.
+#[derive(Debug, Default)]
+pub(super) struct Surveys {
+    waiting: VecDeque<Survey>,
+    /// No slice before.
+    rests_until: Instant,
+}
+
+#[derive(Debug)]
+struct Survey {
+    subject: Subject,
+    reply: Reply,
+    /// Slots seen of what is gone through at present.
+    seen: usize,
+}
+
+/// What is asked for, and what has been gathered of it.
+#[derive(Debug)]
+enum Subject {
+    Topics(Walk, Box<Counted>),
+    Connections(Box<Counted>),
+    Tasks(TaskReport),
+    Report(ReportWalk, bool),
+    Catalog(Catalog),
+    Inventory(Vec<link::TopicState>),
+}
+
+/// The counters so far.
+#[derive(Debug, Default)]
+struct Counted {
+    filter: StatsFilter,
+    stats: Stats,
+    producers: u64,
+}
+
+impl Surveys {
+    /// When the next slice is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.waiting.is_empty()).then_some(self.rests_until)
+    }
+
+    /// After a slice of `used` that ended at `now`.
+    fn rest(&mut self, used: Duration, now: Instant, is_busy: bool) {
+        self.rests_until = match is_busy {
+            true => now + used * (PART - 1),
+            false => now,
+        };
+    }
+}
+
+impl Reactor {
+    /// Takes a question in; the first slice is at the end of this turn.
+    pub(super) fn begin_survey(&mut self, request: Request, reply: Reply) {
+        if self.surveys.waiting.len() >= SURVEYS_MAX {
+            let _ = reply.send(Err(BrokerError::Busy(SURVEYS_MAX)));
+            return;
+        }
+        let subject = match request {
+            Request::Stats(filter) => Subject::Topics(
+                Walk::new(filter.clone()),
+                Box::new(Counted {
+                    filter,
+                    ..Counted::default()
+                }),
+            ),
+            Request::Tasks => Subject::Tasks(TaskReport {
+                period: self.shared.config.share_period,
+                periods: self.schedule.periods(),
+                busy: self.counters.busy,
+                tasks: Vec::new(),
+            }),
+            Request::Report {
+                number,
+                is_first,
+                bytes_max,
+            } => {
+                if is_first {
+                    self.table.begin_reports();
+                }
+                let walk = self.table.begin_report(number, bytes_max, self.now);
+                Subject::Report(walk, is_first)
+            }
+            Request::Catalog => Subject::Catalog(Catalog::default()),
+            Request::Inventory => Subject::Inventory(Vec::new()),
+            _ => unreachable!("only what is asked of everything is answered in slices"),
+        };
+        self.surveys.waiting.push_back(Survey {
+            subject,
+            reply,
+            seen: 0,
+        });
+    }
+
+    /// Goes on with the questions for a slice, if it is time. No topic is charged with it. `is_busy`: the turn had other work.
+    pub(super) fn survey(&mut self, is_busy: bool) {
+        if self.surveys.due().is_none_or(|due| due > self.now) {
+            return;
+        }
+        let began = sys::monotonic_now();
+        // What this turn did after its last task was served is that one's.
+        self.schedule.charge_rest(began.saturating_since(self.now));
+        self.now = began;
+        let mut steps = 0;
+        while let Some(mut survey) = self.surveys.waiting.pop_front() {
+            if survey.reply.is_closed() {
+                continue;
+            }
+            match self.go_on(&mut survey, began, &mut steps) {
+                true => self.conclude(survey),
+                false => self.surveys.waiting.push_back(survey),
+            }
+            if steps >= STEPS_MAX || self.now - began >= SLICE {
+                break;
+            }
+        }
+        self.surveys.rest(self.now - began, self.now, is_busy);
+    }
+
+    /// Goes on until the slice that `began` is over; true where nothing is left to be gathered.
+    fn go_on(&mut self, survey: &mut Survey, began: Instant, steps: &mut usize) -> bool {
+        while *steps < STEPS_MAX {
+            let is_more = self.step(survey);
+            *steps += 1;
+            self.now = sys::monotonic_now();
+            if !is_more {
+                return true;
+            }
+            if self.now - began >= SLICE {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// One step; false where there was nothing left to be gathered.
+    fn step(&mut self, survey: &mut Survey) -> bool {
+        let number = survey.seen;
+        match &mut survey.subject {
+            Subject::Topics(walk, counted) => {
+                let connections = &self.connections;
+                let client = |table: &TopicTable, key| {
+                    connection_of(table, connections, key)
+                        .map_or_else(ClientStats::default, Connection::stats)
+                };
+                match self.table.walk(walk, self.now, client) {
+                    Step::Topic(topic) => counted.stats.topics.push(*topic),
+                    Step::Part => {}
+                    Step::End => {
+                        let counted = std::mem::take(counted);
+                        survey.subject = Subject::Connections(counted);
+                    }
+                }
+                true
+            }
+            Subject::Connections(counted) => {
+                survey.seen += 1;
+                if let Some(key) = self.connections.key_at(number) {
+                    self.count_connection(key, counted);
+                }
+                number < self.connections.slots()
+            }
+            Subject::Tasks(report) => {
+                survey.seen += 1;
+                report.tasks.extend(self.task_row(number));
+                number < self.schedule.tasks()
+            }
+            Subject::Report(walk, _) => self.table.report_next(walk, self.now),
+            Subject::Catalog(catalog) => {
+                survey.seen += 1;
+                let topic = self.table.topic_at(number);
+                let told = topic.and_then(|key| self.table.catalog_topic(key));
+                catalog.topics.extend(told);
+                number < self.table.topic_slots()
+            }
+            Subject::Inventory(topics) => {
+                survey.seen += 1;
+                let topic = self.table.topic_at(number);
+                topics.extend(topic.and_then(|key| self.table.topic_state(key)));
+                number < self.table.topic_slots()
+            }
+        }
+    }
+}
+
+impl Reactor {
+    fn conclude(&mut self, survey: Survey) {
+        let answer = match survey.subject {
+            Subject::Topics(_, counted) | Subject::Connections(counted) => {
+                Answer::Stats(Box::new(self.with_reactor(*counted)))
+            }
+            Subject::Tasks(report) => Answer::Tasks(Box::new(report)),
+            Subject::Report(walk, is_first) => Answer::Report(Box::new(ReactorReport {
+                news: self.table.end_report(walk),
+                attachments: self.report_publishers(is_first),
+            })),
+            Subject::Catalog(catalog) => Answer::Catalog(catalog),
+            Subject::Inventory(topics) => Answer::Inventory(topics),
+        };
+        // Whoever asked may have gone; then nobody misses the answer.
+        let _ = survey.reply.send(Ok(answer));
+        self.now = sys::monotonic_now();
+    }
+
+    /// Adds the reactor's own counters.
+    fn with_reactor(&self, counted: Counted) -> Stats {
+        let mut reactor = self.counters.clone();
+        reactor.connections = self.connections.len() as u64;
+        reactor.publishers = self.attachments.len() as u64;
+        reactor.producers = counted.producers;
+        self.table.count_store(&mut reactor);
+        Stats {
+            reactors: vec![reactor],
+            ..counted.stats
+        }
+    }
+
+    fn count_connection(&self, key: ConnectionKey, counted: &mut Counted) {
+        let connection = self.connections.get(key);
+        let Some(producer) = connection.filter(|connection| connection.is_producer()) else {
+            return;
+        };
+        counted.producers += 1;
+        let topic = &counted.filter.topic;
+        let is_wanted = topic.is_empty() || producer.has_published_to(topic);
+        if counted.filter.include_clients && is_wanted {
+            counted.stats.producers.push(producer.stats());
+        }
+    }
+
+    fn task_row(&self, number: usize) -> Option<TaskRow> {
+        let (whose, stats) = self.schedule.task(number, self.now)?;
+        let topic = match whose {
+            Whose::Nobody => None,
+            Whose::Here(key) => Some(self.table.topic(*key)?.name.to_string()),
+            Whose::Elsewhere(topic) => Some(topic.to_string()),
+        };
+        Some(TaskRow {
+            topic,
+            is_home: matches!(whose, Whose::Here(_)),
+            stats,
+        })
+    }
+}
+
+/// The connection of a consumer.
+fn connection_of<'a>(
+    table: &TopicTable,
+    connections: &'a Arena<Connection>,
+    consumer: ConsumerKey,
+) -> Option<&'a Connection> {
+    let connection = table.consumer(consumer)?.subscription.connection;
+    connections.get(ConnectionKey::from_bits(connection))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Questions about everything, a turn at a time.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot::{self, Receiver};
+
+use super::*;
+use crate::Config;
+use crate::reactor::{Inbox, Shared};
+
+type Answered = Receiver<Result<Answer, BrokerError>>;
+
+/// A reactor that the test turns.
+fn reactor(topics: usize) -> Reactor {
+    let config = Config {
+        threads: 1,
+        ..Config::default()
+    };
+    let inbox = Arc::new(Inbox::new().expect("descriptors"));
+    let shared = Arc::new(Shared::new(config, vec![inbox]));
+    let mut reactor = Reactor::new(0, shared, None).expect("descriptors");
+    for number in 0..topics {
+        let made = reactor.table.find_or_create(&format!("t{number}"));
+        made.expect("within bounds");
+    }
+    reactor
+}
+
+fn ask(reactor: &Reactor, request: Request) -> Answered {
+    let (reply, answer) = oneshot::channel();
+    let inbox = &reactor.shared.inboxes[0];
+    inbox.ask(request, reply).expect("within bounds");
+    answer
+}
+
+fn turn(reactor: &mut Reactor) {
+    reactor.turn(Some(Duration::ZERO));
+}
+
+/// Things gathered for the questions under way.
+fn gathered(reactor: &Reactor) -> usize {
+    let waiting = reactor.surveys.waiting.iter();
+    let gathered = waiting.map(|survey| match &survey.subject {
+        Subject::Topics(_, counted) | Subject::Connections(counted) => counted.stats.topics.len(),
+        Subject::Tasks(report) => report.tasks.len(),
+        Subject::Catalog(catalog) => catalog.topics.len(),
+        Subject::Inventory(topics) => topics.len(),
+        Subject::Report(..) => 0,
+    });
+    gathered.sum()
+}
+
+fn publish(topic: &str) -> Request {
+    Request::Publish {
+        topic: topic.parse().expect("valid"),
+        bodies: vec![bytes::Bytes::from_static(b"x")],
+        delay: Duration::ZERO,
+    }
+}
+
+fn topics_of(answer: Answer) -> usize {
+    match answer {
+        Answer::Stats(stats) => stats.topics.len(),
+        Answer::Catalog(catalog) => catalog.topics.len(),
+        Answer::Inventory(topics) => topics.len(),
+        Answer::Report(report) => report.topics.len(),
+        answer => panic!("{answer:?} is of no topics"),
+    }
+}
+
+#[test]
+fn no_turn_tells_of_many_topics_and_messages_are_served_in_between() {
+    const TOPICS: usize = 10_000;
+    let questions = [
+        Request::Stats(StatsFilter::default()),
+        Request::Catalog,
+        Request::Inventory,
+    ];
+    for question in questions {
+        let mut reactor = reactor(TOPICS);
+        let what = format!("{question:?}");
+        let mut answered = ask(&reactor, question);
+        let (mut turns, mut before) = (0, 0);
+        let answer = loop {
+            let mut canary = ask(&reactor, publish("t0"));
+            turn(&mut reactor);
+            turns += 1;
+            canary.try_recv().expect("in the same turn").expect("taken");
+            if let Ok(answer) = answered.try_recv() {
+                break answer.expect("answered");
+            }
+            let now = gathered(&reactor);
+            assert!(
+                now - before <= STEPS_MAX,
+                "{what}: {} in a turn",
+                now - before
+            );
+            before = now;
+        };
+        assert_eq!(topics_of(answer), TOPICS, "{what}");
+        assert!(turns >= TOPICS / STEPS_MAX, "{what}: {turns} turns");
+    }
+}
+
+#[test]
+fn a_short_question_does_not_wait_for_a_long_one() {
+    let mut reactor = reactor(5000);
+    let mut long = ask(&reactor, Request::Stats(StatsFilter::default()));
+    turn(&mut reactor);
+    let mut short = ask(
+        &reactor,
+        Request::Stats(StatsFilter {
+            topic: "t77".to_owned(),
+            ..StatsFilter::default()
+        }),
+    );
+    while short.try_recv().is_err() {
+        turn(&mut reactor);
+    }
+    assert!(long.try_recv().is_err(), "the long one is under way");
+}
+
+#[test]
+fn who_left_is_not_answered() {
+    let mut reactor = reactor(5000);
+    drop(ask(&reactor, Request::Stats(StatsFilter::default())));
+    turn(&mut reactor);
+    assert!(reactor.surveys.waiting.is_empty());
+    assert_eq!(reactor.surveys.due(), None);
+}
+
+#[test]
+fn what_happened_before_the_question_is_told() {
+    let mut reactor = reactor(3000);
+    let mut published = ask(&reactor, publish("t2999"));
+    turn(&mut reactor);
+    published.try_recv().expect("at once").expect("taken");
+    let mut answered = ask(&reactor, Request::Stats(StatsFilter::default()));
+    let answer = loop {
+        turn(&mut reactor);
+        if let Ok(answer) = answered.try_recv() {
+            break answer.expect("answered");
+        }
+    };
+    let Answer::Stats(stats) = answer else {
+        panic!("{answer:?}");
+    };
+    let told = stats.topics.iter().find(|topic| topic.topic == "t2999");
+    assert_eq!(told.map(|topic| topic.message_count), Some(1));
+}
+
+#[test]
+fn slices_take_a_tenth_of_the_time_that_others_need() {
+    let mut surveys = Surveys::default();
+    let now = Instant::from_nanos(1_000_000);
+    surveys.rest(SLICE, now, true);
+    assert_eq!(surveys.rests_until, now + 9 * SLICE);
+    surveys.rest(SLICE, now, false);
+    assert_eq!(surveys.rests_until, now);
+}
