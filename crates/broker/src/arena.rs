@@ -118,6 +118,16 @@ impl<T> Arena<T> {
         }
     }
 
+    /// All values, in slot order, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots
+            .iter_mut()
+            .filter_map(|slot| match &mut slot.entry {
+                Entry::Vacant => None,
+                Entry::Occupied(value) => Some(value),
+            })
+    }
+
     /// All values with their keys, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (Key<T>, &T)> {
         self.slots

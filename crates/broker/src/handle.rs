@@ -30,9 +30,7 @@ use crate::lookupd::LookupdList;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::topic::{
-    Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller,
-};
+use crate::topic::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
 use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 

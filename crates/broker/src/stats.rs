@@ -200,6 +200,10 @@ pub struct ReactorStats {
     pub tempo_unknown_ids: u64,
     /// Connections that began with Tempo's magic and no proper hello.
     pub tempo_hellos_refused: u64,
+    /// Times that a connection was not read from because its output was full.
+    pub unread_pauses: u64,
+    /// Connections closed because their peers hardly read.
+    pub unread_closed: u64,
 }
 
 /// Which part of [`Stats`] is wanted; empty strings mean all, as in nsqd.

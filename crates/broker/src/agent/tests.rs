@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker, ToController, TopicChange,
-    TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker, ToController,
+    TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;

@@ -7,6 +7,7 @@ mod announced;
 mod arrivals;
 mod cumulative_ack;
 mod output;
+mod pace;
 mod probes;
 
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use clock::Instant;
 use wire::announce::TopicId;
 use wire::identify::Negotiated;
-use wire::{Phase, TopicName};
+use wire::{OK_FRAME, Phase, TopicName};
 
 use crate::arena::Key;
 use crate::stats::ClientStats;
@@ -62,6 +63,8 @@ pub enum Pause {
     Held,
     /// As many of its publishes as may be are on their way to another reactor.
     InTransit,
+    /// Its output is full: what it asks for would add to what it does not read.
+    Unread,
 }
 
 /// What was negotiated, nsqd's defaults until IDENTIFY.
@@ -159,8 +162,6 @@ pub struct Connection {
     pub probes: Option<Box<Probes>>,
     /// What was negotiated.
     pub terms: Terms,
-    /// Since when the socket takes nothing.
-    pub blocked_since: Option<Instant>,
     /// When its timer comes up next.
     pub timer_at: Option<Instant>,
     /// Other topics it has published to.
@@ -208,7 +209,6 @@ impl Connection {
             tempo: None,
             probes: None,
             terms,
-            blocked_since: None,
             timer_at: None,
             published_before: Vec::new(),
             identity: None,
@@ -216,6 +216,21 @@ impl Connection {
             peer,
             connect_ts_s,
         }
+    }
+
+    /// Whether it has to read before it may ask for more.
+    #[inline]
+    #[must_use]
+    pub fn is_over_full(&self) -> bool {
+        self.output.is_over_full(self.oks as usize * OK_FRAME.len())
+    }
+
+    /// Whether it is to be served at `at`: an ack is due then, or what was collected.
+    #[must_use]
+    pub fn is_due(&self, at: Instant) -> bool {
+        let collected = self.collecting.as_deref().zip(self.output.waiting_since);
+        self.ack.as_ref().is_some_and(|ack| ack.due == Some(at))
+            || collected.is_some_and(|(collecting, since)| since + collecting.timeout == at)
     }
 
     /// Whether it has published and holds no subscription.

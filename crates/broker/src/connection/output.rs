@@ -4,12 +4,18 @@
 //! marks, so that the time until the socket took them can be measured.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use clock::Instant;
 
-/// Bytes a consumer's output may hold before it is treated as not ready. One more message always
-/// fits, so the bound is this plus one largest message.
+use super::pace::Pace;
+
+/// Bytes an output may hold before a consumer is treated as not ready. One more message always fits.
 pub const OUTPUT_FULL_BYTES: usize = 256 * 1024;
+
+/// Answers that fit beside a full output and its last message. So messages alone never keep a connection from being read
+/// from: a consumer that is behind still finishes what it has.
+const ANSWERS_BYTES: usize = 16 * 1024;
 
 /// A drained output keeps at most this much memory; what is larger is for the next one that needs it.
 const KEPT_BYTES: usize = 4 * 1024;
@@ -22,7 +28,11 @@ const MARKS_MAX: usize = 64;
 pub struct Output {
     bytes: Vec<u8>,
     sent: usize,
+    /// The largest message since it was last empty.
+    largest_bytes: usize,
     marks: VecDeque<Mark>,
+    /// How the peer gets on, while its socket takes nothing.
+    pace: Option<Pace>,
     /// Since when bytes wait that the client allowed to wait (`output_buffer_timeout`).
     pub waiting_since: Option<Instant>,
 }
@@ -48,6 +58,7 @@ impl Output {
     pub fn push_message(&mut self, header: &[u8], body: &[u8], now: Instant) {
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(body);
+        self.largest_bytes = self.largest_bytes.max(header.len() + body.len());
         let end = self.bytes.len();
         let is_full = self.marks.len() >= MARKS_MAX;
         match self.marks.back_mut() {
@@ -75,9 +86,36 @@ impl Output {
         self.bytes.len() - self.sent >= OUTPUT_FULL_BYTES
     }
 
+    /// Whether nothing more may be asked of the broker that is to be answered: it holds what makes a consumer not ready, a
+    /// message and some answers, with `owed_bytes` that have not been put in yet.
+    #[inline]
+    #[must_use]
+    pub fn is_over_full(&self, owed_bytes: usize) -> bool {
+        let waiting = self.bytes.len() - self.sent + owed_bytes;
+        waiting >= OUTPUT_FULL_BYTES + self.largest_bytes + ANSWERS_BYTES
+    }
+
+    /// Notes that the socket takes nothing at `now`.
+    pub fn note_refused(&mut self, now: Instant) {
+        let waiting = self.bytes.len() - self.sent;
+        match &mut self.pace {
+            Some(pace) => pace.renew(now, waiting),
+            pace => *pace = Some(Pace::new(now, waiting)),
+        }
+    }
+
+    /// Whether at `at` the peer had hardly read anything for an interval.
+    #[must_use]
+    pub fn is_stalled(&self, at: Instant, interval: Duration) -> bool {
+        self.pace.is_some_and(|pace| pace.is_lost(at, interval))
+    }
+
     /// Notes that `count` bytes were sent; memory is used anew once all are.
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
+        if let Some(pace) = &mut self.pace {
+            pace.advance(count);
+        }
         assert!(self.sent <= self.bytes.len(), "more sent than there was");
     }
 
@@ -111,7 +149,7 @@ impl Output {
     pub fn settle(&mut self) {
         if self.sent == self.bytes.len() {
             self.bytes.clear();
-            self.sent = 0;
+            (self.sent, self.largest_bytes, self.pace) = (0, 0, None);
         } else if self.sent > OUTPUT_FULL_BYTES / 2 {
             self.bytes.drain(..self.sent);
             for mark in &mut self.marks {
@@ -151,5 +189,55 @@ mod tests {
         );
         output.settle();
         assert!(output.unsent().is_empty() && !output.is_full());
+    }
+
+    #[test]
+    fn messages_alone_make_it_full_and_never_over_full() {
+        for bytes in [1, 1000, OUTPUT_FULL_BYTES - 9, 5 * 1024 * 1024] {
+            let mut output = Output::default();
+            while !output.is_full() {
+                output.push_message(b"header", &vec![7; bytes], Instant::ZERO);
+            }
+            assert!(!output.is_over_full(14), "{bytes}");
+            let answers = (1..).find(|&answers| output.is_over_full(answers));
+            let answers = answers.expect("answers are bounded");
+            assert!(answers <= ANSWERS_BYTES + 6 + bytes, "{bytes}: {answers}");
+        }
+    }
+
+    #[test]
+    fn answers_alone_make_it_over_full() {
+        let mut output = Output::default();
+        while !output.is_over_full(10) {
+            output.bytes().extend_from_slice(&[0; 10]);
+        }
+        assert!(output.unsent().len() <= OUTPUT_FULL_BYTES + ANSWERS_BYTES);
+        output.advance(ANSWERS_BYTES);
+        output.settle();
+        assert!(!output.is_over_full(10));
+    }
+
+    #[test]
+    fn a_peer_that_reads_a_byte_now_and_then_is_stalled() {
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let interval = Duration::from_secs(1);
+        for (count, stalls) in [(0, true), (1, true), (1000, true), (10_000, false)] {
+            let mut output = Output::default();
+            output.bytes().resize(OUTPUT_FULL_BYTES, 0);
+            output.note_refused(at(0));
+            for ms in (200..=1000).step_by(200) {
+                output.advance(count);
+                output.settle();
+                output.note_refused(at(ms));
+                output.bytes().extend(std::iter::repeat_n(0, count));
+            }
+            assert_eq!(output.is_stalled(at(1000), interval), stalls, "{count}");
+            output.advance(output.unsent().len());
+            output.settle();
+            assert!(
+                !output.is_stalled(at(9000), interval),
+                "{count}: it is empty"
+            );
+        }
     }
 }

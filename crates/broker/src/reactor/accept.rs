@@ -78,7 +78,7 @@ impl Reactor {
         let key = self.connections.insert(connection);
         self.schedule.welcome(key);
         if let Some(due) = ack_due {
-            self.dues.push(due, key);
+            self.push_due(due, key);
         }
         self.attach(key);
         let connection = self.connections.get_mut(key)?;

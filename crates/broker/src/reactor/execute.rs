@@ -86,6 +86,8 @@ impl Reactor {
         };
         connection.has_heartbeats = connection.terms.heartbeat.is_some();
         connection.collecting = collecting(&negotiated, &self.server).map(Box::new);
+        // What waits now waits by the new terms.
+        connection.output.waiting_since = None;
         let acks = negotiated.acks;
         connection.ack =
             acks.map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));

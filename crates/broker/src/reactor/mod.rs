@@ -8,6 +8,7 @@
 mod accept;
 mod attachments;
 mod batch;
+mod complaints;
 mod control;
 mod execute;
 mod held;
@@ -54,6 +55,7 @@ use crate::{BrokerError, Config};
 
 use attachments::Attachments;
 use batch::Batches;
+use complaints::Complaints;
 pub use inbox::Inbox;
 use inbox::{Mail, TopicMail};
 use probes::ProbeBudget;
@@ -183,6 +185,7 @@ pub struct Reactor {
     moving: Option<usize>,
     is_resuming: bool,
     surveys: Surveys,
+    complaints: Complaints,
     counters: ReactorStats,
 }
 
@@ -269,6 +272,7 @@ impl Reactor {
             moving: None,
             is_resuming: false,
             surveys: Surveys::default(),
+            complaints: Complaints::default(),
             counters: ReactorStats::default(),
             shared,
         })

@@ -133,7 +133,7 @@ impl Reactor {
                 if ack.is_due(self.now) {
                     self.mark_dirty(key);
                 } else if let Some(due) = ack.begin_waiting(self.now) {
-                    self.dues.push(due, key);
+                    self.push_due(due, key);
                 }
             }
         }

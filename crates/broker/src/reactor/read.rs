@@ -265,6 +265,13 @@ impl Reactor {
                     continue;
                 }
             };
+            if connection.is_over_full() {
+                match self.relieve(key) {
+                    Flow::Next => continue,
+                    Flow::Wait => return used,
+                    Flow::End | Flow::HandOver(_) => return bytes.len(),
+                }
+            }
             match wire::decode(rest, &self.limits, phase, connection.has_heartbeats) {
                 Ok(Decoded::Complete { command, consumed }) => {
                     let stamp = connection.arrivals.stamp(used + consumed);

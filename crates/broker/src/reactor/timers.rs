@@ -1,7 +1,8 @@
 //! What happens because time passed: heartbeats, deadlines, acks, collected output.
 //!
 //! Each connection has one timer. It comes up once per heartbeat interval, looks at everything that
-//! could be overdue and is set anew, so reading and writing never touch timers.
+//! could be overdue and is set anew, so reading and writing never touch timers. What a peer has set anew by asking for other
+//! terms is thrown out before it is more than what is alive.
 //!
 //! A reactor may be kept from running, by a busy machine or a stopped process, for longer than an interval. That is not
 //! the peers' silence: they are judged as of when the timer was due, and not at all while something that epoll told of
@@ -15,6 +16,9 @@ use super::Reactor;
 use super::readiness::Readiness;
 use crate::connection::{ConnectionKey, Pause, Progress};
 
+/// So many outdated timers are no matter.
+const OUTDATED_MIN: usize = 64;
+
 impl Reactor {
     /// Sets a connection's timer; a former one is forgotten.
     pub(super) fn arm_timer(&mut self, key: ConnectionKey, wait: Duration) {
@@ -22,6 +26,31 @@ impl Reactor {
             let at = self.now + wait;
             connection.timer_at = Some(at);
             self.timers.push(at, key);
+            self.forget_outdated();
+        }
+    }
+
+    /// Has a connection served at `at`.
+    pub(super) fn push_due(&mut self, at: Instant, key: ConnectionKey) {
+        self.dues.push(at, key);
+        self.forget_outdated();
+    }
+
+    /// Keeps timers that nobody waits for any more from filling the memory. Each connection has one timer, and may have an ack
+    /// and collected output due.
+    fn forget_outdated(&mut self) {
+        let connections = &self.connections;
+        if self.timers.len() > 2 * connections.len() + OUTDATED_MIN {
+            self.timers.retain(|at, key| {
+                let connection = connections.get(key);
+                connection.is_some_and(|connection| connection.timer_at == Some(at))
+            });
+        }
+        if self.dues.len() > 4 * connections.len() + OUTDATED_MIN {
+            self.dues.retain(|at, key| {
+                let connection = connections.get(key);
+                connection.is_some_and(|connection| connection.is_due(at))
+            });
         }
     }
 
@@ -73,12 +102,12 @@ impl Reactor {
             .terms
             .heartbeat
             .unwrap_or(self.shared.config.heartbeat_interval);
-        if connection
-            .blocked_since
-            .is_some_and(|since| is_judged && at.saturating_since(since) >= interval)
-        {
-            return self.close(key, "it takes nothing from its socket");
+        if is_judged && connection.output.is_stalled(at, interval) && !self.has_read(key, at) {
+            return;
         }
+        let Some(connection) = self.connections.get(key) else {
+            return;
+        };
         if connection.terms.heartbeat.is_some() {
             let is_silent = at.saturating_since(connection.last_read) >= interval * 2;
             if is_judged && is_silent && connection.pause == Pause::No {
@@ -89,6 +118,29 @@ impl Reactor {
         // From the time it was due, not from now, so that a busy reactor keeps the interval.
         let late = self.now.saturating_since(at).min(interval / 2);
         self.arm_timer(key, interval - late);
+    }
+
+    /// Tries the socket of a connection that hardly took anything for an interval once more, since epoll does not tell of every
+    /// byte; says whether it is to stay.
+    fn has_read(&mut self, key: ConnectionKey, at: Instant) -> bool {
+        self.write(key);
+        let Some(connection) = self.connections.get(key) else {
+            return false;
+        };
+        let terms = connection.terms.heartbeat;
+        let interval = terms.unwrap_or(self.shared.config.heartbeat_interval);
+        if !connection.output.is_stalled(at, interval) {
+            return true;
+        }
+        let (peer, waiting) = (connection.peer, connection.output.unsent().len());
+        self.counters.unread_closed += 1;
+        if let Some(more) = self.complaints.may_log(self.now) {
+            tracing::warn!(
+                "{peer}: closed, it read less than an eighth of {waiting} bytes in {interval:?}; {more} more since the last such line"
+            );
+        }
+        self.close(key, "it hardly reads");
+        false
     }
 }
 

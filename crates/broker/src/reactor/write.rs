@@ -9,6 +9,7 @@ use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
 
 use super::Reactor;
 use super::probes::ProbeBudget;
+use super::read::Flow;
 use super::readiness::Readiness;
 use crate::arena::Arena;
 use crate::connection::{Connection, ConnectionKey, Pause, Probes, Progress};
@@ -177,7 +178,7 @@ impl Reactor {
             let since = *connection.output.waiting_since.get_or_insert(self.now);
             if self.now - since < timeout {
                 if since == self.now {
-                    self.dues.push(since + timeout, key);
+                    self.push_due(since + timeout, key);
                 }
                 return;
             }
@@ -249,13 +250,12 @@ impl Reactor {
             match send(connection) {
                 Ok(count) => {
                     connection.output.advance(count);
-                    connection.blocked_since = None;
                     if let Some(probes) = &mut connection.probes {
                         has_probe |= probes.count(count);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.blocked_since.get_or_insert(self.now);
+                    connection.output.note_refused(self.now);
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -290,6 +290,7 @@ impl Reactor {
             self.spare_outputs.push(buffer);
         }
         let is_empty = connection.output.unsent().is_empty();
+        let may_go_on = connection.pause == Pause::Unread && !connection.output.is_full();
         if was_full
             && !connection.output.is_full()
             && let Some(consumer) = consumer
@@ -304,6 +305,25 @@ impl Reactor {
             ..connection.interest
         };
         self.watch(key, interest);
+        if may_go_on {
+            self.let_go_on(key);
+        }
+    }
+
+    /// Makes room in an output that holds more than it should; where its socket takes nothing, the connection is not read from
+    /// until it does.
+    pub(super) fn relieve(&mut self, key: ConnectionKey) -> Flow {
+        self.owe_nothing(key);
+        self.write(key);
+        let Some(connection) = self.connections.get(key) else {
+            return Flow::End;
+        };
+        if !connection.is_over_full() {
+            return Flow::Next;
+        }
+        self.counters.unread_pauses += 1;
+        self.pause(key, Pause::Unread);
+        Flow::Wait
     }
 
     /// Stops reading from a connection, for the reason given.

@@ -207,13 +207,10 @@ impl TopicTable {
     fn check_deferrals(&mut self, key: ConsumerKey, id: u64) -> Result<(), FlightError> {
         let deferred_max = self.bounds.deferred_max;
         let consumer = self.consumers.get(key).ok_or(FlightError::UnknownId)?;
-        let channel = self
-            .channels
-            .get_mut(consumer.channel)
-            .filter(|channel| {
-                let away = channel.handing.lifted_again();
-                channel.deferred_again + away >= deferred_max
-            });
+        let channel = self.channels.get_mut(consumer.channel).filter(|channel| {
+            let away = channel.handing.lifted_again();
+            channel.deferred_again + away >= deferred_max
+        });
         let Some(channel) = channel else {
             return Ok(());
         };

@@ -208,9 +208,4 @@ impl TopicTable {
         let channels = self.channels.iter();
         channels.map(|(_, channel)| channel.finish_count).sum()
     }
-
-    fn channels_of(&self, topic: &Topic) -> impl Iterator<Item = &Channel> {
-        let keys = topic.channels.iter();
-        keys.filter_map(|&key| self.channels.get(key))
-    }
 }

@@ -121,14 +121,6 @@ impl TopicTable {
         }
     }
 
-    /// All of a report at once.
-    #[cfg(test)]
-    pub fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews {
-        let mut walk = self.begin_report(number, bytes_max, now);
-        while self.report_next(&mut walk, now) {}
-        self.end_report(walk)
-    }
-
     /// A topic is gone from the table.
     pub(super) fn note_gone(&mut self, topic: &Topic) {
         if topic.told.is_some() {
@@ -204,7 +196,9 @@ fn is_news<'a>(
 ) -> bool {
     let last = told.as_deref_mut();
     if let Some(last) = last.filter(|last| is_quiet(report) && last.report == *report)
-        && channels.clone().eq(last.channels.iter().map(String::as_str))
+        && channels
+            .clone()
+            .eq(last.channels.iter().map(String::as_str))
     {
         last.times = last.times.saturating_add(1);
         return last.times <= QUIET_REPORTS;

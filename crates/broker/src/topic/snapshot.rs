@@ -143,7 +143,7 @@ impl TopicTable {
         stats.bytes_stored = self.store.bytes();
     }
 
-    fn channels_of(&self, topic: &Topic) -> impl Iterator<Item = &Channel> {
+    pub(super) fn channels_of(&self, topic: &Topic) -> impl Iterator<Item = &Channel> {
         let keys = topic.channels.iter();
         keys.filter_map(|&key| self.channels.get(key))
     }

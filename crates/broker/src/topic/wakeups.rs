@@ -25,6 +25,18 @@ impl<T: Ord + Copy> Wakeups<T> {
         self.0.push(Reverse((at, target)));
     }
 
+    /// Entries, those that nobody wants any more among them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Throws out the entries that `is_wanted` does not know.
+    pub fn retain(&mut self, is_wanted: impl Fn(Instant, T) -> bool) {
+        self.0
+            .retain(|Reverse((at, target))| is_wanted(*at, *target));
+    }
+
     /// The earliest time asked for.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {

@@ -78,7 +78,9 @@ impl Core {
         let mut told_again = BTreeMap::new();
         let watched = broker.told_again.keys();
         let watched: BTreeSet<&String> = watched.chain(named).collect();
-        let words = watched.into_iter().filter_map(|name| broker.topics.get(name));
+        let words = watched
+            .into_iter()
+            .filter_map(|name| broker.topics.get(name));
         for said in words.map(|carried| &carried.report) {
             let spec = self.topics.get(&said.topic).map(|topic| &topic.spec);
             let cpu_share = spec.and_then(|spec| spec.cpu_share);
@@ -155,7 +157,10 @@ impl Core {
         if !self.contracts.get(&ticket).is_some_and(is_settled) {
             return;
         }
-        let waiting = self.contracts.remove(&ticket).map(|pending| pending.waiting);
+        let waiting = self
+            .contracts
+            .remove(&ticket)
+            .map(|pending| pending.waiting);
         let name = |number: BrokerNumber| self.broker(number).name.clone();
         let missing = waiting.into_iter().flatten().map(name).collect();
         let settled = Effect::ContractSettled { ticket, missing };

@@ -183,7 +183,9 @@ impl Core {
         // How long ago that was is not known: it may have been just now.
         let has_moved_lately = record.moved_in > 0 && record.moved_in + 1 >= epoch;
         let rests_from = has_moved_lately.then_some(now);
-        topic.publishers.restore_move(index, record.moved_in, rests_from);
+        topic
+            .publishers
+            .restore_move(index, record.moved_in, rests_from);
         self.publishers += 1;
     }
 

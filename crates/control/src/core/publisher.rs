@@ -177,7 +177,12 @@ impl Publishers {
     }
 
     /// What was kept of one's last move: it rests from `rests_from` on, if it may have moved lately.
-    pub(super) fn restore_move(&mut self, index: usize, moved_in: u64, rests_from: Option<Instant>) {
+    pub(super) fn restore_move(
+        &mut self,
+        index: usize,
+        moved_in: u64,
+        rests_from: Option<Instant>,
+    ) {
         let row = &mut self.rows[index];
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
@@ -252,7 +257,10 @@ impl Publishers {
             (None, true) => drop(self.unplaced.insert(at)),
             (None, false) => drop(self.unplaced.remove(&at)),
             (Some(number), _) => {
-                let (tally, load) = (self.tallies.entry(number).or_default(), loads.at_mut(number));
+                let (tally, load) = (
+                    self.tallies.entry(number).or_default(),
+                    loads.at_mut(number),
+                );
                 let before = tally.placed.number();
                 tally.placed.change(is_more, rate);
                 load.placed.change(is_more, rate);

@@ -144,7 +144,9 @@ impl Core {
         }
         // Leases that have ended meanwhile are not renewed.
         let ends_after = config.ttl + config.drift;
-        let unbroken = broker.renewal.filter(|last| now < last.received_at + ends_after);
+        let unbroken = broker
+            .renewal
+            .filter(|last| now < last.received_at + ends_after);
         broker.renewal = Some(Renewal {
             since: unbroken.map_or(now, |last| last.since),
             received_at: now,

@@ -51,7 +51,10 @@ mod tests {
             turns.insert(name);
         }
         let mut next = || turns.next(3).join("");
-        assert_eq!((next(), next(), next()), ("abc".into(), "dab".into(), "cda".into()));
+        assert_eq!(
+            (next(), next(), next()),
+            ("abc".into(), "dab".into(), "cda".into())
+        );
         turns.remove("b");
         turns.remove("x");
         assert_eq!(turns.next(9).join(""), "cda");

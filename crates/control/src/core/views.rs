@@ -118,8 +118,9 @@ impl Core {
     #[must_use]
     pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
         let numbers = 0..self.brokers.len() as BrokerNumber;
-        let mut views: Vec<BrokerView> =
-            numbers.map(|number| self.broker_view(number, now)).collect();
+        let mut views: Vec<BrokerView> = numbers
+            .map(|number| self.broker_view(number, now))
+            .collect();
         views.sort_by(|a, b| a.broker.cmp(&b.broker));
         views
     }

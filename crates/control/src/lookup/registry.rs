@@ -259,7 +259,8 @@ impl Registry {
             false => *sum -= number,
         };
         change(&mut self.registrations);
-        self.addresses.change(from, |holds| change(&mut holds.registrations));
+        self.addresses
+            .change(from, |holds| change(&mut holds.registrations));
     }
 
     /// Makes a topic or channel known without anybody who has it, for consumers that come first.
@@ -311,7 +312,8 @@ impl Registry {
         let Some(topic) = self.topics.remove(name) else {
             return;
         };
-        self.addresses.change(topic.made_by, |holds| holds.topics -= 1);
+        self.addresses
+            .change(topic.made_by, |holds| holds.topics -= 1);
         for channel in topic.channels.into_values() {
             self.end_channel(channel);
         }

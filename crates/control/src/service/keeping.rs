@@ -150,9 +150,12 @@ impl Keeping {
             ToBroker::Migrate { topic, moves } => moves
                 .iter()
                 .any(|each| self.holds(Table::Publishers, &format!("{topic}/{}", each.publisher))),
+            // That a broker is drained, or is not any more.
+            ToBroker::HandOver { .. } => self.holds_any(Table::Brokers),
             // Grants that rest on what waits are not made.
-            ToBroker::Grant { .. } => false,
-            ToBroker::Welcome { .. }
+            ToBroker::Grant { .. } | ToBroker::Renewed { .. } => false,
+            ToBroker::TakeOver { .. }
+            | ToBroker::Welcome { .. }
             | ToBroker::Refused { .. }
             | ToBroker::Sharers(_)
             | ToBroker::Round(_)

@@ -304,7 +304,7 @@ impl Filled {
         let _ = self.service.settle();
         let (topics, is_last) = (Vec::new(), true);
         let said = Box::new(ToController::Inventory { topics, is_last });
-        self.service.words_from(LinkWord::Said(link, said));
+        self.service.words_from(LinkWord::Said(link, said, RoomTaken::default()));
         let _ = self.service.settle();
     }
 

@@ -316,6 +316,16 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         |r| float(r.connections_refused),
     ),
     counter(
+        "srtm_reactor_unread_pauses",
+        "Times that a connection was not read from because its output was full.",
+        |r| float(r.unread_pauses),
+    ),
+    counter(
+        "srtm_reactor_unread_closed",
+        "Connections closed because their peers hardly read.",
+        |r| float(r.unread_closed),
+    ),
+    counter(
         "srtm_reactor_accept_backoffs",
         "Times the listener paused for want of file descriptors.",
         |r| float(r.accept_backoffs),

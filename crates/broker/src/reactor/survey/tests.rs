@@ -63,7 +63,7 @@ fn topics_of(answer: Answer) -> usize {
         Answer::Stats(stats) => stats.topics.len(),
         Answer::Catalog(catalog) => catalog.topics.len(),
         Answer::Inventory(topics) => topics.len(),
-        Answer::Report(report) => report.topics.len(),
+        Answer::Report(report) => report.news.topics.len(),
         answer => panic!("{answer:?} is of no topics"),
     }
 }

@@ -1,7 +1,7 @@
-//! Who is closed for being silent, and who is not because the reactor did not run. Nothing waits: what is to have happened
-//! long ago is dated back.
+//! Who is closed for being silent or for not reading, and who is not because the reactor did not run. Nothing waits: what is
+//! to have happened long ago is dated back.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,8 +23,12 @@ struct Scene {
 impl Scene {
     /// The client has said `words`, and they were read.
     fn new(words: &[u8]) -> Scene {
+        Scene::with(words, INTERVAL)
+    }
+
+    fn with(words: &[u8], heartbeat_interval: Duration) -> Scene {
         let config = Config {
-            heartbeat_interval: INTERVAL,
+            heartbeat_interval,
             threads: 1,
             ..Config::default()
         };
@@ -102,4 +106,109 @@ fn a_greeting_that_was_not_read_yet_has_come_in_time() {
         }
         assert_eq!(scene.outlives(6_000, 1_000), stays, "{says:?}");
     }
+}
+
+/// Steps after which what is waited for is taken never to come.
+const STEPS: usize = 3_000_000;
+
+impl Scene {
+    fn connection(&self) -> &crate::connection::Connection {
+        self.reactor.connections.get(self.key).expect("open")
+    }
+
+    /// Says `words` again and again without reading, `most` times or until the broker does not listen; gives how often.
+    fn repeat(&mut self, words: &[u8], most: usize) -> usize {
+        self.client.set_nonblocking(true).expect("set");
+        let chunk = words.repeat(64 * 1024 / words.len());
+        let (mut written, most_bytes) = (0, most.saturating_mul(words.len()));
+        for _ in 0..STEPS {
+            let begin = written % chunk.len();
+            let end = chunk.len().min(begin + (most_bytes - written));
+            match self.client.write(&chunk[begin..end]) {
+                Ok(count) => written += count,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            self.reactor.turn(Some(Duration::ZERO));
+            if self.connection().pause == Pause::Unread || written == most_bytes {
+                break;
+            }
+        }
+        written / words.len()
+    }
+
+    /// Reads so many frames; what they are is no matter.
+    fn read_frames(&mut self, frames: usize) {
+        let (mut left, mut bytes): (_, Vec<u8>) = (frames, Vec::new());
+        let mut taken = 0;
+        let mut buffer = vec![0; 64 * 1024];
+        for _ in 0..STEPS {
+            while let Some(size) = bytes[taken..].first_chunk::<4>() {
+                let end = taken + 4 + u32::from_be_bytes(*size) as usize;
+                if bytes.len() < end {
+                    break;
+                }
+                taken = end;
+                left = left.saturating_sub(1);
+            }
+            if left == 0 {
+                return;
+            }
+            self.reactor.turn(Some(Duration::ZERO));
+            match self.client.read(&mut buffer) {
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        panic!("{left} of {frames} answers do not come");
+    }
+}
+
+#[test]
+fn who_does_not_read_is_not_read_from_until_it_does() {
+    for (begin, words) in [
+        ("SUB t c\n", "FIN 0123456789abcdef\n"),
+        ("SUB t c\n", "TOUCH 0123456789abcdef\n"),
+        ("", "PUB t#ephemeral\n\0\0\0\x01x"),
+        ("", "IDENTIFY\n\0\0\0\x1c{\"feature_negotiation\":true}"),
+    ] {
+        let mut scene = Scene::with(format!("  V2{begin}").as_bytes(), INTERVAL * 60);
+        let socket = socket2::SockRef::from(&scene.connection().stream);
+        socket.set_send_buffer_size(4096).expect("set");
+        let said = scene.repeat(words.as_bytes(), usize::MAX);
+        let unsent = scene.connection().output.unsent().len();
+        assert_eq!(scene.connection().pause, Pause::Unread, "{words:?}");
+        assert!(unsent < 300 * 1024, "{words:?}: {unsent}");
+        scene.read_frames(said + usize::from(!begin.is_empty()));
+        assert_eq!(scene.connection().pause, Pause::No, "{words:?}");
+    }
+}
+
+#[test]
+fn who_hardly_reads_for_an_interval_is_closed() {
+    for (waits_ms, stays) in [(900, true), (1100, false)] {
+        let mut scene = Scene::new(b"  V2NOP\n");
+        let connection = scene.reactor.connections.get_mut(scene.key).expect("open");
+        // The kernel takes some of it, and less than an eighth.
+        connection.output.bytes().resize(64 * 1024 * 1024, 0);
+        let refused = sys::monotonic_now() - Duration::from_millis(waits_ms);
+        connection.output.note_refused(refused);
+        assert_eq!(scene.outlives(0, 0), stays, "{waits_ms} ms");
+        assert_eq!(scene.reactor.counters.unread_closed, u64::from(!stays));
+    }
+}
+
+#[test]
+fn terms_asked_for_again_and_again_leave_no_timers_behind() {
+    let terms =
+        r#"{"srtm":{"ack_every_messages":9,"ack_interval_ms":9999},"output_buffer_timeout":99}"#;
+    let size = char::from(terms.len() as u8);
+    let words = format!("IDENTIFY\n\0\0\0{size}{terms}PUB t#ephemeral\n\0\0\0\x01x");
+    let mut scene = Scene::new(b"  V2");
+    for _ in 0..1000 {
+        assert_eq!(scene.repeat(words.as_bytes(), 1), 1);
+        scene.read_frames(1);
+    }
+    let (timers, dues) = (scene.reactor.timers.len(), scene.reactor.dues.len());
+    assert!(timers <= OUTDATED_MIN + 2, "{timers} timers");
+    assert!(dues <= OUTDATED_MIN + 4, "{dues} dues");
 }

@@ -147,7 +147,8 @@ impl TopicTable {
 impl Channel {
     /// Room in its queue, and for messages that are delayed, by publishers or by consumers.
     fn has_room_for(&self, messages: &[Handed], bounds: &Bounds) -> bool {
-        let count = |is_meant: fn(&Handed) -> bool| messages.iter().filter(|each| is_meant(each)).count();
+        let count =
+            |is_meant: fn(&Handed) -> bool| messages.iter().filter(|each| is_meant(each)).count();
         let at_once = count(|each| each.delay.is_zero());
         let later = count(|each| !each.delay.is_zero() && each.attempts == 0);
         let again = messages.len() - at_once - later;

@@ -23,12 +23,11 @@ use std::time::Duration;
 
 use clock::{Instant, WallTime};
 use limit::Limit;
-use link::TopicReport;
 use wire::{MESSAGE_HEADER_BYTES, MessageId};
 
 use super::{
     Arrival, Bounds, ConsumerKey, KnownTopic, MessageIds, Outlet, Published, Subscription, Teller,
-    Told, TopicKey, TopicTable,
+    Told, TopicKey, TopicNews, TopicTable,
 };
 
 /// One delivery as a consumer sees it.
@@ -90,10 +89,10 @@ struct World {
 
 impl TopicTable {
     /// A report in one go.
-    fn report(&mut self, number: u64, now: Instant) -> Vec<TopicReport> {
-        let mut walk = self.begin_report(number, now);
+    fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews {
+        let mut walk = self.begin_report(number, bytes_max, now);
         while self.report_next(&mut walk, now) {}
-        walk.finish()
+        self.end_report(walk)
     }
 }
 

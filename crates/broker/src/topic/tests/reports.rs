@@ -106,7 +106,10 @@ fn a_lease_that_is_renewed_lasts_and_one_that_has_ended_does_not() {
     let now = world.now();
     assert!(world.table.grant(topic, &grant, now));
     let held = |world: &World| {
-        let limiter = world.table.topic(topic).and_then(|topic| topic.limiter.as_ref());
+        let limiter = world
+            .table
+            .topic(topic)
+            .and_then(|topic| topic.limiter.as_ref());
         limiter.and_then(|limiter| limiter.share(world.now()))
     };
     for number in 2..20 {

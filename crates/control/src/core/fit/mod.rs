@@ -159,8 +159,8 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
-        let is_short = topic.fit.outcome == Outcome::OutOfBrokers
-            && !topic.publishers.unplaced().is_empty();
+        let is_short =
+            topic.fit.outcome == Outcome::OutOfBrokers && !topic.publishers.unplaced().is_empty();
         let text = std::mem::take(&mut topic.fit.text);
         topic.fit.begin_anew();
         if is_short {

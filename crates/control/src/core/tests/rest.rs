@@ -17,7 +17,10 @@ fn a_share_that_nobody_uses_is_kept_without_a_word_about_it() {
         cluster.brokers[carrier].holder.in_force(cluster.now),
         cluster.core.work().reported,
     );
-    assert!(share.is_some_and(|share| share.rate.get() > 2900.0), "{share:?}");
+    assert!(
+        share.is_some_and(|share| share.rate.get() > 2900.0),
+        "{share:?}"
+    );
     let confirmed = cluster.brokers[carrier].holder.confirmation();
     cluster.run(Duration::from_secs(120));
     assert_eq!(cluster.core.work().reported, named);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController, TopicReport,
+    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController,
+    TopicReport,
 };
 
 use crate::core::{Core, Effect, Settings, Work};
@@ -114,7 +115,9 @@ fn announcing(there: usize, limit: Option<Limit>) -> u64 {
     };
     lone.core.put_topic("t", topic, lone.now).expect("good");
     let specs = (0..there).map(spec).collect();
-    lone.core.put_publishers("t", specs, lone.now).expect("good");
+    lone.core
+        .put_publishers("t", specs, lone.now)
+        .expect("good");
     lone.tick();
     let work = lone.work(|lone| {
         for number in there..there + 50 {
@@ -123,7 +126,9 @@ fn announcing(there: usize, limit: Option<Limit>) -> u64 {
         }
         for number in there + 50..there + 100 {
             let specs = vec![spec(number)];
-            lone.core.put_publishers("t", specs, lone.now).expect("good");
+            lone.core
+                .put_publishers("t", specs, lone.now)
+                .expect("good");
         }
     });
     let view = lone.core.topic_view("t").expect("declared");
@@ -136,7 +141,10 @@ fn announcing_costs_the_same_however_many_there_are() {
     for limit in [None, Some(Limit::messages(1e6, 1e4).expect("good"))] {
         let (few, many) = (announcing(100, limit), announcing(10_000, limit));
         assert_eq!(few, many);
-        assert!(few <= 200, "{few}: the newcomer, and the broker that carries the topic");
+        assert!(
+            few <= 200,
+            "{few}: the newcomer, and the broker that carries the topic"
+        );
     }
 }
 

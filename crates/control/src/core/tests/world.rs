@@ -526,7 +526,7 @@ impl World {
     fn carry_out(&mut self) {
         loop {
             let changes = self.core.take_changes();
-            self.kept.commit(changes).expect("memory takes everything");
+            self.kept.commit(&changes).expect("memory takes everything");
             let effects = self.core.take_effects();
             if effects.is_empty() {
                 return;

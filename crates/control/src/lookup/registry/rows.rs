@@ -35,11 +35,15 @@ impl Registry {
             Some(RowKey::Channel(topic, channel)) => Some(Some((topic.clone(), channel.clone()))),
             Some(_) => None,
         };
-        let channels = channels.into_iter().flat_map(|last| self.channel_rows(last));
-        let clients = last.is_none_or(|last| *last < RowKey::Clients).then(|| Row {
-            key: RowKey::Clients,
-            peers: self.peers.values().map(|peer| (peer, None)).collect(),
-        });
+        let channels = channels
+            .into_iter()
+            .flat_map(|last| self.channel_rows(last));
+        let clients = last
+            .is_none_or(|last| *last < RowKey::Clients)
+            .then(|| Row {
+                key: RowKey::Clients,
+                peers: self.peers.values().map(|peer| (peer, None)).collect(),
+            });
         let behind = match last {
             Some(RowKey::Topic(topic)) => Bound::Excluded(topic.clone()),
             _ => Bound::Unbounded,

@@ -277,9 +277,17 @@ fn one_address_has_a_tenth_and_others_the_rest() {
     }
     assert_eq!(registry.register(1, &subject("more")), Err(Full::Address));
     assert_eq!(registry.register(3, &subject("more")), Ok(()));
-    assert_eq!(registry.register(1, &subject("more")), Ok(()), "it is there");
+    assert_eq!(
+        registry.register(1, &subject("more")),
+        Ok(()),
+        "it is there"
+    );
     registry.disconnect(1);
-    assert_eq!(registry.register(2, &subject("again")), Err(Full::Address), "names stay");
+    assert_eq!(
+        registry.register(2, &subject("again")),
+        Err(Full::Address),
+        "names stay"
+    );
     registry.delete_topic("t0");
     assert_eq!(registry.register(2, &subject("again")), Ok(()));
     for id in 2..4 {

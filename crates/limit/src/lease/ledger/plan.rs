@@ -77,9 +77,8 @@ impl Ledger {
         });
         let share = self.affordable(member.target, exposed, free);
         let floor = share.and_then(|share| self.floor_of(share));
-        let is_said = |sent: Sent| {
-            (sent.share, sent.floor, sent.round) == (share, floor, self.round)
-        };
+        let is_said =
+            |sent: Sent| (sent.share, sent.floor, sent.round) == (share, floor, self.round);
         if report.is_answered && member.sent.is_some_and(is_said) {
             return None;
         }

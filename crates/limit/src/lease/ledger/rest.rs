@@ -26,7 +26,10 @@ impl Ledger {
             return;
         };
         let has_it = member.sent.is_some_and(|sent| sent.share == member.held);
-        if member.is_confirmed() && has_it && let Some(report) = &mut member.report {
+        if member.is_confirmed()
+            && has_it
+            && let Some(report) = &mut member.report
+        {
             report.is_answered = true;
         }
     }
