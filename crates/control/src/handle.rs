@@ -11,6 +11,7 @@ use wire::TopicName;
 
 use crate::ControlError;
 use crate::core::Topics;
+use crate::service::{Pace, PaceView};
 use crate::view::{
     BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherSpec,
     PublisherView, TopicSpec, TopicView,
@@ -126,16 +127,17 @@ pub struct ControlHandle {
     events: broadcast::Sender<EventView>,
     holdings: Arc<AtomicU64>,
     store: watch::Receiver<StoreState>,
+    pace: Pace,
 }
 
 impl ControlHandle {
-    /// Joins the ends; `holdings` counts up when topics or channels have changed, `store` says whether the store can be
+    /// Joins the ends; the number counts up when topics or channels have changed, `store` says whether the store can be
     /// written.
     #[must_use]
     pub fn new(
         commands: mpsc::Sender<Command>,
         events: broadcast::Sender<EventView>,
-        holdings: Arc<AtomicU64>,
+        (holdings, pace): (Arc<AtomicU64>, Pace),
         store: watch::Receiver<StoreState>,
     ) -> Self {
         ControlHandle {
@@ -143,6 +145,7 @@ impl ControlHandle {
             events,
             holdings,
             store,
+            pace,
         }
     }
 
@@ -156,6 +159,12 @@ impl ControlHandle {
     #[must_use]
     pub fn store_state(&self) -> StoreState {
         self.store.borrow().clone()
+    }
+
+    /// How long turns of the control plane take.
+    #[must_use]
+    pub fn pace(&self) -> PaceView {
+        self.pace.view()
     }
 
     /// A number that is another one when topics or channels have changed.

@@ -5,6 +5,7 @@
 //! everything else goes on.
 
 mod keeping;
+mod pace;
 mod placing;
 mod settle;
 mod waiting;
@@ -28,6 +29,7 @@ use crate::store::{Store, Table};
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
+pub use pace::{Pace, PaceView, TURN_GOAL};
 use placing::{Place, Placing};
 use waiting::Waiting;
 
@@ -37,6 +39,8 @@ const COMMANDS_MAX: usize = 4096;
 const WORDS_MAX: usize = 4096;
 /// Words that are heard before what they change is written, at most: many changes at once are one commit.
 const WORDS_AT_ONCE: usize = 256;
+/// And for no longer than this, for the writing takes its time too.
+const WORDS_TIME: Duration = Duration::from_millis(10);
 /// Events that a slow reader may lag behind.
 const EVENTS_MAX: usize = 4096;
 /// Time between two looks at what time brings.
@@ -68,6 +72,16 @@ pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 /// Both ends of a queue on which work that was done elsewhere comes back.
 type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
+/// What a turn of the loop is about.
+enum Next {
+    Command(Command),
+    Word(LinkWord),
+    Probed(BrokerNumber, ProbeAnswer),
+    Fitted(FitAnswer),
+    Part,
+    Tick,
+}
+
 /// The state and its surroundings.
 pub struct Service {
     core: Core,
@@ -82,6 +96,7 @@ pub struct Service {
     placing: Placing,
     /// Counts up when topics or channels have changed.
     holdings: Arc<AtomicU64>,
+    pace: Pace,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
     probed: Answers<(BrokerNumber, ProbeAnswer)>,
@@ -112,12 +127,9 @@ impl Service {
         let (events, _) = broadcast::channel(EVENTS_MAX);
         let holdings = Arc::new(AtomicU64::new(0));
         let (keeping, store_state) = Keeping::new(store);
-        let handle = ControlHandle::new(
-            commands_in,
-            events.clone(),
-            Arc::clone(&holdings),
-            store_state,
-        );
+        let pace = Pace::default();
+        let shown = (Arc::clone(&holdings), pace.clone());
+        let handle = ControlHandle::new(commands_in, events.clone(), shown, store_state);
         let service = Service {
             core,
             keeping,
@@ -129,6 +141,7 @@ impl Service {
             waiting: BTreeMap::new(),
             placing: Placing::default(),
             holdings,
+            pace,
             commands,
             words,
             probed: mpsc::channel(1024),
@@ -145,28 +158,41 @@ impl Service {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
-            tokio::select! {
+            let next = tokio::select! {
                 () = &mut stopped => break,
-                Some(command) = self.commands.recv() => self.command(command),
-                Some(word) = self.words.recv() => self.words_from(word),
-                Some((number, answer)) = self.probed.1.recv() => {
-                    let now = self.now();
-                    self.core.probed(number, answer, now);
-                }
-                Some(answer) = self.fitted.1.recv() => {
-                    let now = self.now();
-                    self.core.fitted(answer, now);
-                }
-                _ = tick.tick() => {
-                    let now = self.now();
-                    self.core.tick(now);
-                    self.placing.expire(&self.core, now);
-                    self.retry(now);
-                }
-            }
-            // Whoever asked for what is not kept has been told.
-            let _ = self.settle();
+                Some(command) = self.commands.recv() => Next::Command(command),
+                Some(word) = self.words.recv() => Next::Word(word),
+                Some((number, answer)) = self.probed.1.recv() => Next::Probed(number, answer),
+                Some(answer) = self.fitted.1.recv() => Next::Fitted(answer),
+                _ = tick.tick() => Next::Tick,
+                // Others are heard between two parts of what takes long.
+                () = tokio::task::yield_now(), if self.core.is_busy() => Next::Part,
+            };
+            self.turn(next);
         }
+    }
+
+    /// One turn: whatever is next, and what follows from it.
+    fn turn(&mut self, next: Next) {
+        let now = self.now();
+        match next {
+            Next::Command(command) => self.command(command),
+            Next::Word(word) => self.words_from(word),
+            Next::Probed(number, answer) => self.core.probed(number, answer, now),
+            Next::Fitted(answer) => self.core.fitted(answer, now),
+            Next::Part => self.core.go_on(now),
+            Next::Tick => {
+                self.core.tick(now);
+                self.placing.expire(&self.core, now);
+                self.retry(now);
+            }
+        }
+        // Whoever asked for what is not kept has been told.
+        let _ = self.settle();
+        let end = self.now();
+        let at = end.saturating_since(Instant::ZERO);
+        self.pace
+            .note(at, end.saturating_since(now), self.core.work());
     }
 
     fn now(&self) -> Instant {
@@ -225,7 +251,7 @@ impl Service {
 
     /// Hears a word, and those that have come meanwhile.
     fn words_from(&mut self, first: LinkWord) {
-        let mut next = Some(first);
+        let (mut next, began) = (Some(first), self.now());
         for count in 1.. {
             let Some(word) = next.take() else {
                 return;
@@ -235,7 +261,8 @@ impl Service {
                 let _ = self.settle();
             }
             self.word(word);
-            if count < WORDS_AT_ONCE {
+            let has_time = self.now() - began < WORDS_TIME;
+            if count < WORDS_AT_ONCE && has_time {
                 next = self.words.try_recv().ok();
             }
         }

@@ -12,6 +12,7 @@ use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
 use placement::ServiceModel;
 
 use super::check::{self, NameKind};
+use super::joining::Joining;
 use super::overload::Violation;
 use super::rates::Seen;
 use super::shares::Renewal;
@@ -89,6 +90,7 @@ pub struct Broker {
     pub inventory: Inventory,
     /// Topics that it had another contract of than declared, with the report at which it was told again.
     pub(super) told_again: BTreeMap<String, u64>,
+    pub(super) joining: Joining,
     /// The latest contract that is in force there.
     pub(super) confirmed_ticket: u64,
     /// Topics of which the last word was not that nothing happens.
@@ -157,6 +159,7 @@ impl Broker {
             topics: BTreeMap::new(),
             inventory: Inventory::default(),
             told_again: BTreeMap::new(),
+            joining: Joining::default(),
             confirmed_ticket: 0,
             loud: BTreeSet::new(),
             flow: Flow::default(),
@@ -247,6 +250,7 @@ impl Core {
         (broker.reported_at, broker.silent_since) = (now, now);
         broker.report_number = 0;
         broker.inventory.leave();
+        self.joining.remove(&number);
         if is_other_process {
             broker.forget_words();
             self.end_inventory(number);
@@ -268,6 +272,8 @@ impl Core {
         if let Some(index) = found {
             self.brokers[index].link = None;
             self.brokers[index].inventory.leave();
+            self.brokers[index].joining = Joining::default();
+            self.joining.remove(&(index as BrokerNumber));
             self.look_at_all_shares();
             self.probe(index as BrokerNumber, now);
         }
@@ -457,7 +463,7 @@ impl Core {
         self.send_sharers(number);
         self.drive_rounds();
         self.send_round(number);
-        self.send_contracts(number);
+        self.begin_joining(number, now);
         self.keep_broker(number);
         let text = format!("{} is up", self.broker(number).name);
         self.tell("broker-up", None, Some(number), text);

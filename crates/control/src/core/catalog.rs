@@ -52,6 +52,11 @@ impl Catalog {
         self.topics.get(topic)
     }
 
+    /// All topics.
+    pub(super) fn topics(&self) -> &BTreeMap<TopicName, Known> {
+        &self.topics
+    }
+
     /// All topics, in order of name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&TopicName, &Known)> {
         self.topics.iter()

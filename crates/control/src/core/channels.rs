@@ -16,7 +16,7 @@ use wire::TopicName;
 
 use super::catalog::Audience;
 use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
-use super::{BrokerNumber, Core, Effect};
+use super::{BrokerNumber, Core};
 use crate::ControlError;
 
 impl Core {
@@ -37,30 +37,7 @@ impl Core {
         if !is_last {
             return;
         }
-        self.catch_up(number, now);
-        let inventory = &mut self.brokers[number as usize].inventory;
-        let said = inventory.take_said();
-        inventory.replace(&said);
-        for (topic, there) in &said {
-            match self.catalog.merge(topic, there) {
-                Ok((is_new, news)) => {
-                    if is_new || !news.is_empty() {
-                        self.keep_known(topic);
-                    }
-                    for change in news {
-                        self.pass_on(Some(number), topic, &change, Audience::Holders, now);
-                    }
-                }
-                Err(text) => self.distrust(number, &text),
-            }
-        }
-        let early = self.brokers[number as usize].inventory.take_early();
-        for (topic, change) in early {
-            self.changed(number, &topic, change, now);
-        }
-        self.forget_orphans();
-        self.tell_topics(number, now);
-        self.effects.push(Effect::Prepared { topic: None });
+        self.take_inventory(number, now);
     }
 
     /// Something became of a topic or channel at a broker.
@@ -149,7 +126,7 @@ impl Core {
     }
 
     /// Looks which `#ephemeral` topics no broker has any more.
-    fn forget_orphans(&mut self) {
+    pub(super) fn forget_orphans(&mut self) {
         let topics = self.catalog.iter().map(|(topic, _)| topic);
         let ephemeral = topics.filter(|topic| topic.is_ephemeral());
         for topic in ephemeral.cloned().collect::<Vec<TopicName>>() {
@@ -229,7 +206,7 @@ impl Core {
     }
 
     /// Tells brokers other than `from` a change; those that are away are told of a deletion when they come back.
-    fn pass_on(
+    pub(super) fn pass_on(
         &mut self,
         from: Option<BrokerNumber>,
         topic: &TopicName,
@@ -295,7 +272,7 @@ impl Core {
     }
 
     /// Tells a broker that has said what it has which of it was deleted while it was away.
-    fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
+    pub(super) fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
         let inventory = &mut self.brokers[number as usize].inventory;
         let owed = inventory.take_owed();
         let mut orders = Vec::new();
@@ -329,24 +306,6 @@ impl Core {
     pub(super) fn end_inventory(&mut self, number: BrokerNumber) {
         self.brokers[number as usize].inventory.end();
         self.forget_orphans();
-    }
-
-    /// Everything that is known, and that this is everything.
-    fn tell_topics(&mut self, number: BrokerNumber, now: Instant) {
-        let here = &self.brokers[number as usize].inventory;
-        let topics: Vec<TopicName> = self
-            .catalog
-            .iter()
-            .filter(|(topic, known)| {
-                let says_something = known.is_paused || !known.channels.is_empty();
-                here.has(topic) || (says_something && !topic.is_ephemeral())
-            })
-            .map(|(topic, _)| topic.clone())
-            .collect();
-        for topic in topics {
-            self.tell_topic(number, &topic, now);
-        }
-        self.send(number, ToBroker::Complete);
     }
 }
 

@@ -50,20 +50,6 @@ impl Core {
         ticket
     }
 
-    /// Sends a broker that joins all contracts.
-    pub(super) fn send_contracts(&mut self, number: BrokerNumber) {
-        let told = self
-            .topics
-            .iter()
-            .filter(|(_, topic)| topic.spec.is_told_to_brokers());
-        let contracts: Vec<ToBroker> = told
-            .map(|(name, topic)| self.contract_of(name, topic.ticket))
-            .collect();
-        for contract in contracts {
-            self.send(number, contract);
-        }
-    }
-
     /// Tells a broker again what it has otherwise than declared by its report numbered `report`: contracts that were
     /// removed or changed while it was away, and shares and words about full channels of topics that were deleted there. A topic's contract is not told
     /// again with every report, for the order may be under way, or cannot be carried out.

@@ -18,8 +18,8 @@ pub(super) type Subject = (TopicName, Option<ChannelName>);
 
 /// Names of topics and channels that one broker is believed to have, at most.
 const NAMES_MAX: usize = 1 << 18;
-/// Changes that a broker says while it still says what it has, at most.
-const EARLY_MAX: usize = 4096;
+/// Changes that a broker says while it still says what it has, or that is still taken over, at most.
+const EARLY_MAX: usize = 65_536;
 /// Deletions that a broker which is away is told later, at most.
 const OWED_MAX: usize = 4096;
 /// Tombstones of one broker at most.
@@ -117,6 +117,11 @@ impl Inventory {
         self.said_names = names;
         self.said.insert(topic, known);
         Ok(())
+    }
+
+    /// What was said so far.
+    pub(super) fn said(&self) -> &BTreeMap<TopicName, Known> {
+        &self.said
     }
 
     /// Takes what was said, in whole.

@@ -16,6 +16,7 @@ mod heard;
 mod held;
 mod holdings;
 mod inventory;
+mod joining;
 mod moves;
 mod names;
 mod overload;
@@ -35,7 +36,7 @@ mod turns;
 mod views;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clock::Instant;
@@ -116,7 +117,7 @@ impl Default for Settings {
 /// Brokers known at most, dead ones included.
 pub const BROKERS_MAX: usize = 1024;
 /// Topics known at most.
-pub const TOPICS_MAX: usize = 65_536;
+pub const TOPICS_MAX: usize = 131_072;
 /// Publishers of all topics at most.
 pub const PUBLISHERS_MAX: usize = 1_000_000;
 
@@ -134,6 +135,9 @@ pub struct Core {
     /// What the publishers of all topics come to, by broker.
     loads: tally::Loads,
     due: due::Due,
+    /// Brokers that join, in parts, and whose part was the last.
+    joining: BTreeSet<BrokerNumber>,
+    joined_last: BrokerNumber,
     work: Work,
     move_budget: TokenBucket,
     last_ticket: u64,
@@ -170,6 +174,8 @@ impl Core {
             publishers: 0,
             loads: tally::Loads::default(),
             due: due::Due::default(),
+            joining: BTreeSet::new(),
+            joined_last: 0,
             work: Work::default(),
             move_budget: TokenBucket::full(rate, burst, now),
             last_ticket: 0,
@@ -196,6 +202,7 @@ impl Core {
         self.drive_rounds();
         self.drive_handovers();
         self.drive_due(now);
+        self.go_on(now);
         self.expire_contracts(now);
     }
 

@@ -219,7 +219,8 @@ pub struct Renewal {
 impl Broker {
     /// Tells a ledger of a topic that was not named lately what that means.
     fn bring_up_to_date(&self, number: BrokerNumber, ledger: &mut Ledger) {
-        if self.link.is_some() {
+        // One that has fallen silent is granted nothing more, least of all in a round that it is not in.
+        if self.is_heard() {
             ledger.unchanged(number, self.report_number, self.reported_at);
         }
         if let Some(Renewal { since, received_at }) = self.renewal {

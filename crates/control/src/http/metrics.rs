@@ -31,6 +31,8 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
     let mut registry = Registry::with_prefix("srtm_control");
     let events = service.event_counts.read();
     let store = service.handle.store_state();
+    let pace = super::pace::Pace(service.handle.pace());
+    registry.register_collector(Box::new(pace));
     registry.register_collector(Box::new(Snapshot {
         topics,
         names,

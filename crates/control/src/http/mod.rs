@@ -11,6 +11,7 @@ mod events;
 mod metrics;
 mod names;
 mod openapi;
+mod pace;
 mod publishers;
 mod topics;
 

@@ -526,7 +526,7 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
         ControlHandle::new(
             commands,
             events.clone(),
-            Arc::default(),
+            Default::default(),
             watch::channel(StoreState::default()).1,
         ),
         is_stopping,

@@ -228,7 +228,7 @@ fn control_plane() -> Plane {
         handle: ControlHandle::new(
             commands,
             events,
-            Arc::clone(&version),
+            (Arc::clone(&version), Default::default()),
             watch::channel(StoreState::default()).1,
         ),
         asked,
@@ -390,7 +390,7 @@ async fn without_its_control_plane_it_says_so_instead_of_half() {
     let handle = ControlHandle::new(
         commands,
         events,
-        Arc::default(),
+        Default::default(),
         watch::channel(StoreState::default()).1,
     );
     let lookup = lookup(Some(handle));

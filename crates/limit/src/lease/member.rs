@@ -122,16 +122,22 @@ impl Member {
         }
     }
 
-    /// A later report said nothing of the topic. What was sent and is not confirmed is to be sent again.
-    pub(super) fn hear_nothing_new(&mut self, number: u64, now: Instant) {
-        let is_confirmed = self.is_confirmed();
+    /// A later report said nothing of the topic. What was sent and is not confirmed, or is of a round before this one, is to be
+    /// sent again.
+    pub(super) fn hear_nothing_new(&mut self, number: u64, round: u64, now: Instant) {
+        let is_as_it_is = self.is_confirmed() && self.is_of(round);
         let Some(report) = self.report.as_mut().filter(|last| number > last.number) else {
             return;
         };
         report.number = number;
         report.received_at = now;
-        report.is_answered &= is_confirmed;
+        report.is_answered &= is_as_it_is;
         self.heard_at = now;
+    }
+
+    /// Whether the latest grant was made in this round.
+    pub(super) fn is_of(&self, round: u64) -> bool {
+        self.sent.is_none_or(|sent| sent.round == round)
     }
 
     /// Whether it has confirmed the latest grant.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, ToBroker, ToController,
-    TopicReport,
+    Announcement, Attachment, BrokerReport, ChannelState, Hello, LINK_VERSION, ToBroker,
+    ToController, TopicChange, TopicReport, TopicState,
 };
 
 use crate::core::{Core, Effect, Settings, Work};
@@ -25,17 +25,7 @@ impl Lone {
         let now = Instant::from_nanos(1_000_000_000);
         let core = Core::restore(Settings::default(), &MemoryStore::default(), now);
         let mut core = core.expect("nothing is kept");
-        let hello = Hello {
-            version: LINK_VERSION,
-            broker: String::from("b1"),
-            incarnation: 1,
-            tcp_address: String::from("10.0.0.1:4150"),
-            http_address: None,
-            gossip_address: None,
-            mcap: Some(1e9),
-            model: None,
-        };
-        core.hello(1, &hello, now).expect("a good hello");
+        core.hello(1, &hello(), now).expect("a good hello");
         let inventory = ToController::Inventory {
             topics: Vec::new(),
             is_last: true,
@@ -77,6 +67,19 @@ impl Lone {
             topics: after.topics - before.topics,
             reported: after.reported - before.reported,
         }
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        version: LINK_VERSION,
+        broker: String::from("b1"),
+        incarnation: 1,
+        tcp_address: String::from("10.0.0.1:4150"),
+        http_address: None,
+        gossip_address: None,
+        mcap: Some(1e9),
+        model: None,
     }
 }
 
@@ -234,4 +237,77 @@ fn the_death_of_a_broker_is_worked_off_in_parts() {
     lone.core.link_lost(1, lone.now);
     let most = (0..100).map(|_| lone.work(Lone::tick).topics).max();
     assert!(most.is_some_and(|most| most <= 2048 + 1024), "{most:?}");
+}
+
+#[test]
+fn a_broker_with_many_topics_joins_in_parts() {
+    let (topics, mut most) = (5000, 0);
+    let mut lone = Lone::new();
+    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
+    for number in 0..topics {
+        let spec = TopicSpec {
+            limit,
+            ..TopicSpec::default()
+        };
+        let name = format!("t{number}");
+        lone.core.put_topic(&name, spec, lone.now).expect("good");
+    }
+    let _ = (lone.core.take_effects(), lone.core.take_changes());
+    let hello = Hello {
+        broker: String::from("b2"),
+        ..hello()
+    };
+    let number = lone.core.hello(2, &hello, lone.now).expect("good");
+    let state = |number| TopicState {
+        topic: format!("t{number}"),
+        is_paused: false,
+        channels: vec![ChannelState {
+            channel: String::from("c"),
+            is_paused: false,
+        }],
+    };
+    let inventory = ToController::Inventory {
+        topics: (0..topics).map(state).collect(),
+        is_last: true,
+    };
+    let mut words = Vec::new();
+    let mut take = |core: &mut Core| {
+        let effects = core.take_effects();
+        most = most.max(effects.len()).max(core.take_changes().len());
+        words.extend(effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send(to, word) if to == number => Some(*word),
+            _ => None,
+        }));
+    };
+    take(&mut lone.core);
+    lone.core.heard(number, inventory, lone.now);
+    take(&mut lone.core);
+    // Deleted elsewhere while what the broker has is taken over, on either side of where that has come.
+    for name in ["t0", "t999"] {
+        let deleted = TopicChange::TopicDeleted;
+        let changed = lone.core.change_topic(name, &deleted, lone.now);
+        changed.expect("a name");
+    }
+    let mut parts = 0;
+    while lone.core.is_busy() {
+        lone.core.go_on(lone.now);
+        take(&mut lone.core);
+        parts += 1;
+    }
+    assert!(parts >= 20 && most < 1200, "{parts} parts, {most} at once");
+    let place = |is_meant: &dyn Fn(&ToBroker) -> bool| words.iter().rposition(is_meant);
+    let last_contract = place(&|word| matches!(word, ToBroker::Contract { .. }));
+    let complete = place(&|word| *word == ToBroker::Complete);
+    assert_eq!(complete, Some(words.len() - 1));
+    let first_topic = words
+        .iter()
+        .position(|word| matches!(word, ToBroker::Topic { .. }));
+    assert!(last_contract < first_topic && first_topic.is_some());
+    let told = |word: &&ToBroker| matches!(word, ToBroker::Topic { .. });
+    assert_eq!(words.iter().filter(told).count(), topics - 2);
+    for name in ["t0", "t999"] {
+        let is_deletion = |word: &&ToBroker| matches!(word, ToBroker::Change { topic, change: TopicChange::TopicDeleted } if topic == name);
+        assert_eq!(words.iter().filter(is_deletion).count(), 1, "{name}");
+        assert!(lone.core.channel_views(name).is_err(), "{name} is gone");
+    }
 }

@@ -77,8 +77,7 @@ impl Ledger {
         });
         let share = self.affordable(member.target, exposed, free);
         let floor = share.and_then(|share| self.floor_of(share));
-        let is_said =
-            |sent: Sent| (sent.share, sent.floor, sent.round) == (share, floor, self.round);
+        let is_said = |sent: Sent| (sent.share, sent.floor) == (share, floor);
         if report.is_answered && member.sent.is_some_and(is_said) {
             return None;
         }

@@ -15,7 +15,7 @@ impl Ledger {
     /// last report that did.
     pub fn unchanged(&mut self, broker: u32, number: u64, now: Instant) {
         if let Some(member) = self.members.get_mut(&broker) {
-            member.hear_nothing_new(number, now);
+            member.hear_nothing_new(number, self.round, now);
         }
     }
 
@@ -26,7 +26,8 @@ impl Ledger {
             return;
         };
         let has_it = member.sent.is_some_and(|sent| sent.share == member.held);
-        if member.is_confirmed()
+        let is_as_it_is = member.is_confirmed() && member.is_of(self.round);
+        if is_as_it_is
             && has_it
             && let Some(report) = &mut member.report
         {
@@ -58,11 +59,10 @@ impl Ledger {
         }
         let has_its_share = member.sent.and_then(|sent| sent.share) == member.target;
         let is_answered = member.report.is_some_and(|report| report.is_answered);
-        let is_of_round = member.sent.is_none_or(|sent| sent.round == self.round);
         is_heard
             && is_answered
             && has_its_share
-            && is_of_round
+            && member.is_of(self.round)
             && member.is_confirmed()
             && !member.is_leaving
     }

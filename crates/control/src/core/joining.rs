@@ -1,0 +1,206 @@
+//! A broker that joins is told everything, and says what it has; with many topics that is worked off in parts, and others are
+//! served between them.
+//!
+//! First it is told all contracts. When it has said all that it has, that is taken into the catalog; what is deleted
+//! elsewhere meanwhile is taken from what it said, for it is still to be told of it. From then on it hears of changes, is
+//! told all topics as they are by then, and that this was all.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use clock::Instant;
+use link::ToBroker;
+use wire::TopicName;
+
+use super::catalog::{Audience, Known};
+use super::{BrokerNumber, Core, Effect};
+
+/// Topics in one part.
+const TOPICS_AT_ONCE: usize = 500;
+
+/// How far a broker has come; names are the last that were dealt with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Joining {
+    /// Contracts are told.
+    contracts: Option<String>,
+    stage: Stage,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// It says what it has.
+    #[default]
+    Saying,
+    /// That is taken over.
+    Taking(Option<TopicName>),
+    /// It is told what there is.
+    Telling(Option<TopicName>),
+    /// That was all.
+    Joined,
+}
+
+impl Core {
+    /// Whether something is being worked off in parts: [`Core::go_on`] does the next.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.joining.is_empty()
+    }
+
+    /// Does the next part of what is worked off in parts.
+    pub fn go_on(&mut self, now: Instant) {
+        let after = (Bound::Excluded(self.joined_last), Bound::Unbounded);
+        let next = self.joining.range(after).next();
+        let Some(&number) = next.or_else(|| self.joining.first()) else {
+            return;
+        };
+        self.joined_last = number;
+        self.join_on(number, now);
+    }
+
+    /// A broker has said hello on a new link.
+    pub(super) fn begin_joining(&mut self, number: BrokerNumber, now: Instant) {
+        self.brokers[number as usize].joining = Joining {
+            contracts: Some(String::new()),
+            stage: Stage::Saying,
+        };
+        self.join_on(number, now);
+    }
+
+    /// It has said all that it has.
+    pub(super) fn take_inventory(&mut self, number: BrokerNumber, now: Instant) {
+        self.brokers[number as usize].joining.stage = Stage::Taking(None);
+        self.join_on(number, now);
+    }
+
+    fn join_on(&mut self, number: BrokerNumber, now: Instant) {
+        self.joining.insert(number);
+        if self.brokers[number as usize].joining.contracts.is_some() && !self.tell_contracts(number)
+        {
+            return;
+        }
+        if let Stage::Taking(last) = self.stage_of(number) {
+            match self.take_part(number, last, now) {
+                Some(last) => return self.set_stage(number, Stage::Taking(Some(last))),
+                None => self.taken_over(number, now),
+            }
+        }
+        if let Stage::Telling(last) = self.stage_of(number) {
+            if let Some(last) = self.tell_part(number, last, now) {
+                return self.set_stage(number, Stage::Telling(Some(last)));
+            }
+            self.set_stage(number, Stage::Joined);
+            self.send(number, ToBroker::Complete);
+        }
+        self.joining.remove(&number);
+    }
+
+    fn stage_of(&self, number: BrokerNumber) -> Stage {
+        self.broker(number).joining.stage.clone()
+    }
+
+    fn set_stage(&mut self, number: BrokerNumber, stage: Stage) {
+        self.brokers[number as usize].joining.stage = stage;
+    }
+
+    /// Tells a part of the contracts; whether that were the last.
+    fn tell_contracts(&mut self, number: BrokerNumber) -> bool {
+        let Some(last) = self.broker(number).joining.contracts.clone() else {
+            return true;
+        };
+        let behind = (Bound::Excluded(last.as_str()), Bound::Unbounded);
+        let part = self.topics.range::<str, _>(behind).take(TOPICS_AT_ONCE);
+        let part: Vec<(String, Option<u64>)> = part
+            .map(|(name, topic)| {
+                let is_told = topic.spec.is_told_to_brokers();
+                (name.clone(), is_told.then_some(topic.ticket))
+            })
+            .collect();
+        let is_last = part.len() < TOPICS_AT_ONCE;
+        let last = part.last().map(|(name, _)| name.clone());
+        for (name, ticket) in part {
+            if let Some(ticket) = ticket {
+                self.send(number, self.contract_of(&name, ticket));
+            }
+        }
+        self.brokers[number as usize].joining.contracts = last.filter(|_| !is_last);
+        is_last
+    }
+
+    /// Takes over a part of what a broker has; the last topic of it, `None` where nothing is left.
+    fn take_part(
+        &mut self,
+        number: BrokerNumber,
+        last: Option<TopicName>,
+        now: Instant,
+    ) -> Option<TopicName> {
+        self.catch_up(number, now);
+        let said = self.broker(number).inventory.said();
+        let part: BTreeMap<TopicName, Known> = behind(said, last)
+            .take(TOPICS_AT_ONCE)
+            .map(|(topic, known)| (topic.clone(), known.clone()))
+            .collect();
+        for (topic, there) in &part {
+            match self.catalog.merge(topic, there) {
+                Ok((is_new, news)) => {
+                    if is_new || !news.is_empty() {
+                        self.keep_known(topic);
+                    }
+                    for change in news {
+                        self.pass_on(Some(number), topic, &change, Audience::Holders, now);
+                    }
+                }
+                Err(text) => self.distrust(number, &text),
+            }
+        }
+        let is_last = part.len() < TOPICS_AT_ONCE;
+        let last = part.last_key_value().map(|(topic, _)| topic.clone());
+        last.filter(|_| !is_last)
+    }
+
+    /// All that the broker has is known: from now on it hears of changes.
+    fn taken_over(&mut self, number: BrokerNumber, now: Instant) {
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let said = inventory.take_said();
+        inventory.replace(&said);
+        let early = inventory.take_early();
+        for (topic, change) in early {
+            self.changed(number, &topic, change, now);
+        }
+        self.forget_orphans();
+        self.set_stage(number, Stage::Telling(None));
+        self.effects.push(Effect::Prepared { topic: None });
+    }
+
+    /// Tells a part of what there is; the last topic of it, `None` where nothing is left.
+    fn tell_part(
+        &mut self,
+        number: BrokerNumber,
+        last: Option<TopicName>,
+        now: Instant,
+    ) -> Option<TopicName> {
+        let here = &self.brokers[number as usize].inventory;
+        let part = behind(self.catalog.topics(), last).take(TOPICS_AT_ONCE);
+        let part: Vec<(TopicName, bool)> = part
+            .map(|(topic, known)| {
+                let says_something = known.is_paused || !known.channels.is_empty();
+                let is_told = here.has(topic) || (says_something && !topic.is_ephemeral());
+                (topic.clone(), is_told)
+            })
+            .collect();
+        let is_last = part.len() < TOPICS_AT_ONCE;
+        let last = part.last().map(|(topic, _)| topic.clone());
+        for (topic, _) in part.iter().filter(|(_, is_told)| *is_told) {
+            self.tell_topic(number, topic, now);
+        }
+        last.filter(|_| !is_last)
+    }
+}
+
+/// Topics behind one, in order of name.
+fn behind<T>(
+    topics: &BTreeMap<TopicName, T>,
+    last: Option<TopicName>,
+) -> impl Iterator<Item = (&TopicName, &T)> {
+    let begin = last.map_or(Bound::Unbounded, Bound::Excluded);
+    topics.range((begin, Bound::Unbounded))
+}
