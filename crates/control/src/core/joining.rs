@@ -40,14 +40,8 @@ enum Stage {
 }
 
 impl Core {
-    /// Whether something is being worked off in parts: [`Core::go_on`] does the next.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        !self.joining.is_empty()
-    }
-
-    /// Does the next part of what is worked off in parts.
-    pub fn go_on(&mut self, now: Instant) {
+    /// The next part for the next of those that join.
+    pub(super) fn go_on_joining(&mut self, now: Instant) {
         let after = (Bound::Excluded(self.joined_last), Bound::Unbounded);
         let next = self.joining.range(after).next();
         let Some(&number) = next.or_else(|| self.joining.first()) else {

@@ -20,6 +20,7 @@ mod joining;
 mod moves;
 mod names;
 mod overload;
+mod parts;
 mod persist;
 mod place;
 mod prepare;
@@ -138,6 +139,8 @@ pub struct Core {
     /// Brokers that join, in parts, and whose part was the last.
     joining: BTreeSet<BrokerNumber>,
     joined_last: BrokerNumber,
+    /// What is done for all topics, with the name of the last that it was done for.
+    jobs: BTreeMap<parts::Job, String>,
     work: Work,
     move_budget: TokenBucket,
     last_ticket: u64,
@@ -176,6 +179,7 @@ impl Core {
             due: due::Due::default(),
             joining: BTreeSet::new(),
             joined_last: 0,
+            jobs: BTreeMap::new(),
             work: Work::default(),
             move_budget: TokenBucket::full(rate, burst, now),
             last_ticket: 0,

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
+use super::parts::Job;
 use super::publisher::Row;
 use super::topic::Topic;
 use super::{Broker, BrokerNumber, Core};
@@ -154,16 +155,21 @@ impl Core {
 
     /// Publishers of a broker that takes none any more are placed elsewhere, all topics.
     pub(super) fn give_up_placements(&mut self, number: BrokerNumber, now: Instant) {
-        let topics = self.topics.iter();
-        let here = topics.filter(|(_, topic)| topic.publishers.is_placed_at(number));
-        let names: Vec<String> = here.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            let given_up = self.unplace(&name, |row| row.broker == Some(number));
-            self.place_unplaced(&name, now);
-            self.keep_publishers(&name, given_up);
-            self.publishers_changed(&name, now);
-        }
+        self.begin_job(Job::GiveUp(number), now);
         self.look_at_all_shares();
+    }
+
+    /// Those of one topic.
+    pub(super) fn give_up_places_of(&mut self, name: &str, number: BrokerNumber, now: Instant) {
+        let topic = self.topics.get(name);
+        if !topic.is_some_and(|topic| topic.publishers.is_placed_at(number)) {
+            return;
+        }
+        let mut given_up = self.unplace(name, |row| row.broker == Some(number));
+        self.place_unplaced(name, now);
+        given_up.retain(|&index| self.is_unplaced(name, index));
+        self.keep_publishers(name, given_up);
+        self.publishers_changed(name, now);
     }
 
     /// Takes the places of those that are meant; gives their indices.

@@ -173,7 +173,7 @@ impl Core {
         };
         let heard =
             share_report(report, said).and_then(|report| ledger.report(number, &report, now));
-        if said.messages == 0 && said.mean_rate == 0.0 {
+        if said.messages == 0 {
             ledger.rest(number);
         }
         match heard {

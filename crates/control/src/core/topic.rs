@@ -3,6 +3,7 @@
 use clock::Instant;
 use limit::Ledger;
 use placement::BrokerIndex;
+use rustc_hash::FxHashSet;
 
 use super::fit::Fit;
 use super::persist::KeptShares;
@@ -180,7 +181,7 @@ impl Core {
     ) -> Result<(), ControlError> {
         check::topic(name)?;
         specs.iter().try_for_each(check::publisher)?;
-        let mut seen = rustc_hash::FxHashSet::default();
+        let mut seen = FxHashSet::default();
         if let Some(twice) = specs.iter().find(|spec| !seen.insert(spec.id.as_str())) {
             return Err(ControlError::Invalid(format!(
                 "publisher {:?} is named twice; ids are unique within a topic",
@@ -210,7 +211,13 @@ impl Core {
         self.publishers += topic.publishers.rows().len() - known;
         self.place_newcomers(name, &asking, now);
         if !changed.is_empty() {
-            self.keep_publishers(name, changed);
+            // Who has been given a place is kept with it.
+            let is_asking: FxHashSet<usize> = asking.into_iter().collect();
+            let rest = changed.into_iter();
+            let rest =
+                rest.filter(|&index| !is_asking.contains(&index) || self.is_unplaced(name, index));
+            let rest: Vec<usize> = rest.collect();
+            self.keep_publishers(name, rest);
             self.publishers_changed(name, now);
         }
         self.prepare_places(name, now);
@@ -299,6 +306,12 @@ impl Core {
             self.keep_topic(name);
         }
         self.topic_mut(name)
+    }
+
+    /// Whether a publisher has no place.
+    pub(super) fn is_unplaced(&self, name: &str, index: usize) -> bool {
+        let topic = self.topics.get(name);
+        topic.is_some_and(|topic| topic.publishers.unplaced().contains(&(index as u32)))
     }
 
     /// Carriers and fit follow a change of who publishes.

@@ -25,6 +25,9 @@ use wire::lookup::{Identity, Subject};
 const FRESH_FOR: Duration = Duration::from_millis(200);
 /// How old it may be in any case: many changes in a row are told together.
 const TOLD_TOGETHER: Duration = Duration::from_millis(2);
+/// And so much older for every thousand topics, for answers take the longer: all together ask for a part of the control
+/// plane's time only.
+const TOLD_TOGETHER_PER_1000: Duration = Duration::from_millis(5);
 /// How long the control plane may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tombstones for brokers at most; the oldest makes room.
@@ -76,6 +79,14 @@ struct Latest {
     snapshot: Arc<Snapshot>,
 }
 
+impl Latest {
+    /// How old it may become while things change.
+    fn told_together(&self) -> Duration {
+        let thousands = self.snapshot.topics.len() / 1000;
+        TOLD_TOGETHER + TOLD_TOGETHER_PER_1000 * u32::try_from(thousands).unwrap_or(u32::MAX)
+    }
+}
+
 impl Cluster {
     pub(super) fn new(handle: Option<ControlHandle>, rules: Rules) -> Cluster {
         Cluster {
@@ -99,7 +110,7 @@ impl Cluster {
         let version = handle.holdings_version();
         if let Some(latest) = &*latest {
             let age = now - latest.asked_at;
-            if age < TOLD_TOGETHER || (age < FRESH_FOR && latest.version == version) {
+            if age < latest.told_together() || (age < FRESH_FOR && latest.version == version) {
                 return Ok(Arc::clone(&latest.snapshot));
             }
         }

@@ -12,6 +12,7 @@ use clock::Instant;
 use placement::{BrokerIndex, BrokerWindow, FitStatus, Fitting, Step, Trace, Window};
 
 use super::beside::Beside;
+use super::parts::Job;
 use super::window::OpenWindow;
 use super::{BrokerNumber, Core, Topic};
 use std::time::Duration;
@@ -264,20 +265,26 @@ impl Core {
 
     /// A broker came or has room again: what waited for one gets its part at once.
     pub(super) fn room_came(&mut self, now: Instant) {
-        let names: Vec<String> = self.topics.keys().cloned().collect();
-        for name in names {
-            self.place_unplaced(&name, now);
-            let fit = self.topics.get_mut(&name).map(|topic| {
-                topic.fit.has_new_brokers = topic.fit.is_under_way();
-                &mut topic.fit
-            });
-            let short = fit.filter(|fit| fit.outcome == Outcome::OutOfBrokers);
-            match short.map(|fit| fit.recorded.take()) {
-                Some(Some(recorded)) => self.resume_fit(&name, recorded),
-                Some(None) => self.fit_due(&name, now),
-                None => {}
-            }
+        self.begin_job(Job::Room, now);
+    }
+
+    /// What a topic waited for a broker for.
+    pub(in crate::core) fn room_for(&mut self, name: &str, now: Instant) {
+        self.place_unplaced(name, now);
+        let fit = self.topics.get_mut(name).map(|topic| {
+            topic.fit.has_new_brokers = topic.fit.is_under_way();
+            &mut topic.fit
+        });
+        let short = fit.filter(|fit| fit.outcome == Outcome::OutOfBrokers);
+        match short.map(|fit| fit.recorded.take()) {
+            Some(Some(recorded)) => self.resume_fit(name, recorded),
+            Some(None) => self.fit_due(name, now),
+            None => {}
         }
+    }
+
+    /// Relieves brokers that are given more than they carry.
+    pub(in crate::core) fn relieve_all(&mut self, now: Instant) {
         for number in 0..self.brokers.len() as BrokerNumber {
             if self.has_overload(number) {
                 self.relieve(number, now);

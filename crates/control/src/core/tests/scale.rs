@@ -9,7 +9,7 @@ use link::{
     ToController, TopicChange, TopicReport, TopicState,
 };
 
-use crate::core::{Core, Effect, Settings, Work};
+use crate::core::{Core, Effect, ProbeAnswer, Settings, Work};
 use crate::store::MemoryStore;
 use crate::view::{PublisherSpec, TopicSpec};
 
@@ -310,4 +310,47 @@ fn a_broker_with_many_topics_joins_in_parts() {
         assert_eq!(words.iter().filter(is_deletion).count(), 1, "{name}");
         assert!(lone.core.channel_views(name).is_err(), "{name} is gone");
     }
+}
+
+#[test]
+fn publishers_of_many_topics_are_placed_in_parts() {
+    let mut lone = Lone::new();
+    lone.core.link_lost(1, lone.now);
+    lone.core.probed(0, ProbeAnswer::Refused, lone.now);
+    let topics = 3000;
+    for number in 0..topics {
+        let (name, publisher) = (format!("t{number}"), vec![spec(number)]);
+        lone.core
+            .put_publishers(&name, publisher, lone.now)
+            .expect("good");
+    }
+    let unplaced = |core: &Core| -> usize {
+        let topics = core.topic_views();
+        topics.iter().map(|topic| topic.unplaced).sum()
+    };
+    let parts = |core: &mut Core, now| {
+        let _ = (core.take_effects(), core.take_changes());
+        let mut most = 0;
+        while core.is_busy() {
+            core.go_on(now);
+            most = most.max(core.take_changes().len());
+        }
+        assert!(most <= 500, "{most}");
+    };
+    assert_eq!(unplaced(&lone.core), topics);
+    for (link, name) in [(2, "b2"), (3, "b3")] {
+        let broker = String::from(name);
+        let hello = Hello { broker, ..hello() };
+        lone.core.hello(link, &hello, lone.now).expect("good");
+        if link == 2 {
+            assert!(unplaced(&lone.core) > topics / 2);
+        }
+        parts(&mut lone.core, lone.now);
+        assert_eq!(unplaced(&lone.core), 0);
+    }
+    lone.core.drain_broker("b2", lone.now).expect("known");
+    parts(&mut lone.core, lone.now);
+    let views = lone.core.broker_views(lone.now);
+    let placed: Vec<usize> = views.iter().map(|view| view.publishers).collect();
+    assert_eq!(placed, [0, 0, topics]);
 }
