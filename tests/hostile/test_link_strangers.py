@@ -15,6 +15,7 @@ import pytest
 from broker import REPOSITORY, Address
 from controller_with_brokers import Cluster, address, program
 from deadlines import GENEROUS_S, wait_until
+from lookup_service import request
 from siege import MEMORY_GROWTH_MAX_BYTES, Force, resident_bytes
 
 OPENING = b"SRTMLINK" + struct.pack(">I", 5) + bytes(32)
@@ -102,7 +103,9 @@ def test_half_messages_of_strangers_cost_nothing(cluster: Cluster, force: Force)
     assert states(cluster) == {"b1": "up"}
 
 
-def own_broker(cluster: Cluster, folder: Path, controller: Address) -> subprocess.Popen[bytes]:
+def own_broker(
+    cluster: Cluster, folder: Path, controller: Address, announced: str = "127.0.0.1"
+) -> subprocess.Popen[bytes]:
     """A broker b9 that dials `controller` with the cluster's key."""
     flags = {
         "--controller": f"{controller[0]}:{controller[1]}",
@@ -110,7 +113,7 @@ def own_broker(cluster: Cluster, folder: Path, controller: Address) -> subproces
         "--broker-name": "b9",
         "--tcp-address": "127.0.0.1:0",
         "--http-address": "none",
-        "--broadcast-address": "127.0.0.1",
+        "--broadcast-address": announced,
         "--threads": "1",
         "--data-path": str(folder),
     }
@@ -171,3 +174,44 @@ def test_a_recorded_link_is_not_believed_again(cluster: Cluster, tmp_path: Path)
         said = said_until_closed(again)
     assert len(said) <= 4 + 44 + 32
     assert states(cluster)["b9"] == "dead"
+
+
+def test_a_broker_that_is_not_where_it_says_is_sent_nobody(cluster: Cluster, tmp_path: Path) -> None:
+    """Its own port is not open at that address of the loopback network."""
+    broker = own_broker(cluster, tmp_path / "b9", link(cluster), announced="127.0.0.9")
+    try:
+        wait_until(lambda: states(cluster).get("b9") == "unreached", "the broker is linked")
+        wait_until(lambda: "b9 does not answer at 127.0.0.9" in cluster.log(), "the operator is told")
+        answer = request(cluster.lookup, "GET", "/nodes")
+        producers = json.loads(answer.body)["producers"]
+        assert [producer["broadcast_address"] for producer in producers] == ["127.0.0.1"]
+        for number in range(20):
+            place = cluster.get(f"/v1/topics/t{number}/placement")
+            assert [broker["broker"] for broker in place["brokers"]] == ["b1"]
+    finally:
+        broker.kill()
+        broker.wait()
+
+
+def test_a_name_is_kept_for_its_owner_and_heals(cluster: Cluster, tmp_path: Path) -> None:
+    first = own_broker(cluster, tmp_path / "first", link(cluster))
+    second = None
+    try:
+        wait_until(lambda: states(cluster).get("b9") == "up", "the broker is up")
+        tcp_address = cluster.get("/v1/brokers/b9")["tcp_address"]
+        second = own_broker(cluster, tmp_path / "second", link(cluster))
+        wait_until(lambda: "belongs to another broker" in cluster.log(), "the second is refused")
+        assert cluster.get("/v1/brokers/b9")["tcp_address"] == tcp_address
+        second.kill()
+        second.wait()
+        first.kill()
+        first.wait()
+        wait_until(lambda: states(cluster).get("b9") == "dead", "the broker is dead")
+        assert request(cluster.http, "DELETE", "/v1/brokers/b9").status == 204
+        assert "b9" not in states(cluster)
+        second = own_broker(cluster, tmp_path / "second", link(cluster))
+        wait_until(lambda: states(cluster).get("b9") == "up", "another broker has the name")
+    finally:
+        for broker in filter(None, (first, second)):
+            broker.kill()
+            broker.wait()

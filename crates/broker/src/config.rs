@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel::{OnOverrun, Scheduler, SchedulerConfig};
-use link::LinkKey;
+use link::{Identity, LinkKey};
 use placement::ServiceModel;
 use realtime::Realtime;
 use wire::announce::MAX_EXPIRY_MS;
@@ -39,6 +39,8 @@ pub struct ControllerLink {
     pub key: LinkKey,
     /// The broker's name, unique in the cluster and kept over restarts.
     pub broker_name: String,
+    /// Which broker of that name ([`crate::agent::identity`]).
+    pub identity: Identity,
     /// Where NSQ clients are to connect, `host:port`, if not where the listener is bound.
     pub advertised_tcp_address: Option<String>,
     /// Where HTTP is to be asked, `host:port`, if not where the listener is bound.
@@ -55,13 +57,15 @@ pub struct ControllerLink {
 }
 
 impl ControllerLink {
-    /// The link of broker `broker_name` to the controller at `address`, of which nothing else is known.
+    /// The link of broker `broker_name` to the controller at `address`, of which nothing else is known, its identity
+    /// neither.
     #[must_use]
     pub fn new(address: String, broker_name: String, key: LinkKey) -> ControllerLink {
         ControllerLink {
             address,
             key,
             broker_name,
+            identity: Identity([0; 16]),
             advertised_tcp_address: None,
             advertised_http_address: None,
             gossip_address: None,

@@ -7,7 +7,7 @@ mod frames;
 mod lobby;
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Port {
                 room: self.room.clone(),
             };
             let ended = self
-                .converse(number, hearing, Telling { sink, sealer })
+                .converse((number, peer.ip()), hearing, Telling { sink, sealer })
                 .await;
             if let Err(why) = ended {
                 tracing::info!(%peer, "link ended: {why}");
@@ -141,7 +141,7 @@ impl Port {
     /// One link from its hello to its end.
     async fn converse(
         &self,
-        number: u64,
+        (number, from): (u64, IpAddr),
         mut hearing: Hearing<BufReader<OwnedReadHalf>>,
         mut telling: Telling<OwnedWriteHalf>,
     ) -> Result<(), String> {
@@ -153,6 +153,7 @@ impl Port {
         let (orders, mut outgoing) = mpsc::channel::<ToBroker>(ORDERS_MAX);
         self.pass_on(LinkWord::Hello {
             link: number,
+            from,
             hello: Box::new(hello),
             orders,
         })

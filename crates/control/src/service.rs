@@ -7,21 +7,22 @@
 mod keeping;
 mod pace;
 mod placing;
+mod probe;
 mod settle;
 mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::Instant;
 use link::{LinkKey, ToBroker, ToController};
-use tokio::net::TcpStream;
 use tokio::sync::{broadcast, mpsc};
 
-use crate::core::{BrokerNumber, Core, Effect, FitAnswer, ProbeAnswer};
+use crate::core::{BrokerNumber, Core, Effect, FitAnswer, Probe, ProbeAnswer, Refusal};
 use crate::handle::{Command, Reply};
 use crate::link_server::RoomTaken;
 use crate::random::random_bytes;
@@ -45,8 +46,6 @@ const WORDS_TIME: Duration = Duration::from_millis(10);
 const EVENTS_MAX: usize = 4096;
 /// Time between two looks at what time brings.
 const TICK: Duration = Duration::from_millis(50);
-/// A probe that nobody answers is given up after so long.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a link brings.
 #[derive(Debug)]
@@ -55,6 +54,8 @@ pub enum LinkWord {
     Hello {
         /// Number of the connection.
         link: u64,
+        /// Where it comes from.
+        from: IpAddr,
         /// What it said.
         hello: Box<link::Hello>,
         /// Where its orders go; closed when the link is to be closed.
@@ -76,7 +77,7 @@ type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 enum Next {
     Command(Command),
     Word(LinkWord),
-    Probed(BrokerNumber, ProbeAnswer),
+    Probed(Probe, ProbeAnswer),
     Fitted(FitAnswer),
     Part,
     Tick,
@@ -99,20 +100,22 @@ pub struct Service {
     pace: Pace,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
-    probed: Answers<(BrokerNumber, ProbeAnswer)>,
+    key: LinkKey,
+    probed: Answers<(Probe, ProbeAnswer)>,
     fitted: Answers<FitAnswer>,
     events: broadcast::Sender<EventView>,
     event_number: u64,
 }
 
 impl Service {
-    /// A service over what `store` holds; the handle is the way in for HTTP, the sender for links.
+    /// A service over what `store` holds, whose brokers prove `key`; the handle is the way in for HTTP, the sender for links.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] where the store cannot be read or written.
     pub fn open(
         settings: crate::Settings,
         mut store: Box<dyn Store>,
+        key: LinkKey,
         spawner: Option<Spawner>,
     ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
         let started = now_of_process();
@@ -144,6 +147,7 @@ impl Service {
             pace,
             commands,
             words,
+            key,
             probed: mpsc::channel(1024),
             fitted: mpsc::channel(64),
             events,
@@ -162,7 +166,7 @@ impl Service {
                 () = &mut stopped => break,
                 Some(command) = self.commands.recv() => Next::Command(command),
                 Some(word) = self.words.recv() => Next::Word(word),
-                Some((number, answer)) = self.probed.1.recv() => Next::Probed(number, answer),
+                Some((probe, answer)) = self.probed.1.recv() => Next::Probed(probe, answer),
                 Some(answer) = self.fitted.1.recv() => Next::Fitted(answer),
                 _ = tick.tick() => Next::Tick,
                 // Others are heard between two parts of what takes long.
@@ -178,7 +182,10 @@ impl Service {
         match next {
             Next::Command(command) => self.command(command),
             Next::Word(word) => self.words_from(word),
-            Next::Probed(number, answer) => self.core.probed(number, answer, now),
+            Next::Probed(probe, answer) => {
+                self.holdings.fetch_add(1, Ordering::Release);
+                self.core.probed(&probe, &answer, now);
+            }
             Next::Fitted(answer) => self.core.fitted(answer, now),
             Next::Part => self.core.go_on(now),
             Next::Tick => {
@@ -206,11 +213,11 @@ impl Service {
             Effect::CloseLink(link) => {
                 self.links.remove(&link);
             }
-            Effect::Probe(number, address) => {
-                let answers = self.probed.0.clone();
+            Effect::Probe(probe) => {
+                let (answers, key) = (self.probed.0.clone(), self.key.clone());
                 tokio::spawn(async move {
-                    let answer = probe(&address).await;
-                    let _ = answers.send((number, answer)).await;
+                    let answer = probe::ask(&probe.address, &key).await;
+                    let _ = answers.send((probe, answer)).await;
                 });
             }
             Effect::Fit(job) => {
@@ -276,18 +283,19 @@ impl Service {
         match word {
             LinkWord::Hello {
                 link,
+                from,
                 hello,
                 orders,
-            } => match self.core.hello(link, &hello, now) {
+            } => match self.core.hello((link, from), &hello, now) {
                 Ok(number) => {
                     self.held_back.forget(number);
                     self.links.insert(link, (number, orders));
                     self.link_of.insert(number, link);
                 }
-                Err(reason) => {
+                Err(Refusal { reason, passes }) => {
                     tracing::warn!(broker = hello.broker, "hello refused: {reason}");
                     // It has room for its first message.
-                    let _ = orders.try_send(ToBroker::Refused { reason });
+                    let _ = orders.try_send(ToBroker::Refused { reason, passes });
                 }
             },
             LinkWord::Said(link, message, _room) => {
@@ -457,17 +465,6 @@ impl LinkWord {
 /// Whoever asked may have gone; then nobody misses the answer.
 fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
     let _ = reply.send(with);
-}
-
-/// Whether anybody listens at `address`.
-async fn probe(address: &str) -> ProbeAnswer {
-    match tokio::time::timeout(PROBE_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => ProbeAnswer::Open,
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            ProbeAnswer::Refused
-        }
-        _ => ProbeAnswer::Silence,
-    }
 }
 
 #[expect(

@@ -287,7 +287,7 @@ pub struct BrokerView {
     /// Where other brokers gossip with it; none: it shares no limits by gossip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gossip_address: Option<String>,
-    /// `up`, `silent`, `draining` or `dead`.
+    /// `up`, `unreached`, `silent`, `draining` or `dead`.
     pub state: String,
     /// Whether an operator takes it out, alive or not.
     #[serde(default)]

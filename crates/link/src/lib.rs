@@ -11,17 +11,23 @@
 pub mod cpu_share;
 mod frame;
 mod handshake;
+mod identity;
 mod key;
 mod on_full;
 mod order;
+mod probe;
 mod report;
 mod topic;
 
 pub use frame::{MAX_FRAME_BYTES, Opener, Sealer, TAG_BYTES};
 pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
+pub use identity::Identity;
 pub use key::{InvalidKey, LinkKey};
 pub use on_full::{OnFull, UnknownOnFull};
 pub use order::{Move, Round, Sharers, ToBroker};
+pub use probe::{
+    MAGIC_PROBE, Present, QUESTION_BYTES, answer_bytes, probe_answer, probe_question, probed,
+};
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
     WindowReport,

@@ -15,6 +15,8 @@ pub enum ToBroker {
     Welcome {
         /// Number of the controller's life.
         epoch: u64,
+        /// Number of the broker's life, to be named in the further hellos of this process ([`crate::Hello::life`]).
+        life: u64,
         /// Time between reports.
         report_interval_ms: u64,
         /// Length of the history of traffic that reports tell of.
@@ -24,6 +26,8 @@ pub enum ToBroker {
     Refused {
         /// What and why.
         reason: String,
+        /// It may be otherwise in a moment, without anybody's doing: the broker tries again soon.
+        passes: bool,
     },
     /// The brokers that share limits by gossip; takes the place of the list before. A broker that was told none passes
     /// nothing of such limits.

@@ -4,7 +4,7 @@ use limit::Share;
 use placement::ServiceModel;
 use serde::{Deserialize, Serialize};
 
-use crate::{OnFull, TopicChange, TopicState};
+use crate::{Identity, OnFull, TopicChange, TopicState};
 
 /// From a broker to its controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,12 +63,12 @@ pub enum ToController {
 /// Who dials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`crate::LINK_VERSION`] of the broker.
-    pub version: u32,
     /// The broker's name, unique in the cluster and kept over restarts.
     pub broker: String,
-    /// Another number at each start of the process, greater than those before (nanoseconds since 1970 will do).
-    pub incarnation: u64,
+    /// Which broker of that name; the same over restarts where it has a data folder.
+    pub identity: Identity,
+    /// The life that the last Welcome to this process named; 0 in its first hello.
+    pub life: u64,
     /// Where NSQ clients connect, `host:port`, as they are to be told.
     pub tcp_address: String,
     /// Where HTTP is served.

@@ -91,13 +91,13 @@ impl ControllerDaemon {
         let (links, link_address) = bind("brokers", ports.link).await?;
         let (lookup_tcp, lookup_tcp_address) = bind("lookup (TCP)", ports.lookup_tcp).await?;
         let (lookup_http, lookup_http_address) = bind("lookup (HTTP)", ports.lookup_http).await?;
+        let link_key = key.key.clone();
         let store: Box<dyn Store> = match data_dir {
             Some(folder) => Box::new(RedbStore::open(&folder.join(STORE_FILE))?),
             None => Box::new(MemoryStore::default()),
         };
-        let (service, handle, words) = Service::open(settings, store, spawner)?;
+        let (service, handle, words) = Service::open(settings, store, link_key.clone(), spawner)?;
         let service = Part::spawn(|stopped| service.run(stopped));
-        let link_key = key.key.clone();
         let (for_api, for_lookup) = (handle.clone(), handle.clone());
         let config = lookup::Config {
             http_hosts: ports.http_hosts.clone(),

@@ -98,12 +98,15 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts all parts and logs where they listen.
-    pub(crate) async fn start(config: Config, log_level: &LogLevel) -> Result<Daemon, Failure> {
+    pub(crate) async fn start(mut config: Config, log_level: &LogLevel) -> Result<Daemon, Failure> {
         let catalog_file = config
             .data_path
             .as_deref()
             .map(CatalogFile::open)
             .transpose()?;
+        if let Some(link) = &mut config.controller {
+            link.identity = agent::identity(config.data_path.as_deref())?;
+        }
         let listener = bind_http(config.http_address).await?;
         let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let http_address = http_address.map_err(Failure::io("reading the HTTP address"))?;

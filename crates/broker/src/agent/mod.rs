@@ -10,6 +10,7 @@
 mod absence;
 mod changes;
 mod contracts;
+mod identity;
 mod orders;
 mod proof;
 mod session;
@@ -26,6 +27,7 @@ use tokio::net::TcpStream;
 use crate::{ControllerLink, Handle, sys};
 use absence::Presence;
 pub use changes::ChangeLog;
+pub use identity::identity;
 pub(crate) use orders::persist;
 use session::{Ended, Session};
 
@@ -99,9 +101,9 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) {
     let hello = Hello {
-        version: link::LINK_VERSION,
         broker: link.broker_name.clone(),
-        incarnation: sys::wall_now().as_nanos(),
+        identity: link.identity,
+        life: 0,
         tcp_address: link.advertised_tcp_address.unwrap_or(tcp_address),
         http_address: link.advertised_http_address.or(http_address),
         gossip_address: link.gossip_address,
@@ -120,7 +122,7 @@ pub async fn run(
     tokio::select! {
         () = stop => {}
         () = handing => {}
-        () = keep(&handle, (&link.address, &link.key), &hello, &presence) => {}
+        () = keep(&handle, (&link.address, &link.key), hello, &presence) => {}
         () = giving_up => {}
     }
 }
@@ -128,7 +130,7 @@ pub async fn run(
 async fn keep(
     handle: &Handle,
     (address, key): (&str, &LinkKey),
-    hello: &Hello,
+    hello: Hello,
     presence: &Presence,
 ) {
     let mut session = Session::new(handle, hello, presence);
@@ -145,6 +147,10 @@ async fn keep(
             Ended::Refused(reason) => {
                 tracing::error!("controller {address} refuses this broker: {reason}");
                 pause = REFUSED_PAUSE;
+            }
+            Ended::NotYet(reason) => {
+                tracing::info!("controller {address} does not take this broker yet: {reason}");
+                pause = pause.min(LONGEST_PAUSE);
             }
             Ended::Lost(reason) => {
                 tracing::warn!("lost the controller at {address}: {reason}");

@@ -42,6 +42,8 @@ pub(super) enum Ended {
     Unreachable(String),
     /// The controller does not want this broker.
     Refused(String),
+    /// The controller does not want this broker at the moment.
+    NotYet(String),
     /// It stood, and is gone.
     Lost(String),
     /// The broker stops.
@@ -52,14 +54,14 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     handle: &'a Handle,
-    hello: &'a Hello,
+    hello: Hello,
     presence: &'a Presence,
     /// When the reactors were asked last, on whichever link: their counts are of the time since then.
     reported_at: Instant,
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(handle: &'a Handle, hello: &'a Hello, presence: &'a Presence) -> Session<'a> {
+    pub(super) fn new(handle: &'a Handle, hello: Hello, presence: &'a Presence) -> Session<'a> {
         Session {
             handle,
             hello,
@@ -101,7 +103,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn greet(&self, sink: &mut Sink, source: &mut Source) -> Result<Duration, Ended> {
+    async fn greet(&mut self, sink: &mut Sink, source: &mut Source) -> Result<Duration, Ended> {
         let hello = ToController::Hello(self.hello.clone());
         send(sink, &hello, &self.handle.link)
             .await
@@ -111,9 +113,11 @@ impl<'a> Session<'a> {
         match parse(answer.map_err(late)?, &self.handle.link).map_err(Ended::Unreachable)? {
             ToBroker::Welcome {
                 epoch,
+                life,
                 report_interval_ms,
                 history_window_ms,
             } => {
+                self.hello.life = life;
                 let steps =
                     usize::try_from(history_window_ms / HISTORY_STEP_MS).unwrap_or(usize::MAX);
                 match Window::new(steps, HISTORY_STEP_MS) {
@@ -126,7 +130,10 @@ impl<'a> Session<'a> {
                 let (least, most) = (*REPORT_INTERVALS_MS.start(), *REPORT_INTERVALS_MS.end());
                 Ok(Duration::from_millis(report_interval_ms.clamp(least, most)))
             }
-            ToBroker::Refused { reason } => Err(Ended::Refused(reason)),
+            ToBroker::Refused { reason, passes } => Err(match passes {
+                true => Ended::NotYet(reason),
+                false => Ended::Refused(reason),
+            }),
             _ => Err(Ended::Unreachable(String::from(
                 "its first message is no welcome",
             ))),

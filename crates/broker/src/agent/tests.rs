@@ -10,6 +10,7 @@ use link::{
     BrokerReport, ChannelState, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker, ToController,
     TopicChange, TopicReport, TopicState, WindowReport,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -142,6 +143,7 @@ impl Controller {
     async fn welcome(&mut self) {
         self.say(&ToBroker::Welcome {
             epoch: 7,
+            life: 5,
             report_interval_ms: REPORT_INTERVAL_MS,
             history_window_ms: 10_000,
         })
@@ -372,6 +374,29 @@ async fn shares_of_time_are_orders_and_are_reported() {
 }
 
 #[tokio::test]
+async fn whoever_knows_the_key_is_told_who_serves_the_port() {
+    let fixture = Fixture::start().await;
+    let ask = async |key: &LinkKey| {
+        let question = link::probe_question(key, &[4; 32]);
+        let mut stream = TcpStream::connect(fixture.broker.tcp_address()).await?;
+        let (first, rest) = question.split_at(10);
+        stream.write_all(first).await?;
+        stream.flush().await?;
+        stream.write_all(rest).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        std::io::Result::Ok((question, answer))
+    };
+    let (question, answer) = ask(&key()).await.expect("answered");
+    let present = link::probed(&key(), &question, &answer).expect("the key");
+    assert_eq!(present.broker, "b1");
+    assert_eq!(present.identity, link::Identity([0; 16]));
+    let (_, answer) = ask(&LinkKey::new([8; 32])).await.expect("closed");
+    assert!(answer.is_empty(), "a stranger is told nothing");
+    fixture.end().await;
+}
+
+#[tokio::test]
 async fn a_deleted_topic_keeps_its_limit() {
     let fixture = Fixture::start().await;
     let mut controller = fixture.link().await;
@@ -389,7 +414,7 @@ async fn a_deleted_topic_keeps_its_limit() {
 async fn a_hello_tells_who_and_where_and_a_lost_link_is_dialled_anew() {
     let fixture = Fixture::start().await;
     let (controller, first) = fixture.hear_hello().await;
-    assert_eq!(first.version, link::LINK_VERSION);
+    assert_eq!(first.life, 0, "it was given none yet");
     assert_eq!(
         (&first.broker[..], &first.tcp_address[..], first.mcap),
         ("b1", "b1.example:4150", Some(1000.0))
@@ -402,9 +427,14 @@ async fn a_hello_tells_who_and_where_and_a_lost_link_is_dialled_anew() {
     controller.until("t", |said| said.messages == 1).await;
     drop(controller);
     let (mut controller, second) = fixture.hear_hello().await;
-    assert_eq!(second, first, "the same process, so the same incarnation");
+    let same = Hello { life: 5, ..first };
+    assert_eq!(
+        second, same,
+        "the same process, so the life that it was given"
+    );
     let welcome = ToBroker::Welcome {
         epoch: 8,
+        life: 5,
         report_interval_ms: REPORT_INTERVAL_MS,
         history_window_ms: 10_000,
     };
@@ -473,6 +503,7 @@ async fn windows_are_measured_and_what_cannot_be_done_is_told() {
         (
             ToBroker::Refused {
                 reason: String::new(),
+                passes: false,
             },
             "no order",
         ),

@@ -15,6 +15,7 @@ mod held;
 mod inbox;
 mod line;
 mod payer;
+mod probe;
 mod probes;
 mod publish;
 mod publishers;

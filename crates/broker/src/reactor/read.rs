@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Duration;
 
+use link::MAGIC_PROBE;
 use wire::tempo::MAGIC_TEMPO;
 use wire::{Decoded, Phase, ProtocolError};
 
@@ -75,7 +76,7 @@ impl Reactor {
         self.begin_lingering(key);
     }
 
-    fn begin_lingering(&mut self, key: ConnectionKey) {
+    pub(super) fn begin_lingering(&mut self, key: ConnectionKey) {
         self.announce(key, None);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
@@ -253,6 +254,12 @@ impl Reactor {
                             Err(()) => return bytes.len(),
                         }
                         continue;
+                    }
+                    if magic == MAGIC_PROBE {
+                        return match self.answer_probe(key, rest) {
+                            true => bytes.len(),
+                            false => used,
+                        };
                     }
                     if magic != wire::MAGIC_V2 {
                         self.fail(key, &ProtocolError::bad_protocol());

@@ -1,14 +1,15 @@
 //! The registry of brokers: join, heartbeat, silence, drain, death.
 //!
-//! Death needs a proof: the broker's host says that nobody listens, a process with the same name and a
-//! later incarnation says hello, or the operator says so. Silence is no proof; what a silent broker may
+//! Death needs a proof: the broker's host says that nobody listens, somebody else proves to be at its address, another process
+//! of the same identity says hello, or the operator says so. Silence is no proof; what a silent broker may
 //! still be doing is accounted for by the leases.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clock::Instant;
-use link::{Hello, LINK_VERSION, ToBroker, TopicReport};
+use link::{Hello, Identity, ToBroker, TopicReport};
 use placement::ServiceModel;
 
 use super::check::{self, NameKind};
@@ -16,14 +17,11 @@ use super::joining::Joining;
 use super::overload::Violation;
 use super::rates::Seen;
 use super::shares::Renewal;
-use super::{BROKERS_MAX, Core, Effect, Inventory, ProbeAnswer};
+use super::{Core, Effect, Inventory, Refusal};
 use crate::ControlError;
 
 /// A broker's place in the registry; it never changes while the controller lives.
 pub type BrokerNumber = u32;
-
-/// Time between probes of a broker that has just lost its link.
-const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Between two looks at the brokers there is less time than this, unless the controller was kept from running.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -50,10 +48,20 @@ pub struct Broker {
     pub http_address: Option<String>,
     /// Where other brokers gossip with it.
     pub gossip_address: Option<String>,
-    /// Which process of that name.
-    pub incarnation: u64,
+    /// Which broker has the name; `None`: it was kept by a release that did not know.
+    pub identity: Option<Identity>,
+    /// Number of its process's life, which no other process of any broker ever had; 0 where none is known.
+    pub life: u64,
+    /// Where it dialled from.
+    pub from: Option<IpAddr>,
     /// Whether it can be counted on.
     pub liveness: Liveness,
+    /// Since when it is dead, if it is; no longer than this controller runs.
+    pub(super) dead_since: Instant,
+    /// Whether it has answered at its address, as itself, in this life.
+    pub has_answered: bool,
+    /// Whether it was told that it does not.
+    pub(super) is_missed: bool,
     /// It gets no more publishers and loses those it has.
     pub is_draining: bool,
     /// Who takes what waits there, as it was told on this link.
@@ -139,8 +147,13 @@ impl Broker {
             tcp_address,
             http_address: None,
             gossip_address: None,
-            incarnation: 0,
+            identity: None,
+            life: 0,
+            from: None,
             liveness: Liveness::Silent(now),
+            dead_since: now,
+            has_answered: false,
+            is_missed: false,
             is_draining: false,
             takers: Vec::new(),
             is_given_up: false,
@@ -171,7 +184,19 @@ impl Broker {
     /// Whether publishers may be placed on it.
     #[must_use]
     pub fn takes_publishers(&self) -> bool {
-        self.liveness == Liveness::Up && !self.is_draining
+        self.is_up() && !self.is_draining
+    }
+
+    /// Whether it reports and is where it says.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.liveness == Liveness::Up && self.has_answered
+    }
+
+    /// Whether others may reckon with it: it was where it said, and is not dead for certain.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.liveness != Liveness::Dead && self.has_answered
     }
 
     /// Messages per second that arrive, all topics.
@@ -212,34 +237,34 @@ impl Broker {
 }
 
 impl Core {
-    /// A broker says hello on connection `link`. Gives its number; the answer to it is among the effects.
+    /// A broker that has proved the key says hello on connection `link` from `from`. Gives its number; the answer to it is
+    /// among the effects.
     ///
     /// # Errors
-    /// A text for the broker: what is wrong with its hello.
+    /// What is wrong with its hello.
     pub fn hello(
         &mut self,
-        link: u64,
+        (link, from): (u64, IpAddr),
         hello: &Hello,
         now: Instant,
-    ) -> Result<BrokerNumber, String> {
+    ) -> Result<BrokerNumber, Refusal> {
         check_hello(hello)?;
-        let number = match self.broker_by_name.get(&hello.broker) {
-            Some(&number) => number,
-            None => self.add_broker(hello, now)?,
+        let (number, is_new) = self.claim_name(hello, from, now)?;
+        let broker = self.broker(number);
+        let is_same_process =
+            hello.life != 0 && broker.life == hello.life && broker.identity == Some(hello.identity);
+        let life = match is_same_process {
+            true => hello.life,
+            false => self.next_life(),
         };
         let broker = &mut self.brokers[number as usize];
-        let is_other_process = broker.incarnation != hello.incarnation;
-        if hello.incarnation < broker.incarnation {
-            return Err(format!(
-                "broker {} has been started again since (incarnation {} after {}); give each broker a name of its own",
-                hello.broker, broker.incarnation, hello.incarnation
-            ));
-        }
-        let was_known = broker.incarnation != 0;
+        let is_there_still = is_same_process && broker.tcp_address == hello.tcp_address;
+        broker.has_answered &= is_there_still;
+        broker.is_missed &= is_there_still;
         if let Some(old) = broker.link.replace(link) {
             self.effects.push(Effect::CloseLink(old));
         }
-        broker.incarnation = hello.incarnation;
+        (broker.identity, broker.life, broker.from) = (Some(hello.identity), life, Some(from));
         broker.tcp_address.clone_from(&hello.tcp_address);
         broker.http_address.clone_from(&hello.http_address);
         broker.gossip_address.clone_from(&hello.gossip_address);
@@ -251,15 +276,15 @@ impl Core {
         broker.report_number = 0;
         broker.inventory.leave();
         self.joining.remove(&number);
-        if is_other_process {
-            broker.forget_words();
-            self.end_inventory(number);
-            if was_known {
-                self.forget_process(number);
-            }
-        } else {
+        if is_same_process {
             broker.unnamed = broker.topics.keys().cloned().collect();
             self.rejoin_ledgers(number, now);
+        } else {
+            broker.forget_words();
+            self.end_inventory(number);
+            if !is_new {
+                self.forget_process(number);
+            }
         }
         self.welcome(number, now);
         Ok(number)
@@ -276,14 +301,6 @@ impl Core {
             self.joining.remove(&(index as BrokerNumber));
             self.look_at_all_shares();
             self.probe(index as BrokerNumber, now);
-        }
-    }
-
-    /// What a probe of the broker's address found.
-    pub fn probed(&mut self, number: BrokerNumber, answer: ProbeAnswer, now: Instant) {
-        let broker = &self.brokers[number as usize];
-        if answer == ProbeAnswer::Refused && broker.link.is_none() {
-            self.dead(number, "nobody listens at its address", now);
         }
     }
 
@@ -327,28 +344,17 @@ impl Core {
         Ok(number)
     }
 
-    /// Takes the operator's word that a broker is dead.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]; [`ControlError::Conflict`] while it reports.
-    pub fn remove_broker(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
-        let number = self.broker_number(name)?;
-        if self.brokers[number as usize].link.is_some() {
-            return Err(ControlError::Conflict(format!(
-                "broker {name} is connected and reports; stop it first, or drain it: POST /v1/brokers/{name}/drain"
-            )));
-        }
-        self.dead(number, "removed by an operator", now);
-        Ok(())
-    }
-
     /// Its process is gone for certain: its shares are free at once, its publishers are placed elsewhere.
-    fn dead(&mut self, number: BrokerNumber, why: &str, now: Instant) {
+    pub(super) fn dead(&mut self, number: BrokerNumber, why: &str, now: Instant) {
         let broker = &mut self.brokers[number as usize];
         if broker.liveness == Liveness::Dead {
             return;
         }
-        broker.liveness = Liveness::Dead;
+        (broker.liveness, broker.dead_since) = (Liveness::Dead, now);
+        if let Some(link) = broker.link.take() {
+            self.effects.push(Effect::CloseLink(link));
+        }
+        let broker = &mut self.brokers[number as usize];
         broker.forget_words();
         let text = format!("{} is dead: {why}", broker.name);
         self.tell("broker-dead", None, Some(number), text);
@@ -393,31 +399,10 @@ impl Core {
                     self.tell("broker-lost", None, Some(number), text);
                     self.give_up_placements(number, now);
                 }
-                _ => self.probe_unlinked(number, now),
+                _ => self.probe_due(number, now),
             }
         }
-    }
-
-    /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
-    /// again, and often while it is not silent yet.
-    fn probe_unlinked(&mut self, number: BrokerNumber, now: Instant) {
-        let broker = &self.brokers[number as usize];
-        let interval = match broker.liveness {
-            Liveness::Up => PROBE_INTERVAL,
-            Liveness::Silent(_) => self.settings.report_interval,
-            Liveness::Dead => return,
-        };
-        let is_due = broker.probed_at.is_none_or(|at| now - at >= interval);
-        if broker.link.is_none() && is_due {
-            self.probe(number, now);
-        }
-    }
-
-    fn probe(&mut self, number: BrokerNumber, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
-        broker.probed_at = Some(now);
-        let address = broker.tcp_address.clone();
-        self.effects.push(Effect::Probe(number, address));
+        self.forget_long_dead(now);
     }
 
     pub(super) fn broker_number(&self, name: &str) -> Result<BrokerNumber, ControlError> {
@@ -432,17 +417,6 @@ impl Core {
         &self.brokers[number as usize]
     }
 
-    /// Takes note of a broker that was never heard of.
-    fn add_broker(&mut self, hello: &Hello, now: Instant) -> Result<BrokerNumber, String> {
-        if self.brokers.len() >= BROKERS_MAX {
-            return Err(format!(
-                "the controller knows {BROKERS_MAX} brokers already and takes no more"
-            ));
-        }
-        let broker = Broker::remembered(hello.broker.clone(), hello.tcp_address.clone(), now);
-        Ok(self.insert_broker(broker))
-    }
-
     pub(super) fn insert_broker(&mut self, broker: Broker) -> BrokerNumber {
         let number = self.brokers.len() as BrokerNumber;
         self.broker_by_name.insert(broker.name.clone(), number);
@@ -453,6 +427,7 @@ impl Core {
     fn welcome(&mut self, number: BrokerNumber, now: Instant) {
         let message = ToBroker::Welcome {
             epoch: self.epoch,
+            life: self.broker(number).life,
             report_interval_ms: self.settings.report_interval.as_millis() as u64,
             history_window_ms: self.settings.adapt_window.as_millis() as u64,
         };
@@ -465,6 +440,14 @@ impl Core {
         self.send_round(number);
         self.begin_joining(number, now);
         self.keep_broker(number);
+        match self.broker(number).has_answered {
+            true => self.comes_up(number, now),
+            false => self.probe(number, now),
+        }
+    }
+
+    /// Publishers may be placed on it from now on.
+    pub(super) fn comes_up(&mut self, number: BrokerNumber, now: Instant) {
         let text = format!("{} is up", self.broker(number).name);
         self.tell("broker-up", None, Some(number), text);
         self.room_came(now);
@@ -497,12 +480,6 @@ impl Core {
 }
 
 fn check_hello(hello: &Hello) -> Result<(), String> {
-    if hello.version != LINK_VERSION {
-        return Err(format!(
-            "the broker speaks version {} of the link, the controller {LINK_VERSION}; run the same release of both",
-            hello.version
-        ));
-    }
     check::name(NameKind::Broker, &hello.broker)?;
     check::address("tcp_address", &hello.tcp_address)?;
     if let Some(http) = &hello.http_address {
@@ -512,9 +489,6 @@ fn check_hello(hello: &Hello) -> Result<(), String> {
         && gossip.parse::<std::net::SocketAddr>().is_err()
     {
         return Err(format!("gossip_address {gossip:?} is not ip:port"));
-    }
-    if hello.incarnation == 0 {
-        return Err(String::from("incarnation 0 names no process"));
     }
     if let Some(mcap) = hello.mcap {
         check::rate("mcap", mcap)?;

@@ -1,6 +1,6 @@
 //! What the control plane wants done.
 
-use link::ToBroker;
+use link::{Present, ToBroker};
 
 use super::{BrokerNumber, Core, FitJob};
 
@@ -11,8 +11,8 @@ pub enum Effect {
     Send(BrokerNumber, Box<ToBroker>),
     /// Close this link.
     CloseLink(u64),
-    /// Find out whether anybody listens at the broker's address; [`Core::probed`] takes the answer.
-    Probe(BrokerNumber, String),
+    /// Find out who listens at a broker's address; [`Core::probed`] takes the answer.
+    Probe(Probe),
     /// Find a fit away from the state machine's thread; [`Core::fitted`] takes the answer.
     Fit(Box<FitJob>),
     /// Start another broker, if somebody can: so many messages per second fit nowhere.
@@ -51,12 +51,25 @@ pub struct Event {
     pub text: String,
 }
 
+/// A question to a broker's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Whose address.
+    pub broker: BrokerNumber,
+    /// In which life of its.
+    pub life: u64,
+    /// `host:port`.
+    pub address: String,
+}
+
 /// What a probe found at a broker's address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAnswer {
     /// The host answers that nobody listens: the process is gone.
     Refused,
-    /// Somebody listens.
+    /// A broker proves who it is.
+    Present(Present),
+    /// Somebody listens and proves nothing.
     Open,
     /// No answer: nothing is known.
     Silence,

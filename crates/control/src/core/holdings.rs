@@ -12,15 +12,16 @@ use crate::handle::{BrokerHoldings, Holdings};
 use crate::view::{ChannelView, ChannelViews};
 
 impl Core {
-    /// Topics and channels by broker, and those that no broker may have. Brokers that are dead for certain have nothing; one that
+    /// Topics and channels by broker, and those that no broker may have. Brokers that are dead for certain, or not yet seen to be
+    /// where they say, have nothing; one that
     /// is drained has what it holds messages of, or what is still published there.
     #[must_use]
     pub fn holdings(&self, now: Instant) -> Holdings {
         let mut placed = self.placed_topics();
-        let alive = (0u32..)
+        let counted = (0u32..)
             .zip(&self.brokers)
-            .filter(|(_, broker)| broker.liveness != Liveness::Dead);
-        let brokers = alive.map(|(number, broker)| BrokerHoldings {
+            .filter(|(_, broker)| broker.counts());
+        let brokers = counted.map(|(number, broker)| BrokerHoldings {
             broker: broker.name.clone(),
             tcp_address: broker.tcp_address.clone(),
             http_address: broker.http_address.clone(),

@@ -24,8 +24,10 @@ mod parts;
 mod persist;
 mod place;
 mod prepare;
+mod presence;
 mod publisher;
 mod rates;
+mod registry;
 mod relief;
 mod rounds;
 mod sharers;
@@ -37,7 +39,7 @@ mod turns;
 mod views;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
@@ -47,11 +49,12 @@ use rustc_hash::FxHashMap;
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use catalog::CHANNELS_MAX;
 pub use due::Work;
-pub use effect::{Effect, Event, ProbeAnswer};
+pub use effect::{Effect, Event, Probe, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
 pub use inventory::{Inventory, Topics};
 pub use names::NAMES_MAX;
 pub use persist::check_settings;
+pub use registry::{DEAD_KEPT, Refusal};
 pub use topic::Topic;
 
 use crate::store::Change;
@@ -115,7 +118,7 @@ impl Default for Settings {
     }
 }
 
-/// Brokers known at most, dead ones included.
+/// Brokers known at most, those that are not dead; as many dead ones are remembered.
 pub const BROKERS_MAX: usize = 1024;
 /// Topics known at most.
 pub const TOPICS_MAX: usize = 131_072;
@@ -129,6 +132,10 @@ pub struct Core {
     epoch: u64,
     brokers: Vec<Broker>,
     broker_by_name: FxHashMap<String, BrokerNumber>,
+    /// Numbers that stand for no broker any more, since when; in this order.
+    free_numbers: VecDeque<(Instant, BrokerNumber)>,
+    /// Lives of brokers so far, over restarts.
+    lives: u64,
     topics: BTreeMap<String, Topic>,
     catalog: catalog::Catalog,
     names: names::Names,
@@ -171,6 +178,8 @@ impl Core {
             epoch,
             brokers: Vec::new(),
             broker_by_name: FxHashMap::default(),
+            free_numbers: VecDeque::new(),
+            lives: 0,
             topics: BTreeMap::new(),
             catalog: catalog::Catalog::default(),
             names: names::Names::default(),

@@ -4,10 +4,11 @@
 //! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where they are.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use clock::Instant;
 use limit::{Ledger, Share};
-use link::TopicState;
+use link::{Identity, TopicState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use super::catalog::{Known, channel_name};
 use super::inventory::{Subject, topic_name};
 use super::names::Names;
 use super::publisher::Row;
+use super::registry::LIVES_RECORD;
 use super::sharers::KEY_RECORD;
 use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
 use crate::ControlError;
@@ -35,7 +37,15 @@ struct BrokerRecord {
     http_address: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gossip_address: Option<String>,
-    incarnation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<Identity>,
+    #[serde(default)]
+    life: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<IpAddr>,
+    /// Brokers that former releases kept were taken at their word.
+    #[serde(default = "yes")]
+    has_answered: bool,
     is_draining: bool,
     is_dead: bool,
     mcap: Option<f64>,
@@ -82,6 +92,8 @@ impl Core {
             .and_then(|(_, value)| value.as_u64());
         let mut core = Core::new(settings, epoch.unwrap_or(0) + 1, now);
         core.keep(Table::Meta, EPOCH, Some(Value::from(core.epoch)));
+        let lives = meta.iter().find(|(key, _)| key == LIVES_RECORD);
+        core.lives = lives.and_then(|(_, value)| value.as_u64()).unwrap_or(0);
         for (name, value) in store.load(Table::Brokers)? {
             let record = read(Table::Brokers, &name, value)?;
             core.restore_broker(name, record, now);
@@ -121,7 +133,8 @@ impl Core {
         let mut broker = Broker::remembered(name, record.tcp_address, now);
         broker.http_address = record.http_address;
         broker.gossip_address = record.gossip_address;
-        broker.incarnation = record.incarnation;
+        (broker.identity, broker.life) = (record.identity, record.life);
+        (broker.from, broker.has_answered) = (record.from, record.has_answered);
         broker.is_draining = record.is_draining;
         broker.mcap = record.mcap;
         broker.model = record.model;
@@ -226,12 +239,13 @@ impl Core {
 
     /// Keeps a deletion that a broker is to be told when it comes back, or that it was told.
     pub(super) fn keep_owed(&mut self, number: BrokerNumber, subject: &Subject, is_owed: bool) {
-        let broker = &self.broker(number).name;
-        let key = match subject {
-            (topic, Some(channel)) => format!("{broker}/{topic}/{channel}"),
-            (topic, None) => format!("{broker}/{topic}"),
-        };
+        let key = owed_key(&self.broker(number).name, subject);
         self.keep(Table::Owed, &key, is_owed.then_some(Value::Bool(true)));
+    }
+
+    /// Keeps that a broker of this name is not to be told of a deletion any more.
+    pub(super) fn keep_not_owed(&mut self, broker: &str, subject: &Subject) {
+        self.keep(Table::Owed, &owed_key(broker, subject), None);
     }
 
     pub(super) fn keep_broker(&mut self, number: BrokerNumber) {
@@ -240,7 +254,10 @@ impl Core {
             tcp_address: broker.tcp_address.clone(),
             http_address: broker.http_address.clone(),
             gossip_address: broker.gossip_address.clone(),
-            incarnation: broker.incarnation,
+            identity: broker.identity,
+            life: broker.life,
+            from: broker.from,
+            has_answered: broker.has_answered,
             is_draining: broker.is_draining,
             is_dead: broker.liveness == Liveness::Dead,
             mcap: broker.mcap,
@@ -333,6 +350,17 @@ impl Core {
             key: key.to_owned(),
             value,
         });
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn owed_key(broker: &str, subject: &Subject) -> String {
+    match subject {
+        (topic, Some(channel)) => format!("{broker}/{topic}/{channel}"),
+        (topic, None) => format!("{broker}/{topic}"),
     }
 }
 

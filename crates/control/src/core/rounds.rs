@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use limit::Ledger;
 use link::{Round, ToBroker};
 
-use super::{BrokerNumber, Core, Liveness};
+use super::{BrokerNumber, Core};
 
 /// The round, and who is on its list.
 #[derive(Debug, Default)]
@@ -38,8 +38,9 @@ impl Core {
     pub(super) fn drive_rounds(&mut self) {
         let up = (0u32..).zip(&self.brokers).filter_map(|(number, broker)| {
             let address = broker.gossip_address.as_ref();
-            let is_up = broker.liveness == Liveness::Up;
-            address.filter(|_| is_up).map(|address| (number, address))
+            address
+                .filter(|_| broker.is_up())
+                .map(|address| (number, address))
         });
         let members = self.rounds.members.iter();
         let members = members.map(|(number, member)| (*number, &member.gossip_address));

@@ -1,7 +1,7 @@
 //! Limits that brokers share by gossip: who takes part, and by which number gossip knows a limit.
 //!
 //! Of such a limit no ledger is kept and nothing is granted: brokers agree among themselves. They are told one list of
-//! all that may serve such topics, and again when it changes. A broker is on it until it is dead for certain: one that
+//! all that may serve such topics, and again when it changes. A broker is on it once it has answered and until it is dead for certain: one that
 //! cannot be reached leaves its N-th part unused, which is what keeps the sum within the limit when a network parts.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use link::{Sharers, ToBroker};
 use serde_json::Value;
 
-use super::{BrokerNumber, Core, Liveness};
+use super::{BrokerNumber, Core};
 use crate::ControlError;
 use crate::store::Table;
 
@@ -101,11 +101,8 @@ impl Core {
     }
 
     fn gossip_addresses(&self) -> Vec<String> {
-        let alive = self
-            .brokers
-            .iter()
-            .filter(|broker| broker.liveness != Liveness::Dead);
-        let mut addresses: Vec<String> = alive
+        let counted = self.brokers.iter().filter(|broker| broker.counts());
+        let mut addresses: Vec<String> = counted
             .filter_map(|broker| broker.gossip_address.clone())
             .collect();
         addresses.sort();

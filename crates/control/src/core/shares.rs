@@ -10,7 +10,7 @@ use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
 use super::broker::Carried;
-use super::{Broker, BrokerNumber, Core, Liveness, Topic};
+use super::{Broker, BrokerNumber, Core, Topic};
 
 /// A broker that carries a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +116,7 @@ impl Core {
     fn carriers(&self, name: &str, topic: &Topic) -> Vec<Carrier> {
         let placed = topic.placed_rates(self.brokers.len());
         let brokers = (0u32..).zip(&self.brokers).zip(placed);
-        let carriers = brokers.filter(|((_, broker), _)| broker.liveness != Liveness::Dead);
+        let carriers = brokers.filter(|((_, broker), _)| broker.counts());
         carriers
             .filter_map(|((number, broker), placed)| {
                 let carried = broker.topics.get(name);

@@ -14,6 +14,7 @@ mod neighbours;
 mod on_full;
 mod overload;
 mod placing;
+mod registry;
 mod rest;
 mod rounds;
 mod scale;

@@ -117,9 +117,10 @@ impl Core {
     /// All brokers, ordered by name.
     #[must_use]
     pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
-        let numbers = 0..self.brokers.len() as BrokerNumber;
-        let mut views: Vec<BrokerView> = numbers
-            .map(|number| self.broker_view(number, now))
+        let named = (0u32..).zip(&self.brokers);
+        let named = named.filter(|(_, broker)| !broker.name.is_empty());
+        let mut views: Vec<BrokerView> = named
+            .map(|(number, _)| self.broker_view(number, now))
             .collect();
         views.sort_by(|a, b| a.broker.cmp(&b.broker));
         views
@@ -260,6 +261,7 @@ impl Core {
         let state = match broker.liveness {
             Liveness::Dead => "dead",
             Liveness::Silent(_) => "silent",
+            Liveness::Up if !broker.has_answered => "unreached",
             Liveness::Up if broker.is_draining => "draining",
             Liveness::Up => "up",
         };

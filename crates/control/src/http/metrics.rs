@@ -165,7 +165,7 @@ const CARRIER_SERIES: [(&str, &str, OfCarrier); 7] = [
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let by_state = ["up", "silent", "draining", "dead"].map(|state| {
+        let by_state = ["up", "unreached", "silent", "draining", "dead"].map(|state| {
             let brokers = self.brokers.iter();
             let count = brokers.filter(|broker| broker.state == state).count();
             (vec![("state", state.to_owned())], count as f64)

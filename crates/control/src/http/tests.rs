@@ -35,8 +35,13 @@ struct Api {
 impl Api {
     fn start() -> Api {
         let store = Box::new(MemoryStore::default());
-        let (service, handle, _words) =
-            Service::open(Settings::default(), store, None).expect("memory");
+        let (service, handle, _words) = Service::open(
+            Settings::default(),
+            store,
+            link::LinkKey::new([1; 32]),
+            None,
+        )
+        .expect("memory");
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(service.run(async move { drop(stopped.await) }));
         let (stopping, is_stopping) = watch::channel(false);
@@ -602,8 +607,13 @@ async fn events_are_counted_by_kind_and_those_missed_too() {
 #[tokio::test]
 async fn stopping_ends_open_streams() {
     let store = Box::new(MemoryStore::default());
-    let (service, handle, _words) =
-        Service::open(Settings::default(), store, None).expect("memory");
+    let (service, handle, _words) = Service::open(
+        Settings::default(),
+        store,
+        link::LinkKey::new([1; 32]),
+        None,
+    )
+    .expect("memory");
     let (_stop_service, service_stopped) = oneshot::channel::<()>();
     tokio::spawn(service.run(async move { drop(service_stopped.await) }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")

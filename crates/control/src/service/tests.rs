@@ -10,7 +10,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use super::*;
 use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
-use link::{Hello, LINK_VERSION, TopicChange};
+use link::{Hello, Identity, Present, TopicChange};
 
 type Answer = oneshot::Receiver<Result<NameView, ControlError>>;
 
@@ -48,7 +48,12 @@ fn an_identifier_is_told_once_it_is_kept() {
         answer: Arc::clone(&answer),
         names: Arc::clone(&names),
     };
-    let opened = Service::open(crate::Settings::default(), Box::new(store), None);
+    let opened = Service::open(
+        crate::Settings::default(),
+        Box::new(store),
+        LinkKey::new([1; 32]),
+        None,
+    );
     let (mut service, ..) = opened.expect("memory");
     for (topic, id, commits) in [("a", 1, 1), ("b", 2, 2), ("a", 1, 2)] {
         let (reply, hears) = oneshot::channel();
@@ -119,15 +124,33 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
         kept: MemoryStore::default(),
         heard: Arc::clone(&heard),
     };
-    let opened = Service::open(crate::Settings::default(), Box::new(store), None);
+    let opened = Service::open(
+        crate::Settings::default(),
+        Box::new(store),
+        LinkKey::new([1; 32]),
+        None,
+    );
     let (mut service, ..) = opened.expect("memory");
     let (orders, taken) = mpsc::channel(64);
     heard.lock().expect("whole").orders = Some(taken);
     service.words_from(LinkWord::Hello {
         link: 1,
+        from: [127, 0, 0, 1].into(),
         hello: Box::new(hello()),
         orders,
     });
+    let probe = Probe {
+        broker: 0,
+        life: 1,
+        address: String::from("127.0.0.1:4150"),
+    };
+    let present = Present {
+        broker: String::from("b1"),
+        identity: Identity([1; 16]),
+    };
+    let now = service.now();
+    let present = ProbeAnswer::Present(present);
+    service.core.probed(&probe, &present, now);
     let (topics, is_last) = (Vec::new(), true);
     says(&mut service, ToController::Inventory { topics, is_last });
     (service, heard)
@@ -135,9 +158,9 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
 
 fn hello() -> Hello {
     Hello {
-        version: LINK_VERSION,
         broker: String::from("b1"),
-        incarnation: 1,
+        identity: Identity([1; 16]),
+        life: 0,
         tcp_address: String::from("127.0.0.1:4150"),
         http_address: None,
         gossip_address: None,
@@ -151,8 +174,8 @@ fn says(service: &mut Service, word: ToController) {
     let _ = service.settle();
 }
 
-#[test]
-fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirmed() {
+#[tokio::test]
+async fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirmed() {
     let (mut service, heard) = service();
     let limit = limit::Limit::messages(10.0, 5.0).expect("good");
     let spec = TopicSpec {
@@ -191,8 +214,8 @@ fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirmed() {
     assert!(answer.try_recv().expect("answered").is_ok());
 }
 
-#[test]
-fn a_place_is_told_once_the_broker_has_the_channels() {
+#[tokio::test]
+async fn a_place_is_told_once_the_broker_has_the_channels() {
     let (mut service, heard) = service();
     let topic = || String::from("t");
     let channel = TopicChange::ChannelCreated {

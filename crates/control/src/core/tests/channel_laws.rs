@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
-use link::{ChannelState, Hello, LINK_VERSION, ToBroker, ToController, TopicChange, TopicState};
+use link::{
+    ChannelState, Hello, Identity, Present, ToBroker, ToController, TopicChange, TopicState,
+};
 use proptest::prelude::*;
 
-use super::cluster::{VirtualTopic, settings};
-use crate::core::{Core, Effect};
+use super::cluster::{HOST, VirtualTopic, settings};
+use crate::core::{Core, Effect, ProbeAnswer};
 use crate::store::{MemoryStore, Store};
 
 const TOPICS: [&str; 3] = ["t", "u", "v#ephemeral"];
@@ -35,7 +37,7 @@ struct Broker {
     topics: BTreeMap<String, VirtualTopic>,
     number: u32,
     link: u64,
-    restarts: u64,
+    life: u64,
     is_complete: bool,
     up: VecDeque<ToController>,
     down: VecDeque<ToBroker>,
@@ -185,7 +187,7 @@ impl World {
             Step::Restart(index) => {
                 self.cut(index);
                 let broker = &mut self.brokers[index];
-                broker.restarts += 1;
+                broker.life = 0;
                 broker
                     .topics
                     .retain(|topic, _| !topic.ends_with("#ephemeral"));
@@ -226,16 +228,19 @@ impl World {
         }
         self.links += 1;
         let hello = Hello {
-            version: LINK_VERSION,
             broker: format!("b{index}"),
-            incarnation: 1 + self.brokers[index].restarts,
+            identity: Identity([index as u8; 16]),
+            life: self.brokers[index].life,
             tcp_address: format!("10.0.0.{index}:4150"),
             http_address: None,
             gossip_address: None,
             mcap: None,
             model: None,
         };
-        let number = self.core.hello(self.links, &hello, self.now).expect("good");
+        let number = self
+            .core
+            .hello((self.links, HOST), &hello, self.now)
+            .expect("good");
         let broker = &mut self.brokers[index];
         (broker.number, broker.link, broker.is_complete) = (number, self.links, false);
         let inventory = broker.inventory();
@@ -246,10 +251,24 @@ impl World {
     fn carry_out(&mut self) {
         self.kept.commit(&self.core.take_changes()).expect("memory");
         for effect in self.core.take_effects() {
+            if let Effect::Probe(probe) = &effect {
+                let all = &self.brokers;
+                let linked = (0..all.len()).filter(|&index| all[index].link != 0);
+                let mut asked = linked.filter(|&index| all[index].number == probe.broker);
+                let Some(index) = asked.next() else {
+                    continue;
+                };
+                let (broker, identity) = (format!("b{index}"), Identity([index as u8; 16]));
+                let present = ProbeAnswer::Present(Present { broker, identity });
+                self.core.probed(probe, &present, self.now);
+            }
             if let Effect::Send(number, order) = effect {
                 let mut brokers = self.brokers.iter_mut();
                 let broker = brokers.find(|broker| broker.number == number && broker.link != 0);
                 if let Some(broker) = broker {
+                    if let ToBroker::Welcome { life, .. } = *order {
+                        broker.life = life;
+                    }
                     broker.down.push_back(*order);
                 }
             }

@@ -2,13 +2,14 @@
 //! replaying what their publishers would have sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use clock::Instant;
 use limit::{Holder, Limit, Share};
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Hello, LINK_VERSION, Sharers, ToBroker,
-    ToController, TopicReport, TopicState, Traced, WindowReport,
+    Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, Sharers,
+    ToBroker, ToController, TopicReport, TopicState, Traced, WindowReport,
 };
 use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
 
@@ -27,7 +28,10 @@ pub(super) struct VirtualBroker {
     pub(super) is_running: bool,
     pub(super) is_stopped: bool,
     pub(super) link: u64,
-    incarnation: u64,
+    pub(super) identity: Identity,
+    /// As it was told last.
+    pub(super) life: u64,
+    pub(super) tcp_address: String,
     reports: u64,
     reported_at: Instant,
     pub(super) holder: Holder,
@@ -94,6 +98,9 @@ pub(super) struct VirtualTopic {
     /// How often it or a channel was emptied.
     pub(super) emptied: u32,
 }
+
+/// Where all brokers dial from.
+pub(super) const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The whole.
 pub(super) struct Cluster {
@@ -173,7 +180,9 @@ impl Cluster {
             is_running: false,
             is_stopped: false,
             link: 0,
-            incarnation: 0,
+            identity: Identity([index as u8; 16]),
+            life: 0,
+            tcp_address: format!("10.0.0.{}:4150", index + 1),
             reports: 0,
             reported_at: self.now,
             holder: Holder::new(),
@@ -202,10 +211,9 @@ impl Cluster {
 
     /// Starts a broker's process: it knows nothing but the topics that it kept.
     pub(super) fn start(&mut self, index: usize) {
-        let incarnation = self.now.as_nanos();
         let broker = &mut self.brokers[index];
         broker.is_running = true;
-        broker.incarnation = incarnation;
+        broker.life = 0;
         broker.holder = Holder::new();
         broker.limit = None;
         broker.limit_number = None;
@@ -233,10 +241,10 @@ impl Cluster {
             .map(|id| (id.clone(), true))
             .collect();
         let hello = Hello {
-            version: LINK_VERSION,
             broker: broker.name.clone(),
-            incarnation: broker.incarnation,
-            tcp_address: format!("10.0.0.{}:4150", index + 1),
+            identity: broker.identity,
+            life: broker.life,
+            tcp_address: broker.tcp_address.clone(),
             http_address: Some(format!("10.0.0.{}:4151", index + 1)),
             gossip_address: broker.gossip_address.clone(),
             mcap: None,
@@ -244,7 +252,7 @@ impl Cluster {
         };
         broker.number = self
             .core
-            .hello(broker.link, &hello, self.now)
+            .hello((broker.link, HOST), &hello, self.now)
             .expect("a good hello");
         self.carry_out();
         self.say_inventory(index);
@@ -607,17 +615,9 @@ impl Cluster {
             for effect in effects {
                 match effect {
                     Effect::Send(number, message) => self.order(number, *message),
-                    Effect::Probe(number, _) => {
-                        let is_gone = self
-                            .brokers
-                            .iter()
-                            .any(|b| b.number == number && !b.is_running);
-                        let answer = if is_gone {
-                            ProbeAnswer::Refused
-                        } else {
-                            ProbeAnswer::Open
-                        };
-                        self.core.probed(number, answer, self.now);
+                    Effect::Probe(probe) => {
+                        let answer = self.probe(&probe.address);
+                        self.core.probed(&probe, &answer, self.now);
                     }
                     Effect::Fit(job) => {
                         let answer = job.run();
@@ -630,6 +630,19 @@ impl Cluster {
                     | Effect::Prepared { .. } => {}
                 }
             }
+        }
+    }
+
+    /// Who is at an address.
+    fn probe(&self, address: &str) -> ProbeAnswer {
+        let mut running = self.brokers.iter().filter(|broker| broker.is_running);
+        match running.find(|broker| broker.tcp_address == address) {
+            None => ProbeAnswer::Refused,
+            Some(broker) if broker.is_stopped || broker.is_cut => ProbeAnswer::Open,
+            Some(broker) => ProbeAnswer::Present(Present {
+                broker: broker.name.clone(),
+                identity: broker.identity,
+            }),
         }
     }
 
@@ -676,6 +689,7 @@ impl Cluster {
                 self.core
                     .heard(number, ToController::ContractInForce { topic, ticket }, now);
             }
+            ToBroker::Welcome { life, .. } => self.brokers[index].life = life,
             ToBroker::Sharers(sharers) => self.brokers[index].sharers = Some(sharers),
             ToBroker::Grant { grant, .. } => {
                 self.brokers[index].holder.receive(&grant, now);
@@ -711,7 +725,7 @@ impl Cluster {
                 }
             }
             ToBroker::Change { topic, change } => self.brokers[index].change(&topic, &change),
-            ToBroker::Welcome { .. } | ToBroker::Refused { .. } => {}
+            ToBroker::Refused { .. } => {}
         }
     }
 

@@ -1,9 +1,10 @@
 //! What is absurd is refused with a text, and changes nothing.
 
-use link::{BrokerReport, Hello, LINK_VERSION, ToController, TopicReport, WindowReport};
+use link::{BrokerReport, Hello, Identity, ToController, TopicReport, WindowReport};
 
-use super::cluster::{Cluster, TOPIC, promise};
+use super::cluster::{Cluster, HOST, TOPIC, promise};
 use crate::ControlError;
+use crate::core::Refusal;
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
 fn publisher(id: &str, rate: f64, batch: u32) -> PublisherSpec {
@@ -88,9 +89,9 @@ fn declarations_are_checked() {
 fn hellos_are_checked() {
     let mut cluster = Cluster::new(1);
     let good = Hello {
-        version: LINK_VERSION,
         broker: String::from("b9"),
-        incarnation: 7,
+        identity: Identity([9; 16]),
+        life: 7,
         tcp_address: String::from("10.0.0.9:4150"),
         http_address: None,
         gossip_address: None,
@@ -98,13 +99,6 @@ fn hellos_are_checked() {
         model: None,
     };
     for (hello, expected) in [
-        (
-            Hello {
-                version: 99,
-                ..good.clone()
-            },
-            "version 99",
-        ),
         (
             Hello {
                 broker: String::from("a b"),
@@ -118,13 +112,6 @@ fn hellos_are_checked() {
                 ..good.clone()
             },
             "host:port",
-        ),
-        (
-            Hello {
-                incarnation: 0,
-                ..good.clone()
-            },
-            "incarnation",
         ),
         (
             Hello {
@@ -143,19 +130,17 @@ fn hellos_are_checked() {
         (
             Hello {
                 broker: String::from("b1"),
-                incarnation: 1,
                 ..good.clone()
             },
-            "started again",
+            "belongs to another broker",
         ),
     ] {
-        let text = cluster
-            .core
-            .hello(99, &hello, cluster.now)
-            .expect_err(expected);
-        assert!(text.contains(expected), "{text} lacks {expected:?}");
+        let refused = cluster.core.hello((99, HOST), &hello, cluster.now);
+        let Refusal { reason, passes } = refused.expect_err(expected);
+        assert!(reason.contains(expected), "{reason} lacks {expected:?}");
+        assert!(!passes, "{reason}");
     }
-    assert!(cluster.core.hello(100, &good, cluster.now).is_ok());
+    assert!(cluster.core.hello((100, HOST), &good, cluster.now).is_ok());
 }
 
 fn absurd_reports() -> [TopicReport; 6] {

@@ -7,17 +7,20 @@ use std::time::Duration;
 use clock::Instant;
 use clock::{stream, uniform};
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, LINK_VERSION, Lateness, ToBroker, ToController,
-    TopicReport, Traced, WindowReport,
+    Announcement, Attachment, BrokerReport, Hello, Identity, Lateness, Present, ToBroker,
+    ToController, TopicReport, Traced, WindowReport,
 };
 use placement::ServiceModel;
 
-use crate::core::{Core, Effect, ProbeAnswer, Settings};
+use super::cluster::HOST;
+use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings};
 use crate::store::{MemoryStore, Store};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
 /// Service time of a message: a broker carries 1,000 messages/s.
 const SERVICE_NS: u64 = 1_000_000;
+
+const IDENTITY: Identity = Identity([9; 16]);
 
 const STEP_NS: u64 = 50_000_000;
 
@@ -62,8 +65,8 @@ struct Window {
 
 pub(super) struct Node {
     number: u32,
-    /// When its process began.
-    incarnation: u64,
+    /// Its process's life, as the controller numbers it.
+    life: u64,
     is_dead: bool,
     link: u64,
     reports: u64,
@@ -141,7 +144,7 @@ impl World {
     pub(super) fn join(&mut self) {
         self.nodes.push(Node {
             number: 0,
-            incarnation: self.now.as_nanos(),
+            life: 0,
             is_dead: false,
             link: 0,
             reports: 0,
@@ -163,12 +166,17 @@ impl World {
         node.topics.clear();
         node.windows.clear();
         node.changes.clear();
-        let (number, link) = (node.number, node.link);
+        let (number, link, life) = (node.number, node.link, node.life);
         for sensor in self.sensors.values_mut() {
             sensor.at = sensor.at.filter(|&of| of != at);
         }
         self.core.link_lost(link, self.now);
-        self.core.probed(number, ProbeAnswer::Refused, self.now);
+        let probe = Probe {
+            broker: number,
+            life,
+            address: format!("10.0.0.{}:4150", at + 1),
+        };
+        self.core.probed(&probe, &ProbeAnswer::Refused, self.now);
         self.carry_out();
     }
 
@@ -191,9 +199,9 @@ impl World {
     /// A broker says hello.
     fn dial(&mut self, at: usize) {
         let hello = Hello {
-            version: LINK_VERSION,
             broker: format!("b{}", at + 1),
-            incarnation: self.nodes[at].incarnation,
+            identity: IDENTITY,
+            life: self.nodes[at].life,
             tcp_address: format!("10.0.0.{}:4150", at + 1),
             http_address: None,
             gossip_address: None,
@@ -207,7 +215,7 @@ impl World {
             }),
         };
         self.links += 1;
-        let said = self.core.hello(self.links, &hello, self.now);
+        let said = self.core.hello((self.links, HOST), &hello, self.now);
         let node = &mut self.nodes[at];
         (node.number, node.link) = (said.expect("a good hello"), self.links);
         self.carry_out();
@@ -534,8 +542,13 @@ impl World {
             for effect in effects {
                 match effect {
                     Effect::Send(number, message) => self.order(number, *message),
-                    Effect::Probe(number, _) => {
-                        self.core.probed(number, ProbeAnswer::Open, self.now);
+                    Effect::Probe(probe) => {
+                        let present = Present {
+                            broker: format!("b{}", probe.broker + 1),
+                            identity: IDENTITY,
+                        };
+                        let answer = ProbeAnswer::Present(present);
+                        self.core.probed(&probe, &answer, self.now);
                     }
                     Effect::Fit(job) => {
                         let answer = job.run();
@@ -561,6 +574,7 @@ impl World {
             return;
         };
         match message {
+            ToBroker::Welcome { life, .. } => self.nodes[at].life = life,
             ToBroker::Measure {
                 window,
                 topic,

@@ -1,0 +1,142 @@
+//! The question who serves an address, and its answer: what tells a controller that a broker is where it says.
+//!
+//! It is asked at the port of NSQ clients. Both ends prove the key; a question that is asked again gets the same answer, which
+//! is of no use to anybody who drew other random bytes.
+
+use crate::identity::IDENTITY_BYTES;
+use crate::key::are_equal;
+use crate::{Identity, LinkError, LinkKey, Nonce};
+
+/// The four bytes that a question begins with; no other protocol on that port begins so.
+pub const MAGIC_PROBE: &[u8; 4] = b"SRTP";
+
+/// Bytes of a question.
+pub const QUESTION_BYTES: usize = MAGIC_PROBE.len() + size_of::<Nonce>() + PROOF_BYTES;
+
+const PROOF_BYTES: usize = blake3::OUT_LEN;
+const ASKERS_PROOF: &str = "srtm link, version 5: a probe's question";
+const ANSWERERS_PROOF: &str = "srtm link, version 5: a probe's answer";
+
+/// Who serves an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// The broker's name.
+    pub broker: String,
+    /// Which broker of that name.
+    pub identity: Identity,
+}
+
+/// Asks; `nonce` is random.
+#[must_use]
+pub fn probe_question(key: &LinkKey, nonce: &Nonce) -> Vec<u8> {
+    let words = [&MAGIC_PROBE[..], nonce].concat();
+    let proof = key.derived(ASKERS_PROOF, &[&words]);
+    [&words[..], &proof].concat()
+}
+
+/// Answers a question of [`QUESTION_BYTES`]; the name's first 255 bytes count.
+///
+/// # Errors
+/// [`LinkError`] where it is no question, or not of somebody who knows the key.
+pub fn probe_answer(
+    key: &LinkKey,
+    question: &[u8],
+    present: &Present,
+) -> Result<Vec<u8>, LinkError> {
+    let (words, proof) = question.split_last_chunk().ok_or(LinkError::NoLink)?;
+    if question.len() != QUESTION_BYTES || !words.starts_with(MAGIC_PROBE) {
+        return Err(LinkError::NoLink);
+    }
+    if !are_equal(&key.derived(ASKERS_PROOF, &[words]), proof) {
+        return Err(LinkError::WrongKey);
+    }
+    let name = present.broker.as_bytes();
+    let name = &name[..name.len().min(u8::MAX.into())];
+    let said = [&[name.len() as u8], name, &present.identity.0].concat();
+    let proof = key.derived(ANSWERERS_PROOF, &[question, &said]);
+    Ok([&said[..], &proof].concat())
+}
+
+/// Bytes of an answer that begins with this byte.
+#[must_use]
+pub fn answer_bytes(first: u8) -> usize {
+    1 + usize::from(first) + IDENTITY_BYTES + PROOF_BYTES
+}
+
+/// Reads the answer to `question`.
+///
+/// # Errors
+/// [`LinkError`] where it is none, or not of somebody who knows the key.
+pub fn probed(key: &LinkKey, question: &[u8], answer: &[u8]) -> Result<Present, LinkError> {
+    let (said, proof) = answer.split_last_chunk().ok_or(LinkError::NoLink)?;
+    let (&length, behind) = said.split_first().ok_or(LinkError::NoLink)?;
+    let (name, identity) = behind
+        .split_at_checked(length.into())
+        .ok_or(LinkError::NoLink)?;
+    let identity = identity.try_into().map_err(|_| LinkError::NoLink)?;
+    if !are_equal(&key.derived(ANSWERERS_PROOF, &[question, said]), proof) {
+        return Err(LinkError::WrongKey);
+    }
+    Ok(Present {
+        broker: String::from_utf8_lossy(name).into_owned(),
+        identity: Identity(identity),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(byte: u8) -> LinkKey {
+        LinkKey::new([byte; 32])
+    }
+
+    fn b1() -> Present {
+        Present {
+            broker: String::from("b1"),
+            identity: Identity([5; 16]),
+        }
+    }
+
+    #[test]
+    fn who_is_asked_says_who_it_is() {
+        let question = probe_question(&key(1), &[2; 32]);
+        assert_eq!(question.len(), QUESTION_BYTES);
+        let answer = probe_answer(&key(1), &question, &b1()).expect("the key");
+        assert_eq!(answer.len(), answer_bytes(answer[0]));
+        assert_eq!(probed(&key(1), &question, &answer).expect("the key"), b1());
+        // Strangers are not answered and not believed, nor is the answer to another question.
+        assert!(probe_answer(&key(3), &question, &b1()).is_err());
+        assert!(probed(&key(3), &question, &answer).is_err());
+        let other = probe_question(&key(1), &[4; 32]);
+        assert!(probed(&key(1), &other, &answer).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn nothing_else_is_believed(
+            bit in any::<prop::sample::Index>(),
+            length in any::<prop::sample::Index>(),
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        ) {
+            let question = probe_question(&key(1), &[2; 32]);
+            let answer = probe_answer(&key(1), &question, &b1()).expect("the key");
+            let flipped = |words: &[u8]| {
+                let mut words = words.to_vec();
+                let bit = bit.index(8 * words.len());
+                words[bit / 8] ^= 1 << (bit % 8);
+                words
+            };
+            prop_assert!(probe_answer(&key(1), &flipped(&question), &b1()).is_err());
+            prop_assert!(probed(&key(1), &question, &flipped(&answer)).is_err());
+            let cut = length.index(answer.len());
+            prop_assert!(probed(&key(1), &question, &answer[..cut]).is_err());
+            prop_assert!(probe_answer(&key(1), &bytes, &b1()).is_err());
+            prop_assert!(probed(&key(1), &question, &bytes).is_err());
+        }
+    }
+}
