@@ -13,6 +13,7 @@ use wire::announce::{InstanceId, Key, TopicId};
 use wire::tempo::put_hello;
 use wire::{ChannelName, TopicName};
 
+use super::dials::Dials;
 use crate::connection::TempoSubscriber;
 use crate::reactor::Delivery;
 use crate::sys::{self, Stream};
@@ -21,7 +22,7 @@ use crate::{Handle, Operation};
 /// A connection takes so long at most to be made.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time until a connection that broke or could not be made is tried again.
+/// Time until a connection that broke is made again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Subscribers that messages are sent to, over all topics; further ones are not served.
@@ -41,6 +42,7 @@ pub(super) struct Deliveries {
     key: Option<Key>,
     wanted: BTreeMap<(TopicName, InstanceId), Wanted>,
     dialling: JoinSet<Dialled>,
+    dials: Dials,
     dials_failed: u64,
 }
 
@@ -76,6 +78,7 @@ impl Deliveries {
             key,
             wanted: BTreeMap::new(),
             dialling: JoinSet::new(),
+            dials: Dials::default(),
             dials_failed: 0,
         }
     }
@@ -114,9 +117,13 @@ impl Deliveries {
 
     /// Connects to those for whom it is time.
     pub(super) fn dial_due(&mut self, now: Instant) {
+        if self.dials.remembered() > DELIVERIES_MAX {
+            self.dials.forget_old(now);
+        }
         for ((topic, instance), wanted) in &mut self.wanted {
             match &wanted.state {
-                State::Waiting(at) if *at <= now => {}
+                State::Waiting(at)
+                    if *at <= now && self.dials.due(wanted.data).is_some_and(|due| due <= now) => {}
                 State::Connected(alive) if alive.strong_count() == 0 => {
                     wanted.state = State::Waiting(now + RETRY_PAUSE);
                     continue;
@@ -124,6 +131,7 @@ impl Deliveries {
                 _ => continue,
             }
             wanted.state = State::Dialling;
+            self.dials.begin(wanted.data, now);
             let (handle, key) = (self.handle.clone(), self.key.clone());
             let (topic, instance) = (topic.clone(), *instance);
             let (data, id, own) = (wanted.data, wanted.id, self.own);
@@ -155,10 +163,13 @@ impl Deliveries {
 
     /// Takes note of what an attempt came to.
     pub(super) fn settle(&mut self, dialled: Dialled) {
+        let now = sys::monotonic_now();
+        let is_connected = dialled.outcome.is_ok();
+        self.dials.end(dialled.data, is_connected, now);
         let key = (dialled.topic.clone(), dialled.instance);
         let wanted = self.wanted.get_mut(&key);
         let Some(wanted) = wanted.filter(|wanted| wanted.data == dialled.data) else {
-            if dialled.outcome.is_ok() {
+            if is_connected {
                 self.close(dialled.topic, dialled.instance);
             }
             return;
@@ -168,7 +179,7 @@ impl Deliveries {
             Err(error) => {
                 self.dials_failed += 1;
                 tracing::debug!("{}: subscriber at {}: {error}", key.0, dialled.data);
-                State::Waiting(sys::monotonic_now() + RETRY_PAUSE)
+                State::Waiting(now)
             }
         };
     }
@@ -176,7 +187,8 @@ impl Deliveries {
     /// When [`Deliveries::dial_due`] has something to do.
     pub(super) fn next_due(&self) -> Instant {
         let due = |wanted: &Wanted| match &wanted.state {
-            State::Waiting(at) => Some(*at),
+            // Without a place it is the end of another attempt that is waited for.
+            State::Waiting(at) => self.dials.due(wanted.data).map(|due| due.max(*at)),
             State::Connected(alive) if alive.strong_count() == 0 => Some(Instant::ZERO),
             _ => None,
         };

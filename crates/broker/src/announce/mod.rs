@@ -7,6 +7,7 @@
 //! A topic that NSQ clients have a channel of is subscribed for them: what peers publish reaches it, limit and all.
 
 mod deliveries;
+mod dials;
 mod ear;
 mod session;
 

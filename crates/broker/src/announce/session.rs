@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use announce::{
-    AnnouncerConfig, Change, Directory, DirectoryConfig, HEARD_BEFORE_FORGETTING, Names, Proxy,
-    Speaker,
+    AnnouncerConfig, Change, Directory, DirectoryConfig, Endpoint, HEARD_BEFORE_FORGETTING, Names,
+    Proxy, Speaker,
 };
 use clock::Instant;
 use rustc_hash::FxHashMap;
@@ -191,7 +191,9 @@ impl Session {
         self.proxy.changed(now);
         for topic in &change.subscribers {
             let endpoints = self.directory.subscribers_of(topic);
-            let subscribers = endpoints.filter(|endpoint| !endpoint.is_proxy);
+            let is_signed = self.config.key.is_some();
+            let subscribers =
+                endpoints.filter(|endpoint| !endpoint.is_proxy && (is_signed || is_own(endpoint)));
             self.deliveries.want(topic, subscribers.collect(), now);
         }
         for topic in &change.publishers {
@@ -256,6 +258,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether an endpoint takes data where it announces from. Without a key anybody could name somebody else's address.
+fn is_own(endpoint: &Endpoint) -> bool {
+    let [data, from] = [endpoint.data, endpoint.announces_from].map(|at| at.ip().to_canonical());
+    data == from
 }
 
 async fn receive(

@@ -78,3 +78,52 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
     }
     broker.stop();
 }
+
+#[tokio::test]
+async fn without_a_key_only_those_who_ask_are_dialled() {
+    let broker = Broker::start(Config {
+        tcp_address: ([127, 0, 0, 1], 0).into(),
+        http_address: None,
+        threads: 1,
+        drain_timeout: Duration::ZERO,
+        ..Config::default()
+    });
+    let broker = broker.expect("starts");
+    let topic: TopicName = "t".parse().expect("valid");
+    let said = |instance: u64, host: [u8; 4]| Announcement {
+        instance: InstanceId(instance),
+        sequence: 1,
+        is_proxy: false,
+        is_leaving: false,
+        expiry_ms: 60_000,
+        data: (host, 1).into(),
+        udp: false,
+        entries: vec![Entry {
+            role: Role::Subscriber,
+            id: TopicId::hashed(&topic, 0),
+            topic: topic.clone(),
+            held: None,
+        }],
+    };
+    let key = wire::announce::Key::from_text("ours");
+    for (key, expected) in [(None, 2), (Some(key), 3)] {
+        let own = ear();
+        let config = AnnounceConfig {
+            address: own.local_addr().expect("bound"),
+            group: None,
+            key: key.clone(),
+            interval: Duration::from_secs(1),
+        };
+        let data = broker.tcp_address();
+        let mut session = Session::new(broker.handle(), config, data, own, None);
+        let now = sys::monotonic_now();
+        // Its own address, the one that its datagram came from, somebody else's.
+        for (instance, host) in [(1, [127, 0, 0, 1]), (2, [0; 4]), (3, [10, 9, 9, 9])] {
+            let mut datagram = Vec::new();
+            said(instance, host).encode(key.as_ref(), &mut datagram);
+            session.hear(&datagram, ([127, 0, 0, 1], 9).into(), now);
+        }
+        assert_eq!(session.deliveries.len(), expected);
+    }
+    broker.stop();
+}
