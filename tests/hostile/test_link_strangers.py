@@ -82,6 +82,8 @@ def test_hellos_of_strangers_change_nothing(cluster: Cluster) -> None:
             # Random bytes and a proof, which is worth nothing without the key; no key of gossip.
             assert len(said_until_closed(stranger)) == 4 + 44 + 32
     assert states(cluster) == before == {"b1": "up"}
+    page = request(cluster.http, "GET", "/metrics").body.decode()
+    assert "\nsrtm_control_link_strangers_total 54\n" in page
 
 
 def test_half_messages_of_strangers_cost_nothing(cluster: Cluster, force: Force) -> None:

@@ -128,6 +128,7 @@ pub struct ControlHandle {
     holdings: Arc<AtomicU64>,
     store: watch::Receiver<StoreState>,
     pace: Pace,
+    strangers: Arc<AtomicU64>,
 }
 
 impl ControlHandle {
@@ -146,6 +147,7 @@ impl ControlHandle {
             holdings,
             store,
             pace,
+            strangers: Arc::default(),
         }
     }
 
@@ -171,6 +173,17 @@ impl ControlHandle {
     #[must_use]
     pub fn holdings_version(&self) -> u64 {
         self.holdings.load(Ordering::Acquire)
+    }
+
+    /// Connections to the link that proved no key.
+    #[must_use]
+    pub fn strangers(&self) -> u64 {
+        self.strangers.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more of them; gives how many there were before.
+    pub(crate) fn note_stranger(&self) -> u64 {
+        self.strangers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Asks; `make` wraps the reply into the command.

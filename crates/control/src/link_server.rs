@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
+use crate::ControlHandle;
 use crate::core::TOPICS_MAX;
 use crate::random::random_bytes;
 use crate::service::LinkWord;
@@ -39,6 +40,7 @@ const STRANGERS_TOLD_EVERY: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 struct Port {
     key: LinkKey,
+    handle: ControlHandle,
     words: mpsc::Sender<LinkWord>,
     room: Room,
     lobby: Lobby,
@@ -46,22 +48,24 @@ struct Port {
     strangers: Arc<Mutex<Strangers>>,
 }
 
-/// Connections that did not prove the key since they were told of.
+/// Connections that did not prove the key, as they were told of last.
 #[derive(Default)]
 struct Strangers {
-    count: u64,
+    told: u64,
     told_at: Option<Instant>,
 }
 
-/// Accepts brokers that know `key` until told to stop.
+/// Accepts brokers that know `key` until told to stop; `handle` shows how many others there were.
 pub async fn serve(
     listener: TcpListener,
     key: LinkKey,
+    handle: ControlHandle,
     words: mpsc::Sender<LinkWord>,
     stopped: impl Future<Output = ()>,
 ) {
     let port = Port {
         key,
+        handle,
         words,
         room: Room::new(),
         lobby: Lobby::default(),
@@ -184,13 +188,13 @@ impl Port {
 
     /// A broker with the wrong key shows in the log, a flood of strangers does not fill it.
     async fn tell_of_stranger(&self, peer: SocketAddr, why: &str) {
+        let before = self.handle.note_stranger();
         let mut strangers = self.strangers.lock().await;
-        strangers.count += 1;
         let now = Instant::now();
         let is_due = |told_at| now - told_at >= STRANGERS_TOLD_EVERY;
         if strangers.told_at.is_none_or(is_due) {
-            let others = std::mem::take(&mut strangers.count) - 1;
-            strangers.told_at = Some(now);
+            let others = before.saturating_sub(strangers.told);
+            (strangers.told, strangers.told_at) = (before + 1, Some(now));
             tracing::warn!(%peer, others, "a connection to the link proved no key: {why}");
         }
     }

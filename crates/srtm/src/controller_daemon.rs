@@ -98,14 +98,14 @@ impl ControllerDaemon {
         };
         let (service, handle, words) = Service::open(settings, store, link_key.clone(), spawner)?;
         let service = Part::spawn(|stopped| service.run(stopped));
-        let (for_api, for_lookup) = (handle.clone(), handle.clone());
+        let (for_api, for_lookup, for_links) = (handle.clone(), handle.clone(), handle.clone());
         let config = lookup::Config {
             http_hosts: ports.http_hosts.clone(),
             ..lookup::Config::default()
         };
         let hosts = ports.http_hosts.clone();
         let fronts = vec![
-            Part::spawn(|stopped| link_server::serve(links, link_key, words, stopped)),
+            Part::spawn(|stopped| link_server::serve(links, link_key, for_links, words, stopped)),
             Part::spawn(|stopped| http::serve(for_api, api, hosts, stopped)),
             Part::spawn(|stopped| {
                 lookup::serve(Some(for_lookup), lookup_tcp, lookup_http, config, stopped)

@@ -37,6 +37,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
         topics,
         names,
         brokers,
+        strangers: service.handle.strangers(),
         events,
         store,
     }));
@@ -53,6 +54,8 @@ struct Snapshot {
     /// How many have identifiers.
     names: usize,
     brokers: Vec<BrokerView>,
+    /// Connections to the link that proved no key.
+    strangers: u64,
     /// By kind.
     events: BTreeMap<String, u64>,
     store: StoreState,
@@ -176,6 +179,10 @@ impl Collector for Snapshot {
             let series = brokers.map(|each| (vec![("broker", each.broker.clone())], value(each)));
             put(&mut encoder, name, help, series)?;
         }
+        let help = "Connections to the link that proved no key";
+        let strangers =
+            encoder.encode_descriptor("link_strangers", help, None, MetricType::Counter)?;
+        ConstCounter::new(self.strangers).encode(strangers)?;
         let known =
             encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
         ConstGauge::new(self.topics.len() as f64).encode(known)?;
@@ -273,6 +280,7 @@ mod tests {
             topics: vec![topic()],
             names: 4,
             brokers,
+            strangers: 3,
             events: BTreeMap::from([(String::from("publisher-moved"), 3)]),
             store: StoreState {
                 failure: Some(String::from("full")),
@@ -287,6 +295,7 @@ mod tests {
             "srtm_control_broker_mcap{broker=\"b1\"} 5.0",
             "srtm_control_topics 1.0",
             "srtm_control_names 4.0",
+            "srtm_control_link_strangers_total 3",
             "srtm_control_topic_cpu_share{topic=\"t\"} 0.25",
             "srtm_control_topic_fitted{topic=\"t\"} 1.0",
             "srtm_control_share_rate{topic=\"t\",broker=\"b1\"} 700.0",

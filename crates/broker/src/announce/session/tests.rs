@@ -90,13 +90,13 @@ async fn without_a_key_only_those_who_ask_are_dialled() {
     });
     let broker = broker.expect("starts");
     let topic: TopicName = "t".parse().expect("valid");
-    let said = |instance: u64, host: [u8; 4]| Announcement {
-        instance: InstanceId(instance),
+    let said = |instance: u16, host: [u8; 4]| Announcement {
+        instance: InstanceId(instance.into()),
         sequence: 1,
         is_proxy: false,
         is_leaving: false,
         expiry_ms: 60_000,
-        data: (host, 1).into(),
+        data: (host, instance).into(),
         udp: false,
         entries: vec![Entry {
             role: Role::Subscriber,

@@ -99,6 +99,14 @@ pub(super) struct VirtualTopic {
     pub(super) emptied: u32,
 }
 
+impl VirtualBroker {
+    /// Whether it has this number and orders reach it.
+    fn hears(&self, number: u32) -> bool {
+        let is_linked = self.number == number && self.is_running && self.link != 0;
+        is_linked && !self.is_stopped && !self.is_cut
+    }
+}
+
 /// Where all brokers dial from.
 pub(super) const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -648,16 +656,10 @@ impl Cluster {
 
     fn order(&mut self, number: u32, message: ToBroker) {
         let now = self.now;
-        let Some(index) = self
-            .brokers
-            .iter()
-            .position(|b| b.number == number && b.is_running && b.link != 0)
-        else {
+        let mut brokers = self.brokers.iter();
+        let Some(index) = brokers.position(|broker| broker.hears(number)) else {
             return;
         };
-        if self.brokers[index].is_stopped || self.brokers[index].is_cut {
-            return;
-        }
         match message {
             ToBroker::Contract {
                 topic,
