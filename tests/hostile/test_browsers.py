@@ -129,6 +129,13 @@ def test_daemons_have_the_names_that_they_were_told(start_broker: Callable[..., 
         lookup.stop()
 
 
+def test_what_was_refused_is_counted(start_broker: Callable[..., Broker]) -> None:
+    broker = start_broker()
+    for _ in range(3):
+        assert ask(broker.http, "POST", "/topic/create?topic=t", {"Origin": EVIL}).status == 403
+    assert b"\nsrtm_http_foreign_total 3\n" in broker.get("/metrics").body
+
+
 def test_a_foreign_page_drains_no_broker(ports: dict[str, Address]) -> None:
     """A form of any page can send this."""
     headers = {"Origin": EVIL, "Content-Type": "text/plain", "Sec-Fetch-Site": "cross-site"}

@@ -78,6 +78,14 @@ def test_who_keeps_a_broker_waiting_gives_way(
             for path in "/ping", "/metrics", "/stats":
                 assert ask(broker.http, "GET", path, source).status == 200, (path, source)
             assert ask(broker.http, "POST", f"/topic/create?topic={topic}", source).status == 200, source
+        assert metric(broker.http, "http_gave_way_total") > 0
+
+
+def metric(at: Address, name: str, prefix: str = "srtm") -> int:
+    """A number of /metrics that has no labels."""
+    lines = ask(at, "GET", "/metrics").body.decode().splitlines()
+    (value,) = [line.split()[1] for line in lines if line.startswith(f"{prefix}_{name} ")]
+    return int(float(value))
 
 
 def test_a_request_that_arrives_by_the_byte_is_served_while_places_are_free(
@@ -122,6 +130,8 @@ def test_a_reserve_answers_ping_and_metrics_when_all_places_are_served(
         assert ask(broker.http, "GET", "/ping").body == b"OK"
         assert ask(broker.http, "GET", "/metrics").status == 200
         assert ask(broker.http, "POST", f"/topic/create?topic={topic}").status == 503
+        assert metric(broker.http, "http_refused_total") >= 2
+        assert metric(broker.http, "http_connections") >= PLACES // 2
         # The other half is for others.
         assert ask(broker.http, "GET", "/stats", OTHER).status == 200
 
@@ -161,6 +171,7 @@ def test_event_streams_are_few_and_leave_the_api_alone(controller: dict[str, Add
         assert statuses.count(b"HTTP/1.1 200") == EVENT_STREAMS // 2
         assert statuses.count(b"HTTP/1.1 503") == count - EVENT_STREAMS // 2
         assert others.grow(1, EVENTS)[0].recv(12) == b"HTTP/1.1 200"
+        assert metric(controller["api"], "event_streams", "srtm_control") == EVENT_STREAMS // 2 + 1
         for path in "/ping", "/metrics", "/v1/topics":
             assert ask(controller["api"], "GET", path).status == 200
     # Places of streams that have ended are free again.

@@ -17,7 +17,7 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
-use port::Gate;
+use port::{Counts, Gate};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -101,6 +101,7 @@ struct Desk {
     questions: SyncSender<Question>,
     sites: Vec<String>,
     classes: Vec<String>,
+    counts: Counts,
 }
 
 impl HttpPort {
@@ -120,8 +121,9 @@ impl HttpPort {
                 .iter()
                 .map(|class| class.name.clone())
                 .collect(),
+            counts: Counts::default(),
         });
-        let settings = settings(&config.http_hosts);
+        let settings = settings(&config.http_hosts, desk.counts.clone());
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
@@ -182,12 +184,13 @@ fn serve(
 }
 
 /// How the port is served; changes may be asked for by these names, too.
-fn settings(hosts: &[String]) -> port::Settings {
+fn settings(hosts: &[String], counts: Counts) -> port::Settings {
     port::Settings {
         gate: Gate::new(hosts.iter().cloned().chain([port::hostname()])),
         text_field: "message",
         nsq_port: None,
         close_timeout: CLOSE_TIMEOUT,
+        counts,
     }
 }
 
@@ -236,7 +239,7 @@ impl Desk {
 
 async fn metrics(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
     let snapshot = desk.ask(Question::Snapshot).await?;
-    let text = metrics::render(&desk.sites, &desk.classes, &snapshot);
+    let text = metrics::render(&desk.sites, &desk.classes, &snapshot, &desk.counts);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([("content-type", kind)], text).into_response())
 }

@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 
 use crate::body::{Arriving, Gone, Leaving};
-use crate::{Gate, Place};
+use crate::{Counts, Gate, Place};
 
 /// What stays reachable when all places are taken.
 const VITAL_PATHS: [&str; 2] = ["/ping", "/metrics"];
@@ -25,6 +25,7 @@ const SHORTLY: HeaderValue = HeaderValue::from_static("1");
 pub(crate) struct Desk {
     pub(crate) router: Router,
     pub(crate) gate: Gate,
+    pub(crate) counts: Counts,
     /// Field of an error's JSON object that holds its text.
     pub(crate) text_field: &'static str,
 }
@@ -65,12 +66,14 @@ impl Conversation {
         let is_look = [Method::GET, Method::HEAD].contains(&head.method);
         let is_vital = is_look && VITAL_PATHS.contains(&head.uri.path());
         if self.is_reserve && !is_vital {
+            self.desk.counts.refused();
             let text = "all places of this port are taken; GET /ping and /metrics are answered still, ask for the rest again later";
             let mut refusal = self.refusal(StatusCode::SERVICE_UNAVAILABLE, text);
             refusal.headers_mut().insert(header::RETRY_AFTER, SHORTLY);
             return refusal;
         }
         if let Err(text) = self.desk.gate.judge(&head) {
+            self.desk.counts.foreign();
             return self.refusal(StatusCode::FORBIDDEN, &text);
         }
         let body = Arriving::new(body, Arc::clone(&self.place));

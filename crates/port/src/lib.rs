@@ -6,6 +6,7 @@
 
 mod body;
 mod conversation;
+mod counts;
 mod gate;
 mod host;
 mod output;
@@ -13,6 +14,7 @@ pub mod places;
 mod serve;
 
 pub use body::is_late;
+pub use counts::{Counts, Figure};
 pub use gate::Gate;
 pub use host::hostname;
 pub use places::{Place, Places};

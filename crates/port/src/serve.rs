@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::conversation::{Conversation, Desk};
 use crate::output::Paced;
-use crate::{Gate, Place, Places};
+use crate::{Counts, Gate, Place, Places};
 
 /// Connections served at once.
 const PLACES: usize = 1024;
@@ -44,6 +44,8 @@ pub struct Settings {
     pub nsq_port: Option<u16>,
     /// Time that requests under way have when the port closes.
     pub close_timeout: Duration,
+    /// Where connections are counted.
+    pub counts: Counts,
 }
 
 /// Serves `router` on `listener` until `stopped` completes, then lets requests under way end.
@@ -72,11 +74,13 @@ pub async fn serve(
                 continue;
             }
         };
-        // Without a place even in the reserve the connection is closed.
-        if let Some((rules, place)) = port.admit(peer) {
-            let (port, watcher) = (Arc::clone(&port), graceful.watcher());
-            connections.spawn(async move { port.hold(stream, peer, rules, place, watcher).await });
-        }
+        let Some((rules, place)) = port.admit(peer) else {
+            // Not even in the reserve.
+            port.desk.counts.refused();
+            continue;
+        };
+        let (port, watcher) = (Arc::clone(&port), graceful.watcher());
+        connections.spawn(async move { port.hold(stream, peer, rules, place, watcher).await });
     }
     drop(listener);
     if timeout(close_timeout, graceful.shutdown()).await.is_err() {
@@ -107,12 +111,14 @@ impl Port {
             gate,
             text_field,
             nsq_port,
+            counts,
             ..
         } = settings;
         Port {
             desk: Arc::new(Desk {
                 router,
                 gate,
+                counts,
                 text_field,
             }),
             nsq_port,
@@ -139,9 +145,10 @@ impl Port {
         place: Place,
         watcher: Watcher,
     ) {
+        let _open = self.desk.counts.open();
         let place = Arc::new(place);
         tokio::select! {
-            () = place.gone() => {}
+            () = place.gone() => self.desk.counts.gave_way(),
             () = self.converse(stream, peer, rules, &place, watcher) => {}
         }
     }

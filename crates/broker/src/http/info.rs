@@ -34,6 +34,8 @@ pub struct HttpInfo {
     pub broadcast_address: String,
     /// The level in force, readable and settable at `/config/log_level`.
     pub log_level: LogLevel,
+    /// What has become of HTTP connections.
+    pub counts: port::Counts,
 }
 
 impl HttpInfo {
@@ -53,6 +55,7 @@ impl HttpInfo {
             hostname: hostname(),
             broadcast_address: config.broadcast_address.clone(),
             log_level,
+            counts: port::Counts::default(),
         }
     }
 

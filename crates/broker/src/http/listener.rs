@@ -25,6 +25,7 @@ pub async fn serve(
         text_field: "message",
         nsq_port: Some(info.tcp_port),
         close_timeout: CLOSE_TIMEOUT,
+        counts: info.counts.clone(),
     };
     port::serve(listener, router(handle, info), settings, shutdown).await;
 }

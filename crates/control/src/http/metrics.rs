@@ -41,6 +41,10 @@ pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse,
         events,
         store,
     }));
+    let streams = service.event_streams.taken() as f64;
+    let help = "Event streams that are open.";
+    registry.register("event_streams", help, ConstGauge::new(streams));
+    registry.register_collector(Box::new(service.counts.clone()));
     let mut page = String::new();
     // Writing into a String does not fail.
     let _ = text::encode(&mut page, &registry);

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use port::{Gate, Places};
+use port::{Counts, Gate, Places};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -42,6 +42,7 @@ pub(crate) struct Service {
     room: BodyRoom,
     event_counts: EventCounts,
     event_streams: Arc<Places>,
+    counts: Counts,
     /// Becomes true when the controller stops: streams end then.
     is_stopping: watch::Receiver<bool>,
 }
@@ -62,22 +63,29 @@ pub async fn serve(
         // Streams end by themselves only when they hear of it.
         stop.send_replace(true);
     };
-    let settings = settings("error", hosts);
-    port::serve(listener, router(handle, is_stopping), settings, told).await;
+    let counts = Counts::default();
+    let settings = settings("error", hosts, counts.clone());
+    let router = router(handle, is_stopping, counts);
+    port::serve(listener, router, settings, told).await;
 }
 
 /// How a port of the control plane is served, whose errors have their text in this field.
-pub(crate) fn settings(text_field: &'static str, hosts: Vec<String>) -> port::Settings {
+pub(crate) fn settings(
+    text_field: &'static str,
+    hosts: Vec<String>,
+    counts: Counts,
+) -> port::Settings {
     port::Settings {
         gate: Gate::new(hosts.into_iter().chain([port::hostname()])),
         text_field,
         nsq_port: None,
         close_timeout: CLOSE_TIMEOUT,
+        counts,
     }
 }
 
 /// All routes. To be called within a runtime: events are counted beside it.
-fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>) -> Router {
+fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Counts) -> Router {
     let event_counts = EventCounts::default();
     let counting = event_counts.clone();
     tokio::spawn(counting.count(handle.events(), is_stopping.clone()));
@@ -86,6 +94,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>) -> Router {
         room: BodyRoom::new(),
         event_counts,
         event_streams: Places::new(EVENT_STREAMS_MAX),
+        counts,
         is_stopping,
     });
     Router::new()

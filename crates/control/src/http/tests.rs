@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request, StatusCode};
 use futures_util::StreamExt;
+use port::Counts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ impl Api {
         tokio::spawn(service.run(async move { drop(stopped.await) }));
         let (stopping, is_stopping) = watch::channel(false);
         Api {
-            router: router(handle, is_stopping),
+            router: router(handle, is_stopping, Counts::default()),
             _stop: stop,
             _stopping: stopping,
         }
@@ -535,6 +536,7 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
             watch::channel(StoreState::default()).1,
         ),
         is_stopping,
+        Counts::default(),
     );
     let peer = ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1)));
     let request = Request::builder().uri("/v1/events").extension(peer);

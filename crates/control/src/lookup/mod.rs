@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::{Instant, WallTime};
+use port::Counts;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -60,7 +61,7 @@ pub async fn serve(
     stopped: impl Future<Output = ()>,
 ) {
     let hosts = config.http_hosts.iter().chain(&config.broadcast_address);
-    let settings = http::settings("message", hosts.cloned().collect());
+    let settings = http::settings("message", hosts.cloned().collect(), Counts::default());
     let ports =
         [&tcp, &http_listener].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
     let lookup = Arc::new(Lookup::new(handle, config, ports));

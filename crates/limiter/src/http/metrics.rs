@@ -4,6 +4,8 @@
 
 use std::fmt::{Display, Write};
 
+use port::Counts;
+
 use super::{Snapshot, StandingNumbers};
 use crate::packet::Odd;
 
@@ -167,7 +169,12 @@ struct Total<T> {
 }
 
 /// Renders all of `snapshot`.
-pub(super) fn render(sites: &[String], classes: &[String], snapshot: &Snapshot) -> String {
+pub(super) fn render(
+    sites: &[String],
+    classes: &[String],
+    snapshot: &Snapshot,
+    counts: &Counts,
+) -> String {
     let mut text = Text::default();
     for family in STANDING {
         text.head(family.name, family.help, family.kind);
@@ -191,6 +198,15 @@ pub(super) fn render(sites: &[String], classes: &[String], snapshot: &Snapshot) 
                 text.series(&name, &[("site", site)], (family.value)(counters));
             }
         }
+    }
+    for figure in counts.figures() {
+        let (ending, kind) = match figure.is_counter {
+            true => ("_total", "counter"),
+            false => ("", "gauge"),
+        };
+        let name = format!("srtm_limiter_{}{ending}", figure.name);
+        text.head(&name, figure.help, kind);
+        text.series(&name, &[], figure.value);
     }
     text.0
 }

@@ -15,9 +15,10 @@ fn answers(requests: &[String]) -> Vec<String> {
         questions: asked,
         sites: Vec::new(),
         classes: vec!["web".to_owned()],
+        counts: Counts::default(),
     });
     let (close, closed) = oneshot::channel();
-    let settings = settings(&["lim.example".to_owned()]);
+    let settings = settings(&["lim.example".to_owned()], Counts::default());
     let thread = std::thread::spawn(move || serve(listener, desk, settings, closed));
     let answers = requests.iter().map(|request| {
         let mut stream = TcpStream::connect(address).expect("listening");

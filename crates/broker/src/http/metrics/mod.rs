@@ -54,6 +54,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     let announcements = heard.map(|_| service.handle.announcements.stats());
     let surroundings = Surroundings {
         catalog: (config.data_path.as_ref()).map(|_| service.handle.kept.state()),
+        http: service.info.counts.clone(),
         announcements,
         gossip: service.handle.sharing.figures(),
         is_given_up: config
@@ -88,6 +89,7 @@ fn render(
         topics, reactors, ..
     } = stats;
     let summed = sum_up(topics, topics_max, CHANNELS_MAX);
+    let http = surroundings.http.clone();
     let snapshot = Snapshot {
         process: Process {
             producers: reactors.iter().map(|reactor| reactor.producers).sum(),
@@ -100,6 +102,8 @@ fn render(
     };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
+    let of_port = registry.sub_registry_with_prefix("srtm");
+    of_port.register_collector(Box::new(http));
     let mut page = String::new();
     if let Err(error) = text::encode(&mut page, &registry) {
         tracing::error!(%error, "the metrics could not be rendered");
@@ -128,6 +132,7 @@ struct Snapshot {
 struct Surroundings {
     /// `None`: the broker keeps nothing.
     catalog: Option<CatalogState>,
+    http: port::Counts,
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
     gossip: SharingFigures,

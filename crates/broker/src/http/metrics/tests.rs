@@ -86,6 +86,7 @@ fn announcements() -> AnnounceStats {
 
 fn surroundings() -> Surroundings {
     Surroundings {
+        http: port::Counts::default(),
         announcements: Some(announcements()),
         gossip: SharingFigures {
             brokers: 3,

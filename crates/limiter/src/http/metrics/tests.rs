@@ -39,6 +39,7 @@ fn every_site_and_class_has_its_series_and_labels_are_escaped() {
         &["o\"ne".to_owned()],
         &["a".to_owned(), "b".to_owned()],
         &snapshot,
+        &Counts::default(),
     );
     for line in [
         "srtm_limiter_forwarded_packets_total{site=\"o\\\"ne\",class=\"a\"} 7",
@@ -48,6 +49,8 @@ fn every_site_and_class_has_its_series_and_labels_are_escaped() {
         "srtm_limiter_moved_packets_total 64",
         "srtm_limiter_device_calls_total 2",
         "srtm_limiter_held_packets 4",
+        "srtm_limiter_http_connections 0",
+        "srtm_limiter_http_refused_total 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
