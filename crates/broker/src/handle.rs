@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use kernel::Share;
 use limit::adaptor::Window;
 use limit::{Grant, Limit};
@@ -257,8 +258,8 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn stats(&self, filter: StatsFilter) -> Result<Stats, BrokerError> {
         let mut merged = Stats::default();
-        for home in 0..self.inboxes.len() {
-            if let Answer::Stats(part) = self.ask(home, Request::Stats(filter.clone())).await? {
+        for answer in self.ask_all(|| Request::Stats(filter.clone())).await? {
+            if let Answer::Stats(part) = answer {
                 merged.topics.extend(part.topics);
                 merged.producers.extend(part.producers);
                 merged.reactors.extend(part.reactors);
@@ -277,8 +278,8 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
         let mut merged = Catalog::default();
-        for home in 0..self.inboxes.len() {
-            if let Answer::Catalog(part) = self.ask(home, Request::Catalog).await? {
+        for answer in self.ask_all(|| Request::Catalog).await? {
+            if let Answer::Catalog(part) = answer {
                 merged.topics.extend(part.topics);
             }
         }
@@ -306,13 +307,13 @@ impl Handle {
     pub async fn report(&self, number: u64, is_first: bool) -> Result<ReactorReport, BrokerError> {
         let mut merged = ReactorReport::default();
         let bytes_max = TOPICS_BYTES_MAX / self.inboxes.len().max(1);
-        for home in 0..self.inboxes.len() {
-            let request = Request::Report {
-                number,
-                is_first,
-                bytes_max,
-            };
-            if let Answer::Report(part) = self.ask(home, request).await? {
+        let report = || Request::Report {
+            number,
+            is_first,
+            bytes_max,
+        };
+        for answer in self.ask_all(report).await? {
+            if let Answer::Report(part) = answer {
                 merged.news.topics.extend(part.news.topics);
                 merged.news.gone.extend(part.news.gone);
                 merged.news.has_more |= part.news.has_more;
@@ -396,6 +397,12 @@ impl Handle {
 
     async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {
         self.ask(home, request).await.map(|_| ())
+    }
+
+    /// Asks all reactors at the same time; the answers are in their order.
+    async fn ask_all(&self, request: impl Fn() -> Request) -> Result<Vec<Answer>, BrokerError> {
+        let homes = 0..self.inboxes.len();
+        try_join_all(homes.map(|home| self.ask(home, request()))).await
     }
 
     async fn ask(&self, home: usize, request: Request) -> Result<Answer, BrokerError> {

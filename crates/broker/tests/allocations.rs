@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use broker::stats::StatsFilter;
 use broker::{Broker, Config, Handle};
 use client::{Acknowledgement, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
 use limit::sharing::Policy;
@@ -199,6 +200,54 @@ fn ten_thousand_idle_connections_take_less_than_8_kib_each() {
         "{bytes} bytes per idle connection"
     );
     println!("{bytes} bytes per idle connection");
+}
+
+/// Waits until `connections` are open, and gives the bytes that are allocated then. Asks from another thread: what it is told is
+/// made by the reactor and counted, and so is that it is thrown away.
+fn bytes_at_rest(handle: &Handle, connections: u64) -> i64 {
+    let handle = handle.clone();
+    let waiting = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        let open = || {
+            let stats = runtime.block_on(handle.stats(StatsFilter::default()));
+            stats.expect("answers").reactors[0].connections
+        };
+        while open() != connections {}
+    });
+    waiting.join().expect("answers");
+    BYTES.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_thousand_topics_that_have_had_their_messages_take_less_than_8_kib_each() {
+    const TOPICS: i64 = 1000;
+    let _turn = TURN.lock();
+    IS_TEST.set(true);
+    let config = Config {
+        tcp_address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        threads: 1,
+        ..Config::default()
+    };
+    let broker = Broker::start(config).expect("a broker starts");
+    let (address, handle) = (broker.tcp_address(), broker.handle());
+    let mut publisher = Publisher::connect(address, PublisherOptions::default()).expect("connects");
+    let before = bytes_at_rest(&handle, 1);
+    for number in 0..TOPICS {
+        let topic = format!("t{number}");
+        let mut subscriber =
+            Subscriber::connect(address, &topic, "c", SubscriberOptions::default())
+                .expect("subscribes");
+        publisher.publish(&topic, &[7; 100]).expect("published");
+        publisher.flush().expect("acknowledged");
+        let id = subscriber.next_message().expect("a message comes").id;
+        subscriber.finish(id).expect("finished");
+        subscriber.flush().expect("written");
+    }
+    let bytes = (bytes_at_rest(&handle, 1) - before) / TOPICS;
+    broker.stop();
+    println!("{bytes} bytes per topic");
+    assert!((1..=8 * 1024).contains(&bytes), "{bytes} bytes per topic");
 }
 
 #[test]

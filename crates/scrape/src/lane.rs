@@ -44,6 +44,15 @@ pub async fn share(State(lane): State<Lane<Method>>, request: Request, next: Nex
     lane.ask(method, next.run(request)).await
 }
 
+/// An answer that takes long to render: on a thread that nobody else waits for.
+pub async fn rendered(render: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let rendered = tokio::task::spawn_blocking(render).await;
+    rendered.unwrap_or_else(|error| {
+        tracing::error!(%error, "an answer could not be rendered");
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    })
+}
+
 impl<K: PartialEq + Send + 'static> Lane<K> {
     /// A lane whose answers count for `pages`.
     #[must_use]

@@ -9,5 +9,5 @@
 mod lane;
 mod pages;
 
-pub use lane::{Lane, share};
+pub use lane::{Lane, rendered, share};
 pub use pages::Pages;

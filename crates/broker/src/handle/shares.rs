@@ -32,8 +32,8 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn tasks(&self) -> Result<Vec<TaskReport>, BrokerError> {
         let mut reports = Vec::new();
-        for home in 0..self.inboxes.len() {
-            if let Answer::Tasks(report) = self.ask(home, Request::Tasks).await? {
+        for answer in self.ask_all(|| Request::Tasks).await? {
+            if let Answer::Tasks(report) = answer {
                 reports.push(*report);
             }
         }

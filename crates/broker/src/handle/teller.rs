@@ -15,8 +15,8 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn inventory(&self) -> Result<Vec<TopicState>, BrokerError> {
         let mut merged = Vec::new();
-        for home in 0..self.inboxes.len() {
-            if let Answer::Inventory(part) = self.ask(home, Request::Inventory).await? {
+        for answer in self.ask_all(|| Request::Inventory).await? {
+            if let Answer::Inventory(part) = answer {
                 merged.extend(part);
             }
         }

@@ -80,15 +80,6 @@ pub(super) fn json(value: &impl Serialize) -> Response {
     }
 }
 
-/// An answer that takes long to render: on a thread that nobody else waits for.
-pub(super) async fn rendered(render: impl FnOnce() -> Response + Send + 'static) -> Response {
-    let rendered = tokio::task::spawn_blocking(render).await;
-    rendered.unwrap_or_else(|error| {
-        tracing::error!(%error, "an answer could not be rendered");
-        StatusCode::INTERNAL_SERVER_ERROR.into_response()
-    })
-}
-
 fn answer(content_type: Option<HeaderValue>, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();

@@ -9,10 +9,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use kernel::{Shares, TaskStats};
+use scrape::rendered;
 use serde::Serialize;
 
 use super::Shared;
-use super::answer::{Failure, json, rendered};
+use super::answer::{Failure, json};
 use crate::reactor::{TaskReport, TaskRow};
 
 /// The whole answer.

@@ -91,14 +91,17 @@ impl Reactor {
             let _ = reply.send(Err(BrokerError::Busy(SURVEYS_MAX)));
             return;
         }
+        // All at once: a list that grows is copied.
+        let topics = self.table.topic_slots();
         let subject = match request {
-            Request::Stats(filter) => Subject::Topics(
-                Walk::new(filter.clone()),
-                Box::new(Counted {
-                    filter,
-                    ..Counted::default()
-                }),
-            ),
+            Request::Stats(filter) => {
+                let mut counted = Box::new(Counted::default());
+                if filter.topic.is_empty() {
+                    counted.stats.topics.reserve(topics);
+                }
+                counted.filter = filter.clone();
+                Subject::Topics(Walk::new(filter), counted)
+            }
             Request::Tasks => Subject::Tasks(TaskReport {
                 period: self.shared.config.share_period,
                 periods: self.schedule.periods(),
@@ -116,8 +119,10 @@ impl Reactor {
                 let walk = self.table.begin_report(number, bytes_max, self.now);
                 Subject::Report(walk, is_first)
             }
-            Request::Catalog => Subject::Catalog(Catalog::default()),
-            Request::Inventory => Subject::Inventory(Vec::new()),
+            Request::Catalog => Subject::Catalog(Catalog {
+                topics: Vec::with_capacity(topics),
+            }),
+            Request::Inventory => Subject::Inventory(Vec::with_capacity(topics)),
             _ => unreachable!("only what is asked of everything is answered in slices"),
         };
         self.surveys.waiting.push_back(Survey {

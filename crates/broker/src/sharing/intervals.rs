@@ -307,6 +307,8 @@ impl Intervals {
                 );
                 self.figures.problem = Some(problem);
                 self.gossiper = None;
+                // Who finds that nothing passes finds the reason too.
+                self.show();
                 self.join(None).await;
             }
         }

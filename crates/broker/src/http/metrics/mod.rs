@@ -19,9 +19,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use scrape::rendered;
 
 use super::Shared;
-use super::answer::{self, Failure};
+use super::answer::Failure;
 use crate::announce::AnnounceStats;
 use crate::catalog_file::CatalogState;
 use crate::reactor::TaskReport;
@@ -75,7 +76,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
         let page = render(stats, tasks, surroundings, topics_max);
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()
     };
-    Ok(answer::rendered(page).await)
+    Ok(rendered(page).await)
 }
 
 /// The page for one snapshot, with at most `topics_max` topics of their own.

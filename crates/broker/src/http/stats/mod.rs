@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
+use scrape::rendered;
 
 use super::answer::{self, Failure};
 use super::query::Query;
@@ -47,7 +48,7 @@ pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, 
 
 async fn make(service: Arc<Service>, asked: Asked) -> Response {
     match service.handle.stats(asked.filter.clone()).await {
-        Ok(stats) => answer::rendered(move || render(&service, &asked, stats)).await,
+        Ok(stats) => rendered(move || render(&service, &asked, stats)).await,
         Err(error) => Failure::from(error).into_response(),
     }
 }
