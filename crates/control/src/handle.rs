@@ -17,13 +17,18 @@ use crate::view::{
     PublisherView, TopicSpec, TopicView,
 };
 
+/// Topics that are told of in one turn of the controller's loop.
+pub const TOPICS_AT_ONCE: usize = 64;
+
 /// A question or an order.
 #[derive(Debug)]
 pub enum Command {
     /// Declares a topic, or declares it anew.
     PutTopic(String, TopicSpec, Reply<TopicView>),
-    /// All topics, ordered by name.
-    Topics(Reply<Vec<TopicView>>),
+    /// Topics behind the given one, so many at most, ordered by name.
+    Topics(Option<String>, usize, Reply<Vec<TopicView>>),
+    /// How many topics there are.
+    TopicsCount(Reply<usize>),
     /// One topic.
     Topic(String, Reply<TopicView>),
     /// Removes a topic: its limit, its promise and its publishers.
@@ -184,6 +189,24 @@ impl ControlHandle {
     /// Counts one more of them; gives how many there were before.
     pub(crate) fn note_stranger(&self) -> u64 {
         self.strangers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All topics, ordered by name, each as of some instant since the call. Asked for a few at a time: others' turns come in between.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`], as [`ControlHandle::ask`].
+    pub async fn topics(&self) -> Result<Vec<TopicView>, ControlError> {
+        let mut topics: Vec<TopicView> = Vec::new();
+        loop {
+            let after = topics.last().map(|last| last.topic.clone());
+            let ask = |reply| Command::Topics(after, TOPICS_AT_ONCE, reply);
+            let part = self.ask(ask).await?;
+            let is_last = part.len() < TOPICS_AT_ONCE;
+            topics.extend(part);
+            if is_last {
+                return Ok(topics);
+            }
+        }
     }
 
     /// Asks; `make` wraps the reply into the command.

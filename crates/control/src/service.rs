@@ -316,7 +316,10 @@ impl Service {
         let now = self.now();
         let core = &mut self.core;
         match command {
-            Command::Topics(reply) => answer(reply, Ok(core.topic_views())),
+            Command::Topics(after, at_most, reply) => {
+                answer(reply, Ok(core.topic_views(after.as_deref(), at_most)));
+            }
+            Command::TopicsCount(reply) => answer(reply, Ok(core.topics_count())),
             Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
             Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
             Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),

@@ -15,9 +15,11 @@ use axum::Json;
 use axum::extract::rejection::StringRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use port::{Counts, Gate};
+use scrape::{Lane, Pages, rendered, share};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -35,6 +37,9 @@ const QUESTIONS_MAX: usize = 64;
 const BODY_MAX_BYTES: usize = 64 * 1024;
 /// Time that requests under way have when the port closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Memory of answers with all numbers that are still being read; see [`Pages`].
+const PAGES_BYTES: usize = 32 << 20;
 
 /// The port, its thread, and the questions that come from it.
 #[derive(Debug)]
@@ -195,11 +200,14 @@ fn settings(hosts: &[String], counts: Counts) -> port::Settings {
 }
 
 fn router(desk: Arc<Desk>) -> axum::Router {
+    let pages = Pages::new(PAGES_BYTES);
+    // A line each: none waits for another's crowd.
+    let shared = || from_fn_with_state(Lane::new(&pages), share);
     axum::Router::new()
         .route("/ping", get(async || "OK"))
-        .route("/metrics", get(metrics))
-        .route("/v1/sites", get(sites))
-        .route("/v1/limits", get(limits))
+        .route("/metrics", get(metrics).layer(shared()))
+        .route("/v1/sites", get(sites).layer(shared()))
+        .route("/v1/limits", get(limits).layer(shared()))
         .route("/v1/limits/{class}", put(set_limit))
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(desk)
@@ -239,13 +247,20 @@ impl Desk {
 
 async fn metrics(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
     let snapshot = desk.ask(Question::Snapshot).await?;
-    let text = metrics::render(&desk.sites, &desk.classes, &snapshot, &desk.counts);
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([("content-type", kind)], text).into_response())
+    let page = move || {
+        let text = metrics::render(&desk.sites, &desk.classes, &snapshot, &desk.counts);
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        ([("content-type", kind)], text).into_response()
+    };
+    Ok(rendered(page).await)
 }
 
 async fn sites(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
     let snapshot = desk.ask(Question::Snapshot).await?;
+    Ok(rendered(move || list_sites(&desk, &snapshot)).await)
+}
+
+fn list_sites(desk: &Desk, snapshot: &Snapshot) -> Response {
     let classes = desk.classes.len();
     let site = |(number, name): (usize, &String)| {
         let standings = &snapshot.standings[number * classes..][..classes];
@@ -256,7 +271,7 @@ async fn sites(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
         json!({ "site": name, "classes": named })
     };
     let sites: Vec<_> = desk.sites.iter().enumerate().map(site).collect();
-    Ok(Json(json!({ "sites": sites })).into_response())
+    Json(json!({ "sites": sites })).into_response()
 }
 
 async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {

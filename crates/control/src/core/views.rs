@@ -1,6 +1,7 @@
 //! The state as the API shows it.
 
 use std::fmt::Write;
+use std::ops::Bound;
 
 use clock::Instant;
 
@@ -22,13 +23,21 @@ impl Core {
         Ok(self.view_topic(name, self.topic(name)?))
     }
 
-    /// All topics, ordered by name.
+    /// Topics behind `after`, `at_most` so many, ordered by name.
     #[must_use]
-    pub fn topic_views(&self) -> Vec<TopicView> {
+    pub fn topic_views(&self, after: Option<&str>, at_most: usize) -> Vec<TopicView> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.topics
-            .iter()
+            .range::<str, _>((behind, Bound::Unbounded))
+            .take(at_most)
             .map(|(name, topic)| self.view_topic(name, topic))
             .collect()
+    }
+
+    /// How many topics there are.
+    #[must_use]
+    pub fn topics_count(&self) -> usize {
+        self.topics.len()
     }
 
     /// All publishers of a topic, ordered by id.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::header;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use scrape::rendered;
 
 use super::Shared;
 use super::answer::Failure;
@@ -24,37 +25,57 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// The page, in OpenMetrics.
 #[cfg_attr(test, utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text"))))]
-pub(super) async fn metrics(State(service): Shared) -> Result<impl IntoResponse, Failure> {
-    let topics = service.handle.ask(Command::Topics).await?;
+pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure> {
+    let first = |reply| Command::Topics(None, TOPICS_MAX, reply);
+    let topics = service.handle.ask(first).await?;
+    let topics_count = service.handle.ask(Command::TopicsCount).await?;
     let brokers = service.handle.ask(Command::Brokers).await?;
     let names = service.handle.ask(Command::NamesCount).await?;
-    let mut registry = Registry::with_prefix("srtm_control");
     let events = service.event_counts.read();
     let store = service.handle.store_state();
-    let pace = super::pace::Pace(service.handle.pace());
-    registry.register_collector(Box::new(pace));
-    registry.register_collector(Box::new(Snapshot {
+    let snapshot = Snapshot {
         topics,
+        topics_count,
         names,
         brokers,
         strangers: service.handle.strangers(),
         events,
         store,
-    }));
-    let streams = service.event_streams.taken() as f64;
+    };
+    let beside = Beside {
+        pace: super::pace::Pace(service.handle.pace()),
+        event_streams: service.event_streams.taken() as f64,
+        counts: service.counts.clone(),
+    };
+    Ok(rendered(|| render(snapshot, beside)).await)
+}
+
+/// What the page tells beside topics and brokers.
+struct Beside {
+    pace: super::pace::Pace,
+    event_streams: f64,
+    counts: port::Counts,
+}
+
+fn render(snapshot: Snapshot, beside: Beside) -> Response {
+    let mut registry = Registry::with_prefix("srtm_control");
+    registry.register_collector(Box::new(beside.pace));
+    registry.register_collector(Box::new(snapshot));
     let help = "Event streams that are open.";
-    registry.register("event_streams", help, ConstGauge::new(streams));
-    registry.register_collector(Box::new(service.counts.clone()));
+    registry.register("event_streams", help, ConstGauge::new(beside.event_streams));
+    registry.register_collector(Box::new(beside.counts));
     let mut page = String::new();
     // Writing into a String does not fail.
     let _ = text::encode(&mut page, &registry);
-    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], page))
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], page).into_response()
 }
 
 /// What the page shows.
 #[derive(Debug)]
 struct Snapshot {
+    /// Those with series of their own.
     topics: Vec<TopicView>,
+    topics_count: usize,
     /// How many have identifiers.
     names: usize,
     brokers: Vec<BrokerView>,
@@ -189,13 +210,13 @@ impl Collector for Snapshot {
         ConstCounter::new(self.strangers).encode(strangers)?;
         let known =
             encoder.encode_descriptor("topics", "Topics known.", None, MetricType::Gauge)?;
-        ConstGauge::new(self.topics.len() as f64).encode(known)?;
+        ConstGauge::new(self.topics_count as f64).encode(known)?;
         let help = "Names that have identifiers.";
         let named = encoder.encode_descriptor("names", help, None, MetricType::Gauge)?;
         ConstGauge::new(self.names as f64).encode(named)?;
         self.encode_store(&mut encoder)?;
         for (name, help, value) in TOPIC_SERIES {
-            let topics = self.topics.iter().take(TOPICS_MAX);
+            let topics = self.topics.iter();
             let series =
                 topics.filter_map(|each| Some((vec![("topic", each.topic.clone())], value(each)?)));
             put(&mut encoder, name, help, series)?;
@@ -228,7 +249,7 @@ impl Snapshot {
 
     fn carriers(&self, value: OfCarrier) -> Vec<Series> {
         let mut series = Vec::new();
-        for topic in self.topics.iter().take(TOPICS_MAX) {
+        for topic in &self.topics {
             for carrier in &topic.brokers {
                 if let Some(value) = value(carrier) {
                     let labels = vec![
@@ -282,6 +303,7 @@ mod tests {
         let mut registry = Registry::with_prefix("srtm_control");
         registry.register_collector(Box::new(Snapshot {
             topics: vec![topic()],
+            topics_count: 1,
             names: 4,
             brokers,
             strangers: 3,

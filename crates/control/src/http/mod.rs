@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use port::{Counts, Gate, Places};
+use scrape::{Lane, Pages, share};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -34,6 +36,8 @@ use events::EventCounts;
 const EVENT_STREAMS_MAX: usize = 64;
 /// Time that requests under way have when a port closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Memory of answers about everything that are still being read; see [`Pages`].
+const PAGES_BYTES: usize = 32 << 20;
 
 /// What every handler gets.
 #[derive(Debug)]
@@ -97,9 +101,12 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         counts,
         is_stopping,
     });
+    let pages = Pages::new(PAGES_BYTES);
+    // A line each: none waits for another's crowd.
+    let shared = || from_fn_with_state(Lane::new(&pages), share);
     Router::new()
         .route("/ping", get(openapi::ping))
-        .route("/v1/topics", get(topics::list))
+        .route("/v1/topics", get(topics::list).layer(shared()))
         .route(
             "/v1/topics/{topic}",
             get(topics::show).put(topics::put).delete(topics::remove),
@@ -116,7 +123,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         )
         .route("/v1/names", get(names::list))
         .route("/v1/names/{topic}", get(names::show).put(names::put))
-        .route("/v1/brokers", get(brokers::list))
+        .route("/v1/brokers", get(brokers::list).layer(shared()))
         .route(
             "/v1/brokers/{broker}",
             get(brokers::show).delete(brokers::remove),
@@ -125,7 +132,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         .route("/v1/brokers/{broker}/resume", post(brokers::resume))
         .route("/v1/events", get(events::events))
         .route("/v1/openapi.json", get(openapi::document))
-        .route("/metrics", get(metrics::metrics))
+        .route("/metrics", get(metrics::metrics).layer(shared()))
         .fallback(async || Failure::not_found("no such path; GET /v1/openapi.json lists them"))
         .method_not_allowed_fallback(async || Failure::method_not_allowed())
         .with_state(service)

@@ -102,6 +102,31 @@ async fn a_contract_is_declared_shown_and_removed() {
 }
 
 #[tokio::test]
+async fn lists_and_metrics_know_all_topics_however_many_there_are() {
+    let api = Api::start();
+    let names: Vec<String> = (0..300).map(|number| format!("t{number:03}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let path = format!("/v1/topics/{name}");
+        assert_eq!(api.ask("PUT", &path, "{}").await.0, StatusCode::OK);
+        // Around the ends of parts.
+        if number % 64 >= 62 || number % 64 == 0 {
+            let (_, list) = api.ask("GET", "/v1/topics", "").await;
+            let topics = list["topics"].as_array().expect("a list");
+            let listed = topics.iter().map(|topic| topic["topic"].as_str());
+            let declared = names.iter().take(number + 1);
+            assert!(listed.eq(declared.map(|name| Some(name.as_str()))));
+        }
+    }
+    let request = Request::get("/metrics").body(Body::empty());
+    let answer = api.router.clone().oneshot(request.expect("a request"));
+    let body = answer.await.expect("infallible").into_body();
+    let page = axum::body::to_bytes(body, 1 << 24).await.expect("short");
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("srtm_control_topics 300.0"), "{page}");
+    assert_eq!(page.matches("srtm_control_topic_publishers{").count(), 200);
+}
+
+#[tokio::test]
 async fn a_share_of_time_is_declared_alone_or_with_a_limit_and_given_up() {
     let api = Api::start();
     let put = async |body: &str| {

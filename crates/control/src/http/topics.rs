@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use scrape::rendered;
 use serde::Serialize;
 
 use super::Shared;
@@ -22,9 +24,9 @@ pub(super) struct TopicViews {
 const FORM: &str = r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000},"cpu_share":0.2}"#;
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews))))]
-pub(super) async fn list(State(service): Shared) -> Result<Json<TopicViews>, Failure> {
-    let topics = service.handle.ask(Command::Topics).await?;
-    Ok(Json(TopicViews { topics }))
+pub(super) async fn list(State(service): Shared) -> Result<Response, Failure> {
+    let topics = service.handle.topics().await?;
+    Ok(rendered(|| Json(TopicViews { topics }).into_response()).await)
 }
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}", params(("topic" = String, Path)),

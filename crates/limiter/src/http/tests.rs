@@ -1,7 +1,11 @@
-//! The port over sockets: what is refused before the packets' thread hears of it.
+//! The port over sockets, what is refused before the packets' thread hears of it; and before a thread that counts what it is asked.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+
+use axum::body::Body;
+use axum::http::Request;
+use tower::ServiceExt;
 
 use super::*;
 
@@ -81,4 +85,50 @@ fn strangers_change_nothing_and_bodies_are_short() {
             "{head}: {answer}"
         );
     }
+}
+
+fn snapshot() -> Snapshot {
+    Snapshot {
+        limits: Vec::new(),
+        standings: Vec::new(),
+        gossip: Vec::new(),
+        unsent: Unsent::default(),
+        counters: Counters::default(),
+        devices: DeviceCounters::default(),
+        queues: QueueCounters::default(),
+        held: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_costs_the_packets_few_snapshots() {
+    let (questions, asked) = sync_channel(QUESTIONS_MAX);
+    let router = router(Arc::new(Desk {
+        questions,
+        sites: Vec::new(),
+        classes: Vec::new(),
+        counts: Counts::default(),
+    }));
+    let packets = std::thread::spawn(move || {
+        let snapshots = asked.iter().map(|question| match question {
+            Question::Snapshot(answer) => drop(answer.send(snapshot())),
+            Question::SetLimit { .. } => unreachable!("nobody sets a limit"),
+        });
+        snapshots.count()
+    });
+    let paths = ["/metrics", "/v1/sites", "/v1/limits"];
+    let crowd: Vec<_> = (0..6 * QUESTIONS_MAX)
+        .map(|number| {
+            let request = Request::get(paths[number % paths.len()]).body(Body::empty());
+            let answer = router.clone().oneshot(request.expect("a request"));
+            tokio::spawn(async move { answer.await.map(|answer| answer.status()) })
+        })
+        .collect();
+    for asker in crowd {
+        let status = asker.await.expect("answered").expect("infallible");
+        assert_eq!(status, StatusCode::OK);
+    }
+    drop(router);
+    let snapshots = packets.join().expect("counted");
+    assert!((3..=6).contains(&snapshots), "{snapshots} snapshots");
 }
