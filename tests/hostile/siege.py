@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from broker import Broker
-from deadlines import GENEROUS_S
+from deadlines import GENEROUS_S, wait_until
 from raw_protocol import Connection
 
 MEMORY_GROWTH_MAX_BYTES = 64 * 1024 * 1024
@@ -104,6 +104,8 @@ class Siege(contextlib.AbstractContextManager):
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.look()
+            # A short attack may be over before the first answer came.
+            wait_until(lambda: self.canary.answers or self.canary.failure, "the canary sings")
         self.canary.__exit__()
         if kind is not None:
             return

@@ -1,12 +1,13 @@
 """A stop tells the truth: consumers that work get everything; what is lost is counted, logged and in the exit code."""
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from broker import LOST, Broker
 from controller_with_brokers import Cluster
-from deadlines import wait_until
+from deadlines import GENEROUS_S, wait_until
 from raw_protocol import Connection, FrameType, sized
 from siege import Force
 
@@ -136,3 +137,18 @@ def test_up_says_that_its_brokers_have_lost_messages(tmp_path: Path, topic: str)
     log = cluster.log()
     assert f"topic {topic}: 2 messages are lost that no channel had yet" in log
     assert "broker b1 has lost messages by ending" in log
+
+
+def test_a_second_signal_ends_up_and_its_brokers_at_once(tmp_path: Path, topic: str) -> None:
+    cluster = Cluster(tmp_path / "up", "--drain-timeout", "1h", brokers=1)
+    tasks = Path(f"/proc/{cluster.process.pid}/task").glob("*/children")
+    brokers = [pid for task in tasks for pid in task.read_text().split()]
+    assert len(brokers) == 1
+    with Connection(cluster.tcp("b1")) as stalled, Connection(cluster.tcp("b1")) as publisher:
+        stalled.subscribe(topic, "c")
+        publisher.publish(topic, b"a")
+        cluster.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "stopping: consumers get what is queued" in cluster.log(), "the broker drains")
+        cluster.process.send_signal(signal.SIGTERM)
+        assert cluster.process.wait(GENEROUS_S) == 130
+    wait_until(lambda: not Path(f"/proc/{brokers[0]}").exists(), "the broker has ended")

@@ -133,6 +133,50 @@ fn the_minute_counts_from_when_the_last_consumer_left() {
 }
 
 #[test]
+fn a_channel_that_was_never_consumed_has_its_minute_from_when_it_was_made() {
+    for is_paused in [false, true] {
+        let mut world = World::new();
+        world.advance_us(10 * MINUTE_US);
+        world.make_channel("c");
+        let (topic, name) = (world.topic("t"), "c".parse().expect("valid"));
+        let key = world.table.find_channel(topic, &name).expect("made");
+        world.table.pause_channel(key, is_paused);
+        assert_eq!(world.fill(100), 20);
+        world.advance_us(MINUTE_US - 1);
+        assert_eq!(world.fill(1), 0);
+        world.advance_us(1);
+        assert_eq!(world.fill(100), 100, "paused: {is_paused}");
+    }
+}
+
+#[test]
+fn a_limit_comes_before_a_full_channel() {
+    let mut world = World::new();
+    world.make_channel("c");
+    world.limit("t", 1000.0, 5.0);
+    world.advance_us(SECOND_US);
+    assert_eq!(world.fill(100), 15, "5 pass at once, 10 wait for tokens");
+    world.advance_us(SECOND_US);
+    assert_eq!(world.fill(100), 5, "10 in the channel, 10 behind them");
+    world.advance_us(MINUTE_US);
+    assert_eq!(world.channel("c").dropped_oldest_count, 10);
+    let topic = world.topic("t");
+    let limiter = |world: &World| {
+        let topic = world.table.topic(topic).expect("there");
+        topic
+            .limiter
+            .as_ref()
+            .map(|limiter| limiter.tokens_at(world.now()))
+    };
+    assert_eq!(limiter(&world), Some(5.0), "full again");
+    assert_eq!(
+        world.fill(100),
+        15,
+        "what is abandoned drops at the limit's rate"
+    );
+}
+
+#[test]
 fn a_contract_says_what_becomes_of_full_channels() {
     for (declared, taken, full) in [
         (OnFull::DropOldest, 100, Full::DropsOldest),
