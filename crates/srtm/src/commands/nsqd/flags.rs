@@ -289,6 +289,7 @@ mod tests {
                 "tcp-address" | "http-address" | "lookupd-tcp-address" => "127.0.0.1:0",
                 "arrival-clock" => "read",
                 "turn-spacing" => "50us",
+                "abandoned-after" => "1m",
                 _ if name.ends_with("timeout") || name.ends_with("interval") => "30s",
                 _ => "1",
             };
