@@ -13,7 +13,7 @@ use wire::{ChannelName, TopicName};
 use super::channel::{Channel, ChannelKey};
 use super::effects::Effects;
 use super::store::{MessageRef, Store};
-use super::table::{Bounds, Target, Topic};
+use super::table::{Bounds, Target, Topic, TopicTable};
 use super::wakeups::Wakeups;
 use crate::arena::Arena;
 
@@ -156,7 +156,7 @@ impl Channel {
     }
 }
 
-/// Whether all channels of a topic take a message at `now`, some of them being full. Whoever blocks without being told to by the contract is asked again when
+/// Whether all channels of a topic take a message at `now`. Whoever blocks without being told to by the contract is asked again when
 /// it is abandoned.
 pub(super) fn do_all_take(
     topic: &Topic,
@@ -190,6 +190,32 @@ pub(super) fn do_all_take(
         }
     }
     do_take
+}
+
+impl TopicTable {
+    /// The bounds of what flows from topics to channels. At the end nothing comes in behind it, and no channel holds it up.
+    pub(super) fn bounds_of_flow(&self) -> Bounds {
+        match self.ending {
+            Some(_) => Bounds {
+                mem_queue_size: usize::MAX,
+                ..self.bounds
+            },
+            None => self.bounds,
+        }
+    }
+
+    /// Keeps a channel's books at a run of its topic.
+    pub(super) fn look_at_fullness(&mut self, key: ChannelKey, now: Instant) {
+        let Some(channel) = self.channels.get_mut(key) else {
+            return;
+        };
+        if let Some(news) = channel.look_at_fullness(&self.bounds, now)
+            && let Some(topic) = self.topics.get(channel.topic)
+        {
+            self.effects
+                .note_full(&topic.name, &channel.name, Some(news));
+        }
+    }
 }
 
 impl Effects {

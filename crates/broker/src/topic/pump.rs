@@ -8,7 +8,7 @@
 use clock::Instant;
 use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 
-use super::channel::{Channel, ChannelKey, Queued};
+use super::channel::{ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey};
 use super::fullness::{do_all_take, put_into_all};
 use super::in_flight::{Flight, InFlight};
@@ -16,7 +16,7 @@ use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
 use super::service::{self, Service};
 use super::store::{Store, Stored};
-use super::table::{Bounds, Target, Topic, TopicKey, TopicTable};
+use super::table::{Target, Topic, TopicKey, TopicTable};
 
 /// Where messages go out: the shell's connections.
 pub trait Outlet {
@@ -146,6 +146,7 @@ impl TopicTable {
                 .get(key)
                 .and_then(|topic| topic.channels.get(number))
             {
+                self.look_at_fullness(channel, now);
                 delivered += self.deliver(channel, now, left, outlet);
                 number += 1;
             }
@@ -170,14 +171,13 @@ impl TopicTable {
 
     /// Topic queue → channels, as far as tokens and room go. Gives how many messages it passed on, `messages_max` at most.
     fn pass(&mut self, key: TopicKey, now: Instant, messages_max: usize) -> usize {
+        let bounds = &self.bounds_of_flow();
         let TopicTable {
             topics,
             channels,
             store,
             wakeups,
             effects,
-            bounds,
-            ending,
             releases_max,
             teller,
             ..
@@ -188,27 +188,12 @@ impl TopicTable {
         if topic.paused || topic.awaited.is_some() || topic.channels.is_empty() {
             return 0;
         }
-        // Nothing comes in behind what flows at the end.
-        let bounds = &match ending {
-            Some(_) => Bounds {
-                mem_queue_size: usize::MAX,
-                ..*bounds
-            },
-            None => *bounds,
-        };
         let is_unjudged = topic.limiter.is_none() && teller.may_hide_limits();
         let mut passed = 0;
         while let Some(&message) = topic.queue.front().filter(|_| passed < messages_max) {
-            let has_room = |&key: &ChannelKey| {
-                channels
-                    .get(key)
-                    .is_none_or(|channel: &Channel| channel.has_room(bounds.mem_queue_size))
-            };
             // What is deferred needs no room in a queue now.
-            if store.get(message).due <= now
-                && !topic.channels.iter().all(has_room)
-                && !do_all_take(topic, channels, bounds, now, (wakeups, effects))
-            {
+            let needs_room = store.get(message).due <= now;
+            if needs_room && !do_all_take(topic, channels, bounds, now, (wakeups, effects)) {
                 break;
             }
             let stored = store.get_mut(message);
@@ -267,18 +252,11 @@ impl TopicTable {
             consumers,
             store,
             wakeups,
-            effects,
-            bounds,
             ..
         } = self;
         let Some(channel) = channels.get_mut(key) else {
             return 0;
         };
-        if let Some(news) = channel.look_at_fullness(bounds, now)
-            && let Some(topic) = topics.get(channel.topic)
-        {
-            effects.note_full(&topic.name, &channel.name, Some(news));
-        }
         if channel.paused || channel.queue.is_empty() {
             return 0;
         }

@@ -460,6 +460,7 @@ impl Cluster {
                 confirmed: broker.holder.confirmation(),
                 ..TopicReport::default()
             };
+            let others = broker.declared_elsewhere();
             let attachments = broker.changes.drain(..).map(|(id, attached)| Attachment {
                 publisher: Announcement {
                     id,
@@ -470,14 +471,6 @@ impl Cluster {
                 },
                 attached,
                 refused: None,
-            });
-            let names = broker.cpu_shares.keys().chain(broker.on_full.keys());
-            let names: BTreeSet<&String> = names.filter(|name| *name != TOPIC).collect();
-            let others = names.into_iter().map(|name| TopicReport {
-                topic: name.clone(),
-                cpu_share: broker.cpu_shares.get(name).copied(),
-                on_full: broker.on_full.get(name).copied(),
-                ..TopicReport::default()
             });
             let holding = broker
                 .unfinished
@@ -670,19 +663,7 @@ impl Cluster {
                 ticket,
             } => {
                 let broker = &mut self.brokers[index];
-                broker.told.push(topic.clone());
-                if topic == TOPIC {
-                    broker.limit = limit;
-                    broker.limit_number = limit_number;
-                    if limit_number.is_some() {
-                        // What was granted of a limit that is shared by gossip now is forgotten.
-                        broker.holder = Holder::new();
-                    }
-                }
-                match on_full {
-                    Some(on_full) => broker.on_full.insert(topic.clone(), on_full),
-                    None => broker.on_full.remove(&topic),
-                };
+                broker.take_contract(&topic, (limit, limit_number), on_full);
                 if let Err(error) = broker.entitle(&topic, cpu_share) {
                     let text = error.to_string();
                     self.core.heard(number, ToController::Problem { text }, now);
@@ -749,6 +730,40 @@ impl Cluster {
 }
 
 impl VirtualBroker {
+    fn take_contract(
+        &mut self,
+        topic: &str,
+        (limit, number): (Option<Limit>, Option<u16>),
+        on_full: Option<link::OnFull>,
+    ) {
+        self.told.push(topic.to_owned());
+        if topic == TOPIC {
+            self.limit = limit;
+            self.limit_number = number;
+            if number.is_some() {
+                // What was granted of a limit that is shared by gossip now is forgotten.
+                self.holder = Holder::new();
+            }
+        }
+        match on_full {
+            Some(on_full) => self.on_full.insert(topic.to_owned(), on_full),
+            None => self.on_full.remove(topic),
+        };
+    }
+
+    /// What is declared of other topics than that of the sensors.
+    fn declared_elsewhere(&self) -> Vec<TopicReport> {
+        let names = self.cpu_shares.keys().chain(self.on_full.keys());
+        let names: BTreeSet<&String> = names.filter(|name| *name != TOPIC).collect();
+        let reports = names.into_iter().map(|name| TopicReport {
+            topic: name.clone(),
+            cpu_share: self.cpu_shares.get(name).copied(),
+            on_full: self.on_full.get(name).copied(),
+            ..TopicReport::default()
+        });
+        reports.collect()
+    }
+
     /// As the scheduler of a broker with one thread does.
     fn entitle(
         &mut self,

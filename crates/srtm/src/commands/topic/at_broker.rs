@@ -163,25 +163,7 @@ fn page(topic: &Value) -> String {
         .map(Vec::as_slice)
         .unwrap_or_default()
     {
-        page += &format!(
-            "channel    {}: {} queued, {} in flight, {} deferred, {} messages, {} consumers\n",
-            channel["channel_name"].as_str().unwrap_or_default(),
-            channel["depth"],
-            channel["in_flight_count"],
-            channel["deferred_count"],
-            channel["message_count"],
-            channel["client_count"],
-        );
-        let dropped = &channel["srtm"]["dropped_oldest_count"];
-        match channel["srtm"]["full"].as_str() {
-            Some("blocks") => {
-                page += "           full: publishers wait until its consumers have finished some\n"
-            }
-            Some(_) => {
-                page += &format!("           full: the oldest give way, {dropped} have so far\n")
-            }
-            None => {}
-        }
+        page += &channel_lines(channel);
     }
     for stage in STAGES {
         let times = &srtm["latency_us"][stage];
@@ -199,6 +181,30 @@ fn page(topic: &Value) -> String {
         );
     }
     page
+}
+
+/// A channel of `/stats` as text.
+fn channel_lines(channel: &Value) -> String {
+    let mut lines = format!(
+        "channel    {}: {} queued, {} in flight, {} deferred, {} messages, {} consumers\n",
+        channel["channel_name"].as_str().unwrap_or_default(),
+        channel["depth"],
+        channel["in_flight_count"],
+        channel["deferred_count"],
+        channel["message_count"],
+        channel["client_count"],
+    );
+    let dropped = &channel["srtm"]["dropped_oldest_count"];
+    match channel["srtm"]["full"].as_str() {
+        Some("blocks") => {
+            lines += "           full: publishers wait until its consumers have finished some\n"
+        }
+        Some(_) => {
+            lines += &format!("           full: the oldest give way, {dropped} have so far\n")
+        }
+        None => {}
+    }
+    lines
 }
 
 /// How a topic of `/v1/tasks` fares with its share; nothing where it has not been served yet.
