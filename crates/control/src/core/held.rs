@@ -46,6 +46,10 @@ impl Held {
                 .any(|decided| decided.contracts.contains(topic))
     }
 
+    fn has_undecided(&self) -> bool {
+        self.is_held && !(self.fresh.contracts.is_empty() && self.taken.contracts.is_empty())
+    }
+
     pub(super) fn contract_decided(&mut self, topic: &str) {
         self.fresh.contracts.insert(topic.to_owned());
     }
@@ -97,6 +101,18 @@ impl Core {
             }
         }
         others
+    }
+
+    /// Whether a topic's contract is another one than is kept, or waits to be removed.
+    #[must_use]
+    pub fn is_undecided(&self, topic: &str) -> bool {
+        self.held.is_undecided(topic)
+    }
+
+    /// Whether any topic's is.
+    #[must_use]
+    pub fn has_undecided(&self) -> bool {
+        self.held.has_undecided()
     }
 
     /// Everything that was taken is kept now: shares may grow again.

@@ -274,14 +274,11 @@ impl Core {
                 shares: KeptShares::new(),
                 limit_number: topic.limit_number,
             };
-            let record = write(&record);
-            self.held.contract_decided(name);
-            self.keep(Table::Topics, name, record);
+            self.keep(Table::Topics, name, write(&record));
         }
     }
 
     pub(super) fn forget_topic(&mut self, name: &str) {
-        self.held.contract_decided(name);
         self.keep(Table::Topics, name, None);
         self.keep(Table::Shares, name, None);
     }

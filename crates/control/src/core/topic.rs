@@ -116,6 +116,7 @@ impl Core {
         if is_fit_asked {
             self.fit_due(name, now);
         }
+        self.held.contract_decided(name);
         self.keep_topic(name);
         self.drive_sharers();
         let ticket = self.announce_contract(name, now);
@@ -158,6 +159,7 @@ impl Core {
                 self.sharing.numbers.remove(&number);
             }
         }
+        self.held.contract_decided(name);
         self.forget_topic(name);
         self.announce_contract(name, now);
         self.tell(

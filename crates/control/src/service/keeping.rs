@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clock::Instant;
-use link::ToBroker;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -137,33 +136,8 @@ impl Keeping {
         unwritten.is_some_and(|unwritten| unwritten.records.contains_key(&(table, key.to_owned())))
     }
 
-    /// Whether an order rests on what waits.
-    pub(super) fn holds_back(&self, order: &ToBroker) -> bool {
-        match order {
-            ToBroker::Contract { topic, .. } => self.holds(Table::Topics, topic),
-            ToBroker::Topic { state, .. } => self.holds(Table::Channels, &state.topic),
-            ToBroker::Change { topic, .. } => {
-                self.holds(Table::Channels, topic) || self.holds_any(Table::Owed)
-            }
-            // It says that what was not said is not there.
-            ToBroker::Complete => self.holds_any(Table::Topics) || self.holds_any(Table::Channels),
-            ToBroker::Migrate { topic, moves } => moves
-                .iter()
-                .any(|each| self.holds(Table::Publishers, &format!("{topic}/{}", each.publisher))),
-            // That a broker is drained, or is not any more.
-            ToBroker::HandOver { .. } => self.holds_any(Table::Brokers),
-            // Grants that rest on what waits are not made.
-            ToBroker::Grant { .. } | ToBroker::Renewed { .. } => false,
-            ToBroker::TakeOver { .. }
-            | ToBroker::Welcome { .. }
-            | ToBroker::Refused { .. }
-            | ToBroker::Sharers(_)
-            | ToBroker::Round(_)
-            | ToBroker::Measure { .. } => false,
-        }
-    }
-
-    fn holds_any(&self, table: Table) -> bool {
+    /// Whether any record of a table waits.
+    pub(super) fn holds_any(&self, table: Table) -> bool {
         let Some(unwritten) = &self.unwritten else {
             return false;
         };

@@ -1,7 +1,7 @@
 //! What was decided is written, then done; what cannot be written waits, and with it what rests on it.
 
 use clock::Instant;
-use link::ToBroker;
+use link::{ToBroker, TopicChange};
 
 use super::keeping::Keeping;
 use super::{Service, answer, wall_ms};
@@ -54,17 +54,16 @@ impl Service {
         }
         self.core.release();
         let waiting = std::mem::take(&mut self.held_back);
-        for (number, orders) in waiting.orders {
-            for order in orders {
-                self.send(number, order);
-            }
+        let (orders, overrun, events) = waiting.end();
+        for (number, order) in orders {
+            self.send(number, order);
         }
-        for number in waiting.overrun {
+        for number in overrun {
             if let Some(link) = self.link_of.get(&number) {
                 self.links.remove(link);
             }
         }
-        for event in waiting.events {
+        for event in events {
             self.tell(event);
         }
     }
@@ -89,13 +88,40 @@ impl Service {
         });
     }
 
-    /// Sends an order, or lets it wait for what it rests on. Grants are ordered by their own numbers.
+    /// Sends an order, or lets it wait for what it rests on.
     pub(super) fn order(&mut self, number: BrokerNumber, order: ToBroker) {
-        let is_behind =
-            self.held_back.is_behind(number) && !matches!(order, ToBroker::Grant { .. });
-        match is_behind || self.keeping.holds_back(&order) {
+        match self.held_back.is_behind(number, &order) || self.rests_on_waiting(&order) {
             true => self.held_back.push(number, order),
             false => self.send(number, order),
+        }
+    }
+
+    /// What brokers have made rests on their own word, which they say again.
+    fn rests_on_waiting(&self, order: &ToBroker) -> bool {
+        let (core, keeping) = (&self.core, &self.keeping);
+        match order {
+            ToBroker::Contract { topic, .. } => core.is_undecided(topic),
+            // It says that a topic without a contract has none.
+            ToBroker::Topic { state, .. } => core.is_undecided(&state.topic),
+            ToBroker::Complete => core.has_undecided(),
+            ToBroker::Change { topic, change } => {
+                let is_deletion = matches!(
+                    change,
+                    TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. }
+                );
+                is_deletion
+                    && (keeping.holds(Table::Channels, topic) || keeping.holds_any(Table::Owed))
+            }
+            ToBroker::Migrate { topic, moves } => moves.iter().any(|each| {
+                keeping.holds(Table::Publishers, &format!("{topic}/{}", each.publisher))
+            }),
+            // Grants that rest on what waits are not made.
+            ToBroker::Grant { .. }
+            | ToBroker::Welcome { .. }
+            | ToBroker::Refused { .. }
+            | ToBroker::Sharers(_)
+            | ToBroker::Round(_)
+            | ToBroker::Measure { .. } => false,
         }
     }
 

@@ -360,6 +360,7 @@ impl Filled {
                 ToBroker::Contract { .. } => Some("contract"),
                 ToBroker::Topic { .. } => Some("topic"),
                 ToBroker::Complete => Some("complete"),
+                ToBroker::Change { .. } => Some("change"),
                 ToBroker::Welcome { .. } => Some("welcome"),
                 _ => None,
             })
@@ -458,6 +459,34 @@ fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
     filled.fill(false);
     filled.later(1);
     assert_eq!(filled.told(), ["complete"]);
+}
+
+#[test]
+fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_waits() {
+    let mut filled = Filled::new();
+    filled.told();
+    filled.fill(true);
+    let says = |filled: &mut Filled, change| {
+        let topic = String::from("new");
+        let word = Box::new(ToController::Changed { topic, change });
+        filled.service.words_from(LinkWord::Said(1, word));
+        let _ = filled.service.settle();
+        filled.told()
+    };
+    assert_eq!(says(&mut filled, TopicChange::TopicCreated), ["topic"]);
+    assert!(filled.handle.store_state().failure.is_some());
+    let channel = String::from("c");
+    filled.service.order(
+        0,
+        ToBroker::Change {
+            topic: String::from("new"),
+            change: TopicChange::ChannelDeleted { channel },
+        },
+    );
+    assert_eq!(filled.told(), [""; 0]);
+    filled.fill(false);
+    filled.later(1);
+    assert_eq!(filled.told(), ["change"]);
 }
 
 #[test]

@@ -14,17 +14,34 @@ const EVENTS_MAX: usize = 4096;
 /// What waits, in order.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    pub(super) orders: BTreeMap<BrokerNumber, Vec<ToBroker>>,
+    lines: BTreeMap<BrokerNumber, Line>,
     count: usize,
     /// Brokers whose orders were too many: they are to dial anew, and are told everything then.
-    pub(super) overrun: BTreeSet<BrokerNumber>,
-    pub(super) events: Vec<Event>,
+    overrun: BTreeSet<BrokerNumber>,
+    events: Vec<Event>,
+}
+
+/// Of one broker.
+#[derive(Debug, Default)]
+struct Line {
+    orders: Vec<ToBroker>,
+    /// What they are about.
+    topics: BTreeSet<String>,
 }
 
 impl Waiting {
-    /// Whether an order to a broker waits: what is said to it later waits behind it.
-    pub(super) fn is_behind(&self, broker: BrokerNumber) -> bool {
-        self.orders.contains_key(&broker) || self.overrun.contains(&broker)
+    /// Whether an order to a broker has to wait behind others: those about its topic, and what says that all is said behind all.
+    /// Grants are ordered by their own numbers.
+    pub(super) fn is_behind(&self, broker: BrokerNumber, order: &ToBroker) -> bool {
+        if matches!(order, ToBroker::Grant { .. }) {
+            return false;
+        }
+        let line = self.lines.get(&broker);
+        self.overrun.contains(&broker)
+            || line.is_some_and(|line| match topic_of(order) {
+                Some(topic) => line.topics.contains(topic),
+                None => matches!(order, ToBroker::Complete),
+            })
     }
 
     /// Lets an order wait.
@@ -37,7 +54,11 @@ impl Waiting {
             self.overrun.insert(broker);
             return;
         }
-        self.orders.entry(broker).or_default().push(order);
+        let line = self.lines.entry(broker).or_default();
+        if let Some(topic) = topic_of(&order) {
+            line.topics.insert(topic.to_owned());
+        }
+        line.orders.push(order);
         self.count += 1;
     }
 
@@ -51,8 +72,41 @@ impl Waiting {
     /// A broker has dialled anew: what was to be said to it on the connection before is said anew.
     pub(super) fn forget(&mut self, broker: BrokerNumber) {
         self.overrun.remove(&broker);
-        let orders = self.orders.remove(&broker);
-        self.count -= orders.map_or(0, |orders| orders.len());
+        let line = self.lines.remove(&broker);
+        self.count -= line.map_or(0, |line| line.orders.len());
+    }
+
+    /// What has waited: orders, brokers that are to dial anew, events.
+    pub(super) fn end(
+        self,
+    ) -> (
+        Vec<(BrokerNumber, ToBroker)>,
+        BTreeSet<BrokerNumber>,
+        Vec<Event>,
+    ) {
+        let lines = self.lines.into_iter();
+        let orders = lines.flat_map(|(broker, line)| {
+            let orders = line.orders.into_iter();
+            orders.map(move |order| (broker, order))
+        });
+        (orders.collect(), self.overrun, self.events)
+    }
+}
+
+/// The topic that an order is about.
+fn topic_of(order: &ToBroker) -> Option<&str> {
+    match order {
+        ToBroker::Contract { topic, .. }
+        | ToBroker::Change { topic, .. }
+        | ToBroker::Grant { topic, .. }
+        | ToBroker::Measure { topic, .. }
+        | ToBroker::Migrate { topic, .. } => Some(topic),
+        ToBroker::Topic { state, .. } => Some(&state.topic),
+        ToBroker::Welcome { .. }
+        | ToBroker::Refused { .. }
+        | ToBroker::Sharers(_)
+        | ToBroker::Round(_)
+        | ToBroker::Complete => None,
     }
 }
 
@@ -68,7 +122,8 @@ mod tests {
             waiting.push(2, ToBroker::Complete);
         }
         assert_eq!(waiting.count, 1);
-        assert!(waiting.is_behind(1) && waiting.is_behind(2) && !waiting.is_behind(3));
+        let is_behind = |waiting: &Waiting, broker| waiting.is_behind(broker, &ToBroker::Complete);
+        assert!(is_behind(&waiting, 1) && is_behind(&waiting, 2) && !is_behind(&waiting, 3));
         waiting.push(2, ToBroker::Complete);
         assert_eq!((waiting.count, waiting.overrun.len()), (1, 1));
         waiting.forget(2);
@@ -76,6 +131,18 @@ mod tests {
         assert_eq!((waiting.count, waiting.overrun.len()), (2, 0));
         waiting.forget(1);
         waiting.forget(3);
-        assert_eq!((waiting.count, waiting.is_behind(1)), (1, false));
+        assert_eq!((waiting.count, is_behind(&waiting, 1)), (1, false));
+    }
+
+    #[test]
+    fn orders_wait_behind_those_of_their_topic_and_the_end_of_all_behind_all() {
+        let migrate = |topic: &str| ToBroker::Migrate {
+            topic: topic.to_owned(),
+            moves: Vec::new(),
+        };
+        let mut waiting = Waiting::default();
+        waiting.push(1, migrate("a"));
+        assert!(waiting.is_behind(1, &migrate("a")) && waiting.is_behind(1, &ToBroker::Complete));
+        assert!(!waiting.is_behind(1, &migrate("b")) && !waiting.is_behind(2, &migrate("a")));
     }
 }

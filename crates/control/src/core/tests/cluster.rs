@@ -482,7 +482,7 @@ impl Cluster {
                 });
             let is_declared = topic.cpu_share.is_some() || topic.on_full.is_some();
             let is_told = rate > 0.0 || broker.limit.is_some() || is_declared;
-            let topics = others.chain(is_told.then_some(topic)).chain(holding);
+            let topics = others.into_iter().chain(is_told.then_some(topic)).chain(holding);
             let topics: Vec<TopicReport> = topics.collect();
             let (topics, gone) = broker.said.news(topics);
             let report = BrokerReport {
