@@ -101,7 +101,7 @@ clients: binary $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-confor
 	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/debug/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" PYTHONPATH=tests/clients:clients/python:experiments/plot:experiments/testbed $(VENV)/bin/python -m pytest -q -n 4 --dist loadfile $(PYTHON))
 
 hostile: binary $(VENV)/.ready ## Attack a broker with all that tests/hostile has; answers must be prompt and memory bounded meanwhile.
-	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" $(VENV)/bin/python -m pytest -q tests/hostile --full)
+	$(call timed,$@,SRTM_NSQD="$${SRTM_NSQD:-$(TARGET)/debug/srtm nsqd}" SRTM_NSQLOOKUPD="$${SRTM_NSQLOOKUPD:-$(TARGET)/debug/srtm nsqlookupd}" SRTM="$${SRTM:-$(TARGET)/debug/srtm}" $(VENV)/bin/python -m pytest -q tests/hostile --full)
 
 clients-nsqd: $(VENV)/.ready $(GO_TOOLS:%=build/bin/%) build/bin/go-nsq-conformance ## The same suite against nsqd 1.3.0.
 	$(call timed,$@,SRTM_NSQD=build/bin/nsqd SRTM_NSQLOOKUPD=build/bin/nsqlookupd PYTHONPATH=clients/python $(VENV)/bin/python -m pytest tests/clients)

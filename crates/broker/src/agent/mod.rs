@@ -118,7 +118,7 @@ pub async fn run(
             None => std::future::pending().await,
         }
     };
-    let handing = crate::handover::run(handle.clone(), &hello.broker);
+    let handing = crate::handover::run(handle.clone(), &link.broker_name);
     tokio::select! {
         () = stop => {}
         () = handing => {}

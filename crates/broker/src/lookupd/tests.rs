@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clock::Instant;
-use control::lookup::registry::Registry;
+use control::lookup::registry::{Registry, RowKey};
 use control::lookup::session::Session;
 use link::TopicChange;
 use proptest::prelude::*;
@@ -67,10 +67,11 @@ impl Lookup {
 
     /// What is registered: topics, and channels with their topics.
     fn knows(&self) -> BTreeSet<String> {
-        let all = self.registry.registrations();
-        all.map(|row| match row.channel {
-            Some(channel) => format!("{}/{channel}", row.topic),
-            None => row.topic.to_string(),
+        let rows = self.registry.rows_behind(None);
+        rows.filter_map(|row| match row.key {
+            RowKey::Channel(topic, channel) => Some(format!("{topic}/{channel}")),
+            RowKey::Topic(topic) => Some(topic.to_string()),
+            RowKey::Clients => None,
         })
         .collect()
     }

@@ -10,7 +10,7 @@ use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
 use super::broker::Carried;
-use super::{Broker, BrokerNumber, Core, Topic};
+use super::{Broker, BrokerNumber, Core, Liveness, Topic};
 
 /// A broker that carries a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -115,8 +115,12 @@ impl Service {
             ToBroker::Migrate { topic, moves } => moves.iter().any(|each| {
                 keeping.holds(Table::Publishers, &format!("{topic}/{}", each.publisher))
             }),
+            // That a broker is drained, or is not any more.
+            ToBroker::HandOver { .. } => keeping.holds_any(Table::Brokers),
             // Grants that rest on what waits are not made.
             ToBroker::Grant { .. }
+            | ToBroker::Renewed { .. }
+            | ToBroker::TakeOver { .. }
             | ToBroker::Welcome { .. }
             | ToBroker::Refused { .. }
             | ToBroker::Sharers(_)

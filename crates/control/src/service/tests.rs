@@ -139,6 +139,14 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
         hello: Box::new(hello()),
         orders,
     });
+    is_there(&mut service);
+    let (topics, is_last) = (Vec::new(), true);
+    says(&mut service, ToController::Inventory { topics, is_last });
+    (service, heard)
+}
+
+/// The broker answers at its address.
+fn is_there(service: &mut Service) {
     let probe = Probe {
         broker: 0,
         life: 1,
@@ -151,9 +159,6 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
     let now = service.now();
     let present = ProbeAnswer::Present(present);
     service.core.probed(&probe, &present, now);
-    let (topics, is_last) = (Vec::new(), true);
-    says(&mut service, ToController::Inventory { topics, is_last });
-    (service, heard)
 }
 
 fn hello() -> Hello {
@@ -303,7 +308,12 @@ struct Filled {
 impl Filled {
     fn new() -> Filled {
         let store = Bounded::default();
-        let opened = Service::open(crate::Settings::default(), Box::new(store.clone()), None);
+        let opened = Service::open(
+            crate::Settings::default(),
+            Box::new(store.clone()),
+            LinkKey::new([1; 32]),
+            None,
+        );
         let (service, handle, _) = opened.expect("memory");
         let mut filled = Filled {
             service,
@@ -321,13 +331,16 @@ impl Filled {
         let hello = Box::new(hello());
         self.service.words_from(LinkWord::Hello {
             link,
+            from: [127, 0, 0, 1].into(),
             hello,
             orders,
         });
         let _ = self.service.settle();
+        is_there(&mut self.service);
         let (topics, is_last) = (Vec::new(), true);
         let said = Box::new(ToController::Inventory { topics, is_last });
-        self.service.words_from(LinkWord::Said(link, said, RoomTaken::default()));
+        self.service
+            .words_from(LinkWord::Said(link, said, RoomTaken::default()));
         let _ = self.service.settle();
     }
 
@@ -408,7 +421,8 @@ fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
     not_kept(filled.ask(|reply| Command::DeleteTopic(String::from("before"), reply)));
     not_kept(filled.ask(|reply| Command::PutName(String::from("n"), reply)));
     not_kept(filled.ask(|reply| Command::DrainBroker(String::from("b1"), reply)));
-    let topics = filled.ask(Command::Topics).expect("read").expect("read");
+    let ask = |reply| Command::Topics(None, usize::MAX, reply);
+    let topics = filled.ask(ask).expect("read").expect("read");
     let names: Vec<&str> = topics.iter().map(|view| view.topic.as_str()).collect();
     assert_eq!(names, ["before", "t"]);
     let brokers = filled.ask(Command::Brokers).expect("read").expect("read");
@@ -469,7 +483,9 @@ fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_waits() 
     let says = |filled: &mut Filled, change| {
         let topic = String::from("new");
         let word = Box::new(ToController::Changed { topic, change });
-        filled.service.words_from(LinkWord::Said(1, word));
+        filled
+            .service
+            .words_from(LinkWord::Said(1, word, RoomTaken::default()));
         let _ = filled.service.settle();
         filled.told()
     };

@@ -106,6 +106,9 @@ fn topic_of(order: &ToBroker) -> Option<&str> {
         | ToBroker::Refused { .. }
         | ToBroker::Sharers(_)
         | ToBroker::Round(_)
+        | ToBroker::HandOver { .. }
+        | ToBroker::TakeOver { .. }
+        | ToBroker::Renewed { .. }
         | ToBroker::Complete => None,
     }
 }

@@ -482,7 +482,10 @@ impl Cluster {
                 });
             let is_declared = topic.cpu_share.is_some() || topic.on_full.is_some();
             let is_told = rate > 0.0 || broker.limit.is_some() || is_declared;
-            let topics = others.into_iter().chain(is_told.then_some(topic)).chain(holding);
+            let topics = others
+                .into_iter()
+                .chain(is_told.then_some(topic))
+                .chain(holding);
             let topics: Vec<TopicReport> = topics.collect();
             let (topics, gone) = broker.said.news(topics);
             let report = BrokerReport {
@@ -586,6 +589,17 @@ impl Cluster {
         let waiting = self.waiting.take().unwrap_or_default();
         self.kept.commit(&waiting).expect("memory takes all");
         self.core.release();
+    }
+
+    /// kill -9 of the controller, and another one with what was kept; there is room.
+    pub(super) fn restart(&mut self) {
+        (self.is_full, self.waiting) = (false, None);
+        self.core = Core::restore(settings(), &self.kept.clone(), self.now).expect("kept");
+        for index in 0..self.brokers.len() {
+            if self.brokers[index].is_running {
+                self.dial(index);
+            }
+        }
     }
 
     /// What is to be done of what was decided. Orders that rest on what is not kept are the service's to hold back.

@@ -120,7 +120,7 @@ fn stores_of_former_releases_are_read() {
         key: String::from("a"),
         value: Some(record),
     };
-    store.commit(vec![change]).expect("memory");
+    store.commit(&[change]).expect("memory");
     let mut cluster = Cluster::new(0);
     cluster.core = Core::restore(settings(), &store, cluster.now).expect("understood");
     assert_eq!(state(&cluster, "a").as_deref(), Some("silent"));

@@ -5,11 +5,12 @@ use std::time::Duration;
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Hello, LINK_VERSION, ToBroker,
+    Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, ToBroker,
     ToController, TopicChange, TopicReport, TopicState,
 };
 
-use crate::core::{Core, Effect, ProbeAnswer, Settings, Work};
+use super::cluster::HOST;
+use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings, Work};
 use crate::store::MemoryStore;
 use crate::view::{PublisherSpec, TopicSpec};
 
@@ -25,7 +26,7 @@ impl Lone {
         let now = Instant::from_nanos(1_000_000_000);
         let core = Core::restore(Settings::default(), &MemoryStore::default(), now);
         let mut core = core.expect("nothing is kept");
-        core.hello(1, &hello(), now).expect("a good hello");
+        greet(&mut core, 1, &hello(), now);
         let inventory = ToController::Inventory {
             topics: Vec::new(),
             is_last: true,
@@ -70,11 +71,33 @@ impl Lone {
     }
 }
 
+/// A broker says hello and answers where it says it is.
+fn greet(core: &mut Core, link: u64, hello: &Hello, now: Instant) -> u32 {
+    let number = core.hello((link, HOST), hello, now);
+    let number = number.expect("a good hello");
+    let present = Present {
+        broker: hello.broker.clone(),
+        identity: hello.identity,
+    };
+    let probe = probe_of(core, number);
+    core.probed(&probe, &ProbeAnswer::Present(present), now);
+    number
+}
+
+fn probe_of(core: &Core, number: u32) -> Probe {
+    let broker = core.broker(number);
+    Probe {
+        broker: number,
+        life: broker.life,
+        address: broker.tcp_address.clone(),
+    }
+}
+
 fn hello() -> Hello {
     Hello {
-        version: LINK_VERSION,
         broker: String::from("b1"),
-        incarnation: 1,
+        identity: Identity([1; 16]),
+        life: 0,
         tcp_address: String::from("10.0.0.1:4150"),
         http_address: None,
         gossip_address: None,
@@ -257,7 +280,7 @@ fn a_broker_with_many_topics_joins_in_parts() {
         broker: String::from("b2"),
         ..hello()
     };
-    let number = lone.core.hello(2, &hello, lone.now).expect("good");
+    let number = greet(&mut lone.core, 2, &hello, lone.now);
     let state = |number| TopicState {
         topic: format!("t{number}"),
         is_paused: false,
@@ -316,7 +339,8 @@ fn a_broker_with_many_topics_joins_in_parts() {
 fn publishers_of_many_topics_are_placed_in_parts() {
     let mut lone = Lone::new();
     lone.core.link_lost(1, lone.now);
-    lone.core.probed(0, ProbeAnswer::Refused, lone.now);
+    let probe = probe_of(&lone.core, 0);
+    lone.core.probed(&probe, &ProbeAnswer::Refused, lone.now);
     let topics = 3000;
     for number in 0..topics {
         let (name, publisher) = (format!("t{number}"), vec![spec(number)]);
@@ -325,7 +349,7 @@ fn publishers_of_many_topics_are_placed_in_parts() {
             .expect("good");
     }
     let unplaced = |core: &Core| -> usize {
-        let topics = core.topic_views();
+        let topics = core.topic_views(None, usize::MAX);
         topics.iter().map(|topic| topic.unplaced).sum()
     };
     let parts = |core: &mut Core, now| {
@@ -341,7 +365,7 @@ fn publishers_of_many_topics_are_placed_in_parts() {
     for (link, name) in [(2, "b2"), (3, "b3")] {
         let broker = String::from(name);
         let hello = Hello { broker, ..hello() };
-        lone.core.hello(link, &hello, lone.now).expect("good");
+        greet(&mut lone.core, link, &hello, lone.now);
         if link == 2 {
             assert!(unplaced(&lone.core) > topics / 2);
         }
