@@ -55,6 +55,8 @@ pub(crate) struct Service {
     recordings: Recordings,
     /// For `/stats` of all topics.
     everything: Lane<Asked>,
+    /// For `/stats` of a channel wherever it is: there may be many such questions.
+    channels: Lane<Asked>,
 }
 
 type Shared = axum::extract::State<Arc<Service>>;
@@ -71,6 +73,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         room,
         recordings: Recordings::default(),
         everything: Lane::new(&pages),
+        channels: Lane::new(&pages),
     });
     Router::new()
         .route("/ping", get(info::ping))

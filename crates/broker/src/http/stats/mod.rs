@@ -39,10 +39,12 @@ pub(super) async fn stats(State(service): Shared, uri: Uri) -> Result<Response, 
         with_memory: query.flag("include_mem", true),
     };
     let made = make(Arc::clone(&service), asked.clone());
-    Ok(match asked.filter.topic.is_empty() {
-        true => service.everything.ask(asked, made).await,
+    let StatsFilter { topic, channel, .. } = &asked.filter;
+    Ok(match (topic.is_empty(), channel.is_empty()) {
         // One topic is soon told of.
-        false => made.await,
+        (false, _) => made.await,
+        (true, true) => service.everything.ask(asked, made).await,
+        (true, false) => service.channels.ask(asked, made).await,
     })
 }
 

@@ -14,6 +14,8 @@ type Answered = Receiver<Result<Answer, BrokerError>>;
 fn reactor(topics: usize) -> Reactor {
     let config = Config {
         threads: 1,
+        // A slow machine takes many turns, and each publishes.
+        mem_queue_size: usize::MAX / 2,
         ..Config::default()
     };
     let inbox = Arc::new(Inbox::new().expect("descriptors"));
