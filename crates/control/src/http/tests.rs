@@ -275,6 +275,13 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
         "latency_ms",
     ),
     ("PUT", "/v1/topics/t", r#"{"policy":"best"}"#, 400, "policy"),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"on_full":"disk"}"#,
+        400,
+        "on_full",
+    ),
     ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
     ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "behind"),
     (
@@ -459,8 +466,8 @@ async fn the_document_names_every_path() {
 async fn the_document_names_every_field() {
     let api = Api::start();
     let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
-    let spec =
-        json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}, "cpu_share": 0.2});
+    let spec = json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}, "cpu_share": 0.2,
+            "on_full": "block"});
     let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
         "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
     let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
