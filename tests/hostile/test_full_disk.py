@@ -80,6 +80,7 @@ def test_a_controller_without_room_refuses_changes_and_nothing_else_ends(disk: D
         # The rest goes on.
         assert cluster.get("/v1/topics/t")["limit"]["rate"] == 1000
         assert request(cluster.lookup, "GET", "/lookup", topic="t").status == 200
+        assert request(cluster.lookup, "POST", "/topic/create", topic="made").status == 507
         for broker in cluster.brokers:
             passes_messages(cluster.tcp(broker), "free")
         ping = request(cluster.http, "GET", "/ping")

@@ -82,25 +82,7 @@ impl Core {
         }
         let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
-        let is_held = self.held.is_held();
-        let grants: Vec<(BrokerNumber, Grant)> = if is_held {
-            let kept = topic.kept_shares.iter();
-            let kept =
-                kept.filter_map(|(name, share)| Some((*self.broker_by_name.get(name)?, *share)));
-            ledger.plan_within(&kept.collect(), now)
-        } else {
-            ledger.plan(now)
-        };
-        let brokers = &self.brokers;
-        let is_heard = |number: BrokerNumber| brokers[number as usize].is_heard();
-        if !is_held && !is_stale && ledger.is_at_rest(now, is_heard) {
-            self.due.shares.remove(name);
-        } else {
-            self.due.shares.insert(name);
-        }
-        if !is_held {
-            self.keep_shares(name, now);
-        }
+        let grants = self.plan_grants(name, is_stale, now);
         for (broker, grant) in grants {
             self.send(
                 broker,
@@ -110,6 +92,37 @@ impl Core {
                 },
             );
         }
+    }
+
+    /// What is to be granted: kept before it is sent, or no more than is kept.
+    fn plan_grants(
+        &mut self,
+        name: &str,
+        is_stale: bool,
+        now: Instant,
+    ) -> Vec<(BrokerNumber, Grant)> {
+        let Some(topic) = self.topics.get_mut(name) else {
+            return Vec::new();
+        };
+        let Some(ledger) = &mut topic.shares else {
+            return Vec::new();
+        };
+        if self.held.is_held() {
+            let kept = topic.kept_shares.iter();
+            let number = |name: &String| self.broker_by_name.get(name).copied();
+            let kept = kept.filter_map(|(name, share)| Some((number(name)?, *share)));
+            self.due.shares.insert(name);
+            return ledger.plan_within(&kept.collect(), now);
+        }
+        let grants = ledger.plan(now);
+        let brokers = &self.brokers;
+        let is_heard = |number: BrokerNumber| brokers[number as usize].is_heard();
+        match !is_stale && ledger.is_at_rest(now, is_heard) {
+            true => self.due.shares.remove(name),
+            false => self.due.shares.insert(name),
+        }
+        self.keep_shares(name, now);
+        grants
     }
 
     /// Brokers that publishers of the topic are placed on, or whose reports show traffic of it.

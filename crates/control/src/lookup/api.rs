@@ -230,8 +230,11 @@ impl From<Full> for Failure {
 }
 
 impl From<ControlError> for Failure {
-    fn from(_: ControlError) -> Failure {
-        // Half an answer looks like a whole one; a failure makes clients ask again.
-        Failure(503, "CONTROLLER_UNAVAILABLE")
+    fn from(error: ControlError) -> Failure {
+        match error {
+            ControlError::NotKept(_) => Failure(507, "NOT_KEPT"),
+            // Half an answer looks like a whole one; a failure makes clients ask again.
+            _ => Failure(503, "CONTROLLER_UNAVAILABLE"),
+        }
     }
 }
