@@ -105,22 +105,6 @@ mod tests {
         let cases = [
             ("", "not JSON"),
             ("[]", "not an object"),
-            (
-                r#"{"limit":{"rate":1,"burst":1},"limit":null}"#,
-                "the contract: limit is given twice",
-            ),
-            (
-                r#"{"limit":{"rate":1,"burst":1,"rate":2}}"#,
-                "rate is given twice; give it once",
-            ),
-            (
-                r#"{"limit":{"rate":1e-320,"burst":1}}"#,
-                "limit.rate: 1e-320 is out of range: it must be at least 1e-6",
-            ),
-            (
-                r#"{"limit":{"rate":9e-7,"burst":1}}"#,
-                "limit: rate 9e-7 is out of range",
-            ),
             ("{}", "limit: missing"),
             (r#"{"limit":5}"#, "limit: invalid type"),
             (r#"{"limit":{}}"#, "limit: missing field `rate`"),
@@ -179,6 +163,32 @@ mod tests {
         assert_eq!(read(br#"{"on_full":"disk"}"#), Err(unknown.to_owned()));
         let reason = read(br#"{"on_full":5}"#).expect_err("no word");
         assert!(reason.contains("on_full: invalid type"), "{reason}");
+    }
+
+    #[test]
+    fn what_is_said_twice_and_rates_that_pass_nothing_are_refused() {
+        let cases = [
+            (
+                r#"{"limit":{"rate":1,"burst":1},"limit":null}"#,
+                "the contract: limit is given twice",
+            ),
+            (
+                r#"{"limit":{"rate":1,"burst":1,"rate":2}}"#,
+                "rate is given twice; give it once",
+            ),
+            (
+                r#"{"limit":{"rate":1e-320,"burst":1}}"#,
+                "limit.rate: 1e-320 is out of range: it must be at least 1e-6",
+            ),
+            (
+                r#"{"limit":{"rate":9e-7,"burst":1}}"#,
+                "limit: rate 9e-7 is out of range",
+            ),
+        ];
+        for (body, expected) in cases {
+            let reason = read(body.as_bytes()).expect_err(body);
+            assert!(reason.contains(expected), "{body}: {reason}");
+        }
     }
 
     #[test]
