@@ -1,4 +1,4 @@
-"""Who does not know the key of a controller's link gets nothing of it: no name, no key, no memory, no place of a broker's."""
+"""Who does not know the key of a controller's link gets none of it: no name, no key, no memory, no broker's place."""
 
 import contextlib
 import json
@@ -158,6 +158,7 @@ class Listener:
             while words := source.recv(65536):
                 self.heard += words if is_kept else b""
                 to.sendall(words)
+        with contextlib.suppress(OSError):
             to.shutdown(socket.SHUT_RDWR)
 
 
