@@ -22,9 +22,6 @@ use crate::{Handle, Operation};
 /// A connection takes so long at most to be made.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time until a connection that broke is made again.
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
-
 /// Subscribers that messages are sent to, over all topics; further ones are not served.
 const DELIVERIES_MAX: usize = 16_384;
 
@@ -58,8 +55,8 @@ enum State {
     Waiting(Instant),
     /// Being connected to.
     Dialling,
-    /// Connected, for as long as this can be upgraded.
-    Connected(Weak<()>),
+    /// Connected, for as long as this can be upgraded; since when.
+    Connected(Weak<()>, Instant),
 }
 
 /// What an attempt came to.
@@ -124,8 +121,9 @@ impl Deliveries {
             match &wanted.state {
                 State::Waiting(at)
                     if *at <= now && self.dials.due(wanted.data).is_some_and(|due| due <= now) => {}
-                State::Connected(alive) if alive.strong_count() == 0 => {
-                    wanted.state = State::Waiting(now + RETRY_PAUSE);
+                State::Connected(alive, since) if alive.strong_count() == 0 => {
+                    self.dials.broke(wanted.data, now - *since, now);
+                    wanted.state = State::Waiting(now);
                     continue;
                 }
                 _ => continue,
@@ -175,7 +173,7 @@ impl Deliveries {
             return;
         };
         wanted.state = match dialled.outcome {
-            Ok(alive) => State::Connected(alive),
+            Ok(alive) => State::Connected(alive, now),
             Err(error) => {
                 self.dials_failed += 1;
                 tracing::debug!("{}: subscriber at {}: {error}", key.0, dialled.data);
@@ -189,7 +187,7 @@ impl Deliveries {
         let due = |wanted: &Wanted| match &wanted.state {
             // Without a place it is the end of another attempt that is waited for.
             State::Waiting(at) => self.dials.due(wanted.data).map(|due| due.max(*at)),
-            State::Connected(alive) if alive.strong_count() == 0 => Some(Instant::ZERO),
+            State::Connected(alive, _) if alive.strong_count() == 0 => Some(Instant::ZERO),
             _ => None,
         };
         let dues = self.wanted.values().filter_map(due);

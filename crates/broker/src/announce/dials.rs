@@ -11,9 +11,11 @@ use clock::Instant;
 pub(super) const AT_ONCE_MAX: usize = 64;
 /// Those of them to one host.
 const TO_ONE_HOST_MAX: usize = 4;
-/// Pauses after failures double from the first to the second.
+/// Pauses after failures double from the first to the second; a connection that breaks young is a failure too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
+/// A connection that lived so long was none.
+const YOUNG: Duration = Duration::from_secs(5);
 
 /// What is known of addresses.
 #[derive(Debug, Default)]
@@ -23,7 +25,7 @@ pub(super) struct Dials {
     failing: BTreeMap<SocketAddr, Failing>,
 }
 
-/// An address where nobody was when it was tried last.
+/// An address where nobody was, or nobody stayed, when it was tried last.
 #[derive(Debug)]
 struct Failing {
     pause: Duration,
@@ -59,10 +61,22 @@ impl Dials {
                 self.hosts.remove(&to.ip());
             }
         }
-        if is_connected {
-            self.failing.remove(&to);
-            return;
+        if !is_connected {
+            self.fail(to, now);
+        } else if let Some(failing) = self.failing.get_mut(&to) {
+            failing.not_before = now;
         }
+    }
+
+    /// A connection broke that had lived so long.
+    pub(super) fn broke(&mut self, to: SocketAddr, lived: Duration, now: Instant) {
+        if lived >= YOUNG {
+            self.failing.remove(&to);
+        }
+        self.fail(to, now);
+    }
+
+    fn fail(&mut self, to: SocketAddr, now: Instant) {
         let former = self.failing.get(&to).map(|failing| failing.pause);
         let pause = former.map_or(SHORTEST_PAUSE, |pause| (2 * pause).min(LONGEST_PAUSE));
         let not_before = now + pause;
@@ -135,13 +149,19 @@ mod tests {
             dials.begin(there, at(0));
             dials.end(there, is_connected, at(0));
         }
-        assert_eq!(dials.due(there), Some(Instant::ZERO));
-        dials.begin(there, at(0));
-        dials.end(there, false, at(0));
-        assert_eq!(dials.due(there), Some(at(500)));
-        dials.forget_old(at(32_499));
+        assert_eq!(dials.due(there), Some(at(0)));
+        // One that lived is dialled soon again, one that hangs up at once is not.
+        dials.broke(there, YOUNG, at(10_000));
+        assert_eq!(dials.due(there), Some(at(10_500)));
+        for pause_ms in [1000, 2000, 4000] {
+            dials.begin(there, at(20_000));
+            dials.end(there, true, at(20_000));
+            dials.broke(there, Duration::ZERO, at(20_000));
+            assert_eq!(dials.due(there), Some(at(20_000 + pause_ms)));
+        }
+        dials.forget_old(at(24_000 + 31_999));
         assert_eq!(dials.remembered(), 1);
-        dials.forget_old(at(32_500));
+        dials.forget_old(at(24_000 + 32_000));
         assert_eq!(dials.remembered(), 0);
     }
 }
