@@ -218,6 +218,7 @@ impl SetFlags {
                     "branches" => "--gossip-branches",
                     _ => "--ewma",
                 },
+                InvalidLimit::Rate { .. } => "--rate",
                 _ => "--share-policy",
             };
             Failure::Usage(format!("{flag}: {error}"))
