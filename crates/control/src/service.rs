@@ -9,6 +9,7 @@ mod pace;
 mod placing;
 mod probe;
 mod settle;
+mod turn;
 mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,6 +33,7 @@ use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
 pub use pace::{Pace, PaceView, TURN_GOAL};
 use placing::{Place, Placing};
+use turn::Next;
 use waiting::Waiting;
 
 /// Commands that wait at most; askers wait beyond it.
@@ -72,16 +74,6 @@ pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
 /// Both ends of a queue on which work that was done elsewhere comes back.
 type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
-
-/// What a turn of the loop is about.
-enum Next {
-    Command(Command),
-    Word(LinkWord),
-    Probed(Probe, ProbeAnswer),
-    Fitted(FitAnswer),
-    Part,
-    Tick,
-}
 
 /// The state and its surroundings.
 pub struct Service {
@@ -174,32 +166,6 @@ impl Service {
             };
             self.turn(next);
         }
-    }
-
-    /// One turn: whatever is next, and what follows from it.
-    fn turn(&mut self, next: Next) {
-        let now = self.now();
-        match next {
-            Next::Command(command) => self.command(command),
-            Next::Word(word) => self.words_from(word),
-            Next::Probed(probe, answer) => {
-                self.holdings.fetch_add(1, Ordering::Release);
-                self.core.probed(&probe, &answer, now);
-            }
-            Next::Fitted(answer) => self.core.fitted(answer, now),
-            Next::Part => self.core.go_on(now),
-            Next::Tick => {
-                self.core.tick(now);
-                self.placing.expire(&self.core, now);
-                self.retry(now);
-            }
-        }
-        // Whoever asked for what is not kept has been told.
-        let _ = self.settle();
-        let end = self.now();
-        let at = end.saturating_since(Instant::ZERO);
-        self.pace
-            .note(at, end.saturating_since(now), self.core.work());
     }
 
     fn now(&self) -> Instant {

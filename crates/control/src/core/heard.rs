@@ -4,8 +4,8 @@ use clock::Instant;
 use link::{Announcement, Attachment, BrokerReport, ToController, TopicReport};
 use wire::is_valid_name;
 
-use super::broker::Carried;
 use super::moves::is_resting;
+use super::words::Carried;
 use super::{BrokerNumber, Core, Liveness, TOPICS_MAX, check};
 use crate::view::PublisherSpec;
 

@@ -38,6 +38,7 @@ mod trace;
 mod turns;
 mod views;
 mod window;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use clock::Instant;
 use link::Lateness;
 
-use super::broker::Carried;
+use super::words::Carried;
 use super::{Broker, BrokerNumber, Core};
 use crate::view::Slo;
 

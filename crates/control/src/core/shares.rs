@@ -9,7 +9,7 @@ use limit::lease::Mode;
 use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
-use super::broker::Carried;
+use super::words::Carried;
 use super::{Broker, BrokerNumber, Core, Liveness, Topic};
 
 /// A broker that carries a topic.

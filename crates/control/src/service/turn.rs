@@ -1,0 +1,47 @@
+//! One turn of the loop, and how long it takes.
+
+use std::sync::atomic::Ordering;
+
+use clock::Instant;
+
+use super::{LinkWord, Service};
+use crate::core::{FitAnswer, Probe, ProbeAnswer};
+use crate::handle::Command;
+
+/// What a turn of the loop is about.
+pub(super) enum Next {
+    Command(Command),
+    Word(LinkWord),
+    Probed(Probe, ProbeAnswer),
+    Fitted(FitAnswer),
+    Part,
+    Tick,
+}
+
+impl Service {
+    /// One turn: whatever is next, and what follows from it.
+    pub(super) fn turn(&mut self, next: Next) {
+        let now = self.now();
+        match next {
+            Next::Command(command) => self.command(command),
+            Next::Word(word) => self.words_from(word),
+            Next::Probed(probe, answer) => {
+                self.holdings.fetch_add(1, Ordering::Release);
+                self.core.probed(&probe, &answer, now);
+            }
+            Next::Fitted(answer) => self.core.fitted(answer, now),
+            Next::Part => self.core.go_on(now),
+            Next::Tick => {
+                self.core.tick(now);
+                self.placing.expire(&self.core, now);
+                self.retry(now);
+            }
+        }
+        // Whoever asked for what is not kept has been told.
+        let _ = self.settle();
+        let end = self.now();
+        let at = end.saturating_since(Instant::ZERO);
+        self.pace
+            .note(at, end.saturating_since(now), self.core.work());
+    }
+}
