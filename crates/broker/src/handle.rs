@@ -32,7 +32,7 @@ use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::topic::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
-use crate::window::{ReactorReport, TraceResult, WindowOrder, WindowResult};
+use crate::window::{ReactorReport, ReportOrder, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 
 /// What is done to a topic or a channel.
@@ -109,14 +109,7 @@ pub enum Request {
     /// Leases that have not ended last as if their grants answered this report.
     Renew(u64),
     /// What the controller is told about this reactor's topics and publishers; numbered.
-    Report {
-        /// Number of the report, for the leases that will answer it.
-        number: u64,
-        /// Name all publishers that are attached, not only what changed.
-        is_first: bool,
-        /// About so long may it become.
-        bytes_max: usize,
-    },
+    Report(ReportOrder),
     /// Length of the history of traffic that reports tell of.
     RememberTraffic(Window),
     /// Begin a profiling window for a topic.
@@ -307,12 +300,12 @@ impl Handle {
     pub async fn report(&self, number: u64, is_first: bool) -> Result<ReactorReport, BrokerError> {
         let mut merged = ReactorReport::default();
         let bytes_max = TOPICS_BYTES_MAX / self.inboxes.len().max(1);
-        let report = || Request::Report {
+        let order = ReportOrder {
             number,
             is_first,
             bytes_max,
         };
-        for answer in self.ask_all(report).await? {
+        for answer in self.ask_all(|| Request::Report(order)).await? {
             if let Answer::Report(part) = answer {
                 merged.news.topics.extend(part.news.topics);
                 merged.news.gone.extend(part.news.gone);

@@ -5,6 +5,17 @@ use link::Attachment;
 
 use crate::topic::TopicNews;
 
+/// What a reactor is to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportOrder {
+    /// Number of the report, for the leases that will answer it.
+    pub number: u64,
+    /// Name everything that is here, not only what changed.
+    pub is_first: bool,
+    /// About so long may topics become, in bytes.
+    pub bytes_max: usize,
+}
+
 /// One reactor's part of a report.
 #[derive(Debug, Default, PartialEq)]
 pub struct ReactorReport {

@@ -1,6 +1,7 @@
 //! Orders of a control plane: shares, reports, profiling windows, migration; recordings; and what tests ask.
 
 use limit::Grant;
+use limit::adaptor::Window;
 use link::Move;
 use wire::TopicName;
 
@@ -19,6 +20,16 @@ impl Reactor {
             true => Ok(Answer::Done),
             false => Err(no_limit()),
         }
+    }
+
+    pub(super) fn renew_leases(&mut self, report: u64) -> Answer {
+        self.table.renew_leases(report, self.now);
+        Answer::Done
+    }
+
+    pub(super) fn remember_traffic(&mut self, window: Window) -> Answer {
+        self.table.history_window = window;
+        Answer::Done
     }
 
     pub(super) fn releases(&mut self, topic: &TopicName) -> Result<Answer, BrokerError> {

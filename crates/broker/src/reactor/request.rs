@@ -79,15 +79,9 @@ impl Reactor {
                 Ok(Answer::TakenOver(taken))
             }
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
-            Request::Renew(report) => {
-                self.table.renew_leases(report, self.now);
-                Ok(Answer::Done)
-            }
+            Request::Renew(report) => Ok(self.renew_leases(report)),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
-            Request::RememberTraffic(window) => {
-                self.table.history_window = window;
-                Ok(Answer::Done)
-            }
+            Request::RememberTraffic(window) => Ok(self.remember_traffic(window)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
             Request::BeginRecording(topic) => self.begin_recording(&topic),

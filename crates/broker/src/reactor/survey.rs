@@ -108,16 +108,13 @@ impl Reactor {
                 busy: self.counters.busy,
                 tasks: Vec::new(),
             }),
-            Request::Report {
-                number,
-                is_first,
-                bytes_max,
-            } => {
-                if is_first {
+            Request::Report(order) => {
+                if order.is_first {
                     self.table.begin_reports();
                 }
+                let (number, bytes_max) = (order.number, order.bytes_max);
                 let walk = self.table.begin_report(number, bytes_max, self.now);
-                Subject::Report(walk, is_first)
+                Subject::Report(walk, order.is_first)
             }
             Request::Catalog => Subject::Catalog(Catalog {
                 topics: Vec::with_capacity(topics),

@@ -42,44 +42,11 @@ impl Core {
             broker.bring_up_to_date(number, ledger);
         }
         if !are_alike(&carriers, &topic.carriers) {
-            let weights: Vec<(u32, f64)> = carriers
-                .iter()
-                .map(|carrier| (carrier.broker, carrier.rate))
-                .collect();
-            for former in &topic.carriers {
-                if !carriers
-                    .iter()
-                    .any(|carrier| carrier.broker == former.broker)
-                {
-                    ledger.leave(former.broker);
-                }
-            }
-            for carrier in &carriers {
-                ledger.join(carrier.broker, now);
-            }
-            let newcomers = carriers.iter().filter(|carrier| {
-                !topic
-                    .carriers
-                    .iter()
-                    .any(|former| former.broker == carrier.broker)
-            });
-            for newcomer in newcomers {
-                // What it said last says what it holds: it need not be waited for.
-                if let Some((report, at)) =
-                    last_report(&self.brokers[newcomer.broker as usize], name)
-                {
-                    // If it does not count, the next one does.
-                    let _ = ledger.report(newcomer.broker, &report, at);
-                }
-            }
-            ledger.set_weights(&weights);
-            ledger.set_batch(
-                topic
-                    .publishers
-                    .largest_batch_tokens(topic.spec.limit.map(|limit| limit.unit)),
-            );
-            topic.carriers = carriers;
+            topic.follow_carriers(name, carriers, &self.brokers, now);
         }
+        let Some(ledger) = &mut topic.shares else {
+            return;
+        };
         let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
         let grants = self.plan_grants(name, is_stale, now);
@@ -214,6 +181,55 @@ impl Core {
             },
             ..LedgerConfig::default()
         }
+    }
+}
+
+impl Topic {
+    /// The members of the ledger become those that carry the topic now.
+    fn follow_carriers(
+        &mut self,
+        name: &str,
+        carriers: Vec<Carrier>,
+        brokers: &[Broker],
+        now: Instant,
+    ) {
+        let Some(ledger) = &mut self.shares else {
+            return;
+        };
+        let weights: Vec<(u32, f64)> = carriers
+            .iter()
+            .map(|carrier| (carrier.broker, carrier.rate))
+            .collect();
+        for former in &self.carriers {
+            if !carriers
+                .iter()
+                .any(|carrier| carrier.broker == former.broker)
+            {
+                ledger.leave(former.broker);
+            }
+        }
+        for carrier in &carriers {
+            ledger.join(carrier.broker, now);
+        }
+        let newcomers = carriers.iter().filter(|carrier| {
+            !self
+                .carriers
+                .iter()
+                .any(|former| former.broker == carrier.broker)
+        });
+        for newcomer in newcomers {
+            // What it said last says what it holds: it need not be waited for.
+            if let Some((report, at)) = last_report(&brokers[newcomer.broker as usize], name) {
+                // If it does not count, the next one does.
+                let _ = ledger.report(newcomer.broker, &report, at);
+            }
+        }
+        ledger.set_weights(&weights);
+        ledger.set_batch(
+            self.publishers
+                .largest_batch_tokens(self.spec.limit.map(|limit| limit.unit)),
+        );
+        self.carriers = carriers;
     }
 }
 

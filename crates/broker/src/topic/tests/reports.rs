@@ -5,7 +5,11 @@ use limit::{Grant, Share};
 use super::*;
 
 fn world() -> World {
-    let mut world = World::of(BOUNDS, TopicTable::controlled);
+    let bounds = Bounds {
+        topics_max: 16,
+        ..BOUNDS
+    };
+    let mut world = World::of(bounds, TopicTable::controlled);
     world.table.hear(Teller::Answering);
     world
 }

@@ -699,9 +699,8 @@ impl Cluster {
                 ..
             } => {
                 let until = now + Duration::from_secs_f64(seconds);
-                self.brokers[index]
-                    .windows
-                    .push((window, until, seconds, with_trace));
+                let windows = &mut self.brokers[index].windows;
+                windows.push((window, until, seconds, with_trace));
             }
             ToBroker::Migrate { moves, .. } => {
                 for each in moves {
