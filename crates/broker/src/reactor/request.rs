@@ -33,7 +33,7 @@ impl Reactor {
             | Request::Tasks
             | Request::Catalog
             | Request::Inventory
-            | Request::Report { .. } => return self.begin_survey(request, reply),
+            | Request::Report(_) => return self.begin_survey(request, reply),
             Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
             Request::Channel(topic, channel, operation) => {
                 self.operate_channel(&topic, &channel, operation)
