@@ -103,6 +103,7 @@ impl Broker {
             link: self.shared.link.clone(),
             handing: self.shared.handing.clone(),
             sharing: self.shared.sharing.clone(),
+            memory: self.shared.memory.clone(),
             declaring: Arc::clone(&self.shared.declaring),
             lookupds: self.shared.lookupds.clone(),
         }

@@ -13,6 +13,7 @@ use wire::announce::MAX_EXPIRY_MS;
 use crate::BrokerError;
 use crate::announce::AnnounceConfig;
 use crate::lookupd::{LookupdConfig, are_addresses};
+use crate::memory::default_budget;
 use crate::sharing::SharingConfig;
 
 /// Longest time between two loop turns that may be asked for.
@@ -20,6 +21,9 @@ const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
 
 /// Longest name of a broker, in bytes.
 const BROKER_NAME_MAX: usize = 64;
+
+/// A budget has room for so many of the largest commands, so that each part holds one at least.
+const COMMANDS_IN_BUDGET: u64 = 8;
 
 /// Which clock gives a message its arrival time (long version, section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +109,8 @@ pub struct Config {
     /// A channel that nobody has consumed for so long drops its oldest message at the bound of its queue, unless its topic's
     /// contract says otherwise.
     pub abandoned_after: Duration,
+    /// Memory for messages and for what is on its way in and out, in bytes; at the bound of a part those who need it wait.
+    pub memory_budget_bytes: u64,
     /// Largest message body in bytes.
     pub max_msg_size: u32,
     /// Largest MPUB or IDENTIFY body in bytes.
@@ -183,6 +189,7 @@ impl Default for Config {
             mem_queue_size: 10_000,
             max_deferred: 100_000,
             abandoned_after: Duration::from_secs(60),
+            memory_budget_bytes: default_budget(),
             max_msg_size: 1024 * 1024,
             max_body_size: 5 * 1024 * 1024,
             msg_timeout: Duration::from_secs(60),
@@ -260,6 +267,16 @@ impl Config {
             return bad(
                 "--max-body-size",
                 format!("{body} is not within {message} (--max-msg-size) ..=1073741824 bytes"),
+            );
+        }
+        let least = COMMANDS_IN_BUDGET * u64::from(self.max_body_size);
+        if self.memory_budget_bytes < least {
+            let budget = self.memory_budget_bytes;
+            return bad(
+                "--memory-budget",
+                format!(
+                    "{budget} is less than {least} bytes, eight times --max-body-size; allow more, or smaller bodies"
+                ),
             );
         }
         if self.turn_spacing > TURN_SPACING_MAX {

@@ -28,6 +28,7 @@ use crate::announce::AnnounceBoard;
 use crate::catalog_file::{Contract, KeptCatalog};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
+use crate::memory::MemoryBudget;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
@@ -186,6 +187,8 @@ pub struct Handle {
     pub handing: HandoverBoard,
     /// Who shares limits by gossip, and its figures.
     pub sharing: SharingBoard,
+    /// Memory that the broker may hold.
+    pub memory: MemoryBudget,
     /// Held while a share is declared to all reactors: one at a time, so that all agree on what fits.
     pub(crate) declaring: Arc<Mutex<()>>,
     /// The nsqlookupds that it registers with.

@@ -21,6 +21,7 @@ pub mod handover;
 pub mod http;
 pub mod lookupd;
 mod losses;
+mod memory;
 mod reactor;
 pub mod sharing;
 pub mod stats;

@@ -204,6 +204,8 @@ pub struct ReactorStats {
     pub unread_pauses: u64,
     /// Connections closed because their peers hardly read.
     pub unread_closed: u64,
+    /// Connections closed because the rest of a command hardly came.
+    pub half_closed: u64,
 }
 
 /// Which part of [`Stats`] is wanted; empty strings mean all, as in nsqd.

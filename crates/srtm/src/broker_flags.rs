@@ -14,6 +14,7 @@ use wire::gossip::Key;
 
 use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
+use crate::byte_size::ByteSize;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::http_flags::HttpFlags;
@@ -56,6 +57,10 @@ pub(crate) struct BrokerFlags {
     /// A full channel that nobody has consumed for so long drops its oldest messages, unless the topic's contract says otherwise.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().abandoned_after))]
     pub(crate) abandoned_after: GoDuration,
+    /// Memory for messages and for what is on its way in and out; at the bound of a part those who need it wait [default: half of the
+    /// machine's memory, or of the control group's].
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory_budget: Option<ByteSize>,
     /// Largest message body.
     #[arg(long, value_name = "BYTES", default_value_t = defaults().max_msg_size)]
     pub(crate) max_msg_size: u32,
@@ -333,6 +338,9 @@ impl BrokerFlags {
             mem_queue_size: self.mem_queue_size,
             max_deferred: self.max_deferred,
             abandoned_after: self.abandoned_after.0,
+            memory_budget_bytes: self
+                .memory_budget
+                .map_or(defaults().memory_budget_bytes, |size| size.0),
             max_msg_size: self.max_msg_size,
             max_body_size: self.max_body_size,
             msg_timeout: self.msg_timeout.0,

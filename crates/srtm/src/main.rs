@@ -11,6 +11,7 @@ mod address;
 mod announce_flags;
 mod api;
 mod broker_flags;
+mod byte_size;
 mod children;
 mod cli;
 mod commands;

@@ -27,7 +27,8 @@ use crate::topic::{ConsumerKey, TopicKey};
 pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};
 pub use cumulative_ack::CumulativeAck;
-pub use output::Output;
+pub use output::{OUTPUT_FULL_BYTES, Output};
+pub use pace::Pace;
 pub use probes::{HalfRtt, Probes};
 
 /// Names a connection within its reactor.
@@ -65,6 +66,8 @@ pub enum Pause {
     InTransit,
     /// Its output is full: what it asks for would add to what it does not read.
     Unread,
+    /// There is no memory for the rest of its command.
+    Memory,
 }
 
 /// What was negotiated, nsqd's defaults until IDENTIFY.
@@ -134,6 +137,12 @@ pub struct Connection {
     pub oks: u32,
     /// Its publishes on their way to other reactors.
     pub in_transit: u32,
+    /// Their bodies.
+    pub in_transit_bytes: usize,
+    /// Memory that is reserved for the command that its input begins with.
+    pub input_reserved: usize,
+    /// Memory of its input beyond that.
+    pub input_charged: usize,
     /// Bytes read and not yet parsed.
     pub input: Vec<u8>,
     /// Arrival of the last bytes read: no later ones can have arrived before.
@@ -162,6 +171,8 @@ pub struct Connection {
     pub probes: Option<Box<Probes>>,
     /// What was negotiated.
     pub terms: Terms,
+    /// How the rest of a command gets on that is not complete.
+    pub arriving: Option<Pace>,
     /// When its timer comes up next.
     pub timer_at: Option<Instant>,
     /// Other topics it has published to.
@@ -195,6 +206,9 @@ impl Connection {
             has_heartbeats: terms.heartbeat.is_some(),
             oks: 0,
             in_transit: 0,
+            in_transit_bytes: 0,
+            input_reserved: 0,
+            input_charged: 0,
             input: Vec::new(),
             last_arrival: now,
             last_read: now,
@@ -209,6 +223,7 @@ impl Connection {
             tempo: None,
             probes: None,
             terms,
+            arriving: None,
             timer_at: None,
             published_before: Vec::new(),
             identity: None,
@@ -218,11 +233,26 @@ impl Connection {
         }
     }
 
-    /// Whether it has to read before it may ask for more.
+    /// Whether it has to read before it may ask for more, where its output is full at `full_bytes`.
     #[inline]
     #[must_use]
-    pub fn is_over_full(&self) -> bool {
-        self.output.is_over_full(self.oks as usize * OK_FRAME.len())
+    pub fn is_over_full(&self, full_bytes: usize) -> bool {
+        let owed_bytes = self.oks as usize * OK_FRAME.len();
+        self.output.is_over_full(owed_bytes, full_bytes)
+    }
+
+    /// Notes how the rest of its command gets on after `bytes` have come and `used` were executed.
+    #[inline]
+    pub fn note_arriving(&mut self, bytes: usize, used: usize, now: Instant) {
+        let is_cut = self.needed > self.input.len() && !self.input.is_empty();
+        match &mut self.arriving {
+            _ if !is_cut => self.arriving = None,
+            Some(pace) if used == 0 => {
+                pace.advance(bytes);
+                pace.renew(now, self.needed);
+            }
+            arriving => *arriving = Some(Pace::new(now, self.needed)),
+        }
     }
 
     /// Whether it is to be served at `at`: an ack is due then, or what was collected.

@@ -10,7 +10,7 @@ use clock::Instant;
 
 use super::pace::Pace;
 
-/// Bytes an output may hold before a consumer is treated as not ready. One more message always fits.
+/// Bytes an output may hold before a consumer is treated as not ready, where there is memory. One more message always fits.
 pub const OUTPUT_FULL_BYTES: usize = 256 * 1024;
 
 /// Answers that fit beside a full output and its last message. So messages alone never keep a connection from being read
@@ -31,6 +31,10 @@ pub struct Output {
     /// The largest message since it was last empty.
     largest_bytes: usize,
     marks: VecDeque<Mark>,
+    /// Its consumer was told that there is no room.
+    pub is_refusing: bool,
+    /// What of the memory budget it is charged with.
+    pub charged: usize,
     /// How the peer gets on, while its socket takes nothing.
     pace: Option<Pace>,
     /// Since when bytes wait that the client allowed to wait (`output_buffer_timeout`).
@@ -80,19 +84,28 @@ impl Output {
         &self.bytes[self.sent..]
     }
 
-    /// Whether a message more would be too much.
+    /// Whether a message more would be too much, where it is full at `full_bytes`.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.bytes.len() - self.sent >= OUTPUT_FULL_BYTES
+    pub fn is_full(&self, full_bytes: usize) -> bool {
+        self.bytes.len() - self.sent >= full_bytes
+    }
+
+    /// Memory that it holds for what is to be sent.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        match self.unsent().is_empty() {
+            true => 0,
+            false => self.bytes.capacity(),
+        }
     }
 
     /// Whether nothing more may be asked of the broker that is to be answered: it holds what makes a consumer not ready, a
     /// message and some answers, with `owed_bytes` that have not been put in yet.
     #[inline]
     #[must_use]
-    pub fn is_over_full(&self, owed_bytes: usize) -> bool {
+    pub fn is_over_full(&self, owed_bytes: usize, full_bytes: usize) -> bool {
         let waiting = self.bytes.len() - self.sent + owed_bytes;
-        waiting >= OUTPUT_FULL_BYTES + self.largest_bytes + ANSWERS_BYTES
+        waiting >= full_bytes + self.largest_bytes + ANSWERS_BYTES
     }
 
     /// Notes that the socket takes nothing at `now`.
@@ -188,18 +201,18 @@ mod tests {
             Some((second, 1))
         );
         output.settle();
-        assert!(output.unsent().is_empty() && !output.is_full());
+        assert!(output.unsent().is_empty() && !output.is_full(OUTPUT_FULL_BYTES));
     }
 
     #[test]
     fn messages_alone_make_it_full_and_never_over_full() {
         for bytes in [1, 1000, OUTPUT_FULL_BYTES - 9, 5 * 1024 * 1024] {
             let mut output = Output::default();
-            while !output.is_full() {
+            while !output.is_full(OUTPUT_FULL_BYTES) {
                 output.push_message(b"header", &vec![7; bytes], Instant::ZERO);
             }
-            assert!(!output.is_over_full(14), "{bytes}");
-            let answers = (1..).find(|&answers| output.is_over_full(answers));
+            assert!(!output.is_over_full(14, OUTPUT_FULL_BYTES), "{bytes}");
+            let answers = (1..).find(|&answers| output.is_over_full(answers, OUTPUT_FULL_BYTES));
             let answers = answers.expect("answers are bounded");
             assert!(answers <= ANSWERS_BYTES + 6 + bytes, "{bytes}: {answers}");
         }
@@ -208,13 +221,13 @@ mod tests {
     #[test]
     fn answers_alone_make_it_over_full() {
         let mut output = Output::default();
-        while !output.is_over_full(10) {
+        while !output.is_over_full(10, OUTPUT_FULL_BYTES) {
             output.bytes().extend_from_slice(&[0; 10]);
         }
         assert!(output.unsent().len() <= OUTPUT_FULL_BYTES + ANSWERS_BYTES);
         output.advance(ANSWERS_BYTES);
         output.settle();
-        assert!(!output.is_over_full(10));
+        assert!(!output.is_over_full(10, OUTPUT_FULL_BYTES));
     }
 
     #[test]

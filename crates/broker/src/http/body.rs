@@ -2,8 +2,8 @@
 //!
 //! A body is never buffered beyond the command's own maximum, and all bodies that are being read or
 //! wait to be published share one room of [`BodyRoom`] bytes: a topic that holds its publishers back
-//! must not fill the memory, nor take the port from those who want to look at `/metrics`. At the
-//! bound a request is answered 503 `BUSY` at once.
+//! must not fill the memory, nor take the port from those who want to look at `/metrics`. They count as input in the memory
+//! budget as well. At either bound a request is answered 503 `BUSY` at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::answer::Failure;
+use crate::memory::{Charge, MemoryBudget, Part};
 
 /// Room that all bodies share, in bytes, unless four bodies of the greatest size need more.
 const ROOM_BYTES: usize = 64 * 1024 * 1024;
@@ -29,6 +30,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct BodyRoom {
     bytes: Arc<Semaphore>,
+    memory: MemoryBudget,
 }
 
 /// A body, and its share of the room for as long as this lives.
@@ -36,15 +38,23 @@ pub(super) struct BodyRoom {
 pub(super) struct HeldBody {
     /// The whole body.
     pub(super) bytes: Bytes,
-    _share: OwnedSemaphorePermit,
+    _share: Share,
+}
+
+/// A part of the room, given back when it is dropped.
+#[derive(Debug)]
+struct Share {
+    _permit: OwnedSemaphorePermit,
+    _charge: Charge,
 }
 
 impl BodyRoom {
-    /// Room for at least four bodies of `max_body_size` bytes.
-    pub(super) fn new(max_body_size: u32) -> BodyRoom {
+    /// Room for at least four bodies of `max_body_size` bytes, as far as `memory` has it.
+    pub(super) fn new(max_body_size: u32, memory: MemoryBudget) -> BodyRoom {
         let bytes = ROOM_BYTES.max(4 * max_body_size as usize);
         BodyRoom {
             bytes: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+            memory,
         }
     }
 
@@ -82,12 +92,16 @@ impl BodyRoom {
         }
     }
 
-    fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+    fn share(&self, bytes: usize) -> Result<Share, Failure> {
+        let busy = || Failure::new(503, "BUSY");
         let charge = u32::try_from(bytes.max(CHARGE_MIN_BYTES)).unwrap_or(u32::MAX);
-        self.bytes
-            .clone()
-            .try_acquire_many_owned(charge)
-            .map_err(|_| Failure::new(503, "BUSY"))
+        let permit = self.bytes.clone().try_acquire_many_owned(charge);
+        let permit = permit.map_err(|_| busy())?;
+        let charge = self.memory.charge(Part::Input, u64::from(charge));
+        Ok(Share {
+            _permit: permit,
+            _charge: charge.ok_or_else(busy)?,
+        })
     }
 }
 
@@ -111,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_room_refuses_and_frees_with_the_body() {
-        let room = BodyRoom::new(1024);
+        let room = BodyRoom::new(1024, MemoryBudget::new(1 << 40));
         let places = ROOM_BYTES / CHARGE_MIN_BYTES;
         let mut held = Vec::new();
         for _ in 0..places {
@@ -135,8 +149,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_body_is_taken_that_there_is_no_memory_for() {
+        let memory = MemoryBudget::new(16 * 1024 * 1024);
+        let all = memory.charge(Part::Input, memory.limit(Part::Input));
+        let room = BodyRoom::new(1024, memory.clone());
+        let read = async || {
+            let body = Body::from("x");
+            let read = room.read(&HeaderMap::new(), body, 1024, "BIG").await;
+            read.map(|held| held.bytes)
+        };
+        assert!(read().await.is_err());
+        assert_eq!(memory.waits(Part::Input), 1);
+        drop(all);
+        assert!(read().await.is_ok());
+        assert_eq!(memory.used(Part::Input), 0);
+    }
+
+    #[tokio::test]
     async fn no_body_is_buffered_beyond_its_maximum() {
-        let room = BodyRoom::new(1024);
+        let room = BodyRoom::new(1024, MemoryBudget::new(1 << 40));
         for (length, fits) in [(0, true), (9, true), (10, true), (11, false), (5000, false)] {
             let body = Body::from(vec![b'x'; length]);
             let read = room.read(&HeaderMap::new(), body, 10, "BIG").await;

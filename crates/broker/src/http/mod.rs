@@ -63,7 +63,7 @@ type Shared = axum::extract::State<Arc<Service>>;
 
 /// All routes over one broker.
 pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
-    let room = BodyRoom::new(handle.config().max_body_size);
+    let room = BodyRoom::new(handle.config().max_body_size, handle.memory.clone());
     let pages = Pages::new(PAGES_BYTES);
     // A line each: none waits for another's crowd.
     let shared = || from_fn_with_state(Lane::new(&pages), share);

@@ -77,6 +77,7 @@ impl Reactor {
         let ack_due = connection.ack.as_ref().and_then(|ack| ack.due);
         let key = self.connections.insert(connection);
         self.schedule.welcome(key);
+        self.charge_input(key, 0);
         if let Some(due) = ack_due {
             self.push_due(due, key);
         }
@@ -112,6 +113,7 @@ impl Reactor {
             tracing::debug!("{}: moving to reactor {home}: {error}", connection.peer);
         }
         connection.pause = Pause::No;
+        self.discharge(&mut connection);
         self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
     }
 
@@ -127,6 +129,7 @@ impl Reactor {
         if let Some(consumer) = connection.consumer {
             self.table.unsubscribe(consumer, self.now);
         }
+        self.discharge(&mut connection);
         let input = std::mem::take(&mut connection.input);
         self.return_input(input);
     }

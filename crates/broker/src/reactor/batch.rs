@@ -1,6 +1,6 @@
 //! Publishes to topics of other reactors: gathered per topic and turn, answered per batch.
 //!
-//! A connection has at most [`IN_TRANSIT_MAX`] commands under way; then it is not read from until
+//! A connection has at most [`IN_TRANSIT_MAX`] commands under way, or [`IN_TRANSIT_BYTES`] and one; then it is not read from until
 //! some are settled. That bounds what may wait at the home reactor.
 //!
 //! The task of the topic here is charged with reading and answering, the task at home with publishing: a batch is carried
@@ -21,6 +21,9 @@ use crate::topic::{Arrival, Held, Published, Source, TopicKey};
 
 /// Publish commands of one connection that may be on their way to other reactors.
 const IN_TRANSIT_MAX: u32 = 256;
+
+/// With bodies of so many bytes none is added.
+const IN_TRANSIT_BYTES: usize = 1024 * 1024;
 
 /// Batches kept for use again, and the bytes that they hold: one for every topic that is published to within a turn.
 const SPARE_BATCHES: usize = 4096;
@@ -108,6 +111,14 @@ impl Batches {
     }
 }
 
+/// What is remembered of a command that travelled to another reactor.
+struct TravelledCommand {
+    messages: u32,
+    /// Of their bodies.
+    bytes: usize,
+    delay: Duration,
+}
+
 impl Reactor {
     /// Adds a publish to the topic's batch for the reactor that owns it.
     pub(super) fn send_to_home<'a>(
@@ -121,7 +132,8 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return Flow::End;
         };
-        if connection.in_transit >= IN_TRANSIT_MAX {
+        let is_much = connection.in_transit_bytes >= IN_TRANSIT_BYTES;
+        if connection.in_transit >= IN_TRANSIT_MAX || is_much {
             self.pause(key, Pause::InTransit);
             return Flow::Wait;
         }
@@ -131,9 +143,10 @@ impl Reactor {
         };
         let task = self.schedule.task_at(key);
         let batch = self.batches.of(task, &published.name, home, self.number);
-        let mut messages = 0;
+        let (mut messages, mut length) = (0, 0);
         for body in bodies {
             messages += 1;
+            length += body.len();
             batch.bytes.extend_from_slice(body);
             batch.lengths.push(body.len() as u32);
         }
@@ -151,6 +164,8 @@ impl Reactor {
             outcome: Published::Full,
             wait: None,
         });
+        connection.in_transit_bytes += length;
+        self.memory.input.change(0, length);
         Flow::Next
     }
 
@@ -235,12 +250,19 @@ impl Reactor {
             true => SETTLED_SHARED_MAX,
             false => usize::MAX,
         };
-        let first = batch.done.items;
+        let Progress {
+            items: first,
+            mut lengths,
+            ..
+        } = batch.done;
         let end = first.saturating_add(items_max).min(batch.items.len());
         for number in first..end {
             let item = &mut batch.items[number];
             let key = ConnectionKey::from_bits(item.connection);
             let (messages, delay, wait) = (item.messages, item.delay, item.wait);
+            let of_item = &batch.lengths[lengths..lengths + messages as usize];
+            let length = of_item.iter().map(|&length| length as usize).sum();
+            lengths += messages as usize;
             let outcome = std::mem::replace(&mut item.outcome, Published::Full);
             if let Some(wait) = wait {
                 self.send_throttled(key, wait);
@@ -253,9 +275,14 @@ impl Reactor {
             {
                 connection.count_published(batch.topic.as_str(), messages);
             }
-            self.settle(key, (messages, delay), outcome);
+            let command = TravelledCommand {
+                messages,
+                bytes: length,
+                delay,
+            };
+            self.settle(key, &command, outcome);
         }
-        batch.done.items = end;
+        (batch.done.items, batch.done.lengths) = (end, lengths);
         if end < batch.items.len() {
             return Some(batch);
         }
@@ -268,20 +295,27 @@ impl Reactor {
     /// Tells one publisher what became of a command that had been held at home.
     pub(super) fn settle_one(&mut self, settled: Settled) {
         let key = ConnectionKey::from_bits(settled.connection);
-        self.settle(key, (settled.messages, settled.delay), settled.outcome);
+        let command = TravelledCommand {
+            messages: settled.messages,
+            bytes: settled.bytes,
+            delay: settled.delay,
+        };
+        self.settle(key, &command, settled.outcome);
     }
 
     /// Tells one publisher what became of a command that had travelled.
-    fn settle(
-        &mut self,
-        key: ConnectionKey,
-        (messages, delay): (u32, Duration),
-        outcome: Published,
-    ) {
+    fn settle(&mut self, key: ConnectionKey, command: &TravelledCommand, outcome: Published) {
+        let &TravelledCommand {
+            messages,
+            bytes,
+            delay,
+        } = command;
+        self.memory.input.change(bytes, 0);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
         connection.in_transit -= 1;
+        connection.in_transit_bytes -= bytes;
         let waits = connection.pause == Pause::InTransit;
         match outcome {
             Published::Accepted => self.acknowledge(key, messages),
@@ -292,10 +326,10 @@ impl Reactor {
             }
         }
         // Half the window again, so that a pause is not undone for a single command.
-        let few = self
-            .connections
-            .get(key)
-            .is_some_and(|connection| connection.in_transit <= IN_TRANSIT_MAX / 2);
+        let few = self.connections.get(key).is_some_and(|connection| {
+            connection.in_transit <= IN_TRANSIT_MAX / 2
+                && connection.in_transit_bytes <= IN_TRANSIT_BYTES / 2
+        });
         if waits && few {
             self.let_go_on(key);
         }

@@ -111,6 +111,7 @@ impl Reactor {
             connection: remote.connection,
             messages,
             delay: remote.delay,
+            bytes: remote.bytes.len(),
             outcome,
         };
         self.outboxes[remote.from].push(Mail::Settled(settled));

@@ -124,6 +124,8 @@ pub struct Settled {
     pub messages: u32,
     /// Their delay.
     pub delay: Duration,
+    /// The bytes of their bodies.
+    pub bytes: usize,
     /// What became of them.
     pub outcome: Published,
 }

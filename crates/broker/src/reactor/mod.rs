@@ -14,6 +14,7 @@ mod execute;
 mod held;
 mod inbox;
 mod line;
+mod memory;
 mod payer;
 mod probe;
 mod probes;
@@ -48,6 +49,7 @@ use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
+use crate::memory::MemoryBudget;
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
@@ -59,6 +61,7 @@ use batch::Batches;
 use complaints::Complaints;
 pub use inbox::Inbox;
 use inbox::{Mail, TopicMail};
+use memory::Memory;
 use probes::ProbeBudget;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
@@ -107,6 +110,8 @@ pub struct Shared {
     pub handing: HandoverBoard,
     /// Who shares limits by gossip.
     pub sharing: SharingBoard,
+    /// Memory that all of it may hold.
+    pub memory: MemoryBudget,
     /// Held by who declares a share.
     pub declaring: Arc<Mutex<()>>,
     /// The nsqlookupds that the broker registers with.
@@ -126,6 +131,7 @@ impl Shared {
     pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
         Shared {
             lookupds: LookupdList::new(config.lookupd.tcp_addresses.clone()),
+            memory: MemoryBudget::new(config.memory_budget_bytes),
             config: Arc::new(config),
             inboxes: inboxes.into(),
             changed: Arc::new(Notify::new()),
@@ -187,6 +193,7 @@ pub struct Reactor {
     is_resuming: bool,
     surveys: Surveys,
     complaints: Complaints,
+    memory: Memory,
     counters: ReactorStats,
 }
 
@@ -243,7 +250,7 @@ impl Reactor {
             accept_again_at: None,
             next_home: 0,
             connections: Arena::default(),
-            table: config.topic_table(number, wall),
+            table: config.topic_table(number, wall).within(&shared.memory),
             attachments: Attachments::default(),
             schedule: Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
                 option: "--share-period",
@@ -274,6 +281,7 @@ impl Reactor {
             is_resuming: false,
             surveys: Surveys::default(),
             complaints: Complaints::default(),
+            memory: Memory::new(&shared.memory),
             counters: ReactorStats::default(),
             shared,
         })
@@ -295,10 +303,12 @@ impl Reactor {
         self.gather_events();
         self.take_mail();
         self.run_timers();
+        self.offer_memory();
         let has_served = self.serve();
         self.carry_out_effects();
         self.flush();
         self.post();
+        self.tell_memory();
         self.survey(has_served);
         self.counters.turns += 1;
     }

@@ -134,11 +134,11 @@ impl Reactor {
 
     /// Queues a throttled frame, unless the publisher was told within the last second.
     pub(super) fn send_throttled(&mut self, key: ConnectionKey, wait: Duration) {
-        let now = self.now;
+        let (now, full_bytes) = (self.now, self.memory.output_full_bytes);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let is_full = connection.output.is_full();
+        let is_full = connection.output.is_full(full_bytes);
         let Some(announced) = connection.announced.as_mut().filter(|_| !is_full) else {
             return;
         };
@@ -166,10 +166,12 @@ impl Reactor {
 
     fn send_migrate(&mut self, key: ConnectionKey, topic: &TopicName, to: &str) {
         let announces = |connection: &Connection| connection.announces(topic.as_str());
+        let full_bytes = self.memory.output_full_bytes;
+        let has_room = |connection: &Connection| !connection.output.is_full(full_bytes);
         let is_there = self
             .connections
             .get(key)
-            .is_some_and(|connection| announces(connection) && !connection.output.is_full());
+            .is_some_and(|connection| announces(connection) && has_room(connection));
         if !is_there {
             self.counters.moves_unknown += 1;
             return;

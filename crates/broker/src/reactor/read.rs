@@ -19,6 +19,9 @@ use crate::sys::{self, Received};
 /// One receive takes at most so much while topics compete.
 const READ_SHARED_BYTES: usize = 4 * 1024;
 
+/// An input buffer beyond this is given back when what it was for is over.
+const LARGE_INPUT_BYTES: usize = 64 * 1024;
+
 /// How long a peer may take to read its last error.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -48,8 +51,10 @@ impl Reactor {
         if connection.input.is_empty() {
             self.read_in_place(key);
         } else {
-            let input = std::mem::take(&mut connection.input);
-            self.read_behind(key, input);
+            let needed = connection.needed;
+            if self.may_read_behind(key, needed) {
+                self.read_behind(key, needed);
+            }
         }
     }
 
@@ -61,8 +66,9 @@ impl Reactor {
         let input = std::mem::take(&mut connection.input);
         if input.is_empty() {
             self.return_input(input);
+            self.charge_input(key, 0);
         } else {
-            self.execute_and_keep(key, input);
+            self.execute_and_keep(key, input, 0);
         }
     }
 
@@ -98,62 +104,74 @@ impl Reactor {
             if used < count {
                 let mut input = self.lend_input();
                 input.extend_from_slice(&buffer[used..count]);
-                self.keep(key, used, input);
+                self.keep(key, count, used, input);
             } else {
-                self.keep(key, used, Vec::new());
+                self.keep(key, count, used, Vec::new());
             }
         }
         self.read_buffer = buffer;
     }
 
-    fn read_behind(&mut self, key: ConnectionKey, mut input: Vec<u8>) {
+    fn read_behind(&mut self, key: ConnectionKey, needed: usize) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        let mut input = std::mem::take(&mut connection.input);
         let held = input.len();
-        let needed = self
-            .connections
-            .get(key)
-            .map_or(0, |connection| connection.needed);
         // Room for the rest of a large command at once, yet never more than one read's worth
         // beyond it: the decoder has checked `needed` against the size limits.
         let room = needed
             .saturating_sub(held)
             .clamp(self.read_bytes_max() / 4, 16 * READ_BYTES);
+        input.reserve_exact(needed.saturating_sub(held).max(room));
         input.resize(held + room, 0);
         match self.receive(key, &mut input[held..]) {
             Some(count) => {
                 input.truncate(held + count);
-                self.execute_and_keep(key, input);
+                self.execute_and_keep(key, input, count);
             }
             None => {
                 input.truncate(held);
                 if let Some(connection) = self.connections.get_mut(key) {
                     connection.input = input;
                 }
+                self.charge_input(key, 0);
             }
         }
     }
 
-    fn execute_and_keep(&mut self, key: ConnectionKey, mut input: Vec<u8>) {
+    fn execute_and_keep(&mut self, key: ConnectionKey, mut input: Vec<u8>, came: usize) {
         let used = self.execute_all(key, &input);
         input.drain(..used);
-        self.keep(key, used, input);
+        self.keep(key, came, used, input);
     }
 
-    /// Puts what is left of the input back to its connection, if that is still here.
-    fn keep(&mut self, key: ConnectionKey, used: usize, input: Vec<u8>) {
+    /// Puts what is left of the input back to its connection, if that is still here, after `came` bytes were read and `used`
+    /// executed.
+    fn keep(&mut self, key: ConnectionKey, came: usize, used: usize, mut input: Vec<u8>) {
         let Some(connection) = self.connections.get_mut(key) else {
             self.return_input(input);
             return;
         };
         if connection.progress == Progress::Lingering {
             self.return_input(input);
+            self.charge_input(key, used);
             return;
         }
         connection.arrivals.consume(used);
+        let needed = input.len().max(connection.needed);
+        if input.capacity() > LARGE_INPUT_BYTES && needed < input.capacity() / 4 {
+            // A large command is over; what begins behind it needs no such room.
+            input.shrink_to(needed);
+        }
         if input.is_empty() {
+            connection.arriving = None;
             self.return_input(input);
         } else {
             connection.input = input;
+            connection.note_arriving(came, used, self.now);
         }
+        self.charge_input(key, used);
         if let Some(home) = self.moving.take() {
             self.hand_over(key, home);
         }
@@ -161,7 +179,8 @@ impl Reactor {
 
     /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
     pub(super) fn read_bytes_max(&self) -> usize {
-        match self.schedule.is_shared(self.now) {
+        // What is cut off at its end is kept: little, where there is hardly memory.
+        match self.schedule.is_shared(self.now) || self.is_input_tight() {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,
         }
@@ -272,7 +291,7 @@ impl Reactor {
                     continue;
                 }
             };
-            if connection.is_over_full() {
+            if connection.is_over_full(self.memory.output_full_bytes) {
                 match self.relieve(key) {
                     Flow::Next => continue,
                     Flow::Wait => return used,

@@ -137,6 +137,7 @@ impl Reactor {
             spare: &mut self.spare_outputs,
             random: &mut self.random,
             budget: &mut self.probe_budget,
+            full_bytes: self.memory.output_full_bytes,
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.now,
         };

@@ -62,6 +62,7 @@ impl Reactor {
             self.table.next_wakeup(),
             self.accept_again_at,
             self.surveys.due(),
+            self.memory.look_at,
         ];
         dues.into_iter().flatten().min()
     }
@@ -108,6 +109,13 @@ impl Reactor {
         let Some(connection) = self.connections.get(key) else {
             return;
         };
+        let is_read = connection.pause == Pause::No;
+        let is_lost = connection
+            .arriving
+            .is_some_and(|pace| pace.is_lost(at, interval));
+        if is_judged && is_read && is_lost {
+            return self.close_half(key);
+        }
         if connection.terms.heartbeat.is_some() {
             let is_silent = at.saturating_since(connection.last_read) >= interval * 2;
             if is_judged && is_silent && connection.pause == Pause::No {
@@ -118,6 +126,21 @@ impl Reactor {
         // From the time it was due, not from now, so that a busy reactor keeps the interval.
         let late = self.now.saturating_since(at).min(interval / 2);
         self.arm_timer(key, interval - late);
+    }
+
+    /// Closes a connection whose command does not get on.
+    fn close_half(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get(key) else {
+            return;
+        };
+        let (peer, come, needed) = (connection.peer, connection.input.len(), connection.needed);
+        self.counters.half_closed += 1;
+        if let Some(more) = self.complaints.may_log(self.now) {
+            tracing::warn!(
+                "{peer}: closed, {come} of {needed} bytes of its command have come and hardly any within a heartbeat interval; {more} more since the last such line"
+            );
+        }
+        self.close(key, "the rest of its command does not come");
     }
 
     /// Tries the socket of a connection that hardly took anything for an interval once more, since epoll does not tell of every

@@ -12,7 +12,7 @@ use super::probes::ProbeBudget;
 use super::read::Flow;
 use super::readiness::Readiness;
 use crate::arena::Arena;
-use crate::connection::{Connection, ConnectionKey, Pause, Probes, Progress};
+use crate::connection::{Connection, ConnectionKey, Pace, Pause, Probes, Progress};
 use crate::sys::{self, Interest};
 use crate::topic::{Outlet, Probe};
 
@@ -37,6 +37,8 @@ pub(super) struct Outputs<'a> {
     pub(super) spare: &'a mut Vec<Vec<u8>>,
     pub(super) random: &'a mut u64,
     pub(super) budget: &'a mut ProbeBudget,
+    /// An output is full with so many bytes.
+    pub(super) full_bytes: usize,
     pub(super) with_arrivals: bool,
     pub(super) now: clock::Instant,
 }
@@ -68,7 +70,9 @@ impl Outlet for Outputs<'_> {
             connection.dirty = true;
             self.dirty_consumers.push(key);
         }
-        !connection.output.is_full()
+        let has_room = !connection.output.is_full(self.full_bytes);
+        connection.output.is_refusing |= !has_room;
+        has_room
     }
 
     fn draw(&mut self, bound: u8) -> u8 {
@@ -244,7 +248,6 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let was_full = connection.output.is_full();
         let mut has_probe = false;
         while !connection.output.unsent().is_empty() {
             match send(connection) {
@@ -268,10 +271,11 @@ impl Reactor {
         if has_probe {
             self.await_ack(key);
         }
-        self.after_write(key, was_full);
+        self.after_write(key);
     }
 
-    fn after_write(&mut self, key: ConnectionKey, was_full: bool) {
+    fn after_write(&mut self, key: ConnectionKey) {
+        let full_bytes = self.memory.output_full_bytes;
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -289,12 +293,16 @@ impl Reactor {
         {
             self.spare_outputs.push(buffer);
         }
+        let memory = connection.output.memory();
+        let charged = std::mem::replace(&mut connection.output.charged, memory);
+        self.memory.output.change(charged, memory);
         let is_empty = connection.output.unsent().is_empty();
-        let may_go_on = connection.pause == Pause::Unread && !connection.output.is_full();
-        if was_full
-            && !connection.output.is_full()
+        let may_go_on = connection.pause == Pause::Unread && !connection.output.is_full(full_bytes);
+        if connection.output.is_refusing
+            && !connection.output.is_full(full_bytes)
             && let Some(consumer) = consumer
         {
+            connection.output.is_refusing = false;
             self.table.set_writable(consumer, true);
         }
         if connection.progress == Progress::Lingering && is_empty {
@@ -318,7 +326,7 @@ impl Reactor {
         let Some(connection) = self.connections.get(key) else {
             return Flow::End;
         };
-        if !connection.is_over_full() {
+        if !connection.is_over_full(self.memory.output_full_bytes) {
             return Flow::Next;
         }
         self.counters.unread_pauses += 1;
@@ -343,6 +351,8 @@ impl Reactor {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.pause = Pause::No;
             connection.last_read = self.now;
+            let cut = connection.arriving.is_some();
+            connection.arriving = cut.then(|| Pace::new(self.now, connection.needed));
             let interest = Interest {
                 read: true,
                 ..connection.interest

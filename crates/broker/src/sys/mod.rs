@@ -7,6 +7,7 @@
 mod acks;
 mod clock;
 mod epoll;
+mod heap;
 mod prefetch;
 mod random;
 mod socket;
@@ -14,6 +15,7 @@ mod socket;
 pub use acks::{Path, enable_ack_stamps, next_ack_stamp, path, send_followed};
 pub use clock::{monotonic_now, rest, thread_timer_slack_ns, wall_now};
 pub use epoll::{Epoll, Event, Interest, Waker};
+pub use heap::trim_heap;
 pub use prefetch::prefetch;
 pub use random::random;
 pub use socket::{

@@ -17,6 +17,7 @@ mod in_flight;
 mod latency;
 mod lease;
 mod limiter;
+mod memory;
 mod message_id;
 mod publish;
 mod pump;

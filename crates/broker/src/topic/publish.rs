@@ -50,7 +50,11 @@ impl TopicTable {
             asked.messages += 1;
             asked.bytes += body.len() as u64;
         }
-        let is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size);
+        let is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size)
+            || !self.has_memory(key, &asked);
+        let Some(topic) = self.topics.get_mut(key) else {
+            return Published::Gone;
+        };
         if is_full && !topic.name.is_ephemeral() {
             return Published::Full;
         }
@@ -91,7 +95,8 @@ impl TopicTable {
                 continue;
             }
             let id = self.ids.next();
-            let message = self.store.insert(id, arrival, arrival.read + delay, body);
+            let due = arrival.read + delay;
+            let message = self.store.insert(key.slot(), id, arrival, due, body);
             topic.waiting_bytes += body.len() as u64;
             let delays = topic.limiter.as_ref().map(TopicLimiter::delays);
             self.store.get_mut(message).has_paid = delays == Some(false);

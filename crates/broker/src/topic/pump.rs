@@ -163,7 +163,7 @@ impl TopicTable {
         if let Some(topic) = self.topics.get(key) {
             debug_assert!(topic.is_conserved(), "{topic:?}");
             let has_room = topic.depth() < self.bounds.mem_queue_size;
-            if has_room && !topic.held.is_empty() {
+            if has_room && !topic.held.is_empty() && self.has_memory_for_held(key) {
                 self.effects.roomy.push(key);
             }
         }

@@ -36,6 +36,7 @@ use super::traffic::Traffic;
 use super::unjudged::Unjudged;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
+use crate::memory::{Account, MemoryBudget, Part};
 
 /// Names a topic.
 pub type TopicKey = Key<Topic>;
@@ -91,6 +92,8 @@ pub struct Topic {
     pub(super) fresh: Vec<Fresh>,
     pub(super) limiter: Option<TopicLimiter>,
     pub(super) held: VecDeque<Held>,
+    /// What a publish wanted that waits for memory, in bytes.
+    pub(super) memory_wanted: Option<u64>,
     pub(super) release_at: Option<Instant>,
     /// What fell due of its channels and consumers, to be done when it is run.
     pub(super) due: Vec<Target>,
@@ -163,6 +166,9 @@ pub struct TopicTable {
     pub(super) ran_at: Instant,
     pub(super) ids: MessageIds,
     pub(super) store: Store,
+    pub(super) memory: Account,
+    /// Topics with publishers that wait for memory.
+    pub(super) waiting_for_memory: VecDeque<TopicKey>,
     pub(super) topics: Arena<Topic>,
     pub(super) channels: Arena<Channel>,
     pub(super) consumers: Arena<Consumer>,
@@ -194,6 +200,8 @@ impl TopicTable {
             ran_at: Instant::ZERO,
             ids,
             store: Store::default(),
+            memory: Account::new(&MemoryBudget::new(u64::MAX), Part::Bodies),
+            waiting_for_memory: VecDeque::new(),
             topics: Arena::default(),
             channels: Arena::default(),
             consumers: Arena::default(),
@@ -404,6 +412,7 @@ impl Topic {
             fresh: Vec::new(),
             limiter: None,
             held: VecDeque::new(),
+            memory_wanted: None,
             release_at: None,
             due: Vec::new(),
             dirty: false,

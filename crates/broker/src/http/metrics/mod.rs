@@ -5,6 +5,7 @@
 //! the busiest by message count, and the others are summed up under the name `other`.
 
 mod announcements;
+mod memory;
 mod series;
 mod sharing;
 mod summed;
@@ -29,6 +30,7 @@ use crate::reactor::TaskReport;
 use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
+use memory::MemoryFigures;
 use series::{
     CATALOG, CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK,
     TOPIC,
@@ -58,6 +60,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
         http: service.info.counts.clone(),
         announcements,
         gossip: service.handle.sharing.figures(),
+        memory: MemoryFigures::of(&service.handle.memory),
         is_given_up: config
             .controller
             .as_ref()
@@ -139,6 +142,7 @@ struct Surroundings {
     gossip: SharingFigures,
     /// Messages handed over by direction; `None`: there is no controller.
     handovers: Option<[(&'static str, u64); 2]>,
+    memory: MemoryFigures,
     /// Bytes over the link by direction; `None`: there is no controller.
     link: Option<[(&'static str, u64); 2]>,
     /// Whether the controller's word is waited for no longer; `None`: there is no controller.
@@ -171,6 +175,7 @@ impl Collector for Snapshot {
             put_numbered(&mut encoder, series, &self.reactors)?;
         }
         put_numbered(&mut encoder, PERIODS, &self.tasks.periods)?;
+        self.surroundings.memory.put(&mut encoder)?;
         self.put_policies(&mut encoder)?;
         for series in CATALOG {
             let catalog = self.surroundings.catalog.iter();

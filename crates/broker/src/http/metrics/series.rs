@@ -326,6 +326,11 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         |r| float(r.unread_closed),
     ),
     counter(
+        "srtm_reactor_half_closed",
+        "Connections closed because the rest of a command hardly came.",
+        |r| float(r.half_closed),
+    ),
+    counter(
         "srtm_reactor_accept_backoffs",
         "Times the listener paused for want of file descriptors.",
         |r| float(r.accept_backoffs),

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use kernel::TaskStats;
 
+use super::memory::{BUDGET, PARTS};
 use super::*;
 use crate::catalog_file::CatalogState;
+use crate::memory::MemoryBudget;
 use crate::reactor::TaskRow;
 use crate::stats::StageLatency;
 
@@ -96,6 +98,7 @@ fn surroundings() -> Surroundings {
             ..SharingFigures::default()
         },
         handovers: Some([("sent", 12), ("taken", 13)]),
+        memory: MemoryFigures::of(&MemoryBudget::new(16 << 20)),
         link: Some([("sent", 10), ("received", 11)]),
         is_given_up: Some(true),
         catalog: Some(CatalogState {
@@ -325,7 +328,8 @@ fn the_operators_table_names_every_series() {
                 .iter()
                 .map(|each| (each.series.name, each.series.kind)),
         )
-        .chain([(PERIODS.name, PERIODS.kind)])
+        .chain([(PERIODS.name, PERIODS.kind), (BUDGET.name, BUDGET.kind)])
+        .chain(PARTS.iter().map(|each| (each.name, each.kind)))
         .chain(CATALOG.iter().map(|each| (each.name, each.kind)))
         .chain([(GIVEN_UP.name, GIVEN_UP.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);

@@ -7,6 +7,7 @@ mod full;
 mod handover;
 mod laws;
 mod limits;
+mod memory;
 mod replay;
 mod reports;
 mod restarts;

@@ -57,6 +57,7 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("max-channels", false, Passed),
     ("max-connections", false, Passed),
     ("max-topics", false, Passed),
+    ("memory-budget", false, Passed),
     ("metrics-max-topics", false, Passed),
     ("threads", false, Passed),
     ("turn-spacing", false, Passed),

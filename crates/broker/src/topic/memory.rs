@@ -1,0 +1,98 @@
+//! Messages within the memory that they may have: who waits for room, and who goes on when there is some.
+//!
+//! A topic may hold a few times what is free, so that those that take all they can leave room for the others.
+
+use super::store::charge_of;
+use super::table::{TopicKey, TopicTable};
+use super::traffic::Asked;
+use crate::memory::{Account, MemoryBudget, Part};
+
+/// Topics that are looked at in one go.
+const LOOKS_MAX: usize = 64;
+
+impl TopicTable {
+    /// The same table with messages counted against `budget`.
+    #[must_use]
+    pub fn within(self, budget: &MemoryBudget) -> TopicTable {
+        TopicTable {
+            memory: Account::new(budget, Part::Bodies),
+            ..self
+        }
+    }
+
+    /// Whether a topic may have what is asked for; if not, it is remembered as waiting.
+    pub(super) fn has_memory(&mut self, key: TopicKey, asked: &Asked) -> bool {
+        let more = asked.bytes + asked.messages * charge_of(0);
+        if self.fits(key, more) {
+            return true;
+        }
+        self.store.shed_all();
+        if self.fits(key, more) {
+            return true;
+        }
+        if let Some(topic) = self.topics.get_mut(key)
+            && !topic.name.is_ephemeral()
+            && topic.memory_wanted.replace(more).is_none()
+        {
+            self.waiting_for_memory.push_back(key);
+            self.memory.note_wait();
+        }
+        false
+    }
+
+    /// Whether held publishers of a topic may be tried again.
+    pub(super) fn has_memory_for_held(&mut self, key: TopicKey) -> bool {
+        let wanted = self.topics.get(key).and_then(|topic| topic.memory_wanted);
+        wanted.is_none_or(|wanted| self.fits(key, wanted))
+    }
+
+    /// Lets publishers be tried again whose topics may have the memory that they wait for.
+    pub fn offer_memory(&mut self) {
+        for _ in 0..self.waiting_for_memory.len().min(LOOKS_MAX) {
+            let Some(key) = self.waiting_for_memory.pop_front() else {
+                return;
+            };
+            let may_go_on = self.has_memory_for_held(key);
+            let Some(topic) = self.topics.get_mut(key) else {
+                continue;
+            };
+            if topic.held.is_empty() {
+                topic.memory_wanted = None;
+            } else if may_go_on {
+                topic.memory_wanted = None;
+                self.effects.roomy.push(key);
+            } else {
+                self.waiting_for_memory.push_back(key);
+            }
+        }
+    }
+
+    /// Whether publishers wait for memory.
+    #[must_use]
+    pub fn waits_for_memory(&self) -> bool {
+        !self.waiting_for_memory.is_empty()
+    }
+
+    /// Tells the others what messages of this table hold; once a turn.
+    pub fn tell_memory(&mut self) {
+        self.memory.set(self.store.memory());
+        self.memory.tell();
+    }
+
+    /// Whether there is memory that [`TopicTable::trim`] may give back.
+    #[must_use]
+    pub fn has_spare_memory(&self) -> bool {
+        self.store.has_spare()
+    }
+
+    /// Gives back memory that was not needed since this was called before, a piece of it; says whether there is more.
+    pub fn trim(&mut self) -> bool {
+        self.store.trim()
+    }
+
+    fn fits(&mut self, key: TopicKey, more: u64) -> bool {
+        self.memory.set(self.store.memory());
+        let held = self.store.memory_of(key.slot());
+        self.memory.has_room(held, more, self.store.spare_memory())
+    }
+}
