@@ -103,6 +103,26 @@ def test_halves_of_commands_are_bounded(
     wait_until(lambda: used_bytes(broker, "input") + used_bytes(broker, "pieces") == 0, "the halves to be forgotten")
 
 
+def test_outputs_are_full_earlier_where_many_are_not_read(
+    start_broker: Callable[..., Broker], siege: Callable[[Broker], Siege], force: Force
+) -> None:
+    broker = start_broker("-memory-budget=40MiB")
+    with siege(broker) as attack:
+        peers = force.of(30, 300)
+        asked = (b"IDENTIFY\n" + sized(b'{"feature_negotiation":true}')) * 250_000
+        pushers = [Pusher(broker, b"", asked) for _ in range(peers)]
+        for pusher in pushers:
+            pusher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        while metric(broker, "srtm_reactor_unread_pauses_total") < peers:
+            for pusher in pushers:
+                pusher.push()
+            attack.look()
+        assert used_bytes(broker, "output") <= (8 + peers * 64 / 1024) * MIB
+    for pusher in pushers:
+        pusher.socket.close()
+    wait_until(lambda: used_bytes(broker, "output") == 0, "the outputs to be forgotten")
+
+
 def test_http_bodies_count_too(start_broker: Callable[..., Broker], topic: str) -> None:
     broker = start_broker("-memory-budget=48MiB")
     head = f"POST /mpub?topic={topic} HTTP/1.1\r\nHost: x\r\nContent-Length: {5 * MIB}\r\n\r\n".encode()

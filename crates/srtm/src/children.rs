@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::announce_flags::AnnouncePorts;
 use crate::broker_flags::ScheduleFlags;
+use crate::byte_size::ByteSize;
 use crate::drained::{Drained, Verdict};
 use crate::duration::GoDuration;
 use crate::error::{Failure, LOST};
@@ -60,6 +61,8 @@ pub(crate) struct Template {
     pub(crate) announce: Option<AnnouncePorts>,
     /// How long one that ends waits while no message is finished.
     pub(crate) drain_timeout: GoDuration,
+    /// Memory that each may hold.
+    pub(crate) memory_budget: ByteSize,
     /// Log level.
     pub(crate) log_level: String,
 }
@@ -269,6 +272,7 @@ impl Template {
             format!("--http-address={}", listen(http)),
             format!("--broadcast-address={}", self.ip),
             format!("--drain-timeout={}", self.drain_timeout),
+            format!("--memory-budget={}", self.memory_budget),
             format!("--log-level={}", self.log_level),
         ];
         arguments.extend(self.schedule.arguments());
@@ -437,6 +441,7 @@ mod tests {
             schedule: up.schedule,
             announce: up.announce.ports(ip),
             drain_timeout: GoDuration(Duration::from_secs(7)),
+            memory_budget: ByteSize(96 << 20),
             log_level: "warn".to_owned(),
         }
     }
@@ -474,6 +479,7 @@ mod tests {
             assert_eq!(config.http_hosts, ["one.example", "two.example"]);
             assert_eq!((config.threads, config.node_id), (1, number as u16));
             assert_eq!(config.drain_timeout, Duration::from_secs(7));
+            assert_eq!(config.memory_budget_bytes, 96 << 20);
             let link = config.controller.expect("there is one");
             assert_eq!(link.address, "127.0.0.1:4999");
             assert_eq!(link.broker_name, Template::name(number));

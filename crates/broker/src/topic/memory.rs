@@ -10,12 +10,18 @@ use crate::memory::{Account, MemoryBudget, Part};
 /// Topics that are looked at in one go.
 const LOOKS_MAX: usize = 64;
 
+/// What a topic, a channel and a consumer count for, messages aside.
+const TOPIC_BYTES: u64 = 8 * 1024;
+const CHANNEL_BYTES: u64 = 1024;
+const CONSUMER_BYTES: u64 = 256;
+
 impl TopicTable {
     /// The same table with messages counted against `budget`.
     #[must_use]
     pub fn within(self, budget: &MemoryBudget) -> TopicTable {
         TopicTable {
             memory: Account::new(budget, Part::Bodies),
+            topic_memory: Account::new(budget, Part::Topics),
             ..self
         }
     }
@@ -77,6 +83,25 @@ impl TopicTable {
     pub fn tell_memory(&mut self) {
         self.memory.set(self.store.memory());
         self.memory.tell();
+        self.count_topics();
+        self.topic_memory.tell();
+    }
+
+    /// Whether there is memory for a topic or a channel more.
+    pub(super) fn has_memory_for_topic(&mut self) -> bool {
+        self.count_topics();
+        let has_room = self.topic_memory.has_room(0, TOPIC_BYTES, 0);
+        if !has_room {
+            self.topic_memory.note_wait();
+        }
+        has_room
+    }
+
+    fn count_topics(&mut self) {
+        let topics = self.topics.len() as u64 * TOPIC_BYTES;
+        let channels = self.channels.len() as u64 * CHANNEL_BYTES;
+        let consumers = self.consumers.len() as u64 * CONSUMER_BYTES;
+        self.topic_memory.set(topics + channels + consumers);
     }
 
     /// Whether there is memory that [`TopicTable::trim`] may give back.

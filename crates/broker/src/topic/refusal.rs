@@ -6,6 +6,9 @@ pub enum Refusal {
     /// The table holds as many topics as it may.
     #[error("too many topics (limit {0})")]
     Topics(usize),
+    /// The memory for topics and channels is used up.
+    #[error("no memory for another {0} (raise --memory-budget)")]
+    Memory(&'static str),
     /// The topic has as many channels as it may.
     #[error("too many channels (limit {0})")]
     Channels(usize),

@@ -167,6 +167,7 @@ pub struct TopicTable {
     pub(super) ids: MessageIds,
     pub(super) store: Store,
     pub(super) memory: Account,
+    pub(super) topic_memory: Account,
     /// Topics with publishers that wait for memory.
     pub(super) waiting_for_memory: VecDeque<TopicKey>,
     pub(super) topics: Arena<Topic>,
@@ -201,6 +202,7 @@ impl TopicTable {
             ids,
             store: Store::default(),
             memory: Account::new(&MemoryBudget::new(u64::MAX), Part::Bodies),
+            topic_memory: Account::new(&MemoryBudget::new(u64::MAX), Part::Topics),
             waiting_for_memory: VecDeque::new(),
             topics: Arena::default(),
             channels: Arena::default(),
@@ -261,13 +263,16 @@ impl TopicTable {
     /// The topic of that name, made if need be.
     ///
     /// # Errors
-    /// [`Refusal::Topics`] at the bound.
+    /// [`Refusal::Topics`] or [`Refusal::Memory`] at the bound.
     pub fn find_or_create(&mut self, name: &str) -> Result<TopicKey, Refusal> {
         if let Some(key) = self.find(name) {
             return Ok(key);
         }
         if self.topics.len() >= self.bounds.topics_max {
             return Err(Refusal::Topics(self.bounds.topics_max));
+        }
+        if !self.has_memory_for_topic() {
+            return Err(Refusal::Memory("topic"));
         }
         let name: TopicName = name
             .parse()
@@ -307,7 +312,7 @@ impl TopicTable {
     /// The channel of that name, made if need be.
     ///
     /// # Errors
-    /// [`Refusal::Channels`] at the bound.
+    /// [`Refusal::Channels`] or [`Refusal::Memory`] at the bound.
     ///
     /// # Panics
     /// If `topic` is gone.
@@ -319,12 +324,16 @@ impl TopicTable {
         if let Some(key) = self.find_channel(topic, name) {
             return Ok(key);
         }
+        let has_memory = self.has_memory_for_topic();
         let owner = self
             .topics
             .get_mut(topic)
             .expect("the caller just found the topic");
         if owner.channels.len() >= self.bounds.channels_max {
             return Err(Refusal::Channels(self.bounds.channels_max));
+        }
+        if !has_memory {
+            return Err(Refusal::Memory("channel"));
         }
         let key = self.channels.insert(Channel::new(name.clone(), topic));
         owner.channels.push(key);

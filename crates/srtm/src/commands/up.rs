@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::announce_flags::{AnnouncePortFlags, AnnouncePorts};
 use crate::broker_flags::{RealtimeFlags, ScheduleFlags};
+use crate::byte_size::ByteSize;
 use crate::children::{Children, Template};
 use crate::commands::demo::Demo;
 use crate::control_flags::ControlFlags;
@@ -81,6 +82,9 @@ pub(crate) struct UpFlags {
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
 }
+
+/// Each broker may hold so much in any case.
+const MEMORY_LEAST_BYTES: u64 = 64 << 20;
 
 /// Starts, shows where to look, and waits for a signal.
 pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
@@ -249,9 +253,16 @@ impl UpFlags {
             schedule: self.schedule.clone(),
             announce,
             drain_timeout: self.drain_timeout,
+            memory_budget: memory_budget(self.max_brokers.unwrap_or(self.brokers)),
             log_level: self.log_level.clone(),
         }
     }
+}
+
+/// What each of so many brokers may hold: all of them together what one may that has the machine for itself.
+fn memory_budget(brokers: u32) -> ByteSize {
+    let all = Config::default().memory_budget_bytes;
+    ByteSize((all / u64::from(brokers.max(1))).max(MEMORY_LEAST_BYTES))
 }
 
 /// Where the brokers that were started take announcements.

@@ -140,6 +140,10 @@ impl Scene {
     fn read_frames(&mut self, frames: usize) {
         let (mut left, mut bytes): (_, Vec<u8>) = (frames, Vec::new());
         let mut taken = 0;
+        // What comes is waited for at the socket, a moment at a time.
+        self.client.set_nonblocking(false).expect("set");
+        let moment = Some(Duration::from_millis(1));
+        self.client.set_read_timeout(moment).expect("set");
         let mut buffer = vec![0; 64 * 1024];
         for _ in 0..STEPS {
             while let Some(size) = bytes[taken..].first_chunk::<4>() {
@@ -173,7 +177,7 @@ fn who_does_not_read_is_not_read_from_until_it_does() {
     ] {
         let mut scene = Scene::with(format!("  V2{begin}").as_bytes(), INTERVAL * 60);
         let socket = socket2::SockRef::from(&scene.connection().stream);
-        socket.set_send_buffer_size(4096).expect("set");
+        socket.set_send_buffer_size(256 * 1024).expect("set");
         let said = scene.repeat(words.as_bytes(), usize::MAX);
         let unsent = scene.connection().output.unsent().len();
         assert_eq!(scene.connection().pause, Pause::Unread, "{words:?}");

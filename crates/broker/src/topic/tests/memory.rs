@@ -97,3 +97,26 @@ fn an_ephemeral_topic_drops_and_counts() {
     assert!(topic.dropped_count > 0 && topic.is_conserved());
     assert!(world.table.store.memory() <= budget.limit(Part::Bodies));
 }
+
+#[test]
+fn topics_and_channels_are_refused_when_their_memory_is_used_up() {
+    let budget = MemoryBudget::new(8 << 20);
+    let many = Bounds {
+        topics_max: 1_000_000,
+        ..BOUNDS
+    };
+    let mut world = World::of(many, |table| table.within(&budget));
+    let (made, refusal) = (0..)
+        .find_map(|number| {
+            let made = world.table.find_or_create(&format!("t{number}"));
+            made.err().map(|refusal| (number, refusal))
+        })
+        .expect("memory is bounded");
+    assert_eq!(made, (8 << 20) / 16 / (8 << 10));
+    let text = refusal.to_string();
+    assert_eq!(text, "no memory for another topic (raise --memory-budget)");
+    assert_eq!(world.publish("t0", &["x"]), Published::Accepted);
+    let key = world.topic("t1");
+    world.table.delete(key);
+    assert!(world.table.find_or_create("another").is_ok());
+}
