@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -24,11 +25,11 @@ PLACES = 1024
 EVENT_STREAMS = 64
 
 
-def ask(at: Address, method: str, path: str, source: str = STRANGER) -> HttpAnswer:
+def ask(at: Address, method: str, path: str, source: str = STRANGER, body: bytes | None = None) -> HttpAnswer:
     """One exchange from an address of this machine."""
     connection = http.client.HTTPConnection(*at, timeout=PATIENCE_S, source_address=(source, 0))
     try:
-        connection.request(method, path)
+        connection.request(method, path, body)
         answer = connection.getresponse()
         return HttpAnswer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
     finally:
@@ -81,6 +82,29 @@ def test_who_keeps_a_broker_waiting_gives_way(
         assert metric(broker.http, "http_gave_way_total") > 0
 
 
+def half_bodies(crowd: Crowd, count: int, path: str, length: int) -> None:
+    """Requests whose bodies never come, until one of them has been refused: the room for bodies is full."""
+    request = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\nx"
+    made = crowd.grow(count, request.encode())
+    wait_until(lambda: select.select(made, [], [], 0)[0], "a body that is refused")
+
+
+def test_half_bodies_do_not_take_the_room_for_bodies(
+    start_broker: Callable[..., Broker], controller: dict[str, Address], force: Force, topic: str
+) -> None:
+    broker = start_broker()
+    with Crowd(broker.http) as crowd:
+        # A size that divides the room, so that nothing of it is left.
+        half_bodies(crowd, force.of(40, 400), f"/mpub?topic={topic}", 4 * 1024 * 1024)
+        for source in STRANGER, OTHER:
+            assert ask(broker.http, "POST", f"/pub?topic={topic}", source, b"x").status == 200, source
+    with Crowd(controller["api"]) as crowd:
+        half_bodies(crowd, force.of(40, 400), f"/v1/topics/{topic}/publishers", 16 * 1024 * 1024)
+        contract = b'{"limit":{"rate":10,"burst":5}}'
+        for source in STRANGER, OTHER:
+            assert ask(controller["api"], "PUT", f"/v1/topics/{topic}", source, contract).status == 200, source
+
+
 def metric(at: Address, name: str, prefix: str = "srtm") -> int:
     """A number of /metrics that has no labels."""
     lines = ask(at, "GET", "/metrics").body.decode().splitlines()
@@ -98,8 +122,8 @@ def test_a_request_that_arrives_by_the_byte_is_served_while_places_are_free(
 
 
 def hold_all_places(broker: Broker, topic: str, crowd: Crowd) -> HttpAnswer:
-    """Takes all places that one address may have by requests that the broker itself keeps waiting, as their topic is full
-    and paused; returns how a question that is not vital is refused then."""
+    """Takes all places that one address may have by requests that the broker itself keeps waiting, as their topic is
+    full and paused; returns how a question that is not vital is refused then."""
     broker.post("/topic/create", topic=topic)
     broker.post("/topic/pause", topic=topic)
     broker.post("/pub", b"x", topic=topic)

@@ -317,4 +317,4 @@ async fn set_limit(
 }
 
 #[cfg(test)]
-mod tests;
+mod strangers;

@@ -54,7 +54,7 @@ struct Late;
 pub(crate) struct Gone;
 
 impl Arriving {
-    pub(crate) fn new(body: Incoming, place: Arc<Place>) -> Body {
+    pub(crate) fn body(body: Incoming, place: Arc<Place>) -> Body {
         if body.is_end_stream() {
             return Body::empty();
         }

@@ -76,7 +76,7 @@ impl Conversation {
             self.desk.counts.foreign();
             return self.refusal(StatusCode::FORBIDDEN, &text);
         }
-        let body = Arriving::new(body, Arc::clone(&self.place));
+        let body = Arriving::body(body, Arc::clone(&self.place));
         let mut request = Request::from_parts(head, body);
         request.extensions_mut().insert(ConnectInfo(self.peer));
         let routed = TowerToHyperService::new(self.desk.router.clone())

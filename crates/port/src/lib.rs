@@ -11,6 +11,7 @@ mod gate;
 mod host;
 mod output;
 pub mod places;
+mod room;
 mod serve;
 
 pub use body::is_late;
@@ -18,4 +19,5 @@ pub use counts::{Counts, Figure};
 pub use gate::Gate;
 pub use host::hostname;
 pub use places::{Place, Places};
+pub use room::{BodyError, Held, Room};
 pub use serve::{Settings, serve};

@@ -56,7 +56,8 @@ fn is_wanted(metadata: &Metadata<'_>, level: u8) -> bool {
 }
 
 fn is_ours(target: &str) -> bool {
-    ["broker", "srtm", "client", "bench"].contains(&target.split("::").next().unwrap_or_default())
+    ["broker", "port", "srtm", "client", "bench"]
+        .contains(&target.split("::").next().unwrap_or_default())
 }
 
 struct NsqdLine {

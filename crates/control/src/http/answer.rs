@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use port::BodyError;
 use serde::Serialize;
 
 use crate::ControlError;
@@ -30,25 +31,23 @@ impl Failure {
         Failure(StatusCode::NOT_FOUND, text.into())
     }
 
-    /// 408 for a body that the port waits no longer for, 400 for one that broke off otherwise.
-    pub(super) fn broken(error: &axum::Error) -> Failure {
-        let status = match port::is_late(error) {
-            true => StatusCode::REQUEST_TIMEOUT,
-            false => StatusCode::BAD_REQUEST,
-        };
-        Failure(status, format!("the body broke off: {error}"))
-    }
-
-    /// 413.
-    pub(super) fn too_long(max_bytes: usize) -> Failure {
-        let text = format!("the body is longer than {max_bytes} bytes; send it in parts");
-        Failure(StatusCode::PAYLOAD_TOO_LARGE, text)
-    }
-
-    /// 503.
-    pub(super) fn busy() -> Failure {
-        let text = "too many bodies are being read just now; try again";
-        Failure(StatusCode::SERVICE_UNAVAILABLE, String::from(text))
+    /// Why a body of at most so many bytes was not read: 400, 408, 413 or 503.
+    pub(super) fn unread(error: BodyError, max_bytes: usize) -> Failure {
+        match error {
+            BodyError::Broken(error) => Failure::invalid(format!("the body broke off: {error}")),
+            BodyError::Late(error) => {
+                let text = format!("the body broke off: {error}");
+                Failure(StatusCode::REQUEST_TIMEOUT, text)
+            }
+            BodyError::TooLong => {
+                let text = format!("the body is longer than {max_bytes} bytes; send it in parts");
+                Failure(StatusCode::PAYLOAD_TOO_LARGE, text)
+            }
+            BodyError::Busy => {
+                let text = "too many bodies are being read just now; try again";
+                Failure(StatusCode::SERVICE_UNAVAILABLE, String::from(text))
+            }
+        }
     }
 
     /// 503.

@@ -22,14 +22,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use port::{Counts, Gate, Places};
+use port::{Counts, Gate, Places, Room};
 use scrape::{Lane, Pages, share};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::ControlHandle;
 use answer::Failure;
-use body::BodyRoom;
 use events::EventCounts;
 
 /// Event streams that are open at once, half of them at most to one address.
@@ -43,7 +42,7 @@ const PAGES_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Service {
     handle: ControlHandle,
-    room: BodyRoom,
+    room: Room,
     event_counts: EventCounts,
     event_streams: Arc<Places>,
     counts: Counts,
@@ -95,7 +94,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
     tokio::spawn(counting.count(handle.events(), is_stopping.clone()));
     let service = Arc::new(Service {
         handle,
-        room: BodyRoom::new(),
+        room: body::room(),
         event_counts,
         event_streams: Places::new(EVENT_STREAMS_MAX),
         counts,
