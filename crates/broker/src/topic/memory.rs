@@ -52,6 +52,21 @@ impl TopicTable {
         wanted.is_none_or(|wanted| self.fits(key, wanted))
     }
 
+    /// Whether there is memory for messages that another broker hands over; nobody waits for it here.
+    pub(super) fn has_memory_for_handed(
+        &mut self,
+        key: TopicKey,
+        messages: usize,
+        bytes: u64,
+    ) -> bool {
+        let more = bytes + messages as u64 * charge_of(0);
+        if self.fits(key, more) {
+            return true;
+        }
+        self.store.shed_all();
+        self.fits(key, more)
+    }
+
     /// Lets publishers be tried again whose topics may have the memory that they wait for.
     pub fn offer_memory(&mut self) {
         for _ in 0..self.waiting_for_memory.len().min(LOOKS_MAX) {

@@ -55,6 +55,11 @@ impl TopicTable {
             return Err(NotTaken::Ephemeral);
         }
         let key = self.find_or_create(queue.topic.as_str())?;
+        let count = batch.messages.len();
+        let bytes = batch.messages.iter().map(|each| each.body.len() as u64);
+        if !self.has_memory_for_handed(key, count, bytes.sum()) {
+            return Err(NotTaken::Full(count));
+        }
         match &queue.channel {
             None => self.take_over_topic(key, batch, now)?,
             Some(name) => self.take_over_channel(key, name, batch, now)?,
@@ -91,7 +96,7 @@ impl TopicTable {
         let is_sorted = delays == Some(true) || self.service.is_some();
         for handed in &batch.messages {
             let id = self.ids.next();
-            let message = insert(&mut self.store, id, handed, now);
+            let message = insert(&mut self.store, (key, id), handed, now);
             // Refused or dropped it would be lost: its publisher has its OK.
             self.store.get_mut(message).has_paid = handed.has_paid || delays == Some(false);
             topic.waiting_bytes += handed.body.len() as u64;
@@ -128,7 +133,7 @@ impl TopicTable {
         }
         channel.handing.taken += count as u64;
         for handed in &batch.messages {
-            let message = insert(&mut self.store, self.ids.next(), handed, now);
+            let message = insert(&mut self.store, (key, self.ids.next()), handed, now);
             let due = self.store.get(message).due;
             if due <= now {
                 channel.queue.push_back(Queued {
@@ -165,7 +170,12 @@ fn has_room(held: usize, count: usize, mem_queue_size: usize) -> bool {
     held == 0 || held + count <= mem_queue_size
 }
 
-fn insert(store: &mut Store, id: u64, handed: &Handed, now: Instant) -> MessageRef {
+fn insert(
+    store: &mut Store,
+    (topic, id): (TopicKey, u64),
+    handed: &Handed,
+    now: Instant,
+) -> MessageRef {
     let arrival = Arrival {
         at: now,
         wall_ns: handed.published_ns,
@@ -173,7 +183,7 @@ fn insert(store: &mut Store, id: u64, handed: &Handed, now: Instant) -> MessageR
         half_rtt_us: 0,
         flow: 0,
     };
-    let message = store.insert(id, arrival, now + handed.delay, &handed.body);
+    let message = store.insert(topic.slot(), id, arrival, now + handed.delay, &handed.body);
     store.get_mut(message).released = now;
     message
 }
