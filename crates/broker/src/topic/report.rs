@@ -1,7 +1,7 @@
 //! Which topics a report to the controller names: those of which there is something new.
 //!
-//! A topic that nothing happens with is named some times more, so that what is reckoned from several reports comes to its
-//! end, and then no more until something does.
+//! A topic that nothing happens with any more is named some times more, so that what is reckoned from several reports comes to
+//! its end, and then no more until something does.
 
 use clock::Instant;
 use link::TopicReport;
@@ -10,8 +10,11 @@ use super::channel::{Channel, ChannelKey};
 use super::fullness::Full;
 use super::table::{Topic, TopicKey, TopicTable};
 
-/// A topic that nothing happens with is named in so many more reports.
-const QUIET_REPORTS: u32 = 64;
+/// A topic that nothing happens with any more is named in so many more reports …
+const FADING_REPORTS: u32 = 64;
+
+/// … and in so many where nothing has happened with it before.
+const QUIET_REPORTS: u32 = 2;
 
 /// Topics of one reactor in a report at most; the rest follows with the next.
 const TOPICS_REPORTED_MAX: usize = 8192;
@@ -55,6 +58,8 @@ pub(super) struct LastWord {
     channels: Vec<String>,
     /// How often, one after the other.
     times: u32,
+    /// Something happened with it since it was named no more.
+    is_fading: bool,
 }
 
 /// Where reports go on that could not name everything.
@@ -194,19 +199,24 @@ fn is_news<'a>(
     report: &TopicReport,
     channels: impl Iterator<Item = &'a str> + Clone,
 ) -> bool {
+    let was_fading = told.as_ref().is_some_and(|last| last.is_fading);
     let last = told.as_deref_mut();
     if let Some(last) = last.filter(|last| is_quiet(report) && last.report == *report)
-        && channels
-            .clone()
-            .eq(last.channels.iter().map(String::as_str))
+        && (channels.clone()).eq(last.channels.iter().map(String::as_str))
     {
         last.times = last.times.saturating_add(1);
-        return last.times <= QUIET_REPORTS;
+        let most = match last.is_fading {
+            true => FADING_REPORTS,
+            false => QUIET_REPORTS,
+        };
+        last.is_fading &= last.times <= most;
+        return last.times <= most;
     }
     *told = Some(Box::new(LastWord {
         report: report.clone(),
         channels: channels.map(str::to_owned).collect(),
         times: 0,
+        is_fading: was_fading || !is_quiet(report),
     }));
     true
 }

@@ -37,11 +37,13 @@ fn a_topic_that_nothing_happens_with_is_named_no_more_until_something_does() {
         !world.named(number, usize::MAX).0.is_empty()
     };
     let times = (0..200).filter(|_| is_named(&mut world)).count();
-    assert!((64..100).contains(&times), "{times}");
+    assert!((3..20).contains(&times), "{times}");
     assert!(!is_named(&mut world));
     world.publish("t", &["m"]);
     assert!(is_named(&mut world), "a message came");
-    assert!((0..200).any(|_| !is_named(&mut world)));
+    let times = (0..200).filter(|_| is_named(&mut world)).count();
+    assert!((64..100).contains(&times), "{times}");
+    assert!(!is_named(&mut world));
     world.subscribe("t", "c", 1, 0);
     assert!(is_named(&mut world), "a channel came");
     assert!((0..200).any(|_| !is_named(&mut world)));
