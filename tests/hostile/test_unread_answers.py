@@ -1,4 +1,4 @@
-"""Clients that ask and do not read the answers: what they ask for waits in their own sockets, not in the broker's memory."""
+"""Clients that ask and do not read the answers: what they ask for waits in their sockets, not in its memory."""
 
 import contextlib
 import socket

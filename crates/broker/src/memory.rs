@@ -204,6 +204,21 @@ impl Account {
         self.set(self.own - former as u64 + bytes as u64);
     }
 
+    /// Takes `bytes` more if they are free, whatever the others take meanwhile: for what is large.
+    #[must_use]
+    pub fn take(&mut self, bytes: u64) -> bool {
+        self.tell();
+        let used = &self.budget.0.used[self.part as usize];
+        let before = used.fetch_add(bytes, Ordering::AcqRel);
+        if before.saturating_add(bytes) > self.budget.limit(self.part) {
+            used.fetch_sub(bytes, Ordering::AcqRel);
+            return false;
+        }
+        self.others = before.wrapping_sub(self.told);
+        (self.own, self.told) = (self.own + bytes, self.told + bytes);
+        true
+    }
+
     /// Tells the others what is held, and hears what they hold; once a turn.
     pub fn tell(&mut self) {
         let used = &self.budget.0.used[self.part as usize];
@@ -318,6 +333,19 @@ mod tests {
         assert!(!budget.has_freed(1_000_001));
         assert!(budget.has_freed(1_000_000));
         assert!(!budget.has_freed(1));
+    }
+
+    #[test]
+    fn what_is_large_is_taken_by_one_of_two() {
+        let budget = MemoryBudget::new(BUDGET);
+        let limit = budget.limit(Part::Input);
+        let mut accounts = [0, 1].map(|_| Account::new(&budget, Part::Input));
+        assert!(accounts[0].take(limit / 2 + 1));
+        assert!(!accounts[1].take(limit / 2));
+        assert!(accounts[1].take(limit / 2 - 1));
+        accounts[0].set(0);
+        assert!(accounts[1].take(limit / 2 + 1));
+        assert_eq!(budget.used(Part::Input), limit);
     }
 
     proptest! {

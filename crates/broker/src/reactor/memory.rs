@@ -186,12 +186,11 @@ impl Reactor {
         if more == 0 {
             return true;
         }
-        if !self.memory.input.has_room(0, more as u64, 0) {
-            return false;
+        let is_taken = self.memory.input.take(more as u64);
+        if is_taken {
+            connection.input_reserved = needed;
         }
-        connection.input_reserved = needed;
-        self.memory.input.change(reserved, needed);
-        true
+        is_taken
     }
 
     /// Has the allocator give pages back. Aside: it takes its time, in which only who allocates waits. Locked memory stays.
