@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from broker import Broker
-from deadlines import GENEROUS_S, wait_until
+from deadlines import GENEROUS_S, POLL_INTERVAL_S, wait_until
 from raw_protocol import MAGIC, FrameType, sized
 from raw_protocol import Connection as Peer
 from siege import Force, Siege
@@ -79,6 +79,7 @@ def test_unread_answers_hold_back_who_does_not_read_them(
             assert not any(flooder.is_closed for flooder in flooders), "they have a heartbeat interval"
             attack.look()
             if not any(said):
+                time.sleep(POLL_INTERVAL_S)
                 is_held_back = metric(broker, "srtm_reactor_unread_pauses_total") >= len(flooders)
     for flooder in flooders:
         flooder.socket.close()

@@ -40,8 +40,8 @@ impl Store for Watching {
     }
 }
 
-#[test]
-fn an_identifier_is_told_once_it_is_kept() {
+#[tokio::test]
+async fn an_identifier_is_told_once_it_is_kept() {
     let (answer, names) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(0)));
     let store = Watching {
         kept: MemoryStore::default(),
@@ -396,8 +396,8 @@ fn not_kept<T: std::fmt::Debug>(answer: Option<Result<T, ControlError>>) -> Stri
     }
 }
 
-#[test]
-fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
+#[tokio::test]
+async fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
     let mut filled = Filled::new();
     assert!(filled.put("before").is_none(), "the broker is to confirm");
     filled.told();
@@ -441,8 +441,8 @@ fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
     assert_eq!(filled.told(), ["contract"]);
 }
 
-#[test]
-fn an_identifier_that_is_not_kept_is_told_to_nobody() {
+#[tokio::test]
+async fn an_identifier_that_is_not_kept_is_told_to_nobody() {
     let mut filled = Filled::new();
     let named = filled.ask(|reply| Command::PutName(String::from("a"), reply));
     assert_eq!(named.expect("answered").expect("kept").id, 1);
@@ -461,8 +461,8 @@ fn an_identifier_that_is_not_kept_is_told_to_nobody() {
     assert_eq!(named.expect("answered").expect("kept").id, 2);
 }
 
-#[test]
-fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
+#[tokio::test]
+async fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
     let mut filled = Filled::new();
     assert!(filled.put("t").is_none());
     filled.fill(true);
@@ -475,8 +475,8 @@ fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
     assert_eq!(filled.told(), ["complete"]);
 }
 
-#[test]
-fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_waits() {
+#[tokio::test]
+async fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_waits() {
     let mut filled = Filled::new();
     filled.told();
     filled.fill(true);
@@ -505,8 +505,8 @@ fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_waits() 
     assert_eq!(filled.told(), ["change"]);
 }
 
-#[test]
-fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
+#[tokio::test]
+async fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
     let mut filled = Filled::new();
     let put = |filled: &mut Filled, id: &str| {
         let publisher = PublisherSpec {
