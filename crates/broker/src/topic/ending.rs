@@ -30,7 +30,7 @@ pub struct Loss {
     pub topic: TopicName,
     /// The channel; none: in the topic's own queue.
     pub channel: Option<ChannelName>,
-    /// Messages that waited.
+    /// Messages that waited, those on their way to another broker that has not confirmed them included.
     pub queued: u64,
     /// Messages that waited for their delay to pass.
     pub deferred: u64,
@@ -115,7 +115,7 @@ impl TopicTable {
         let own = Loss {
             topic: topic.name.clone(),
             channel: None,
-            queued: topic.depth() as u64,
+            queued: topic.unfinished(),
             deferred: 0,
             in_flight: 0,
         };
@@ -124,7 +124,7 @@ impl TopicTable {
         let of_channels = lasting.map(|channel| Loss {
             topic: topic.name.clone(),
             channel: Some(channel.name.clone()),
-            queued: channel.depth() as u64,
+            queued: (channel.depth() + channel.handing.lifted()) as u64,
             deferred: channel.deferred_count() as u64,
             in_flight: channel.in_flight_count() as u64,
         });

@@ -31,10 +31,13 @@ impl<T: Ord + Copy> Wakeups<T> {
         self.0.len()
     }
 
-    /// Throws out the entries that `is_wanted` does not know.
+    /// Throws out the entries that `is_wanted` does not know, and all but one of those that are alike.
     pub fn retain(&mut self, is_wanted: impl Fn(Instant, T) -> bool) {
-        self.0
-            .retain(|Reverse((at, target))| is_wanted(*at, *target));
+        let mut entries = std::mem::take(&mut self.0).into_vec();
+        entries.retain(|Reverse((at, target))| is_wanted(*at, *target));
+        entries.sort_unstable();
+        entries.dedup();
+        self.0 = entries.into();
     }
 
     /// The earliest time asked for.
