@@ -89,14 +89,8 @@ pub enum Request {
     Join(Option<Group>),
     /// End an estimate interval of all shared limits, with what is known of the others.
     EndInterval(Arc<Remotes>),
-    /// Queues with messages that nobody takes here, or not in so long.
-    Stranded(Duration),
-    /// Lift the next batch of what has waited for so long, to hand it over.
-    Lift(QueueName, Duration),
-    /// What was lifted is with another broker, or goes back.
-    Settle(QueueName, bool),
-    /// Messages that another broker hands over.
-    TakeOver(QueueName, Box<Batch>),
+    /// Something of queues that are handed over.
+    Handover(HandoverRequest),
     /// How the topics of this reactor have fared as tasks.
     Tasks,
     /// Copy of the counters.
@@ -131,6 +125,19 @@ pub enum Request {
     SetIdentifiers(Identifiers),
 }
 
+/// One about queues that are handed over to other brokers, or come from them.
+#[derive(Debug)]
+pub enum HandoverRequest {
+    /// Queues with messages that nobody takes here, or not in so long.
+    Stranded(Duration),
+    /// Lift the next batch of what has waited for so long, to hand it over.
+    Lift(QueueName, Duration),
+    /// What was lifted is with another broker, or goes back.
+    Settle(QueueName, bool),
+    /// Messages that another broker hands over.
+    TakeOver(QueueName, Box<Batch>),
+}
+
 /// Answer to a [`Request`].
 #[derive(Debug)]
 pub enum Answer {
@@ -144,11 +151,11 @@ pub enum Answer {
     Learned(bool),
     /// Answer to [`Request::Inventory`].
     Inventory(Vec<TopicState>),
-    /// Answer to [`Request::Stranded`].
+    /// Answer to [`HandoverRequest::Stranded`].
     Stranded(Vec<QueueName>),
-    /// Answer to [`Request::Lift`].
+    /// Answer to [`HandoverRequest::Lift`].
     Lifted(Vec<Handed>),
-    /// Answer to [`Request::TakeOver`].
+    /// Answer to [`HandoverRequest::TakeOver`].
     TakenOver(Result<(), NotTaken>),
     /// Answer to [`Request::Tasks`].
     Tasks(Box<TaskReport>),

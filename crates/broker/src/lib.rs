@@ -32,6 +32,6 @@ pub mod window;
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
-pub use handle::{Answer, Handle, Operation, Request};
+pub use handle::{Answer, Handle, HandoverRequest, Operation, Request};
 pub use losses::Losses;
 pub use reactor::{TaskReport, TaskRow};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Handle, Request};
+use super::{Answer, Handle, HandoverRequest, Request};
 use crate::BrokerError;
 use crate::reactor::home_of;
 use crate::topic::{Batch, Handed, NotTaken, QueueName};
@@ -15,7 +15,10 @@ impl Handle {
     pub(crate) async fn stranded(&self, patience: Duration) -> Result<Vec<QueueName>, BrokerError> {
         let mut merged = Vec::new();
         for home in 0..self.inboxes.len() {
-            if let Answer::Stranded(part) = self.ask(home, Request::Stranded(patience)).await? {
+            if let Answer::Stranded(part) = self
+                .ask(home, Request::Handover(HandoverRequest::Stranded(patience)))
+                .await?
+            {
                 merged.extend(part);
             }
         }
@@ -32,7 +35,13 @@ impl Handle {
         patience: Duration,
     ) -> Result<Vec<Handed>, BrokerError> {
         let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::Lift(queue, patience)).await? {
+        match self
+            .ask(
+                home,
+                Request::Handover(HandoverRequest::Lift(queue, patience)),
+            )
+            .await?
+        {
             Answer::Lifted(batch) => Ok(batch),
             _ => Ok(Vec::new()),
         }
@@ -44,7 +53,11 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn settle(&self, queue: QueueName, is_taken: bool) -> Result<(), BrokerError> {
         let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Settle(queue, is_taken)).await
+        self.done(
+            home,
+            Request::Handover(HandoverRequest::Settle(queue, is_taken)),
+        )
+        .await
     }
 
     /// Takes a batch from another broker; the inner error says why it was not taken.
@@ -57,8 +70,8 @@ impl Handle {
         batch: Batch,
     ) -> Result<Result<(), NotTaken>, BrokerError> {
         let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        let request = Request::TakeOver(queue, Box::new(batch));
-        match self.ask(home, request).await? {
+        let request = HandoverRequest::TakeOver(queue, Box::new(batch));
+        match self.ask(home, Request::Handover(request)).await? {
             Answer::TakenOver(taken) => Ok(taken),
             _ => Ok(Ok(())),
         }

@@ -275,10 +275,8 @@ impl Reactor {
                         continue;
                     }
                     if magic == MAGIC_PROBE {
-                        return match self.answer_probe(key, rest) {
-                            true => bytes.len(),
-                            false => used,
-                        };
+                        let is_done = self.answer_probe(key, rest);
+                        return if is_done { bytes.len() } else { used };
                     }
                     if magic != wire::MAGIC_V2 {
                         self.fail(key, &ProtocolError::bad_protocol());

@@ -9,7 +9,7 @@ use super::Reactor;
 use super::inbox::TopicMail;
 use crate::BrokerError;
 use crate::catalog_file::Contract;
-use crate::handle::{Answer, Operation, Reply, Request};
+use crate::handle::{Answer, HandoverRequest, Operation, Reply, Request};
 use crate::topic::{HeldRequest, KnownTopic, LimitNumber};
 
 impl Reactor {
@@ -21,13 +21,13 @@ impl Reactor {
                 delay,
             } => {
                 let arrival = self.arrival_now();
-                let request = Box::new(HeldRequest {
+                let request = HeldRequest {
                     bodies,
                     arrival,
                     delay,
                     reply,
-                });
-                return self.wait_for_turn(topic, request);
+                };
+                return self.wait_for_turn(topic, Box::new(request));
             }
             Request::Stats(_)
             | Request::Tasks
@@ -64,20 +64,7 @@ impl Reactor {
                 let known = |number| remotes.get(&number).copied();
                 Ok(Answer::Interval(self.table.end_interval(self.now, known)))
             }
-            Request::Stranded(patience) => {
-                Ok(Answer::Stranded(self.table.stranded(patience, self.now)))
-            }
-            Request::Lift(queue, patience) => {
-                Ok(Answer::Lifted(self.table.lift(&queue, patience, self.now)))
-            }
-            Request::Settle(queue, is_taken) => {
-                self.table.settle(&queue, is_taken, self.now);
-                Ok(Answer::Done)
-            }
-            Request::TakeOver(queue, batch) => {
-                let taken = self.table.take_over(&queue, &batch, self.now);
-                Ok(Answer::TakenOver(taken))
-            }
+            Request::Handover(request) => Ok(self.hand_queues_over(request)),
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
             Request::Renew(report) => Ok(self.renew_leases(report)),
             Request::Grant(topic, grant) => self.grant(&topic, grant),
@@ -103,6 +90,25 @@ impl Reactor {
         let task = self.task_of_name(&topic);
         let mail = TopicMail::Request(topic, request);
         self.schedule.notice_mail(task, mail);
+    }
+
+    fn hand_queues_over(&mut self, request: HandoverRequest) -> Answer {
+        let now = self.now;
+        match request {
+            HandoverRequest::Stranded(patience) => {
+                Answer::Stranded(self.table.stranded(patience, now))
+            }
+            HandoverRequest::Lift(queue, patience) => {
+                Answer::Lifted(self.table.lift(&queue, patience, now))
+            }
+            HandoverRequest::Settle(queue, is_taken) => {
+                self.table.settle(&queue, is_taken, now);
+                Answer::Done
+            }
+            HandoverRequest::TakeOver(queue, batch) => {
+                Answer::TakenOver(self.table.take_over(&queue, &batch, now))
+            }
+        }
     }
 
     fn hold_leases(&mut self, round: u64, until: Instant) -> Answer {

@@ -45,11 +45,7 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key).filter(|_| self.ending.is_none()) else {
             return Published::Gone;
         };
-        let mut asked = Asked::default();
-        for body in bodies.clone() {
-            asked.messages += 1;
-            asked.bytes += body.len() as u64;
-        }
+        let mut asked = Asked::of(bodies.clone());
         let is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size)
             || !self.has_memory(key, &asked);
         let Some(topic) = self.topics.get_mut(key) else {

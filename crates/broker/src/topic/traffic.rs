@@ -23,6 +23,18 @@ pub struct Asked {
     pub refused_bytes: u64,
 }
 
+impl Asked {
+    /// Of these bodies, none refused so far.
+    #[inline]
+    pub fn of<'a>(bodies: impl Iterator<Item = &'a [u8]>) -> Asked {
+        bodies.fold(Asked::default(), |asked, body| Asked {
+            messages: asked.messages + 1,
+            bytes: asked.bytes + body.len() as u64,
+            ..asked
+        })
+    }
+}
+
 /// One topic's traffic.
 #[derive(Clone, Debug)]
 pub struct Traffic {

@@ -71,7 +71,6 @@ impl Play {
         let now = self.world.now();
         let topic = self.world.topic("t");
         let channel = |number: usize| CHANNELS[number].parse().expect("valid");
-        let queue = |number: Option<usize>| queue_of("t", number.map(|number| CHANNELS[number]));
         match *step {
             Step::Publish { batch, delay_us } => {
                 let delay = Duration::from_micros(delay_us);
@@ -107,17 +106,7 @@ impl Play {
             Step::OnFull(on_full) => self.world.table.set_on_full(topic, on_full),
             Step::Stop => self.world.table.begin_ending(Duration::from_secs(5), now),
             Step::Advance(us) => self.world.advance_us(us),
-            Step::Lift(number) => {
-                let patience = Duration::from_millis(20);
-                self.world.table.lift(&queue(number), patience, now);
-            }
-            Step::Settle(number, is_taken) => {
-                self.world.table.settle(&queue(number), is_taken, now);
-            }
-            Step::TakeOver(number, batch) => {
-                let batch = batch_of(batch, &["x", "y"]);
-                let _ = self.world.table.take_over(&queue(number), &batch, now);
-            }
+            Step::Lift(_) | Step::Settle(..) | Step::TakeOver(..) => self.hand_over(step),
             Step::PauseChannel(number, _)
             | Step::EmptyChannel(number)
             | Step::DeleteChannel(number) => {
@@ -138,6 +127,21 @@ impl Play {
             .and_then(|key| self.world.table.pop_held(key))
         {
             drop(held);
+        }
+    }
+
+    fn hand_over(&mut self, step: &Step) {
+        let (now, table) = (self.world.now(), &mut self.world.table);
+        let queue = |number: Option<usize>| queue_of("t", number.map(|number| CHANNELS[number]));
+        match *step {
+            Step::Lift(number) => {
+                table.lift(&queue(number), Duration::from_millis(20), now);
+            }
+            Step::Settle(number, is_taken) => table.settle(&queue(number), is_taken, now),
+            Step::TakeOver(number, batch) => {
+                let _ = table.take_over(&queue(number), &batch_of(batch, &["x", "y"]), now);
+            }
+            _ => {}
         }
     }
 
