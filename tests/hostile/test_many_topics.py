@@ -80,7 +80,7 @@ def test_topics_at_rest_cost_nothing(start_cluster: Callable[..., Cluster], forc
     # Many reports a second and a short memory: topics are at rest the sooner.
     cluster = start_cluster("--report-interval", "50ms", "--lease", "2s", "--adapt-window", "1s")
     broker = next(iter(cluster.brokers))
-    names = [f"{topic}_{number}" for number in range(force.of(100, 20_000))]
+    names = [f"{topic}_{number}" for number in range(force.of(100, 4_000))]
     limit = json.dumps({"limit": {"rate": 100, "burst": 10}}).encode()
     for name in names:
         assert send(cluster, "PUT", f"/v1/topics/{name}", limit) == 200

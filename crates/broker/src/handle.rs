@@ -97,8 +97,8 @@ pub enum Request {
     Stats(StatsFilter),
     /// What outlives a restart.
     Catalog,
-    /// A share of a topic's limit, from the controller.
-    Grant(TopicName, Grant),
+    /// Shares of topics' limits, from the controller.
+    Grant(Vec<(TopicName, Grant)>),
     /// Shares of a round may be used until then.
     Hold(u64, clock::Instant),
     /// Leases that have not ended last as if their grants answered this report.
@@ -159,6 +159,8 @@ pub enum Answer {
     TakenOver(Result<(), NotTaken>),
     /// Answer to [`Request::Tasks`].
     Tasks(Box<TaskReport>),
+    /// Answer to [`Request::Grant`]: topics that are not there or have no limit.
+    Ungranted(Vec<TopicName>),
     /// Answer to [`Request::Report`].
     Report(Box<ReactorReport>),
     /// Answer to [`Request::EndWindow`].
@@ -293,13 +295,24 @@ impl Handle {
         Ok(merged)
     }
 
-    /// Hands a topic the share that a controller granted.
+    /// Number of the reactor that a topic lives on.
+    pub(crate) fn home_of(&self, topic: &TopicName) -> usize {
+        home_of(topic.as_str(), self.inboxes.len())
+    }
+
+    /// Hands topics of reactor `home` the shares that a controller granted; gives those that are not there or have no limit.
     ///
     /// # Errors
-    /// [`BrokerError::TopicNotFound`] for a topic that is not there or has no limit.
-    pub async fn grant(&self, topic: TopicName, grant: Grant) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Grant(topic, grant)).await
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub(crate) async fn grant(
+        &self,
+        home: usize,
+        grants: Vec<(TopicName, Grant)>,
+    ) -> Result<Vec<TopicName>, BrokerError> {
+        match self.ask(home, Request::Grant(grants)).await? {
+            Answer::Ungranted(topics) => Ok(topics),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Report number `number`: traffic by topic and publishers that came or went (all of them if

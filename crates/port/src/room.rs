@@ -25,11 +25,16 @@ const DISCARD_MAX_BYTES: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time within which those that give way have gone.
 const WAY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often they are looked for within it.
+const WAY_LOOKS: u32 = 50;
 
 /// The room of one port.
 #[derive(Debug)]
 pub struct Room {
     bytes: Arc<Semaphore>,
+    all_bytes: u64,
+    /// Charged for bodies that are there whole.
+    whole_bytes: Arc<AtomicU64>,
     charge_min_bytes: usize,
     arriving: Mutex<BTreeMap<u64, Arriving>>,
     next: AtomicU64,
@@ -40,7 +45,15 @@ pub struct Room {
 pub struct Held {
     /// The body.
     pub bytes: Bytes,
-    _share: OwnedSemaphorePermit,
+    share: OwnedSemaphorePermit,
+    whole_bytes: Arc<AtomicU64>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let charge = self.share.num_permits() as u64;
+        self.whole_bytes.fetch_sub(charge, Ordering::Relaxed);
+    }
 }
 
 /// Why there is no body.
@@ -74,8 +87,11 @@ impl Room {
     /// Room for so many bytes; even the smallest body is charged `charge_min_bytes`, which bounds the number of bodies.
     #[must_use]
     pub fn new(bytes: usize, charge_min_bytes: usize) -> Room {
+        let bytes = bytes.min(Semaphore::MAX_PERMITS);
         Room {
-            bytes: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+            bytes: Arc::new(Semaphore::new(bytes)),
+            all_bytes: bytes as u64,
+            whole_bytes: Arc::default(),
             charge_min_bytes,
             arriving: Mutex::default(),
             next: AtomicU64::new(0),
@@ -110,9 +126,12 @@ impl Room {
             () = entry.gives_way.notified() => return Err(BodyError::Busy),
             collected = collect(body, max_bytes) => collected?,
         };
+        self.whole_bytes
+            .fetch_add(u64::from(charge), Ordering::Relaxed);
         Ok(Held {
             bytes,
-            _share: share,
+            share,
+            whole_bytes: Arc::clone(&self.whole_bytes),
         })
     }
 
@@ -122,19 +141,25 @@ impl Room {
         }
         self.make_way(charge)?;
         let share = Arc::clone(&self.bytes).acquire_many_owned(charge);
-        match timeout(WAY_TIMEOUT, share).await {
-            Ok(Ok(share)) => Ok(share),
-            Ok(Err(_)) | Err(_) => Err(BodyError::Busy),
+        let mut share = std::pin::pin!(share);
+        for _ in 0..WAY_LOOKS {
+            match timeout(WAY_TIMEOUT / WAY_LOOKS, &mut share).await {
+                Ok(share) => return share.map_err(|_| BodyError::Busy),
+                // Others were before it, and are on their way now.
+                Err(_) => drop(self.make_way(charge)),
+            }
         }
+        Err(BodyError::Busy)
     }
 
-    /// Has as many give way as it takes, the longest on their way first; nobody, if all together would not do.
+    /// Has as many give way as it takes, the longest on their way first; nobody, if all that are not whole would not do. Some of those may
+    /// just be going, or have just got their share.
     fn make_way(&self, charge: u32) -> Result<(), BodyError> {
         let mut arriving = self.arriving();
         let wanted = u64::from(charge);
         let mut free = self.bytes.available_permits() as u64;
-        let charges = arriving.values().map(|each| u64::from(each.charge));
-        if free + charges.sum::<u64>() < wanted {
+        let whole = self.whole_bytes.load(Ordering::Relaxed);
+        if self.all_bytes.saturating_sub(whole) < wanted {
             return Err(BodyError::Busy);
         }
         while free < wanted
@@ -290,7 +315,7 @@ mod tests {
             let own = Arc::clone(&room);
             let body = Body::new(Awaited(bytes));
             slow.push(tokio::spawn(async move {
-                read(&own, body, 100).await.map(|held| held.bytes)
+                read(&own, body, 100).await.map(|held| held.bytes.clone())
             }));
             tokio::task::yield_now().await;
         }

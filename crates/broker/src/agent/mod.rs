@@ -10,6 +10,7 @@
 mod absence;
 mod changes;
 mod contracts;
+mod grants;
 mod identity;
 mod orders;
 mod proof;

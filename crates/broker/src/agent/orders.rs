@@ -16,6 +16,7 @@ use wire::TopicName;
 
 use super::absence::Presence;
 use super::contracts::Contracts;
+use super::grants::Grants;
 use super::session::Ended;
 use super::topics;
 use crate::window::{WindowOrder, WindowResult};
@@ -60,9 +61,20 @@ pub(super) async fn carry_out(
     bulk: Words,
 ) -> Ended {
     let mut windows = Windows::default();
-    let (mut waiting, mut contracts) = (Vec::new(), Contracts::default());
+    let mut waiting = Vec::new();
+    let (mut contracts, mut grants) = (Contracts::default(), Grants::default());
     while orders.recv_many(&mut waiting, ORDERS_AT_ONCE).await > 0 {
         for order in waiting.drain(..) {
+            // What was gathered of one kind comes before the other, in the order in which it came.
+            let order = match order {
+                ToBroker::Grant { topic, grant } => {
+                    contracts.put_into_force(handle, &words).await;
+                    grants.gather(&topic, grant);
+                    continue;
+                }
+                order => order,
+            };
+            grants.hand_out(handle, &words).await;
             let Some(order) = contracts.gather(order) else {
                 continue;
             };
@@ -75,6 +87,7 @@ pub(super) async fn carry_out(
                 complain(text, &words).await;
             }
         }
+        grants.hand_out(handle, &words).await;
         contracts.put_into_force(handle, &words).await;
     }
     Ended::Exiting
@@ -128,11 +141,6 @@ async fn carry_out_one(
     words: &Words,
 ) -> Result<(), String> {
     match order {
-        ToBroker::Grant { topic, grant } => {
-            let name = name(&topic)?;
-            let granted = persist(|| handle.grant(name.clone(), grant)).await;
-            granted.map_err(|error| format!("share of {topic}: {error}"))
-        }
         ToBroker::Renewed { report } => {
             let renewed = persist(|| handle.renew_leases(report)).await;
             renewed.map_err(|error| format!("renewing leases: {error}"))
@@ -163,6 +171,7 @@ async fn carry_out_one(
         ToBroker::Welcome { .. }
         | ToBroker::Refused { .. }
         | ToBroker::Measure { .. }
+        | ToBroker::Grant { .. }
         | ToBroker::Contract { .. } => Err(String::from("this is no order")),
     }
 }

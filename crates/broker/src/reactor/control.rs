@@ -12,14 +12,13 @@ use crate::{BrokerError, sys};
 
 impl Reactor {
     /// A grant that is out of date changes nothing, and the next report gets another.
-    pub(super) fn grant(&mut self, topic: &TopicName, grant: Grant) -> Result<Answer, BrokerError> {
-        let no_limit = || BrokerError::TopicNotFound(topic.to_string());
-        let key = self.table.find(topic.as_str()).ok_or_else(no_limit)?;
+    pub(super) fn grant(&mut self, mut grants: Vec<(TopicName, Grant)>) -> Answer {
         self.now = sys::monotonic_now();
-        match self.table.grant(key, &grant, self.now) {
-            true => Ok(Answer::Done),
-            false => Err(no_limit()),
-        }
+        grants.retain(|(topic, grant)| {
+            let key = self.table.find(topic.as_str());
+            !key.is_some_and(|key| self.table.grant(key, grant, self.now))
+        });
+        Answer::Ungranted(grants.into_iter().map(|(topic, _)| topic).collect())
     }
 
     pub(super) fn renew_leases(&mut self, report: u64) -> Answer {

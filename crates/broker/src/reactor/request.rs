@@ -67,7 +67,7 @@ impl Reactor {
             Request::Handover(request) => Ok(self.hand_queues_over(request)),
             Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
             Request::Renew(report) => Ok(self.renew_leases(report)),
-            Request::Grant(topic, grant) => self.grant(&topic, grant),
+            Request::Grant(grants) => Ok(self.grant(grants)),
             Request::RememberTraffic(window) => Ok(self.remember_traffic(window)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
             Request::EndWindow(topic) => self.end_window(&topic),
