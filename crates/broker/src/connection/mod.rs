@@ -133,16 +133,12 @@ pub struct Connection {
     pub interest: Interest,
     /// Heartbeats were not disabled; part of `terms` that each command asks for.
     pub has_heartbeats: bool,
+    /// Its input holds something, costs memory or is waited for: without this nobody looks at those fields, which stand far behind.
+    pub has_cut_input: bool,
     /// OKs owed for publishes of this turn.
     pub oks: u32,
     /// Its publishes on their way to other reactors.
     pub in_transit: u32,
-    /// Their bodies.
-    pub in_transit_bytes: usize,
-    /// Memory that is reserved for the command that its input begins with.
-    pub input_reserved: usize,
-    /// Memory of its input beyond that.
-    pub input_charged: usize,
     /// Bytes read and not yet parsed.
     pub input: Vec<u8>,
     /// Arrival of the last bytes read: no later ones can have arrived before.
@@ -171,6 +167,12 @@ pub struct Connection {
     pub probes: Option<Box<Probes>>,
     /// What was negotiated.
     pub terms: Terms,
+    /// Bytes of its publishes on their way to other reactors.
+    pub in_transit_bytes: usize,
+    /// Memory that is reserved for the command that its input begins with.
+    pub input_reserved: usize,
+    /// Memory of its input beyond that.
+    pub input_charged: usize,
     /// How the rest of a command gets on that is not complete.
     pub arriving: Option<Pace>,
     /// When its timer comes up next.
@@ -204,11 +206,9 @@ impl Connection {
             dirty: false,
             interest: Interest::READ_ONCE,
             has_heartbeats: terms.heartbeat.is_some(),
+            has_cut_input: false,
             oks: 0,
             in_transit: 0,
-            in_transit_bytes: 0,
-            input_reserved: 0,
-            input_charged: 0,
             input: Vec::new(),
             last_arrival: now,
             last_read: now,
@@ -223,6 +223,9 @@ impl Connection {
             tempo: None,
             probes: None,
             terms,
+            in_transit_bytes: 0,
+            input_reserved: 0,
+            input_charged: 0,
             arriving: None,
             timer_at: None,
             published_before: Vec::new(),
@@ -244,6 +247,7 @@ impl Connection {
     /// Notes how the rest of its command gets on after `bytes` have come and `used` were executed.
     #[inline]
     pub fn note_arriving(&mut self, bytes: usize, used: usize, now: Instant) {
+        self.has_cut_input = true;
         let is_cut = self.needed > self.input.len() && !self.input.is_empty();
         match &mut self.arriving {
             _ if !is_cut => self.arriving = None,

@@ -145,6 +145,9 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
+        if connection.input.is_empty() && !connection.has_cut_input {
+            return;
+        }
         let held = match connection.input.is_empty() {
             true => 0,
             false => connection.input.capacity(),
@@ -156,6 +159,8 @@ impl Reactor {
         }
         let held = held.saturating_sub(connection.input_reserved);
         let former = std::mem::replace(&mut connection.input_charged, held);
+        connection.has_cut_input =
+            held > 0 || connection.input_reserved > 0 || connection.arriving.is_some();
         if former != held {
             self.memory.pieces.change(former, held);
         }
@@ -189,6 +194,7 @@ impl Reactor {
         let is_taken = self.memory.input.take(more as u64);
         if is_taken {
             connection.input_reserved = needed;
+            connection.has_cut_input = true;
         }
         is_taken
     }

@@ -165,7 +165,9 @@ impl Reactor {
             input.shrink_to(needed);
         }
         if input.is_empty() {
-            connection.arriving = None;
+            if connection.has_cut_input {
+                connection.arriving = None;
+            }
             self.return_input(input);
         } else {
             connection.input = input;
