@@ -41,6 +41,8 @@ pub struct Violation {
     wait_us: f64,
     /// More deliveries were late than the percentile allows.
     is_late: bool,
+    /// The last report had no queue any more, and still showed what one before it had made late.
+    is_passing: bool,
     /// Reports of the history that showed it.
     late_reports: usize,
 }
@@ -74,6 +76,8 @@ impl Violation {
         });
         let allowed = 1.0 - slo.percentile / 100.0;
         let is_beyond = |late: u64, delivered: u64| late as f64 > allowed * delivered as f64;
+        let had_any = had_queue && self.queued_reports == 0;
+        self.is_passing = had_any && said.late > 1 && is_beyond(said.late, said.delivered);
         self.is_late = delivered >= DELIVERED_MIN && is_beyond(late, delivered) && late > 1;
         let late_reports = self.history.iter();
         let late_reports = late_reports.filter(|said| is_beyond(said.late, said.delivered));
@@ -88,7 +92,7 @@ impl Violation {
 
     /// Whether the promise is being broken.
     pub(super) fn is_seen(&self) -> bool {
-        self.queued_reports > 0 || self.is_late
+        self.queued_reports > 0 || self.is_late || self.is_passing
     }
 
     /// In words.
@@ -99,6 +103,9 @@ impl Violation {
                 self.wait_us / 1e3,
                 slo.latency_us / 1e3
             );
+        }
+        if self.is_passing {
+            return format!("the queue at {broker} has gone; what it held is late");
         }
         let late: u64 = self.history.iter().map(|said| said.late).sum();
         let delivered: u64 = self.history.iter().map(|said| said.delivered).sum();

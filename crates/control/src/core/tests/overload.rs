@@ -166,6 +166,13 @@ proptest! {
 }
 
 #[test]
+fn a_promise_that_is_broken_every_other_second_is_never_called_kept() {
+    let rates = [(28.422740745104278, 1.0), (17.851470757336298, 1.0)];
+    let world = swing(2, 0, 1.0, rates, 60.0);
+    assert_eq!(world.lies, 0, "{}", world.story(world.began));
+}
+
+#[test]
 fn a_broker_that_joins_gets_its_part_at_once() {
     for seed in 0..3 {
         let mut world = World::new(1, Duration::from_secs(60), seed);
