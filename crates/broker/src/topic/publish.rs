@@ -42,16 +42,14 @@ impl TopicTable {
         arrival: Arrival,
         delay: Duration,
     ) -> Published {
-        let Some(topic) = self.topics.get_mut(key).filter(|_| self.ending.is_none()) else {
+        let Some(topic) = self.topics.get(key).filter(|_| self.ending.is_none()) else {
             return Published::Gone;
         };
         let mut asked = Asked::of(bodies.clone());
         let is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size)
             || !self.has_memory(key, &asked);
-        let Some(topic) = self.topics.get_mut(key) else {
-            return Published::Gone;
-        };
-        if is_full && !topic.name.is_ephemeral() {
+        let waits = |topic: &Topic| !topic.name.is_ephemeral();
+        if is_full && self.topics.get(key).is_some_and(waits) {
             return Published::Full;
         }
         if !delay.is_zero()

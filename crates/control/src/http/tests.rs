@@ -32,16 +32,17 @@ struct Api {
     _stopping: watch::Sender<bool>,
 }
 
+/// A state machine that keeps nothing, without links.
+fn service() -> (Service, ControlHandle) {
+    let (settings, store) = (Settings::default(), Box::new(MemoryStore::default()));
+    let key = link::LinkKey::new([1; 32]);
+    let (service, handle, _words) = Service::open(settings, store, key, None).expect("memory");
+    (service, handle)
+}
+
 impl Api {
     fn start() -> Api {
-        let store = Box::new(MemoryStore::default());
-        let (service, handle, _words) = Service::open(
-            Settings::default(),
-            store,
-            link::LinkKey::new([1; 32]),
-            None,
-        )
-        .expect("memory");
+        let (service, handle) = service();
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(service.run(async move { drop(stopped.await) }));
         let (stopping, is_stopping) = watch::channel(false);
@@ -639,14 +640,7 @@ async fn events_are_counted_by_kind_and_those_missed_too() {
 
 #[tokio::test]
 async fn stopping_ends_open_streams() {
-    let store = Box::new(MemoryStore::default());
-    let (service, handle, _words) = Service::open(
-        Settings::default(),
-        store,
-        link::LinkKey::new([1; 32]),
-        None,
-    )
-    .expect("memory");
+    let (service, handle) = service();
     let (_stop_service, service_stopped) = oneshot::channel::<()>();
     tokio::spawn(service.run(async move { drop(service_stopped.await) }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")

@@ -12,8 +12,7 @@ fn ear() -> Ear {
     Ear::new(socket).expect("within a runtime")
 }
 
-#[tokio::test]
-async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
+fn broker() -> Broker {
     let broker = Broker::start(Config {
         tcp_address: ([127, 0, 0, 1], 0).into(),
         http_address: None,
@@ -21,7 +20,12 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
         drain_timeout: Duration::ZERO,
         ..Config::default()
     });
-    let broker = broker.expect("starts");
+    broker.expect("starts")
+}
+
+#[tokio::test]
+async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
+    let broker = broker();
     let (own, group) = (ear(), ear());
     let address = |ear: &Ear| ear.local_addr().expect("bound");
     let to = [address(&own), address(&group)];
@@ -81,14 +85,7 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
 
 #[tokio::test]
 async fn without_a_key_only_those_who_ask_are_dialled() {
-    let broker = Broker::start(Config {
-        tcp_address: ([127, 0, 0, 1], 0).into(),
-        http_address: None,
-        threads: 1,
-        drain_timeout: Duration::ZERO,
-        ..Config::default()
-    });
-    let broker = broker.expect("starts");
+    let broker = broker();
     let topic: TopicName = "t".parse().expect("valid");
     let said = |instance: u16, host: [u8; 4]| Announcement {
         instance: InstanceId(instance.into()),

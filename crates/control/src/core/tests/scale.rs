@@ -39,6 +39,21 @@ impl Lone {
         }
     }
 
+    /// The same with limited topics `t0`, `t1` and so on.
+    fn with_limited(topics: usize) -> Lone {
+        let mut lone = Lone::new();
+        let spec = TopicSpec {
+            limit: Some(Limit::messages(100.0, 10.0).expect("good")),
+            ..TopicSpec::default()
+        };
+        for number in 0..topics {
+            let name = format!("t{number}");
+            let put = lone.core.put_topic(&name, spec.clone(), lone.now);
+            put.expect("good");
+        }
+        lone
+    }
+
     fn report(&mut self, topics: Vec<TopicReport>, attachments: Vec<Attachment>) -> Vec<Effect> {
         self.reports += 1;
         let report = BrokerReport {
@@ -190,16 +205,9 @@ fn publishers_for_whom_there_is_no_room_do_not_make_others_wait() {
 
 /// What ten seconds at rest have the core look at.
 fn rest(topics: usize) -> Work {
-    let mut lone = Lone::new();
-    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
+    let mut lone = Lone::with_limited(topics);
     for number in 0..topics {
-        let spec = TopicSpec {
-            limit,
-            ..TopicSpec::default()
-        };
-        let name = format!("t{number}");
-        lone.core.put_topic(&name, spec, lone.now).expect("good");
-        let publisher = self::spec(number);
+        let (name, publisher) = (format!("t{number}"), spec(number));
         lone.core
             .put_publishers(&name, vec![publisher], lone.now)
             .expect("good");
@@ -246,17 +254,7 @@ fn topics_at_rest_are_not_looked_at() {
 
 #[test]
 fn the_death_of_a_broker_is_worked_off_in_parts() {
-    let mut lone = Lone::new();
-    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
-    for number in 0..3000 {
-        let spec = TopicSpec {
-            limit,
-            ..TopicSpec::default()
-        };
-        lone.core
-            .put_topic(&format!("t{number}"), spec, lone.now)
-            .expect("good");
-    }
+    let mut lone = Lone::with_limited(3000);
     lone.core.link_lost(1, lone.now);
     let most = (0..100).map(|_| lone.work(Lone::tick).topics).max();
     assert!(most.is_some_and(|most| most <= 2048 + 1024), "{most:?}");
@@ -265,16 +263,7 @@ fn the_death_of_a_broker_is_worked_off_in_parts() {
 #[test]
 fn a_broker_with_many_topics_joins_in_parts() {
     let (topics, mut most) = (5000, 0);
-    let mut lone = Lone::new();
-    let limit = Some(Limit::messages(100.0, 10.0).expect("good"));
-    for number in 0..topics {
-        let spec = TopicSpec {
-            limit,
-            ..TopicSpec::default()
-        };
-        let name = format!("t{number}");
-        lone.core.put_topic(&name, spec, lone.now).expect("good");
-    }
+    let mut lone = Lone::with_limited(topics);
     let _ = (lone.core.take_effects(), lone.core.take_changes());
     let hello = Hello {
         broker: String::from("b2"),
