@@ -2,6 +2,8 @@
 //!
 //! Everything `unsafe` of this crate is here. Nothing here knows about brokers or messages.
 
+#![allow(unsafe_code)]
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

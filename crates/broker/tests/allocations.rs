@@ -1,5 +1,7 @@
 //! No heap allocation per message in steady state: a counting allocator watches the reactor.
 
+#![allow(unsafe_code)]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
 //! System calls that no safe wrapper has, and every `unsafe` block of the crate.
 
+#![allow(unsafe_code)]
+
 pub(crate) mod carrier;
 pub(crate) mod netlink;
 pub(crate) mod netns;

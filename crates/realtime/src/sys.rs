@@ -1,5 +1,7 @@
 //! The system calls.
 
+#![allow(unsafe_code)]
+
 use std::io;
 
 use rustix::io::Errno;

@@ -1,5 +1,7 @@
 //! What is refused, with and without privileges, and what threads look like to the system afterwards.
 
+#![allow(unsafe_code)]
+
 use rustix::thread::{CapabilitySet, capabilities, sched_getaffinity, set_capabilities};
 
 use super::*;

@@ -48,6 +48,27 @@ const ROWS: &[(&str, &str, &str, usize, &str)] = &[
         "//! A.\nread(p);\n",
     ),
     (
+        "pure-crate",
+        "crates/control/src/core/a.rs",
+        "//! A.\nuse tokio::sync::oneshot;\n",
+        2,
+        "//! A.\nuse link::Hello;\n",
+    ),
+    (
+        "unsafe",
+        "crates/broker/src/reactor/a.rs",
+        "//! A.\n#![allow(unsafe_code)]\n",
+        2,
+        "//! A.\n#![allow(unused)]\n",
+    ),
+    (
+        "unsafe",
+        "crates/wire/src/a.rs",
+        "//! A.\n#[expect(unsafe_code)]\nfn f() {}\n",
+        2,
+        "//! A; needs no `unsafe_code`.\nfn f() {}\n",
+    ),
+    (
         "environment",
         "crates/broker/src/a.rs",
         "//! A.\nlet v = std::env::var(\"X\");\n",
@@ -192,7 +213,7 @@ const ROWS: &[(&str, &str, &str, usize, &str)] = &[
 fn tree_with(changed: Source) -> Vec<Source> {
     let mut tree = vec![
         Source::new("CHANGELOG.md", "# Changelog\n\n## 0.1.0 (unreleased)\n"),
-        Source::new("ARCHITECTURE.md", "| `crates/wire` | bytes |\n"),
+        Source::new("ARCHITECTURE.md", "| `crates/wire` | bytes | nothing |\n"),
         Source::new("crates/wire/Cargo.toml", "[package]\n"),
     ];
     tree.retain(|source| source.path != changed.path);
@@ -222,20 +243,47 @@ fn every_rule_finds_what_breaks_it_and_nothing_else() {
 #[test]
 fn code_map_and_crates_agree() {
     for (map, expected) in [
-        ("| `crates/wire` | bytes |\n", vec![]),
-        ("| `crates/wire/` | bytes |\n", vec![]),
+        ("| `crates/wire` | bytes | nothing |\n", vec![]),
+        ("| `crates/wire/` | bytes | all of them |\n", vec![]),
         ("no rows\n", vec![("code-map", 1)]),
         (
-            "| `crates/wire` | a |\n| `crates/wire` | b |\n",
+            "| `crates/wire` | a | nothing |\n| `crates/wire` | b | nothing |\n",
             vec![("code-map", 2)],
         ),
         (
-            "| `crates/wire` | a |\n| `crates/gone` | b |\n",
+            "| `crates/wire` | a | nothing |\n| `crates/gone` | b | nothing |\n",
             vec![("code-map", 2)],
         ),
     ] {
         let tree = tree_with(Source::new("ARCHITECTURE.md", map));
         assert_eq!(rules_and_lines(&tree), expected, "{map:?}");
+    }
+}
+
+#[test]
+fn arrows_and_manifests_agree() {
+    let manifest = "[package]\nname = \"limit\"\n[dependencies]\nwire.workspace = true\nserde = \"1\"\n\n[dev-dependencies]\nclock.workspace = true\n";
+    for (arrows, advice) in [
+        ("`wire`", None),
+        ("all of them", None),
+        ("nothing", Some("crates/limit depends on wire:")),
+        (
+            "`wire`, `clock`",
+            Some("crates/limit does not depend on clock;"),
+        ),
+    ] {
+        let map = format!(
+            "| `crates/wire` | a | nothing |\n| `crates/clock` | b | nothing |\n| `crates/limit` | c | {arrows} |\n"
+        );
+        let mut tree = tree_with(Source::new("ARCHITECTURE.md", map));
+        tree.push(Source::new("crates/limit/Cargo.toml", manifest));
+        tree.push(Source::new("crates/clock/Cargo.toml", "[package]\n"));
+        let found = check(&tree);
+        let found: Vec<&str> = found.iter().map(|found| found.advice.as_str()).collect();
+        assert_eq!(found.len(), advice.iter().len(), "{arrows}: {found:?}");
+        if let Some(advice) = advice {
+            assert!(found[0].starts_with(advice), "{arrows}: {found:?}");
+        }
     }
 }
 

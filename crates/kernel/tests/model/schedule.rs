@@ -1,5 +1,7 @@
 //! The scheduler: a task is with one thread at most, and no event is forgotten.
 
+#![allow(unsafe_code)]
+
 use clock::Instant;
 use kernel::{Scheduler, SchedulerConfig, Share, TaskId};
 use loom::cell::UnsafeCell;

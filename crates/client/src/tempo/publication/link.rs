@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::announce::InstanceId;
 use wire::tempo::put_hello;
@@ -332,7 +333,7 @@ fn connecting(address: SocketAddr) -> io::Result<TcpStream> {
     socket.set_tcp_nodelay(true)?;
     match socket.connect(&address.into()) {
         Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
         Err(error) => return Err(error),
     }
     Ok(socket.into())
