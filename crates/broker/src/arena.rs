@@ -18,11 +18,13 @@ pub struct Arena<T> {
     free: Vec<u32>,
 }
 
+/// The place of one value.
+///
 /// Generation and tag stand before the value, in the cache line that its first fields are in: with
 /// thousands of values each line looked at is a miss.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Slot<T> {
+pub struct Slot<T> {
     generation: u32,
     entry: Entry<T>,
 }
@@ -110,12 +112,11 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Begins to bring the first `bytes` of the value named by `key` into the cache; it is needed soon.
+    /// Where the value named by `key` would be, without a look at it.
     #[inline]
-    pub fn prefetch(&self, key: Key<T>, bytes: usize) {
-        if let Some(slot) = self.slots.get(key.index as usize) {
-            crate::sys::prefetch(slot, bytes);
-        }
+    #[must_use]
+    pub fn place(&self, key: Key<T>) -> Option<&Slot<T>> {
+        self.slots.get(key.index as usize)
     }
 
     /// All values, in slot order, to change.

@@ -13,11 +13,12 @@ use kernel::TaskId;
 use wire::{ProtocolError, TopicName};
 
 use super::Reactor;
+use super::held::HeldPublish;
 use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
 use super::publishers::name_of;
 use super::read::Flow;
 use crate::connection::{ConnectionKey, Pause};
-use crate::topic::{Arrival, Held, Published, Source, TopicKey};
+use crate::topic::{Arrival, Published, Source, TopicKey};
 
 /// Publish commands of one connection that may be on their way to other reactors.
 const IN_TRANSIT_MAX: u32 = 256;
@@ -209,9 +210,9 @@ impl Reactor {
         *known = Some(key);
         match outcome {
             Published::Full => {
-                let remote = Held::Remote(Box::new(batch.detach()));
+                let remote = HeldPublish::Remote(Box::new(batch.detach()));
                 self.note_full(key);
-                self.table.hold(key, remote, false);
+                self.hold(key, remote, false);
             }
             Published::Accepted => self.note_item(key, batch.from, item),
             Published::Refused(_) | Published::Gone => {}

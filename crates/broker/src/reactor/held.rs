@@ -1,22 +1,98 @@
 //! Publishers that wait for room in a topic's queue: who goes on when there is some, and in which order.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kernel::TaskId;
+use link::Announcement;
+
 use super::Reactor;
 use super::inbox::{Mail, Settled};
 use super::publish::answer_of;
 use super::publishers::name_of;
 use super::readiness::Readiness;
 use crate::BrokerError;
+use crate::arena::Key;
 use crate::connection::{ConnectionKey, Pause};
-use crate::topic::{Held, HeldRequest, Published, RemotePublish, Source, TopicKey};
+use crate::handle::Reply;
+use crate::topic::{Arrival, Held, Published, Source, TopicKey};
+
+/// A publish that did not fit. The topic keeps the place in its line, as a [`Held`], the reactor what stands there.
+#[derive(Debug)]
+pub(super) enum HeldPublish {
+    /// Of a connection of this reactor: it has stopped reading, its command is still in its buffer.
+    Connection(ConnectionKey),
+    /// One that came from another reactor.
+    Remote(Box<RemotePublish>),
+    /// One that came through the handle (HTTP).
+    Request(Box<HeldRequest>),
+}
+
+/// A publish on its way from the reactor that read it to the one that owns the topic.
+#[derive(Debug)]
+pub struct RemotePublish {
+    /// Reactor that owns the connection.
+    pub from: usize,
+    /// The task there that is charged with answering it.
+    pub task: TaskId,
+    /// The connection, in that reactor's numbering.
+    pub connection: u64,
+    /// The publisher that it is known as for the topic.
+    pub publisher: Option<Arc<Announcement>>,
+    /// Who is at its other end.
+    pub peer: SocketAddr,
+    /// The bodies, back to back.
+    pub bytes: Vec<u8>,
+    /// Length of each body.
+    pub lengths: Vec<u32>,
+    /// When it reached the broker.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+}
+
+/// A publish through the handle, waiting for room.
+#[derive(Debug)]
+pub struct HeldRequest {
+    /// The messages.
+    pub bodies: Vec<Bytes>,
+    /// When the request came.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+    /// Who waits for the answer.
+    pub reply: Reply,
+}
+
+impl RemotePublish {
+    /// The bodies one by one.
+    pub fn bodies(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.lengths.iter().scan(0usize, |start, &length| {
+            let body = &self.bytes[*start..*start + length as usize];
+            *start += length as usize;
+            Some(body)
+        })
+    }
+}
 
 impl Reactor {
+    /// Puts a publish at the end of those held at a topic, or (`first`) back at their head.
+    pub(super) fn hold(&mut self, topic: TopicKey, publish: HeldPublish, first: bool) {
+        let held = Held(self.held.insert(publish).to_bits());
+        self.table.hold(topic, held, first);
+    }
+
     /// Lets publishers go on that were held at topics with room again.
     pub(super) fn resume_held(&mut self) {
         let mut roomy = std::mem::take(&mut self.roomy);
         for key in roomy.drain(..) {
             self.is_resuming = true;
             while let Some(held) = self.table.pop_held(key) {
-                if !self.resume(key, held) {
+                if let Some(publish) = self.take_held(held)
+                    && !self.resume(key, publish)
+                {
                     break;
                 }
             }
@@ -30,10 +106,11 @@ impl Reactor {
     /// Tells a held publisher that its topic is gone: a connection tries anew (and makes the topic
     /// again, or hears that the broker stops), the others are told.
     pub(super) fn settle_orphan(&mut self, held: Held) {
-        match held {
-            Held::Connection(bits) => self.let_go_on(ConnectionKey::from_bits(bits)),
-            Held::Remote(remote) => self.send_settled(&remote, Published::Gone),
-            Held::Request(request) => {
+        match self.take_held(held) {
+            None => {}
+            Some(HeldPublish::Connection(key)) => self.let_go_on(key),
+            Some(HeldPublish::Remote(remote)) => self.send_settled(&remote, Published::Gone),
+            Some(HeldPublish::Request(request)) => {
                 let _ = request.reply.send(Err(BrokerError::Exiting));
             }
         }
@@ -46,10 +123,9 @@ impl Reactor {
     }
 
     /// Whether the next one held may be tried, too.
-    fn resume(&mut self, topic: TopicKey, held: Held) -> bool {
-        match held {
-            Held::Connection(bits) => {
-                let key = ConnectionKey::from_bits(bits);
+    fn resume(&mut self, topic: TopicKey, publish: HeldPublish) -> bool {
+        match publish {
+            HeldPublish::Connection(key) => {
                 self.unpause(key);
                 self.reconsider(key);
                 self.work_for_turn();
@@ -57,8 +133,8 @@ impl Reactor {
                     .get(key)
                     .is_none_or(|connection| connection.pause != Pause::Held)
             }
-            Held::Remote(remote) => self.resume_remote(topic, remote),
-            Held::Request(request) => self.resume_request(topic, request),
+            HeldPublish::Remote(remote) => self.resume_remote(topic, remote),
+            HeldPublish::Request(request) => self.resume_request(topic, request),
         }
     }
 
@@ -67,7 +143,7 @@ impl Reactor {
         let outcome = self.table.publish(topic, remote.bodies(), arrival, delay);
         match outcome {
             Published::Full => {
-                self.table.hold(topic, Held::Remote(remote), true);
+                self.hold(topic, HeldPublish::Remote(remote), true);
                 return false;
             }
             Published::Accepted => {
@@ -94,7 +170,7 @@ impl Reactor {
             .publish(topic, bodies, request.arrival, request.delay);
         match outcome {
             Published::Full => {
-                self.table.hold(topic, Held::Request(request), true);
+                self.hold(topic, HeldPublish::Request(request), true);
                 return false;
             }
             Published::Accepted => self.note_request(topic, &request),
@@ -102,6 +178,10 @@ impl Reactor {
         }
         let _ = request.reply.send(answer_of(outcome));
         true
+    }
+
+    fn take_held(&mut self, held: Held) -> Option<HeldPublish> {
+        self.held.remove(Key::from_bits(held.0))
     }
 
     fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {

@@ -15,12 +15,13 @@ use kernel::TaskId;
 use link::Announcement;
 use wire::TopicName;
 
+use super::held::{HeldRequest, RemotePublish};
 use super::publishers::News;
 use crate::BrokerError;
 use crate::connection::Connection;
 use crate::handle::{Reply, Request};
 use crate::sys::Waker;
-use crate::topic::{Arrival, HeldRequest, Published, RemotePublish, TopicKey};
+use crate::topic::{Arrival, Published, TopicKey};
 
 /// Requests of the handle that may wait in one inbox.
 pub const REQUESTS_MAX: usize = 1024;

@@ -59,6 +59,7 @@ use crate::{BrokerError, Config};
 use attachments::Attachments;
 use batch::Batches;
 use complaints::Complaints;
+use held::HeldPublish;
 pub use inbox::Inbox;
 use inbox::{Mail, TopicMail};
 use memory::Memory;
@@ -183,6 +184,7 @@ pub struct Reactor {
     dirty: Vec<ConnectionKey>,
     dirty_consumers: Vec<ConnectionKey>,
     roomy: Vec<TopicKey>,
+    held: Arena<HeldPublish>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
     has_mail: bool,
@@ -271,6 +273,7 @@ impl Reactor {
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
             roomy: Vec::new(),
+            held: Arena::default(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
             has_mail: false,

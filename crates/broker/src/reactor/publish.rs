@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use wire::{ProtocolError, TopicName};
 
+use super::held::{HeldPublish, HeldRequest};
 use super::publishers::name_of;
 use super::read::Flow;
 use super::readiness::Readiness;
 use super::{Reactor, home_of};
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
 use crate::handle::Answer;
-use crate::topic::{Arrival, Held, HeldRequest, Published, Source, TopicKey};
+use crate::topic::{Arrival, Published, Source, TopicKey};
 use crate::{BrokerError, sys};
 
 impl Reactor {
@@ -72,8 +73,7 @@ impl Reactor {
                 }
                 self.pause(key, Pause::Held);
                 self.note_full(topic_key);
-                self.table
-                    .hold(topic_key, Held::Connection(key.to_bits()), self.is_resuming);
+                self.hold(topic_key, HeldPublish::Connection(key), self.is_resuming);
                 Flow::Wait
             }
             (_, Published::Refused(reason)) if self.speaks_nsq(key) => {
@@ -148,8 +148,11 @@ impl Reactor {
         }
         match outcome {
             (key, Published::Full) => {
-                self.table
-                    .hold(key, Held::Request(Box::new(request)), self.is_resuming)
+                self.hold(
+                    key,
+                    HeldPublish::Request(Box::new(request)),
+                    self.is_resuming,
+                );
             }
             (_, outcome) => {
                 let _ = request.reply.send(answer_of(outcome));

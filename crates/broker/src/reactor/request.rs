@@ -6,11 +6,12 @@ use link::OnFull;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
+use super::held::HeldRequest;
 use super::inbox::TopicMail;
 use crate::BrokerError;
 use crate::catalog_file::Contract;
 use crate::handle::{Answer, HandoverRequest, Operation, Reply, Request};
-use crate::topic::{HeldRequest, KnownTopic, LimitNumber};
+use crate::topic::{KnownTopic, LimitNumber};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request, reply: Reply) {

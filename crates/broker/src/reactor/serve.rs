@@ -270,9 +270,11 @@ impl Reactor {
             let ready = self.schedule.next_ready(task);
             if let Some((key, readiness)) = ready {
                 events += 1;
-                if let Some(next) = self.schedule.peek_ready(task) {
+                if let Some(next) = self.schedule.peek_ready(task)
+                    && let Some(place) = self.connections.place(next)
+                {
                     // The system call in between gives the next one's memory time to arrive.
-                    self.connections.prefetch(next, HOT_BYTES);
+                    sys::prefetch(place, HOT_BYTES);
                 }
                 self.serve_connection(key, readiness);
             }

@@ -47,7 +47,7 @@ pub use consumer::{ConsumerKey, Subscription};
 pub use ending::Loss;
 pub use fullness::{Full, FullNews, FullNote};
 pub use handover::{Batch, Handed, NotTaken, QueueName};
-pub use held::{Held, HeldRequest, RemotePublish};
+pub use held::Held;
 pub use in_flight::FlightError;
 pub use latency::{Landed, Probe};
 pub use message_id::MessageIds;

@@ -183,12 +183,9 @@ fn nothing_new_comes_in() {
     let mut world = World::with(BOUNDS);
     let topic = world.topic("t");
     world.publish("t", &["m"; 10]);
-    world.table.hold(topic, Held::Connection(1), false);
+    world.table.hold(topic, Held(1), false);
     let now = world.now();
     world.table.begin_ending(PATIENCE, now);
-    assert!(matches!(
-        world.table.effects.orphans[..],
-        [Held::Connection(1)]
-    ));
+    assert!(matches!(world.table.effects.orphans[..], [Held(1)]));
     assert_eq!(world.publish("t", &["m"]), Published::Gone);
 }

@@ -248,16 +248,13 @@ fn a_full_queue_holds_publishers_and_lets_them_go_on_when_there_is_room() {
     }
     assert_eq!(world.publish("t", &["m"]), Published::Full);
     let topic = world.topic("t");
-    world.table.hold(topic, Held::Connection(7), false);
+    world.table.hold(topic, Held(7), false);
     assert!(world.table.has_held(topic));
     let (id, now) = (world.deliveries()[0].id, world.now());
     world.table.finish(consumer, id, now).expect("in flight");
     world.run();
     assert_eq!(world.table.effects.roomy, [topic]);
-    assert!(matches!(
-        world.table.pop_held(topic),
-        Some(Held::Connection(7))
-    ));
+    assert!(matches!(world.table.pop_held(topic), Some(Held(7))));
     assert_eq!(world.publish("t", &["m"]), Published::Accepted);
     assert_eq!(world.publish("t", &["m"]), Published::Full);
 }
@@ -298,14 +295,11 @@ fn deleting_closes_consumers_and_frees_messages() {
     world.subscribe("t", "d", 2, 1);
     world.publish("t", &["a", "b", "c"]);
     let topic = world.topic("t");
-    world.table.hold(topic, Held::Connection(9), false);
+    world.table.hold(topic, Held(9), false);
     world.table.delete(topic);
     world.table.effects.close.sort_unstable();
     assert_eq!(world.table.effects.close, [1, 2]);
-    assert!(matches!(
-        world.table.effects.orphans[..],
-        [Held::Connection(9)]
-    ));
+    assert!(matches!(world.table.effects.orphans[..], [Held(9)]));
     assert_eq!((world.table.store.len(), world.table.find("t")), (0, None));
 }
 

@@ -79,7 +79,7 @@ fn a_channel_that_nobody_consumes_stops_a_topic_for_a_minute_at_most() {
     assert_eq!(world.fill(100), 20, "10 in the channel, 10 behind them");
     assert_eq!(world.news(), [begins(Full::Blocks, false)]);
     let topic = world.topic("t");
-    world.table.hold(topic, Held::Connection(1), false);
+    world.table.hold(topic, Held(1), false);
     assert_eq!(world.bodies().len(), 10);
     world.advance_us(MINUTE_US - 1);
     assert!(world.bodies().is_empty(), "it may yet be consumed");

@@ -79,7 +79,7 @@ impl Play {
                     .publish_arrived("t", &vec!["body"; batch], now, delay)
                     == Published::Full
                 {
-                    self.world.table.hold(topic, Held::Connection(1), false);
+                    self.world.table.hold(topic, Held(1), false);
                 }
             }
             Step::Subscribe { channel, ready } => self.subscribe(channel, ready),
@@ -118,16 +118,9 @@ impl Play {
             Step::Leave(_) => {}
         }
         self.world.run();
-        while let Some(held) = self
-            .world
-            .table
-            .effects
-            .roomy
-            .pop()
-            .and_then(|key| self.world.table.pop_held(key))
-        {
-            drop(held);
-        }
+        while let Some(key) = self.world.table.effects.roomy.pop()
+            && self.world.table.pop_held(key).is_some()
+        {}
     }
 
     fn hand_over(&mut self, step: &Step) {
