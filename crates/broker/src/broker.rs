@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 
 use clock::WallTime;
 use realtime::{Realtime, RealtimeError};
+use topics::{Bounds, Loss, MessageIds, TopicTable};
 use wire::identify::ServerLimits;
 
 use crate::losses::Losses;
 use crate::reactor::{Inbox, Reactor, Shared};
-use crate::topic::{Bounds, Loss, MessageIds, TopicTable};
 use crate::{BrokerError, Config, Handle, sys};
 
 /// Version that `IDENTIFY`, `/info` and `nsqd -version` tell: what NSQ clients are to expect.

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_path_to_error::{Path as JsonPath, Segment};
+use topics::KnownTopic;
 
 use crate::stats::{Catalog, CatalogTopic};
-use crate::topic::KnownTopic;
 use crate::{BrokerError, Handle};
 
 use health::CatalogHealth;

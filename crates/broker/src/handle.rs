@@ -21,6 +21,8 @@ use limit::adaptor::Window;
 use limit::{Grant, Limit};
 use link::{Move, OnFull, TopicState};
 use tokio::sync::{Mutex, Notify, oneshot};
+use topics::MemoryBudget;
+use topics::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
 use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -28,11 +30,9 @@ use crate::announce::AnnounceBoard;
 use crate::catalog_file::{Contract, KeptCatalog};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
-use crate::memory::MemoryBudget;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
 use crate::sharing::{Remotes, SharingBoard};
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::topic::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
 use crate::window::{ReactorReport, ReportOrder, TraceResult, WindowOrder, WindowResult};
 use crate::{BrokerError, Config};
 

@@ -1,7 +1,7 @@
 //! The data plane: reactors, connections, topics, channels, limits in the path, HTTP.
 //!
-//! The way of a message: `reactor` reads it, `topic` queues it, lets it pass its limit and gives it
-//! to channels and consumers, `connection` holds what is on its way out. Everything in `topic` is a
+//! The way of a message: `reactor` reads it, `topics` queues it, lets it pass its limit and gives it
+//! to channels and consumers, `connection` holds what is on its way out. The crate `topics` is a
 //! pure state machine; `sys` holds the system calls; [`Handle`] is the only other way in.
 //!
 //! The data path never waits for anything but its own sockets: not for HTTP, not for a disk, not for
@@ -9,7 +9,6 @@
 
 pub mod agent;
 pub mod announce;
-mod arena;
 mod broker;
 pub mod catalog_file;
 mod config;
@@ -26,7 +25,6 @@ mod reactor;
 pub mod sharing;
 pub mod stats;
 mod sys;
-mod topic;
 pub mod window;
 
 pub use broker::{Broker, NSQD_VERSION};

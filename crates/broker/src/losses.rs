@@ -1,6 +1,6 @@
 //! What a stop lost.
 
-use crate::topic::Loss;
+use topics::Loss;
 
 /// Lines of single topics and channels in the log at most.
 const LINES_MAX: usize = 1000;

@@ -13,7 +13,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/workload/src/",
     "crates/announce/src/",
     "crates/gossip/src/",
-    "crates/broker/src/topic/",
+    "crates/topics/src/",
     "crates/control/src/core/",
 ];
 

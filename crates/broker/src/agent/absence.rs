@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
+use topics::Teller;
 
 use super::orders::persist;
-use crate::topic::Teller;
 use crate::{BrokerError, Handle};
 
 /// Tells the log what is held, and until when.

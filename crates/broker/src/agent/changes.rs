@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::{ToController, TopicState};
 use tokio::sync::{Notify, mpsc};
+use topics::Told;
 
 use super::orders::persist;
 use super::session::Ended;
-use crate::topic::Told;
 use crate::{BrokerError, Handle};
 
 /// Changes that wait to be told.

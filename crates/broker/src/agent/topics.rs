@@ -1,10 +1,10 @@
 //! What the controller says of topics and channels, carried out.
 
 use link::{ToController, TopicChange, TopicState};
+use topics::KnownTopic;
 use wire::ChannelName;
 
 use super::orders::{Words, name, persist};
-use crate::topic::KnownTopic;
 use crate::{BrokerError, Handle, Operation};
 
 /// Makes a topic as said, and says that it is there.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use kernel::Share;
 use limit::Limit;
 use link::OnFull;
+use topics::LimitNumber;
 use wire::TopicName;
 
 use super::CatalogFile;
 use super::keeping::Keeping;
 use crate::stats::{Catalog, CatalogTopic};
-use crate::topic::LimitNumber;
 use crate::{BrokerError, Handle};
 
 /// A reactor whose inbox is full is asked again after so long.

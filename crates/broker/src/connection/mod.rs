@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
+use topics::Key;
+use topics::{ConsumerKey, TopicKey};
 use wire::announce::TopicId;
 use wire::identify::Negotiated;
 use wire::{OK_FRAME, Phase, TopicName};
 
-use crate::arena::Key;
 use crate::stats::ClientStats;
 use crate::sys::{Interest, Stream};
-use crate::topic::{ConsumerKey, TopicKey};
 
 pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};

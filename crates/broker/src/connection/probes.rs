@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
+use topics::{Landed, Probe};
 
 use crate::sys::Path;
-use crate::topic::{Landed, Probe};
 
 /// Probes that wait for their acknowledgement; at the bound the oldest is given up as landed.
 const AWAITED_MAX: usize = 64;

@@ -1,11 +1,12 @@
 //! Queues that are handed over to other brokers, or come from them.
 
+use topics::{Batch, Handed, NotTaken, QueueName};
+
 use std::time::Duration;
 
 use super::{Answer, Handle, HandoverRequest, Request};
 use crate::BrokerError;
 use crate::reactor::home_of;
-use crate::topic::{Batch, Handed, NotTaken, QueueName};
 
 impl Handle {
     /// Queues with messages that nobody takes here, or not within `patience`.

@@ -1,11 +1,12 @@
 //! What limits that are shared want of all reactors.
 
+use topics::{Group, IntervalEnd};
+
 use std::sync::Arc;
 
 use super::{Answer, Handle, Request};
 use crate::BrokerError;
 use crate::sharing::Remotes;
-use crate::topic::{Group, IntervalEnd};
 
 impl Handle {
     /// Lets all reactors share limits with the brokers of `group`; `None`: nothing of such limits passes.

@@ -1,12 +1,12 @@
 //! What a broker says and is told of topics and channels, by the one who knows those of other brokers.
 
 use link::TopicState;
+use topics::{KnownTopic, Teller};
 use wire::{ChannelName, TopicName};
 
 use super::{Answer, Handle, Operation, Request};
 use crate::BrokerError;
 use crate::reactor::home_of;
-use crate::topic::{KnownTopic, Teller};
 
 impl Handle {
     /// Every topic that is here, ephemeral ones included, with all its channels; ordered by name.

@@ -7,11 +7,11 @@ use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
 use http_body_util::Full;
 use rustc_hash::FxHasher;
+use topics::{Handed, QueueName};
 use wire::handover::{HandedMessage, Handover, put_handover};
 
 use crate::agent::{dial, persist};
 use crate::exchange::exchange;
-use crate::topic::{Handed, QueueName};
 use crate::{BrokerError, Handle, sys};
 
 /// What flows is given so long to flow before it is handed over.

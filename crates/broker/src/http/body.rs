@@ -8,9 +8,9 @@
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
 use port::{BodyError, Held, Room};
+use topics::{Charge, MemoryBudget, Part};
 
 use super::answer::Failure;
-use crate::memory::{Charge, MemoryBudget, Part};
 
 /// Room that all bodies share, in bytes, unless four bodies of the greatest size need more.
 const ROOM_BYTES: usize = 64 * 1024 * 1024;

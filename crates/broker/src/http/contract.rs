@@ -18,6 +18,7 @@ use limit::{Limit, Share};
 use link::OnFull;
 use serde::Serialize;
 use serde_json::{Value, json};
+use topics::Full;
 use wire::TopicName;
 
 use declared::Declared;
@@ -26,7 +27,6 @@ use super::answer::json as answer_json;
 use super::{Service, Shared};
 use crate::catalog_file::Contract;
 use crate::stats::{SharingStats, StatsFilter, TopicStats};
-use crate::topic::Full;
 use crate::{BrokerError, Operation};
 
 /// Longest contract, in bytes.

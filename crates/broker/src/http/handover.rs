@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use topics::{Batch, Handed, NotTaken, QueueName};
 use wire::TopicName;
 use wire::handover::{
     HANDED_HEAD_BYTES, HANDOVER_HEAD_BYTES, HANDOVER_MESSAGES_MAX, decode_handover,
@@ -13,7 +14,6 @@ use wire::handover::{
 use super::answer::{Failure, text};
 use super::query::Query;
 use super::{Service, Shared, publish};
-use crate::topic::{Batch, Handed, NotTaken, QueueName};
 
 /// Takes a batch that a broker of the same cluster hands over.
 pub(super) async fn take(State(service): Shared, request: Request) -> Result<Response, Failure> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
+use topics::{Teller, Told};
 use wire::TopicName;
 use wire::lookup::Identity;
 
@@ -14,7 +15,6 @@ use super::enquiry::{Asked, channels_of};
 use super::keeper::{Feed, Keeper, Whereabouts};
 use super::standing::Standing;
 use crate::agent::persist;
-use crate::topic::{Teller, Told};
 use crate::{BrokerError, Handle, Operation};
 
 /// Topics whose channels are asked for at the same time; others wait in line, no longer than for an answer.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::TaskId;
+use topics::{Arrival, Published, Source, TopicKey};
 use wire::{ProtocolError, TopicName};
 
 use super::Reactor;
@@ -18,7 +19,6 @@ use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
 use super::publishers::name_of;
 use super::read::Flow;
 use crate::connection::{ConnectionKey, Pause};
-use crate::topic::{Arrival, Published, Source, TopicKey};
 
 /// Publish commands of one connection that may be on their way to other reactors.
 const IN_TRANSIT_MAX: u32 = 256;

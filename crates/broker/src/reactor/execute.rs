@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use topics::{ConsumerKey, FlightError, Subscription};
 use wire::identify::{Negotiated, ServerLimits, renegotiate};
 use wire::{ChannelName, Command, MessageId, Phase, ProtocolError};
 
@@ -10,7 +11,6 @@ use super::{Reactor, home_of};
 use crate::connection::{
     ArrivalStamp, Collecting, ConnectionKey, CumulativeAck, Pause, Progress, Terms,
 };
-use crate::topic::{ConsumerKey, FlightError, Subscription};
 
 impl Reactor {
     pub(super) fn execute(

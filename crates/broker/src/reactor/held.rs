@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kernel::TaskId;
 use link::Announcement;
+use topics::Key;
+use topics::{Arrival, Held, Published, Source, TopicKey};
 
 use super::Reactor;
 use super::inbox::{Mail, Settled};
@@ -14,10 +16,8 @@ use super::publish::answer_of;
 use super::publishers::name_of;
 use super::readiness::Readiness;
 use crate::BrokerError;
-use crate::arena::Key;
 use crate::connection::{ConnectionKey, Pause};
 use crate::handle::Reply;
-use crate::topic::{Arrival, Held, Published, Source, TopicKey};
 
 /// A publish that did not fit. The topic keeps the place in its line, as a [`Held`], the reactor what stands there.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use kernel::TaskId;
 use link::Announcement;
+use topics::{Arrival, Published, TopicKey};
 use wire::TopicName;
 
 use super::held::{HeldRequest, RemotePublish};
@@ -21,7 +22,6 @@ use crate::BrokerError;
 use crate::connection::Connection;
 use crate::handle::{Reply, Request};
 use crate::sys::Waker;
-use crate::topic::{Arrival, Published, TopicKey};
 
 /// Requests of the handle that may wait in one inbox.
 pub const REQUESTS_MAX: usize = 1024;

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 
 use clock::Instant;
 use kernel::TaskId;
+use topics::TopicKey;
 use wire::TopicName;
 
 use super::inbox::TopicMail;
 use crate::connection::ConnectionKey;
-use crate::topic::TopicKey;
 
 /// Whom a task serves.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
+use topics::{Account, MemoryBudget, Part};
 
 use super::Reactor;
 use crate::connection::{Connection, ConnectionKey, OUTPUT_FULL_BYTES, Pause};
-use crate::memory::{Account, MemoryBudget, Part};
 use crate::sys;
 
 /// A reactor with somebody who waits for memory looks so often whether there is some: others may have freed it.

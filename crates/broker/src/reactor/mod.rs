@@ -39,21 +39,21 @@ use std::time::Duration;
 
 use clock::{Instant, StampMap};
 use tokio::sync::{Mutex, Notify};
+use topics::Arena;
+use topics::MemoryBudget;
+use topics::{Loss, TopicKey, TopicTable, Wakeups};
 use wire::TopicName;
 use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
-use crate::arena::Arena;
 use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
-use crate::memory::MemoryBudget;
 use crate::sharing::SharingBoard;
 use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
-use crate::topic::{Loss, TopicKey, TopicTable, Wakeups};
 use crate::{BrokerError, Config};
 
 use attachments::Attachments;

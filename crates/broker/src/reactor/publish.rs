@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use topics::{Arrival, Published, Source, TopicKey};
 use wire::{ProtocolError, TopicName};
 
 use super::held::{HeldPublish, HeldRequest};
@@ -11,7 +12,6 @@ use super::readiness::Readiness;
 use super::{Reactor, home_of};
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
 use crate::handle::Answer;
-use crate::topic::{Arrival, Published, Source, TopicKey};
 use crate::{BrokerError, sys};
 
 impl Reactor {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Announcement, Attachment, Move};
+use topics::{Source, TopicKey};
 use wire::TopicName;
 
 use super::attachments::Owner;
 use super::inbox::Mail;
 use super::{Reactor, home_of};
 use crate::connection::{Announced, Connection, ConnectionKey};
-use crate::topic::{Source, TopicKey};
 
 /// Waits shorter than this are not worth a frame.
 const THROTTLED_MIN: Duration = Duration::from_millis(10);
@@ -155,7 +155,7 @@ impl Reactor {
         }
     }
 
-    /// Where a connection's publishes come from, for [`crate::topic::TopicTable::note_source`].
+    /// Where a connection's publishes come from, for [`topics::TopicTable::note_source`].
     pub(super) fn source(&self, key: ConnectionKey, is_announced: bool) -> Source {
         Source {
             reactor: self.number,

@@ -3,6 +3,7 @@
 use clock::Instant;
 use limit::Limit;
 use link::OnFull;
+use topics::{KnownTopic, LimitNumber};
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
@@ -11,7 +12,6 @@ use super::inbox::TopicMail;
 use crate::BrokerError;
 use crate::catalog_file::Contract;
 use crate::handle::{Answer, HandoverRequest, Operation, Reply, Request};
-use crate::topic::{KnownTopic, LimitNumber};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request, reply: Reply) {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use clock::Instant;
 use kernel::{KernelError, Scheduler, SchedulerConfig, Share, TaskId, TaskStats, Turn};
 use rustc_hash::FxHashMap;
+use topics::TopicKey;
 use wire::TopicName;
 
 use super::inbox::TopicMail;
@@ -24,7 +25,6 @@ use super::line::{Line, Whose};
 use super::payer::Payer;
 use super::readiness::Readiness;
 use crate::connection::ConnectionKey;
-use crate::topic::TopicKey;
 
 /// Tasks of one reactor; each is of some 400 bytes.
 const TASKS_MAX: usize = 4096;

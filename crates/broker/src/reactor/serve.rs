@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clock::Instant;
 use kernel::{Share, TaskId, TaskStats, Turn};
+use topics::TopicKey;
 use wire::TopicName;
 
 use super::inbox::TopicMail;
@@ -13,7 +14,6 @@ use crate::BrokerError;
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
 use crate::sys;
-use crate::topic::TopicKey;
 
 /// A slice reads so long at most before what it read is passed on and written, so that the first message read does not
 /// wait for the last.

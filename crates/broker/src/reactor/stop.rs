@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use topics::{Full, FullNews, FullNote, Loss};
 use wire::ProtocolError;
 
 use super::Reactor;
 use super::read::Flow;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys;
-use crate::topic::{Full, FullNews, FullNote, Loss};
 
 /// A reactor that drains looks so often whether it is done, and the others are.
 const DRAIN_CHECK: Duration = Duration::from_millis(5);

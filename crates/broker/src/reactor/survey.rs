@@ -9,17 +9,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
+use topics::Arena;
+use topics::{ConsumerKey, ReportWalk, Step, TopicTable, Walk};
 
 use super::Reactor;
 use super::line::Whose;
 use super::serve::{TaskReport, TaskRow};
 use crate::BrokerError;
-use crate::arena::Arena;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handle::{Answer, Reply, Request};
 use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
 use crate::sys;
-use crate::topic::{ConsumerKey, ReportWalk, Step, TopicTable, Walk};
 use crate::window::ReactorReport;
 
 /// One slice; its last step may take longer by itself.
@@ -245,7 +245,7 @@ impl Reactor {
         reactor.connections = self.connections.len() as u64;
         reactor.publishers = self.attachments.len() as u64;
         reactor.producers = counted.producers;
-        self.table.count_store(&mut reactor);
+        (reactor.messages_stored, reactor.bytes_stored) = self.table.stored();
         Stats {
             reactors: vec![reactor],
             ..counted.stats

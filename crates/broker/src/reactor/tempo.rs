@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use topics::Subscription;
 use wire::announce::TopicId;
 use wire::tempo::{HelloDecoded, MessageDecoded, TempoError, decode_hello, decode_message};
 use wire::{ChannelName, ProtocolError, TopicName};
@@ -20,7 +21,6 @@ use crate::BrokerError;
 use crate::connection::{Connection, ConnectionKey, Progress, TempoSubscriber, Terms};
 use crate::handle::Answer;
 use crate::sys::Stream;
-use crate::topic::Subscription;
 
 /// Which topics identifiers stand for.
 pub type Identifiers = Arc<FxHashMap<TopicId, TopicName>>;

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use topics::Arena;
+use topics::{Outlet, Probe};
 use wire::announce::TopicId;
 use wire::tempo;
 use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
@@ -11,10 +13,8 @@ use super::Reactor;
 use super::probes::ProbeBudget;
 use super::read::Flow;
 use super::readiness::Readiness;
-use crate::arena::Arena;
 use crate::connection::{Connection, ConnectionKey, Pace, Pause, Probes, Progress};
 use crate::sys::{self, Interest};
-use crate::topic::{Outlet, Probe};
 
 /// Large output buffers kept for the next consumer that needs one. Idle consumers hold none.
 const SPARE_OUTPUTS: usize = 32;

@@ -15,8 +15,7 @@ use gossip::{LimitId, NoticedLimit};
 use limit::sharing::Policy;
 use limit::{Burst, Limit, Rate, Share, Unit};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::topic::{Group, IntervalEnd, LimitNumber, identity, interval_of};
+use topics::{Group, IntervalEnd, LimitNumber, identity, interval_of};
 
 /// To how many others a broker tells its numbers, where nothing else is said.
 pub(super) const BRANCHES: u16 = 3;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use clock::Instant;
 use gossip::{Datagram, NoticedLimit, Roster, RosterConfig, SealedMembership, decode};
 use link::Sharers;
+use topics::IntervalEnd;
 
 use super::agreement::{Agreement, BRANCHES, agree, declared};
 use super::{Found, INTERVAL, SharingConfig};
 use crate::sys;
-use crate::topic::IntervalEnd;
 
 /// The roster, and the limits of this broker as they were last.
 #[derive(Debug)]

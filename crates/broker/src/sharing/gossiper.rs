@@ -12,11 +12,11 @@ use link::Sharers;
 use rustc_hash::FxHashMap;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use topics::{Group, IntervalEnd, Known, LimitNumber};
 
 use super::agreement::{Agreement, Cadence};
 use super::{INTERVALS_MS, Remotes, SharingConfig};
 use crate::sys;
-use crate::topic::{Group, IntervalEnd, Known, LimitNumber};
 
 /// The UDP port of gossip.
 #[derive(Debug)]

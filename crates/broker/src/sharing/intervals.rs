@@ -6,13 +6,13 @@ use std::time::Duration;
 use link::Sharers;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+use topics::{Group, IntervalEnd};
 
 use super::agreement::Agreement;
 use super::gathering::{Gathering, Resolved};
 use super::gossiper::{Gossiper, Port};
 use super::rounds::{ASK_INTERVAL, Speaker};
 use super::{INTERVAL, Remotes, SharingConfig, SharingFigures};
-use crate::topic::{Group, IntervalEnd};
 use crate::{BrokerError, Handle, sys};
 
 /// A reactor that is too busy for the end of an interval hears of the next one; one that exits is asked no more.

@@ -23,9 +23,9 @@ use std::time::Duration;
 use link::{Round, Sharers};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, watch};
+use topics::{Known, LimitNumber};
 use wire::gossip::Key;
 
-use crate::topic::{Known, LimitNumber};
 use crate::{BrokerError, Handle, sys};
 use gathering::Resolved;
 use intervals::Intervals;

@@ -8,12 +8,12 @@ use limit::sharing::Policy;
 use limit::{Limit, OnExceed};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use topics::Teller;
 use wire::TopicName;
 
 use super::*;
 use crate::catalog_file::Contract;
 use crate::stats::{StatsFilter, TopicStats};
-use crate::topic::Teller;
 use crate::{Broker, Config, ControllerLink, Operation};
 
 const RATE: f64 = 100_000.0;

@@ -1,9 +1,9 @@
 //! Which message is followed, when it has landed, and what it then took.
 
 use proptest::prelude::*;
+use topics::TopicKey;
 
 use super::*;
-use crate::topic::TopicKey;
 
 fn at_us(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
+use topics::{MemoryBudget, Part};
 
 use super::put;
 use super::series::{Series, counter, float, gauge};
-use crate::memory::{MemoryBudget, Part};
 
 /// One part of the budget.
 #[derive(Debug)]

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use kernel::{Share, TaskStats};
+use topics::Full;
 
 use super::Snapshot;
 use crate::catalog_file::CatalogState;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
-use crate::topic::Full;
 
 /// Whether a value can only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

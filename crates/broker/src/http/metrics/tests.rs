@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kernel::TaskStats;
+use topics::MemoryBudget;
 
 use super::memory::{BUDGET, PARTS};
 use super::*;
 use crate::catalog_file::CatalogState;
-use crate::memory::MemoryBudget;
 use crate::reactor::TaskRow;
 use crate::stats::StageLatency;
 

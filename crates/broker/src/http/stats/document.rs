@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use limit::{Limit, Share};
 use link::OnFull;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use topics::Full;
 
 use super::Memory;
 use crate::http::HttpInfo;
 use crate::stats::{ChannelStats, ClientStats, SharingStats, StageLatency, Stats, TopicStats};
-use crate::topic::Full;
 
 /// The whole answer.
 #[derive(serde::Serialize)]

@@ -4,7 +4,8 @@ use limit::Unit;
 
 use super::super::trace::Source;
 use super::*;
-use crate::window::{TraceResult, WindowOrder, WindowResult};
+use crate::trace::TraceResult;
+use crate::window::{WindowOrder, WindowResult};
 
 const SENSOR: Source = Source {
     reactor: 0,

@@ -1,7 +1,7 @@
 //! A stop in virtual time: how long it waits, for whom, and what it says is lost.
 
 use super::*;
-use crate::topic::Held;
+use crate::Held;
 
 const SECOND_US: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(5);

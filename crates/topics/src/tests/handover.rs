@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::topic::{Batch, Handed, NotTaken, QueueName};
+use crate::{Batch, Handed, NotTaken, QueueName};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

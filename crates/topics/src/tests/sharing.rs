@@ -5,7 +5,7 @@ use limit::{OnExceed, Share, Unit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::topic::{Group, IntervalEnd, Known};
+use crate::{Group, IntervalEnd, Known};
 
 const RATE: f64 = 1000.0;
 const BURST: f64 = 20.0;

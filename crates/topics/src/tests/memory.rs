@@ -1,8 +1,8 @@
 //! Messages within the memory that they may have: who waits, who does not, and who goes on.
 
 use super::*;
-use crate::memory::{MemoryBudget, Part};
-use crate::topic::Held;
+use crate::Held;
+use crate::budget::{MemoryBudget, Part};
 
 const ROOMY: Bounds = Bounds {
     mem_queue_size: 1_000_000,

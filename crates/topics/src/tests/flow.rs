@@ -1,7 +1,7 @@
 //! Queues, channels, RDY, FIN, REQ, TOUCH, timeouts, pauses, bounds.
 
 use super::*;
-use crate::topic::{FlightError, Held};
+use crate::{FlightError, Held};
 
 const MINUTE_US: u64 = 60_000_000;
 

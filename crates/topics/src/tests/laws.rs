@@ -6,8 +6,8 @@ use link::OnFull;
 
 use super::handover::{batch_of, queue_of};
 use super::*;
-use crate::topic::Held;
-use crate::topic::channel::{Channel, ChannelKey};
+use crate::Held;
+use crate::channel::{Channel, ChannelKey};
 
 #[derive(Clone, Debug)]
 enum Step {

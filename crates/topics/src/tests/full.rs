@@ -3,9 +3,9 @@
 use link::OnFull;
 
 use super::*;
-use crate::topic::channel::Channel;
-use crate::topic::fullness::{Full, FullNews};
-use crate::topic::{FlightError, Held};
+use crate::channel::Channel;
+use crate::fullness::{Full, FullNews};
+use crate::{FlightError, Held};
 
 const SECOND_US: u64 = 1_000_000;
 const MINUTE_US: u64 = 60 * SECOND_US;

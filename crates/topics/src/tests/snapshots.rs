@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::stats::{ClientStats, StatsFilter, TopicStats};
-use crate::topic::{Step, Walk};
+use crate::{Step, Walk};
 
 const WIDE: Bounds = Bounds {
     topics_max: 20_000,

@@ -4,11 +4,11 @@ use clock::Instant;
 use wire::ChannelName;
 
 use super::{Handed, QueueName};
-use crate::topic::channel::{Channel, Queued};
-use crate::topic::refusal::Refusal;
-use crate::topic::store::{Arrival, MessageRef, Store};
-use crate::topic::table::{Bounds, Fresh, Target, TopicKey, TopicTable};
-use crate::topic::traffic::Traffic;
+use crate::channel::{Channel, Queued};
+use crate::refusal::Refusal;
+use crate::store::{Arrival, MessageRef, Store};
+use crate::table::{Bounds, Fresh, Target, TopicKey, TopicTable};
+use crate::traffic::Traffic;
 
 /// A batch for a queue here, numbered within its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use clock::Instant;
 use wire::handover::{HANDED_HEAD_BYTES, HANDOVER_MESSAGES_MAX};
 
 use super::{Handed, Lifted};
-use crate::topic::channel::{Channel, Deferred, Queued};
-use crate::topic::store::Store;
-use crate::topic::table::Topic;
+use crate::channel::{Channel, Deferred, Queued};
+use crate::store::Store;
+use crate::table::Topic;
 
 /// Bytes of a batch, unless a single message has more.
 const BATCH_BYTES_MAX: usize = 512 * 1024;

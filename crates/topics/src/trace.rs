@@ -14,7 +14,9 @@ use rustc_hash::FxHashMap;
 use super::store::Arrival;
 use super::table::{TopicKey, TopicTable};
 use super::window::OPEN_MAX;
-use crate::window::{TRACE_ARRIVALS_MAX, TraceResult};
+
+/// Arrivals kept in the trace of one window or recording at most, 16 bytes each.
+pub const TRACE_ARRIVALS_MAX: usize = 1 << 20;
 
 /// Publishers that one trace can name.
 pub const TRACE_PUBLISHERS_MAX: usize = 1 << 17;
@@ -28,6 +30,17 @@ pub struct Source {
     pub connection: u64,
     /// Whether the connection is an announced publisher of the topic.
     pub is_announced: bool,
+}
+
+/// What a recording of a topic's arrivals, or a window's trace of them, holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceResult {
+    /// Names of the publishers in `arrivals`, by their position.
+    pub publishers: Vec<String>,
+    /// Publish commands: nanoseconds since 1970, publisher, messages.
+    pub arrivals: Vec<(u64, u32, u32)>,
+    /// A bound was reached ([`TRACE_ARRIVALS_MAX`]): what came later is missing.
+    pub is_cut: bool,
 }
 
 /// The arrivals of one window or recording.

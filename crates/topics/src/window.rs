@@ -17,7 +17,9 @@ use hdrhistogram::Histogram;
 use super::latency::{Landed, StageHistograms};
 use super::table::{TopicKey, TopicTable};
 use super::trace::Trace;
-use crate::window::{SAMPLES_MIN, WindowOrder, WindowResult};
+
+/// Fewer samples than this tell nothing about a percentile.
+pub const SAMPLES_MIN: u64 = 100;
 
 /// Samples from which on they speak for themselves: ten lie beyond the 99th percentile.
 pub const DIRECT_SAMPLES_MIN: u64 = 1000;
@@ -28,6 +30,36 @@ pub const OPEN_MAX: Duration = Duration::from_secs(600);
 const SHORTEST_NS: u64 = 1000;
 const LONGEST_NS: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
+
+/// How a profiling window is to be run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowOrder {
+    /// Percentile of the end-to-end latency, e.g. 99.
+    pub percentile: f64,
+    /// Whether arrivals are traced.
+    pub with_trace: bool,
+    /// The latency that is promised at that percentile, microseconds: reports say from now on how it fares.
+    pub promise_us: Option<f64>,
+}
+
+/// What a profiling window showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WindowResult {
+    /// Messages released within it.
+    pub messages: u64,
+    /// End-to-end latency at the percentile, microseconds; `None`: fewer samples than [`SAMPLES_MIN`].
+    pub latency_us: Option<f64>,
+    /// Median of the same.
+    pub p50_us: Option<f64>,
+    /// Samples behind it.
+    pub samples: u64,
+    /// Names of the publishers in `arrivals`, by their position.
+    pub publishers: Vec<String>,
+    /// Publish commands in order of arrival: nanoseconds since 1970, publisher, messages.
+    pub arrivals: Vec<(u64, u32, u32)>,
+    /// The trace did not fit ([`TRACE_ARRIVALS_MAX`]) and lacks its end.
+    pub is_trace_cut: bool,
+}
 
 /// One open window.
 #[derive(Debug)]

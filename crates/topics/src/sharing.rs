@@ -5,11 +5,11 @@
 //! end of each estimate interval the policy hears of the others and its part changes: the bucket keeps the tokens it holds,
 //! and room that a greater part adds is empty.
 //!
-//! Not here: what brokers say to each other and when intervals end ([`crate::sharing`]). A broker on its own is a group of
+//! Not here: what brokers say to each other and when intervals end (`broker/sharing`). A broker on its own is a group of
 //! one and has the whole limit.
 //!
 //! A controller numbers the limits. Brokers that have none take the number from the topic's name, so all of them find the
-//! same; [`crate::sharing`] finds the topics whose names give one number.
+//! same; `broker/sharing` finds the topics whose names give one number.
 
 use std::fmt;
 use std::time::Duration;

@@ -36,7 +36,7 @@ use super::traffic::Traffic;
 use super::unjudged::Unjudged;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
-use crate::memory::{Account, MemoryBudget, Part};
+use crate::budget::{Account, MemoryBudget, Part};
 
 /// Names a topic.
 pub type TopicKey = Key<Topic>;

@@ -5,7 +5,7 @@
 use super::store::charge_of;
 use super::table::{TopicKey, TopicTable};
 use super::traffic::Asked;
-use crate::memory::{Account, MemoryBudget, Part};
+use crate::budget::{Account, MemoryBudget, Part};
 
 /// Topics that are looked at in one go.
 const LOOKS_MAX: usize = 64;

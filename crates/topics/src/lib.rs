@@ -2,8 +2,11 @@
 //!
 //! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the reactor
 //! drives and that tests and the simulator can drive as well.
+#![forbid(unsafe_code)]
 
+mod arena;
 mod awaited;
+mod budget;
 mod channel;
 mod consume;
 mod consumer;
@@ -28,6 +31,7 @@ mod sampler;
 mod service;
 mod sharing;
 mod snapshot;
+pub mod stats;
 mod store;
 mod table;
 mod task;
@@ -42,8 +46,11 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use arena::{Arena, Key, Slot};
 pub use awaited::{KnownTopic, Teller};
+pub use budget::{Account, Charge, MemoryBudget, Part};
 pub use consumer::{ConsumerKey, Subscription};
+pub use effects::Effects;
 pub use ending::Loss;
 pub use fullness::{Full, FullNews, FullNote};
 pub use handover::{Batch, Handed, NotTaken, QueueName};
@@ -57,7 +64,8 @@ pub use report::{ReportWalk, TopicNews};
 pub use sharing::{Group, IntervalEnd, Known, LimitNumber, identity, interval_of};
 pub use snapshot::{Step, Walk};
 pub use store::Arrival;
-pub use table::{Bounds, TopicKey, TopicTable};
+pub use table::{Bounds, Topic, TopicKey, TopicTable};
 pub use told::Told;
-pub use trace::Source;
+pub use trace::{Source, TRACE_ARRIVALS_MAX, TraceResult};
 pub use wakeups::Wakeups;
+pub use window::{SAMPLES_MIN, WindowOrder, WindowResult};

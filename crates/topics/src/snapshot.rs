@@ -13,7 +13,7 @@ use super::limiter::TopicLimiter;
 use super::sharing::SharedLimit;
 use super::table::{Topic, TopicKey, TopicTable};
 use crate::stats::{
-    CatalogChannel, CatalogTopic, ChannelStats, ClientStats, ReactorStats, StatsFilter, TopicStats,
+    CatalogChannel, CatalogTopic, ChannelStats, ClientStats, StatsFilter, TopicStats,
 };
 
 /// Channels and consumers of one topic that are told of in one step. A topic with no more of them is told of as of one instant.
@@ -137,10 +137,10 @@ impl TopicTable {
         })
     }
 
-    /// Adds what the table knows to a reactor's counters.
-    pub fn count_store(&self, stats: &mut ReactorStats) {
-        stats.messages_stored = self.store.len() as u64;
-        stats.bytes_stored = self.store.bytes();
+    /// Messages that the store holds, and their body bytes.
+    #[must_use]
+    pub fn stored(&self) -> (u64, u64) {
+        (self.store.len() as u64, self.store.bytes())
     }
 
     pub(super) fn channels_of(&self, topic: &Topic) -> impl Iterator<Item = &Channel> {
