@@ -9,6 +9,7 @@ mod pace;
 mod placing;
 mod probe;
 mod settle;
+mod surroundings;
 mod turn;
 mod waiting;
 
@@ -17,7 +18,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clock::Instant;
 use link::{LinkKey, ToBroker, ToController};
@@ -26,14 +27,15 @@ use tokio::sync::{broadcast, mpsc};
 use crate::core::{BrokerNumber, Core, Effect, FitAnswer, Probe, ProbeAnswer, Refusal};
 use crate::handle::{Command, Reply};
 use crate::link_server::RoomTaken;
-use crate::random::random_bytes;
 use crate::store::{Store, Table};
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
 pub use pace::{Pace, PaceView, TURN_GOAL};
 use placing::{Place, Placing};
-use turn::Next;
+use surroundings::Process;
+pub use surroundings::Surroundings;
+pub use turn::Next;
 use waiting::Waiting;
 
 /// Commands that wait at most; askers wait beyond it.
@@ -72,9 +74,6 @@ pub enum LinkWord {
 /// Asked to start one more broker: topic, and messages per second that fit nowhere.
 pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
-/// Both ends of a queue on which work that was done elsewhere comes back.
-type Answers<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
-
 /// The state and its surroundings.
 pub struct Service {
     core: Core,
@@ -82,7 +81,7 @@ pub struct Service {
     /// What waits for the store.
     held_back: Waiting,
     spawner: Option<Spawner>,
-    started: std::time::Instant,
+    surroundings: Box<dyn Surroundings>,
     links: HashMap<u64, (BrokerNumber, mpsc::Sender<ToBroker>)>,
     link_of: HashMap<BrokerNumber, u64>,
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
@@ -92,9 +91,8 @@ pub struct Service {
     pace: Pace,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
-    key: LinkKey,
-    probed: Answers<(Probe, ProbeAnswer)>,
-    fitted: Answers<FitAnswer>,
+    probed: mpsc::Receiver<(Probe, ProbeAnswer)>,
+    fitted: mpsc::Receiver<FitAnswer>,
     events: broadcast::Sender<EventView>,
     event_number: u64,
 }
@@ -106,16 +104,33 @@ impl Service {
     /// [`ControlError::Unavailable`] where the store cannot be read or written.
     pub fn open(
         settings: crate::Settings,
-        mut store: Box<dyn Store>,
+        store: Box<dyn Store>,
         key: LinkKey,
         spawner: Option<Spawner>,
     ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
-        let started = now_of_process();
-        let mut core = Core::restore(settings, store.as_ref(), Instant::ZERO)?;
+        let (probes, probed) = mpsc::channel(1024);
+        let (fits, fitted) = mpsc::channel(64);
+        let process = Box::new(Process::new(key, probes, fits));
+        let (mut service, handle, words) = Service::within(process, settings, store, spawner)?;
+        (service.probed, service.fitted) = (probed, fitted);
+        Ok((service, handle, words))
+    }
+
+    /// The same with other surroundings than those of a process; driven by [`Service::turn`] instead of [`Service::run`].
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub fn within(
+        mut surroundings: Box<dyn Surroundings>,
+        settings: crate::Settings,
+        mut store: Box<dyn Store>,
+        spawner: Option<Spawner>,
+    ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
+        let mut core = Core::restore(settings, store.as_ref(), surroundings.now())?;
         if !core.has_gossip_key() {
-            core.set_gossip_key(LinkKey::new(random_bytes()?).to_hex());
+            core.set_gossip_key(surroundings.secret()?);
         }
-        core.set_handover_pass(LinkKey::new(random_bytes()?).to_hex());
+        core.set_handover_pass(surroundings.secret()?);
         store.commit(&core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
@@ -130,7 +145,7 @@ impl Service {
             keeping,
             held_back: Waiting::default(),
             spawner,
-            started,
+            surroundings,
             links: HashMap::new(),
             link_of: HashMap::new(),
             waiting: BTreeMap::new(),
@@ -139,9 +154,8 @@ impl Service {
             pace,
             commands,
             words,
-            key,
-            probed: mpsc::channel(1024),
-            fitted: mpsc::channel(64),
+            probed: mpsc::channel(1).1,
+            fitted: mpsc::channel(1).1,
             events,
             event_number: 0,
         };
@@ -158,8 +172,8 @@ impl Service {
                 () = &mut stopped => break,
                 Some(command) = self.commands.recv() => Next::Command(command),
                 Some(word) = self.words.recv() => Next::Word(word),
-                Some((probe, answer)) = self.probed.1.recv() => Next::Probed(probe, answer),
-                Some(answer) = self.fitted.1.recv() => Next::Fitted(answer),
+                Some((probe, answer)) = self.probed.recv() => Next::Probed(probe, answer),
+                Some(answer) = self.fitted.recv() => Next::Fitted(answer),
                 _ = tick.tick() => Next::Tick,
                 // Others are heard between two parts of what takes long.
                 () = tokio::task::yield_now(), if self.core.is_busy() => Next::Part,
@@ -169,8 +183,7 @@ impl Service {
     }
 
     fn now(&self) -> Instant {
-        let since = now_of_process().saturating_duration_since(self.started);
-        Instant::from_nanos(since.as_nanos() as u64)
+        self.surroundings.now()
     }
 
     fn carry_out(&mut self, effect: Effect) {
@@ -179,19 +192,8 @@ impl Service {
             Effect::CloseLink(link) => {
                 self.links.remove(&link);
             }
-            Effect::Probe(probe) => {
-                let (answers, key) = (self.probed.0.clone(), self.key.clone());
-                tokio::spawn(async move {
-                    let answer = probe::ask(&probe.address, &key).await;
-                    let _ = answers.send((probe, answer)).await;
-                });
-            }
-            Effect::Fit(job) => {
-                let answers = self.fitted.0.clone();
-                tokio::task::spawn_blocking(move || {
-                    let _ = answers.blocking_send(job.run());
-                });
-            }
+            Effect::Probe(probe) => self.surroundings.probe(probe),
+            Effect::Fit(job) => self.surroundings.fit(job),
             Effect::Spawn { topic, missing } => {
                 if let Some(spawner) = &mut self.spawner {
                     spawner(&topic, missing);
@@ -434,24 +436,6 @@ impl LinkWord {
 /// Whoever asked may have gone; then nobody misses the answer.
 fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
     let _ = reply.send(with);
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the shell of the control plane owns its clock"
-)]
-fn now_of_process() -> std::time::Instant {
-    std::time::Instant::now()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the shell of the control plane owns its clock"
-)]
-fn wall_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

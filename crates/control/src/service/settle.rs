@@ -4,7 +4,7 @@ use clock::Instant;
 use link::{ToBroker, TopicChange};
 
 use super::keeping::Keeping;
-use super::{Service, answer, wall_ms};
+use super::{Service, answer};
 use crate::ControlError;
 use crate::core::{BrokerNumber, Event};
 use crate::handle::Command;
@@ -80,7 +80,7 @@ impl Service {
         // Nobody may be listening.
         let _ = self.events.send(EventView {
             number: self.event_number,
-            at_ms: wall_ms(),
+            at_ms: self.surroundings.wall_ms(),
             kind: event.kind.to_owned(),
             topic: event.topic,
             broker: event.broker,

@@ -9,18 +9,31 @@ use crate::core::{FitAnswer, Probe, ProbeAnswer};
 use crate::handle::Command;
 
 /// What a turn of the loop is about.
-pub(super) enum Next {
+#[derive(Debug)]
+pub enum Next {
+    /// Somebody asks or orders something.
     Command(Command),
+    /// A link brings something.
     Word(LinkWord),
+    /// Who is at an address.
     Probed(Probe, ProbeAnswer),
+    /// A fit was computed.
     Fitted(FitAnswer),
+    /// A part of what takes long, as long as [`Service::is_busy`].
     Part,
+    /// Time has passed: every 50 ms.
     Tick,
 }
 
 impl Service {
+    /// Whether something takes long and is done in parts.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.core.is_busy()
+    }
+
     /// One turn: whatever is next, and what follows from it.
-    pub(super) fn turn(&mut self, next: Next) {
+    pub fn turn(&mut self, next: Next) {
         let now = self.now();
         match next {
             Next::Command(command) => self.command(command),
