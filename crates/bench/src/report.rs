@@ -5,46 +5,17 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use model::Machine;
 use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::sys;
 
-/// What was measured on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Machine {
-    /// Model name of the processor.
-    pub cpu: String,
-    /// Cores that the system sees.
-    pub cores: usize,
-    /// Version of the kernel.
-    pub kernel: String,
-}
-
-impl Machine {
-    /// This machine.
-    pub fn detect() -> Self {
-        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        Self::parse(&cpu_info, &kernel)
-    }
-
-    fn parse(cpu_info: &str, kernel: &str) -> Self {
-        let values = |key: &'static str| {
-            cpu_info
-                .lines()
-                .filter_map(|line| line.split_once(':'))
-                .filter(move |(name, _)| name.trim() == key)
-                .map(|(_, value)| value.trim().to_owned())
-        };
-        Self {
-            cpu: values("model name")
-                .next()
-                .unwrap_or_else(|| "unknown".to_owned()),
-            cores: values("processor").count(),
-            kernel: kernel.trim().to_owned(),
-        }
-    }
+/// The machine that this runs on.
+pub fn this_machine() -> Machine {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Machine::parse(&cpu_info, &kernel)
 }
 
 /// One result with its circumstances.
@@ -84,7 +55,7 @@ impl<'a> Results<'a> {
     pub fn new(path: Option<&'a Path>) -> Self {
         Self {
             path,
-            machine: Machine::detect(),
+            machine: this_machine(),
             commit: commit(),
             command: command_line(),
         }
@@ -243,22 +214,6 @@ mod tests {
         for key in ["kind", "peer", "round", "at_s", "commit", "command"] {
             assert!(!value[key].is_null(), "{key}");
         }
-    }
-
-    #[test]
-    fn the_machine_is_read_from_the_system_files() {
-        let cpu_info =
-            "processor\t: 0\nmodel name\t: Fast One\n\nprocessor\t: 1\nmodel name\t: Fast One\n";
-        let machine = Machine::parse(cpu_info, "6.1\n");
-        assert_eq!(
-            machine,
-            Machine {
-                cpu: "Fast One".to_owned(),
-                cores: 2,
-                kernel: "6.1".to_owned()
-            }
-        );
-        assert_eq!(Machine::parse("", "").cpu, "unknown");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kernel::{OnOverrun, Scheduler, SchedulerConfig};
 use link::{Identity, LinkKey};
-use placement::ServiceModel;
+use model::ServiceModel;
 use realtime::Realtime;
 use wire::announce::MAX_EXPIRY_MS;
 

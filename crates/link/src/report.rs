@@ -1,7 +1,7 @@
 //! What a broker says.
 
 use limit::Share;
-use placement::ServiceModel;
+use model::ServiceModel;
 use serde::{Deserialize, Serialize};
 
 use crate::{Identity, OnFull, TopicChange, TopicState};

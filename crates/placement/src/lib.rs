@@ -21,6 +21,6 @@ pub use groups::{InferConfig, infer_groups};
 pub use policy::{Policy, UnknownPolicy};
 pub use publisher::{BrokerIndex, BrokerState, GroupIndex, Publisher, PublisherIndex};
 pub use replay::{
-    Arrival, Gate, Latencies, Left, Neighbour, ReplayFit, ReplayProblem, Replayer, ServiceModel,
-    Station, Trace, fit_by_replay, replay,
+    Arrival, Gate, Latencies, Left, Neighbour, ReplayFit, ReplayProblem, Replayer, Station, Trace,
+    fit_by_replay, replay,
 };

@@ -1,6 +1,7 @@
 //! The benchmark phase in virtual time: what a broker carries under a promise.
 
-use placement::{Gate, Left, PublisherIndex, ServiceModel, Station};
+use model::ServiceModel;
+use placement::{Gate, Left, PublisherIndex, Station};
 
 use crate::gap::exponential_ns;
 

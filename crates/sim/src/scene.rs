@@ -7,9 +7,8 @@ use std::time::Duration;
 use limit::profile::{FitQuestion, fit_bucket};
 use limit::theory::{AccessDelay, Poisson};
 use limit::{Burst, Rate};
-use placement::{
-    BrokerIndex, BrokerState, FitConfig, GroupIndex, Mode, Policy, Publisher, ServiceModel,
-};
+use model::ServiceModel;
+use placement::{BrokerIndex, BrokerState, FitConfig, GroupIndex, Mode, Policy, Publisher};
 use workload::trace::Trace;
 use workload::{Pattern, PublisherProfile, Spec};
 

@@ -8,7 +8,7 @@ use broker::{ArrivalClock, Config, ControllerLink, http};
 use clap::{Args, ValueEnum};
 use kernel::OnOverrun;
 use link::LinkKey;
-use placement::ServiceModel;
+use model::ServiceModel;
 use realtime::{Priority, Realtime};
 use wire::gossip::Key;
 

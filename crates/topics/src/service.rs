@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use clock::Instant;
-use placement::ServiceModel;
+use model::ServiceModel;
 
 /// A message that waits for service alone leaves so much late at most.
 pub const GATHERING: Duration = Duration::from_micros(100);

@@ -12,7 +12,7 @@ use kernel::{Share, TaskId};
 use limit::Holder;
 use limit::adaptor::Window;
 use link::{OnFull, TopicChange};
-use placement::ServiceModel;
+use model::ServiceModel;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::{ChannelName, TopicName};
 

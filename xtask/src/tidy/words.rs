@@ -8,6 +8,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/clock/src/",
     "crates/wire/src/",
     "crates/limit/src/",
+    "crates/model/src/",
     "crates/kernel/src/",
     "crates/placement/src/",
     "crates/workload/src/",

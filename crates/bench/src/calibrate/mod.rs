@@ -3,11 +3,11 @@
 //! The Load Distributor's first step needs mcap, which depends on the SLO and comes from a benchmark phase (SRTM-long,
 //! section 4.2); fitting by replay needs the service model. Both come from the open-loop generator on this machine:
 //! [`model`] fits costs to the CPU time of light loads, [`knee`] bisects the rate until p99 meets the promise just so.
-//! The result is a [`Calibration`], a file in the broker's data folder.
+//! The result is a [`Calibration`], a [`file`] in the broker's data folder.
 //!
 //! One topic, one subscriber, loopback. What several topics or a real network add is not in it.
 
-pub mod calibration;
+pub mod file;
 pub mod knee;
 pub mod least_squares;
 pub mod model;
@@ -17,17 +17,17 @@ pub mod subject;
 
 use std::path::Path;
 
+use ::model::{Calibration, Purpose, Run};
+
 use crate::error::BenchError;
 use crate::generator::Outcome;
-use crate::report::Machine;
+use crate::report;
 use crate::sys;
 use crate::trial::Trial;
 use crate::workload::Workload;
 
-pub use calibration::Calibration;
-use calibration::{Purpose, Run};
+use self::model::Fitted;
 use knee::{Knee, SearchOptions};
-use model::Fitted;
 pub use options::CalibrateOptions;
 use options::Effort;
 use subject::Subject;
@@ -57,7 +57,7 @@ pub fn calibrate(
     let calibration = measure(options, program, work_dir)?;
     print!("{}", progress::summary(&calibration));
     match &options.data_path {
-        Some(folder) => println!("kept in {}", calibration.write(folder)?.display()),
+        Some(folder) => println!("kept in {}", file::write(&calibration, folder)?.display()),
         None => println!("not kept: give --data-path FOLDER, the broker's data folder"),
     }
     Ok(calibration)
@@ -65,9 +65,9 @@ pub fn calibrate(
 
 fn show(folder: &Path) -> Result<Calibration, BenchError> {
     let missing = || BenchError::Options(format!("{} holds no calibration", folder.display()));
-    let calibration = Calibration::read(folder)?.ok_or_else(missing)?;
+    let calibration = file::read(folder)?.ok_or_else(missing)?;
     print!("{}", progress::summary(&calibration));
-    if let Some(warning) = calibration.stranger_on(&Machine::detect()) {
+    if let Some(warning) = calibration.stranger_on(&report::this_machine()) {
         println!("doubtful: {warning}");
     }
     Ok(calibration)
@@ -122,7 +122,7 @@ fn measure(
     Ok(Calibration {
         version: Calibration::VERSION,
         at_s: sys::realtime_ns() / 1_000_000_000,
-        machine: Machine::detect().into(),
+        machine: report::this_machine(),
         slo_p99_us: search.slo_p99_us,
         mcap,
         missed: knee.missed.filter(|_| !knee.is_generator_limited),

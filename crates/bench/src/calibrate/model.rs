@@ -8,9 +8,9 @@
 //! them. Turns of the broker's loop are beside the model: a message that finds the broker idle pays one alone, under
 //! load many share one. Left out of the fit they would make messages seem dear at low rates. Pure.
 
-use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
+use ::model::{Fit, Run, ServiceModel};
+use placement::{Arrival, PublisherIndex, Trace, replay};
 
-use super::calibration::{Fit, Run};
 use super::least_squares::{COLUMNS, Row, fit_non_negative, predict};
 use crate::error::BenchError;
 use crate::workload::Workload;

@@ -1,11 +1,11 @@
 //! What a calibration says while it runs and at its end.
 
-use super::calibration::{Calibration, Purpose, Run};
 use super::knee::{Knee, SearchOptions};
 use super::model::{self, Fitted};
 use super::options::{CalibrateOptions, Effort};
 use crate::report::table;
 use crate::trial::Trial;
+use ::model::{Calibration, Purpose, Run};
 
 /// Time of a run beside its load: starting, connecting, stopping.
 const AROUND_A_RUN_MS: u64 = 700;
@@ -184,10 +184,9 @@ fn group_text(run: &Run) -> String {
 
 #[cfg(test)]
 mod tests {
-    use placement::ServiceModel;
 
-    use super::super::calibration::{Fit, MeasuredOn};
     use super::*;
+    use ::model::{Fit, Machine, ServiceModel};
 
     fn run(purpose: Purpose, offered_per_second: f64, p99_us: f64) -> Run {
         Run {
@@ -210,7 +209,7 @@ mod tests {
         Calibration {
             version: Calibration::VERSION,
             at_s: 0,
-            machine: MeasuredOn {
+            machine: Machine {
                 cpu: "Fast One".to_owned(),
                 cores: 2,
                 kernel: "6.1".to_owned(),

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::calibration::{Purpose, Run};
 use super::options::CalibrateOptions;
 use crate::error::BenchError;
 use crate::generator::{self, Outcome, RunOptions, Target};
@@ -15,6 +14,7 @@ use crate::peers::{Peer, PeerOptions};
 use crate::protocol::Protocol;
 use crate::protocol::nsq::{Acknowledgement, Nsq};
 use crate::workload::Workload;
+use ::model::{Purpose, Run};
 
 /// How long messages under way may take after the last send; later ones count as lost.
 const DRAIN: Duration = Duration::from_millis(500);

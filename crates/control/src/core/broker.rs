@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clock::Instant;
 use link::{Hello, Identity, ToBroker};
-use placement::ServiceModel;
+use model::ServiceModel;
 
 use super::check::{self, NameKind};
 use super::joining::Joining;

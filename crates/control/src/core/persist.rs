@@ -22,7 +22,7 @@ use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
 use crate::ControlError;
 use crate::store::{Change, Store, Table};
 use crate::view::{PublisherSpec, TopicSpec};
-use placement::ServiceModel;
+use model::ServiceModel;
 use wire::TopicName;
 
 /// Key of the record that numbers the controller's lives.

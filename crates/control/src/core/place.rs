@@ -1,9 +1,8 @@
 //! Steps 1 and 2 of the Load Distributor: publishers without a place get one (SRTM-long, section 4.2).
 
 use clock::Instant;
-use placement::{
-    BrokerIndex, BrokerState, GroupIndex, Publisher, Question, ServiceModel, distribute,
-};
+use model::ServiceModel;
+use placement::{BrokerIndex, BrokerState, GroupIndex, Publisher, Question, distribute};
 use rustc_hash::FxHashMap;
 
 use limit::Rate;

@@ -1,7 +1,8 @@
 //! How much slower or faster brokers are than their service models say, learnt from windows.
 
+use crate::BrokerIndex;
 use crate::replay::Judge;
-use crate::{BrokerIndex, ServiceModel};
+use model::ServiceModel;
 
 /// A factor outside of these bounds means that something else than service is at work.
 const FACTORS: (f64, f64) = (1.0 / 8.0, 8.0);

@@ -4,7 +4,8 @@ use limit::{Burst, Rate};
 use thiserror::Error;
 
 use super::Mode;
-use crate::{BrokerIndex, BrokerState, Policy, ServiceModel};
+use crate::{BrokerIndex, BrokerState, Policy};
+use model::ServiceModel;
 
 /// What a fit is asked to reach, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -47,7 +47,8 @@ use rebalance::Fitted;
 use refit::Recording;
 use search::Search;
 
-use crate::{BrokerIndex, BrokerState, GroupIndex, Publisher, ServiceModel};
+use crate::{BrokerIndex, BrokerState, GroupIndex, Publisher};
+use model::ServiceModel;
 
 /// The fit of one topic to its SLO.
 #[derive(Clone, Debug)]

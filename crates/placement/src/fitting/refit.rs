@@ -4,7 +4,8 @@ use super::beside::Beside;
 use super::calibration::Calibration;
 use super::{Fitting, Mode, Step, Window};
 use crate::replay::Judge;
-use crate::{BrokerIndex, ReplayFit, ReplayProblem, ServiceModel, Trace, fit_by_replay};
+use crate::{BrokerIndex, ReplayFit, ReplayProblem, Trace, fit_by_replay};
+use model::ServiceModel;
 
 /// Replays before the measured search takes over, with the fraction of the SLO by which their predictions
 /// must stay below it: the second allows for what the first window's arrivals did not show.
@@ -224,7 +225,7 @@ impl Fitting {
                 let traced = beside
                     .iter()
                     .map(|topic| topic.traced_rate(BrokerIndex(at)));
-                model.utilisation((broker.load - traced.sum::<f64>()).max(0.0))
+                model.utilisation((broker.load - traced.sum::<f64>()).max(0.0), 1)
             })
             .collect();
         let neighbours: Vec<_> = beside.iter().map(Beside::as_neighbour).collect();

@@ -4,8 +4,9 @@ use limit::{Burst, Rate};
 
 use super::judge::{Judge, Verdict};
 use super::repair::{excess_rate, repair};
-use super::{Neighbour, ServiceModel, Trace};
+use super::{Neighbour, Trace};
 use crate::{BrokerIndex, BrokerState, Policy, Publisher};
+use model::ServiceModel;
 
 /// What is to be fitted. `brokers`, `models` and `backgrounds` go by broker index.
 #[derive(Clone, Copy, Debug)]

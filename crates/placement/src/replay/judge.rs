@@ -145,7 +145,9 @@ impl<'a> Judge<'a> {
         let silent = self.is_silent.iter().zip(&self.publishers).zip(broker_of);
         silent
             .filter(|((is_silent, _), place)| **is_silent && **place == Some(broker))
-            .map(|((_, publisher), _)| model.utilisation_by(publisher))
+            .map(|((_, publisher), _)| {
+                model.utilisation(publisher.rate.get(), publisher.batch_messages)
+            })
             .sum()
     }
 }

@@ -7,8 +7,7 @@
 //! overlap, and nobody overtakes (SRTM-long, appendix A).
 //!
 //! * [`Trace`]: the arrivals of one window.
-//! * [`ServiceModel`]: what a message costs a broker.
-//! * [`Station`]: one broker as a queue with a bucket, message by message.
+//! * [`Station`]: one broker, with a [`model::ServiceModel`], as a queue with a bucket, message by message.
 //! * [`replay`], [`Replayer`]: one broker's latencies under an assignment; with [`Neighbour`]s, those of all its topics
 //!   together, through one queue and a bucket each.
 //! * [`fit_by_replay`]: the assignment with the fewest brokers whose replay meets the SLO.
@@ -20,7 +19,6 @@ mod fit;
 mod judge;
 mod lane;
 mod latencies;
-mod model;
 mod neighbour;
 mod repair;
 mod run;
@@ -34,7 +32,6 @@ pub use fit::{ReplayFit, ReplayProblem, fit_by_replay};
 pub(crate) use judge::Judge;
 pub use lane::{Gate, Left};
 pub use latencies::Latencies;
-pub use model::ServiceModel;
 pub use neighbour::Neighbour;
 pub use run::{Replayer, replay};
 pub use station::Station;

@@ -2,8 +2,9 @@
 
 use limit::{Burst, Rate};
 
-use super::{Gate, Latencies, Left, ServiceModel, Station, Trace};
+use super::{Gate, Latencies, Left, Station, Trace};
 use crate::PublisherIndex;
+use model::ServiceModel;
 
 /// A broker that is busy with other topics all the time is counted as this busy: it never stands still.
 const MOST_BACKGROUND: f64 = 0.99;

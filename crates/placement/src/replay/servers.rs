@@ -1,7 +1,7 @@
 //! What topics of a broker share: its servers, first come first served.
 
-use super::ServiceModel;
 use crate::PublisherIndex;
+use model::ServiceModel;
 
 /// Publishers that share this span count as active together.
 const ACTIVE_SPAN_NS: u64 = 1_000_000;

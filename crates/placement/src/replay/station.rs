@@ -8,10 +8,10 @@
 //!
 //! Messages that wait for tokens are kept, so that a share which changes meanwhile counts for them.
 
-use super::ServiceModel;
 use super::lane::{Gate, Lane, Left, WAITING_MAX};
 use super::servers::Servers;
 use crate::PublisherIndex;
+use model::ServiceModel;
 
 /// One broker's servers and its bucket for the topic.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use clock::Instant;
 use limit::oracle::{Held, gd1_departures};
 use limit::{Burst, Rate};
+use model::ServiceModel;
 use proptest::prelude::*;
 
 use super::trace::with_seen_rates;

@@ -7,8 +7,9 @@ use super::lane::{Gate, Lane, Left};
 use super::run::slowdown;
 use super::servers::Servers;
 use super::trace::with_seen_rates;
-use super::{Latencies, Neighbour, ReplayProblem, ServiceModel, shares};
+use super::{Latencies, Neighbour, ReplayProblem, shares};
 use crate::{BrokerIndex, PublisherIndex};
+use model::ServiceModel;
 
 /// The arrivals of a topic and its neighbours, and what lets those of the neighbours pass.
 #[derive(Debug, Default)]

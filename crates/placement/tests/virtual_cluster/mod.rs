@@ -6,9 +6,10 @@
 #![allow(dead_code, reason = "each program uses its part")]
 
 use limit::{Burst, Rate};
+use model::ServiceModel;
 use placement::{
     Arrival, BrokerIndex, BrokerState, BrokerWindow, FitConfig, Fitting, GroupIndex, Mode, Policy,
-    Publisher, PublisherIndex, Question, Replayer, ServiceModel, Step, Trace, Window, distribute,
+    Publisher, PublisherIndex, Question, Replayer, Step, Trace, Window, distribute,
 };
 use rand::RngExt;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::calibrate::Calibration;
+use bench::calibrate::file;
 use broker::Config;
 use broker::http::LogLevel;
 use clap::Args;
@@ -70,7 +70,7 @@ fn read_calibration(config: &mut Config, folder: Option<&Path>) -> Result<(), Fa
     else {
         return Ok(());
     };
-    if let Some(calibration) = Calibration::read(folder)? {
+    if let Some(calibration) = file::read(folder)? {
         link.mcap = Some(calibration.mcap);
         link.model = Some(calibration.model);
     }

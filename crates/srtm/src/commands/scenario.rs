@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ::bench::calibrate::Calibration;
+use ::bench::calibrate::file;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -70,11 +70,11 @@ impl ScenarioFlags {
 /// Takes a broker's costs from its calibration, and its mcap if that was found under a promise as strict.
 fn calibrate(spec: &mut Spec, folder: &Path) -> Result<(), Failure> {
     let missing = || {
-        let path = Calibration::path(folder);
+        let path = file::path(folder);
         let text = format!("{}: there is none; srtm calibrate makes it", path.display());
         Failure::Usage(text)
     };
-    let calibration = Calibration::read(folder)?.ok_or_else(missing)?;
+    let calibration = file::read(folder)?.ok_or_else(missing)?;
     let model = calibration.model;
     let span = |nanos: f64| Duration::from_nanos(nanos.round() as u64);
     spec.cluster.cores = model.servers;

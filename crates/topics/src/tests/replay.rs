@@ -1,6 +1,7 @@
 //! Emulated service compared with placement's replay, rank by rank.
 
-use placement::{Arrival as Traced, PublisherIndex, ServiceModel, Trace, replay};
+use model::ServiceModel;
+use placement::{Arrival as Traced, PublisherIndex, Trace, replay};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Emulated service in a topic's path, in virtual time, against a model of one queue.
 
 use limit::{Burst, Rate, TokenBucket};
-use placement::ServiceModel;
+use model::ServiceModel;
 use proptest::prelude::*;
 
 use super::super::service::GATHERING;

@@ -1,7 +1,7 @@
 //! The service model against loads of known cost.
 
-use super::super::calibration::Purpose;
 use super::*;
+use ::model::Purpose;
 
 /// What a broker with these costs would show; latency as if alone in the queue.
 fn runs(truth: &ServiceModel, per_turn_ns: f64) -> Vec<Run> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clock::DurationText;
 use control::view::{TopicSpec, TopicView};
 use hdrhistogram::Histogram;
+use model::ServiceModel;
 use placement::{
     Arrival, BrokerState, GroupIndex, Mode, Policy, Publisher, PublisherIndex, ReplayProblem,
-    ServiceModel, Trace, fit_by_replay,
+    Trace, fit_by_replay,
 };
 use serde::Serialize;
 

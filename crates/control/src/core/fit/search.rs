@@ -1,7 +1,8 @@
 //! The search for a placement that keeps the promise: what it asks for is done, what is measured goes back in.
 
 use clock::Instant;
-use placement::{BrokerIndex, FitConfig, Fitting, ServiceModel, Step};
+use model::ServiceModel;
+use placement::{BrokerIndex, FitConfig, Fitting, Step};
 
 use super::{FitAnswer, FitJob, Outcome, Phase, Recorded, URGENT_WINDOW};
 use crate::core::{Core, Effect, Topic};

@@ -11,7 +11,8 @@ use link::{
     Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, Sharers,
     ToBroker, ToController, TopicReport, TopicState, Traced, WindowReport,
 };
-use placement::{Arrival, PublisherIndex, ServiceModel, Trace, replay};
+use model::ServiceModel;
+use placement::{Arrival, PublisherIndex, Trace, replay};
 
 use super::rounds::Held;
 use crate::core::{Core, Effect, ProbeAnswer, Settings};

@@ -10,7 +10,7 @@ use link::{
     Announcement, Attachment, BrokerReport, Hello, Identity, Lateness, Present, ToBroker,
     ToController, TopicReport, Traced, WindowReport,
 };
-use placement::ServiceModel;
+use model::ServiceModel;
 
 use super::cluster::HOST;
 use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings};

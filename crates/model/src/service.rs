@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Publisher;
-
 /// What `srtm calibrate` finds. Service is first come first served on `servers` identical servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceModel {
@@ -57,16 +55,63 @@ impl ServiceModel {
         }
     }
 
-    /// Part of all servers' time that `messages_per_second` unbatched messages take, 0 and up.
-    pub(crate) fn utilisation(&self, messages_per_second: f64) -> f64 {
-        messages_per_second * (self.per_message_ns + self.per_batch_ns)
+    /// Part of all servers' time that `messages_per_second` take, `batch_messages` of them (at least 1) in a command: 0 and up.
+    #[must_use]
+    pub fn utilisation(&self, messages_per_second: f64, batch_messages: u32) -> f64 {
+        let batch = f64::from(batch_messages.max(1));
+        messages_per_second * (self.per_message_ns + self.per_batch_ns / batch)
             / (1e9 * f64::from(self.servers))
     }
+}
 
-    /// Part of all servers' time that `publisher` takes at its declared rate.
-    pub(crate) fn utilisation_by(&self, publisher: &Publisher) -> f64 {
-        let batch = f64::from(publisher.batch_messages.max(1));
-        publisher.rate.get() * (self.per_message_ns + self.per_batch_ns / batch)
-            / (1e9 * f64::from(self.servers))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_batch_and_more_servers_take_less_of_their_time() {
+        let model = ServiceModel {
+            per_message_ns: 8_000.0,
+            per_batch_ns: 2_000.0,
+            ..ServiceModel::default()
+        };
+        for (batch_messages, servers, utilisation) in
+            [(0, 1, 0.5), (1, 1, 0.5), (10, 1, 0.41), (10, 2, 0.205)]
+        {
+            let model = ServiceModel { servers, ..model };
+            let found = model.utilisation(50_000.0, batch_messages);
+            assert!((found - utilisation).abs() < 1e-12, "{found}");
+        }
+        assert_eq!(model.slower(2.0).utilisation(25_000.0, 1), 0.5);
+    }
+
+    #[test]
+    fn costs_that_nothing_can_be_reckoned_with_are_told() {
+        let model = ServiceModel::default();
+        assert!(model.is_sane());
+        for broken in [
+            ServiceModel {
+                servers: 0,
+                ..model
+            },
+            ServiceModel {
+                servers: 1025,
+                ..model
+            },
+            ServiceModel {
+                base_ns: f64::NAN,
+                ..model
+            },
+            ServiceModel {
+                per_batch_ns: -1.0,
+                ..model
+            },
+            ServiceModel {
+                per_message_ns: f64::INFINITY,
+                ..model
+            },
+        ] {
+            assert!(!broken.is_sane(), "{broken:?}");
+        }
     }
 }

@@ -1,37 +1,12 @@
-//! The file of a calibration: there and back, broken, foreign.
-
-use std::env;
+//! A calibration as text, there and back, broken; figures of another machine.
 
 use super::*;
-
-/// A folder of this test alone, gone with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("srtm-calibration-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("the system's folder for temporary files can be written");
-        Self(path)
-    }
-
-    fn holding(name: &str, text: &str) -> Self {
-        let folder = Self::new(name);
-        fs::write(Calibration::path(&folder.0), text).expect("the folder is there");
-        folder
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _left_behind = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn calibration() -> Calibration {
     Calibration {
         version: VERSION,
         at_s: 1_700_000_000,
-        machine: MeasuredOn {
+        machine: Machine {
             cpu: "Fast One".to_owned(),
             cores: 2,
             kernel: "6.1".to_owned(),
@@ -63,7 +38,7 @@ fn calibration() -> Calibration {
     }
 }
 
-/// The file's JSON with one member replaced.
+/// The text's JSON with one member replaced.
 fn with(member: &str, value: serde_json::Value) -> String {
     let mut json = serde_json::to_value(calibration()).expect("plain data");
     *json.pointer_mut(member).expect("there is such a member") = value;
@@ -71,30 +46,14 @@ fn with(member: &str, value: serde_json::Value) -> String {
 }
 
 #[test]
-fn what_was_written_is_read_and_written_over() {
-    let folder = Folder::new("round-trip");
-    let inner = folder.0.join("made/on/the/way");
-    assert_eq!(Calibration::read(&inner).expect("no file is fine"), None);
-    let first = calibration();
-    let path = first.write(&inner).expect("the folder can be written");
-    assert_eq!(path, inner.join(FILE_NAME));
-    assert_eq!(Calibration::read(&inner).expect("it is whole"), Some(first));
-    let second = Calibration {
-        mcap: 1.0,
-        missed: None,
-        ..calibration()
-    };
-    second.write(&inner).expect("the folder can be written");
-    assert_eq!(
-        Calibration::read(&inner).expect("it is whole"),
-        Some(second)
-    );
-    let files = fs::read_dir(&inner).expect("the folder is there").count();
-    assert_eq!(files, 1, "the temporary file is gone");
+fn what_was_written_is_read() {
+    let text = calibration().text();
+    assert!(text.ends_with("}\n"), "{text}");
+    assert_eq!(Calibration::parse(&text), Ok(calibration()));
 }
 
 #[test]
-fn a_broken_file_is_an_error_that_names_it_and_says_what_to_do() {
+fn a_broken_text_is_an_error_that_says_what_to_do() {
     let whole = serde_json::to_string(&calibration()).expect("plain data");
     let cases = [
         ("empty", String::new(), "no calibration"),
@@ -122,32 +81,10 @@ fn a_broken_file_is_an_error_that_names_it_and_says_what_to_do() {
         ("servers", with("/model/servers", 0.into()), "out of range"),
     ];
     for (name, text, expected) in cases {
-        let folder = Folder::holding(name, &text);
-        let error = Calibration::read(&folder.0).expect_err(name).to_string();
+        let error = Calibration::parse(&text).expect_err(name).to_string();
         assert!(error.contains(expected), "{name}: {error}");
-        assert!(error.contains(FILE_NAME), "{name}: {error}");
         assert!(error.contains("srtm calibrate"), "{name}: {error}");
     }
-}
-
-#[test]
-fn a_file_of_any_size_is_not_read() {
-    let folder = Folder::holding("large", &" ".repeat(MAX_FILE_BYTES as usize + 1));
-    let error = Calibration::read(&folder.0)
-        .expect_err("too large")
-        .to_string();
-    assert!(error.contains("too large"), "{error}");
-}
-
-#[test]
-fn a_folder_that_cannot_be_made_is_named() {
-    let folder = Folder::holding("file", "");
-    let under_a_file = Calibration::path(&folder.0).join("x");
-    let error = calibration()
-        .write(&under_a_file)
-        .expect_err("no folder")
-        .to_string();
-    assert!(error.contains("make the folder"), "{error}");
 }
 
 #[test]
