@@ -27,12 +27,12 @@ use tokio::sync::{broadcast, mpsc};
 use crate::core::{BrokerNumber, Core, Effect, FitAnswer, Probe, ProbeAnswer, Refusal};
 use crate::handle::{Command, Reply};
 use crate::link_server::RoomTaken;
-use crate::store::{Store, Table};
+use crate::store::{Change, Store};
 use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
 pub use pace::{Pace, PaceView, TURN_GOAL};
-use placing::{Place, Placing};
+use placing::Placing;
 use surroundings::Process;
 pub use surroundings::Surroundings;
 pub use turn::Next;
@@ -78,6 +78,8 @@ pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 pub struct Service {
     core: Core,
     keeping: Keeping,
+    /// What was kept for the request that is coming into force.
+    kept_first: Vec<Change>,
     /// What waits for the store.
     held_back: Waiting,
     spawner: Option<Spawner>,
@@ -143,6 +145,7 @@ impl Service {
         let service = Service {
             core,
             keeping,
+            kept_first: Vec::new(),
             held_back: Waiting::default(),
             spawner,
             surroundings,
@@ -200,14 +203,11 @@ impl Service {
                 }
             }
             Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
-            Effect::Prepared { topic } => self.placing.prepared(&self.core, topic.as_deref()),
-            Effect::Tell(event) => {
-                let topic = event.topic.as_deref();
-                match topic.is_some_and(|topic| self.keeping.holds(Table::Topics, topic)) {
-                    true => self.held_back.tell_later(event),
-                    false => self.tell(event),
-                }
+            Effect::Prepared { topic } => {
+                let kept = (&self.core, &self.keeping);
+                self.placing.prepared(kept, topic.as_deref());
             }
+            Effect::Tell(event) => self.tell(event),
         }
     }
 
@@ -233,7 +233,7 @@ impl Service {
             };
             if matches!(word, LinkWord::Hello { .. }) {
                 // Orders that are to go are for the link before this one.
-                let _ = self.settle();
+                self.settle();
             }
             self.word(word);
             let has_time = self.now() - began < WORDS_TIME;
@@ -292,17 +292,8 @@ impl Service {
             Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
             Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
             Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
-            Command::Name(topic, reply) if self.keeping.holds(Table::Names, &topic) => {
-                answer(reply, self.refused());
-            }
             Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
-            Command::Names(after, reply) => {
-                let mut views = core.name_views(after.as_deref());
-                // An identifier that a crash could still take back would come to mean another topic.
-                let is_kept = |topic: &str| !self.keeping.holds(Table::Names, topic);
-                views.names.retain(|name| is_kept(&name.topic));
-                answer(reply, Ok(views));
-            }
+            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
             Command::NamesCount(reply) => answer(reply, Ok(core.names())),
             Command::Channels(name, reply) => answer(reply, core.channel_views(&name)),
             Command::Holdings(reply) => answer(reply, Ok(core.holdings(now))),
@@ -316,7 +307,6 @@ impl Service {
                 core.place_tombstone(&topic, &node, lifetime, now);
                 answer(reply, Ok(()));
             }
-            change if self.keeping.is_waiting() => self.refuse(change),
             change => {
                 self.holdings.fetch_add(1, Ordering::Release);
                 self.change(change, now);
@@ -324,65 +314,72 @@ impl Service {
         }
     }
 
+    /// What a request says is kept first; then it comes into force.
     fn change(&mut self, command: Command, now: Instant) {
-        let core = &mut self.core;
         match command {
-            Command::PutTopic(name, spec, reply) => match core.put_topic(&name, spec, now) {
-                Ok(ticket) => {
-                    self.waiting.insert(ticket, (name, reply));
-                    if let Err(error) = self.settle()
-                        && let Some((_, reply)) = self.waiting.remove(&ticket)
-                    {
-                        answer(reply, Err(error));
+            Command::PutTopic(name, spec, reply) => {
+                let asked = self.core.asks_put_topic(&name, &spec);
+                let kept = self.keep_first(asked);
+                match kept.and_then(|()| self.core.put_topic(&name, spec, now)) {
+                    Ok(ticket) => {
+                        self.waiting.insert(ticket, (name, reply));
+                        self.settle();
                     }
+                    Err(error) => answer(reply, Err(error)),
                 }
-                Err(error) => answer(reply, Err(error)),
-            },
+            }
             Command::DeleteTopic(name, reply) => {
-                let deleted = core.delete_topic(&name, now);
+                let asked = self.core.asks_delete_topic(&name);
+                let kept = self.keep_first(asked);
+                let deleted = kept.and_then(|()| self.core.delete_topic(&name, now));
                 self.confirm(reply, deleted);
             }
             Command::PutPublishers(name, specs, reply) => {
-                let ids = specs.iter().map(|spec| spec.id.clone()).collect();
-                match core.put_publishers(&name, specs, now) {
-                    Ok(()) => self.place(name, ids, Place::All(reply), now),
-                    Err(error) => answer(reply, Err(error)),
-                }
+                self.put_publishers(name, specs, reply, now);
             }
             Command::Publisher {
                 topic,
                 id,
                 avoid,
                 reply,
-            } => match core.ask_place(&topic, &id, avoid.as_deref(), now) {
-                Ok(_) => self.place(topic, vec![id], Place::One(reply), now),
-                Err(error) => answer(reply, Err(error)),
-            },
+            } => self.ask_place(topic, id, avoid.as_deref(), reply, now),
             Command::DeletePublisher(name, id, reply) => {
-                let deleted = core.delete_publisher(&name, &id, now);
+                let asked = self.core.asks_delete_publisher(&name, &id);
+                let kept = self.keep_first(asked);
+                let deleted = kept.and_then(|()| self.core.delete_publisher(&name, &id, now));
                 self.confirm(reply, deleted);
             }
             Command::DrainBroker(name, reply) => {
-                let drained = core.drain_broker(&name, now);
-                let drained = drained.map(|number| core.broker_view(number, now));
+                let asked = self.core.asks_drain_broker(&name, true);
+                let kept = self.keep_first(asked);
+                let drained = kept.and_then(|()| self.core.drain_broker(&name, now));
+                let drained = drained.map(|number| self.core.broker_view(number, now));
                 self.confirm(reply, drained);
             }
             Command::ResumeBroker(name, reply) => {
-                let resumed = core.resume_broker(&name, now);
-                let resumed = resumed.map(|number| core.broker_view(number, now));
+                let asked = self.core.asks_drain_broker(&name, false);
+                let kept = self.keep_first(asked);
+                let resumed = kept.and_then(|()| self.core.resume_broker(&name, now));
+                let resumed = resumed.map(|number| self.core.broker_view(number, now));
                 self.confirm(reply, resumed);
             }
             Command::RemoveBroker(name, reply) => {
-                let removed = core.remove_broker(&name, now);
+                let asked = self.core.asks_remove_broker(&name);
+                let kept = self.keep_first(asked);
+                let removed = kept.and_then(|()| self.core.remove_broker(&name, now));
                 self.confirm(reply, removed);
             }
             Command::PutName(topic, reply) => {
                 // Two topics of one identifier would receive each other's messages.
-                let named = core.put_name(&topic);
+                let asked = self.core.asks_put_name(&topic);
+                let kept = self.keep_first(asked);
+                let named = kept.and_then(|()| self.core.put_name(&topic));
                 self.confirm(reply, named);
             }
             Command::ChangeTopic(topic, change, reply) => {
-                let changed = core.change_topic(&topic, &change, now);
+                let asked = self.core.asks_change_topic(&topic, &change);
+                let kept = self.keep_first(asked);
+                let changed = kept.and_then(|()| self.core.change_topic(&topic, &change, now));
                 self.confirm(reply, changed);
             }
             // The others change nothing that is kept.
@@ -390,18 +387,10 @@ impl Service {
         }
     }
 
-    /// Nobody hears of what a crash could still take back.
+    /// Answers once what follows is kept or waits.
     fn confirm<T>(&mut self, reply: Reply<T>, with: Result<T, ControlError>) {
-        let kept = self.settle();
-        answer(reply, with.and_then(|with| kept.map(|()| with)));
-    }
-
-    /// Tells publishers their places once their brokers are prepared for them.
-    fn place(&mut self, topic: String, ids: Vec<String>, place: Place, now: Instant) {
-        match self.settle() {
-            Ok(()) => self.placing.wait(&self.core, topic, ids, place, now),
-            Err(error) => place.refuse(error),
-        }
+        self.settle();
+        answer(reply, with);
     }
 
     fn contract_settled(&mut self, ticket: u64, missing: &[String]) {

@@ -65,3 +65,14 @@ pub enum TopicChange {
         channel: String,
     },
 }
+
+impl TopicChange {
+    /// Whether a topic or channel is gone with it.
+    #[must_use]
+    pub fn is_deletion(&self) -> bool {
+        matches!(
+            self,
+            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. }
+        )
+    }
+}

@@ -158,6 +158,12 @@ impl Broker {
         self.is_up() && !self.is_draining
     }
 
+    /// Whether it is a broker: a number that was freed stands for none.
+    #[must_use]
+    pub fn has_name(&self) -> bool {
+        !self.name.is_empty()
+    }
+
     /// Whether it reports and is where it says.
     #[must_use]
     pub fn is_up(&self) -> bool {

@@ -150,29 +150,47 @@ impl Catalog {
         Ok((is_new, news))
     }
 
-    /// A topic as brokers are told and as it is kept; one that nobody knows has nothing.
-    pub(super) fn state_of(&self, topic: &TopicName) -> TopicState {
-        let known = self.topics.get(topic).cloned().unwrap_or_default();
-        let channels = known.channels.into_iter();
-        TopicState {
-            topic: topic.to_string(),
-            is_paused: known.is_paused,
-            channels: channels
-                .map(|(channel, is_paused)| ChannelState {
-                    channel: channel.to_string(),
-                    is_paused,
-                })
-                .collect(),
+    /// What would be known of a topic after a change, where that is something else.
+    ///
+    /// # Errors
+    /// A text, as [`Catalog::apply`].
+    pub(super) fn after(
+        &self,
+        topic: &TopicName,
+        change: &TopicChange,
+    ) -> Result<Option<Option<Known>>, String> {
+        let known = self.topics.get_key_value(topic);
+        let known = known.map(|(topic, known)| (topic.clone(), known.clone()));
+        let is_new = known.is_none();
+        let mut alone = Catalog {
+            topics: known.into_iter().collect(),
+        };
+        let news = alone.apply(topic, change)?;
+        let known = alone.topics.remove(topic);
+        if is_new && known.is_some() {
+            self.has_room(topic)?;
         }
+        Ok(news.is_new.then_some(known))
+    }
+
+    /// A topic as brokers are told it; one that nobody knows has nothing.
+    pub(super) fn state_of(&self, topic: &TopicName) -> TopicState {
+        let nothing = Known::default();
+        self.topics.get(topic).unwrap_or(&nothing).state_of(topic)
     }
 
     fn topic_or_new(&mut self, topic: &TopicName) -> Result<&mut Known, String> {
-        if !self.topics.contains_key(topic) && self.topics.len() >= TOPICS_MAX {
-            return Err(format!(
-                "topic {topic} is one too many: {TOPICS_MAX} are known; delete some"
-            ));
-        }
+        self.has_room(topic)?;
         Ok(self.topics.entry(topic.clone()).or_default())
+    }
+
+    fn has_room(&self, topic: &TopicName) -> Result<(), String> {
+        match self.topics.len() >= TOPICS_MAX && !self.topics.contains_key(topic) {
+            false => Ok(()),
+            true => Err(format!(
+                "topic {topic} is one too many: {TOPICS_MAX} are known; delete some"
+            )),
+        }
     }
 
     /// Whether that is another state than before.
@@ -224,6 +242,21 @@ impl Catalog {
 }
 
 impl Known {
+    /// As brokers are told and as it is kept.
+    pub(super) fn state_of(&self, topic: &TopicName) -> TopicState {
+        let channels = self.channels.iter();
+        TopicState {
+            topic: topic.to_string(),
+            is_paused: self.is_paused,
+            channels: channels
+                .map(|(channel, &is_paused)| ChannelState {
+                    channel: channel.to_string(),
+                    is_paused,
+                })
+                .collect(),
+        }
+    }
+
     /// Takes over what was said or kept of a topic.
     ///
     /// # Errors

@@ -90,9 +90,9 @@ impl Core {
             self.keep_known(&topic);
         }
         // Ephemeral ones too, and what only brokers know.
-        let audience = match change {
-            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. } => Audience::Everybody,
-            _ => news.audience,
+        let audience = match change.is_deletion() {
+            true => Audience::Everybody,
+            false => news.audience,
         };
         self.pass_on(None, &topic, change, audience, now);
         Ok(())
@@ -217,10 +217,7 @@ impl Core {
         let Ok(subject) = subject_of(topic, change) else {
             return;
         };
-        let is_deletion = matches!(
-            change,
-            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. }
-        );
+        let is_deletion = change.is_deletion();
         for number in 0..self.brokers.len() as BrokerNumber {
             let inventory = &mut self.brokers[number as usize].inventory;
             let is_meant = match audience {
@@ -292,6 +289,9 @@ impl Core {
 
     fn owe(&mut self, number: BrokerNumber, subject: &Subject) {
         let broker = &mut self.brokers[number as usize];
+        if !broker.has_name() {
+            return;
+        }
         if broker.inventory.owe(subject.clone()) {
             return self.keep_owed(number, subject, true);
         }

@@ -290,11 +290,21 @@ impl Inventory {
 
     /// Remembers a deletion that the broker is to be told when it comes back; `false` at the bound.
     pub(super) fn owe(&mut self, subject: Subject) -> bool {
-        if self.owed.len() >= OWED_MAX {
-            return self.owed.contains(&subject);
+        let may_owe = self.may_owe(&subject);
+        if may_owe {
+            self.owed.insert(subject);
         }
-        self.owed.insert(subject);
-        true
+        may_owe
+    }
+
+    /// Whether there is room to.
+    pub(super) fn may_owe(&self, subject: &Subject) -> bool {
+        self.owed.len() < OWED_MAX || self.owed.contains(subject)
+    }
+
+    /// Deletions that it was not told.
+    pub(super) fn owed(&self) -> &BTreeSet<Subject> {
+        &self.owed
     }
 
     /// Takes the deletions that it was not told.

@@ -29,6 +29,7 @@ mod publisher;
 mod rates;
 mod registry;
 mod relief;
+mod request;
 mod rounds;
 mod sharers;
 mod shares;
@@ -54,9 +55,9 @@ pub use effect::{Effect, Event, Probe, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
 pub use inventory::{Inventory, Topics};
 pub use names::NAMES_MAX;
-pub use persist::check_settings;
+pub use persist::{check_settings, publisher_key};
 pub use registry::{DEAD_KEPT, Refusal};
-pub use topic::Topic;
+pub use topic::{Topic, no_publisher};
 
 use crate::store::Change;
 

@@ -37,20 +37,27 @@ impl Core {
     /// # Errors
     /// [`ControlError::Invalid`] for what is no name; [`ControlError::Unavailable`] at the bound.
     pub fn put_name(&mut self, topic: &str) -> Result<NameView, ControlError> {
+        let Some(id) = self.id_for(topic)? else {
+            return self.name_view(topic);
+        };
+        self.names.last = id;
+        self.names.ids.insert(topic.to_owned(), id);
+        self.keep(Table::Names, topic, Some(Value::from(id)));
+        Ok(view(topic, id))
+    }
+
+    /// The identifier that a name would be given; nothing where it has one.
+    pub(super) fn id_for(&self, topic: &str) -> Result<Option<u32>, ControlError> {
         check::topic(topic)?;
-        if let Some(&id) = self.names.ids.get(topic) {
-            return Ok(view(topic, id));
+        if self.names.ids.contains_key(topic) {
+            return Ok(None);
         }
         if self.names.ids.len() >= NAMES_MAX || self.names.last >= ID_MAX {
             return Err(ControlError::Unavailable(format!(
                 "{NAMES_MAX} names have identifiers and that is the most; none is ever taken back"
             )));
         }
-        self.names.last += 1;
-        let id = self.names.last;
-        self.names.ids.insert(topic.to_owned(), id);
-        self.keep(Table::Names, topic, Some(Value::from(id)));
-        Ok(view(topic, id))
+        Ok(Some(self.names.last + 1))
     }
 
     /// The identifier of a topic's name.

@@ -231,10 +231,9 @@ impl Core {
         if topic.is_ephemeral() {
             return;
         }
-        let is_known = self.catalog.get(topic.as_str()).is_some();
-        let state = is_known.then(|| self.catalog.state_of(topic));
-        let value = state.and_then(|state| write(&state));
-        self.keep(Table::Channels, topic.as_str(), value);
+        let known = self.catalog.get(topic.as_str());
+        let record = channels_record(topic, known);
+        self.keep(Table::Channels, topic.as_str(), record);
     }
 
     /// Keeps a deletion that a broker is to be told when it comes back, or that it was told.
@@ -250,31 +249,15 @@ impl Core {
 
     pub(super) fn keep_broker(&mut self, number: BrokerNumber) {
         let broker = self.broker(number);
-        let record = BrokerRecord {
-            tcp_address: broker.tcp_address.clone(),
-            http_address: broker.http_address.clone(),
-            gossip_address: broker.gossip_address.clone(),
-            identity: broker.identity,
-            life: broker.life,
-            from: broker.from,
-            has_answered: broker.has_answered,
-            is_draining: broker.is_draining,
-            is_dead: broker.liveness == Liveness::Dead,
-            mcap: broker.mcap,
-            model: broker.model,
-        };
+        let record = broker_record(broker, broker.is_draining);
         let name = broker.name.clone();
-        self.keep(Table::Brokers, &name, write(&record));
+        self.keep(Table::Brokers, &name, record);
     }
 
     pub(super) fn keep_topic(&mut self, name: &str) {
         if let Some(topic) = self.topics.get(name) {
-            let record = TopicRecord {
-                spec: topic.spec.clone(),
-                shares: KeptShares::new(),
-                limit_number: topic.limit_number,
-            };
-            self.keep(Table::Topics, name, write(&record));
+            let record = topic_record(&topic.spec, topic.limit_number);
+            self.keep(Table::Topics, name, record);
         }
     }
 
@@ -325,18 +308,29 @@ impl Core {
     }
 
     pub(super) fn forget_publisher(&mut self, topic: &str, id: &str) {
-        self.keep(Table::Publishers, &format!("{topic}/{id}"), None);
+        self.keep(Table::Publishers, &publisher_key(topic, id), None);
     }
 
     fn publisher_change(&self, topic: &str, row: &Row) -> Change {
+        self.publisher_as(topic, &row.spec, Some(row))
+    }
+
+    /// A publisher as it is kept where it is declared so; `row` is what is known of it.
+    pub(super) fn publisher_as(
+        &self,
+        topic: &str,
+        spec: &PublisherSpec,
+        row: Option<&Row>,
+    ) -> Change {
+        let broker = row.and_then(|row| row.broker);
         let record = PublisherRecord {
-            spec: row.spec.clone(),
-            broker: row.broker.map(|number| self.broker(number).name.clone()),
-            moved_in: row.moved_in,
+            spec: spec.clone(),
+            broker: broker.map(|number| self.broker(number).name.clone()),
+            moved_in: row.map_or(0, |row| row.moved_in),
         };
         Change {
             table: Table::Publishers,
-            key: format!("{topic}/{}", row.spec.id),
+            key: publisher_key(topic, &spec.id),
             value: write(&record),
         }
     }
@@ -354,7 +348,44 @@ fn yes() -> bool {
     true
 }
 
-fn owed_key(broker: &str, subject: &Subject) -> String {
+/// A topic as it is kept where it is declared so.
+pub(super) fn topic_record(spec: &TopicSpec, limit_number: Option<u16>) -> Option<Value> {
+    write(&TopicRecord {
+        spec: spec.clone(),
+        shares: KeptShares::new(),
+        limit_number,
+    })
+}
+
+/// A broker as it is kept, drained or not.
+pub(super) fn broker_record(broker: &Broker, is_draining: bool) -> Option<Value> {
+    write(&BrokerRecord {
+        tcp_address: broker.tcp_address.clone(),
+        http_address: broker.http_address.clone(),
+        gossip_address: broker.gossip_address.clone(),
+        identity: broker.identity,
+        life: broker.life,
+        from: broker.from,
+        has_answered: broker.has_answered,
+        is_draining,
+        is_dead: broker.liveness == Liveness::Dead,
+        mcap: broker.mcap,
+        model: broker.model,
+    })
+}
+
+/// What is known of a topic's channels as it is kept; nothing where nothing is.
+pub(super) fn channels_record(topic: &TopicName, known: Option<&Known>) -> Option<Value> {
+    known.and_then(|known| write(&known.state_of(topic)))
+}
+
+/// Key of a publisher's record.
+pub fn publisher_key(topic: &str, id: &str) -> String {
+    format!("{topic}/{id}")
+}
+
+/// Key of the record that a broker is still to be told a deletion.
+pub(super) fn owed_key(broker: &str, subject: &Subject) -> String {
     match subject {
         (topic, Some(channel)) => format!("{broker}/{topic}/{channel}"),
         (topic, None) => format!("{broker}/{topic}"),

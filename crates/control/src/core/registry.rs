@@ -74,15 +74,21 @@ impl Core {
     /// # Errors
     /// [`ControlError::NotFound`]; [`ControlError::Conflict`] while it reports.
     pub fn remove_broker(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
-        let number = self.broker_number(name)?;
-        if self.broker(number).link.is_some() {
-            return Err(ControlError::Conflict(format!(
-                "broker {name} is connected and reports; stop it first, or drain it: POST /v1/brokers/{name}/drain"
-            )));
-        }
+        let number = self.check_remove_broker(name)?;
         self.dead(number, "removed by an operator", now);
         self.forget_broker(number, now);
         Ok(())
+    }
+
+    /// Whether an operator may say that a broker is dead.
+    pub(super) fn check_remove_broker(&self, name: &str) -> Result<BrokerNumber, ControlError> {
+        let number = self.broker_number(name)?;
+        match self.broker(number).link.is_some() {
+            false => Ok(number),
+            true => Err(ControlError::Conflict(format!(
+                "broker {name} is connected and reports; stop it first, or drain it: POST /v1/brokers/{name}/drain"
+            ))),
+        }
     }
 
     /// Frees the names of those that are dead for long, or too many.

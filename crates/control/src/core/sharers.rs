@@ -84,20 +84,18 @@ impl Core {
     }
 
     /// A number for a limit that has none: the next that no other has.
-    pub(super) fn next_limit_number(&mut self) -> Result<u16, ControlError> {
+    pub(super) fn free_limit_number(&self) -> Result<u16, ControlError> {
         let taken = &self.sharing.numbers;
         let from = self.sharing.last_number;
         // In turn, so that one that a cut-off broker still believes in is not used again soon.
         let free = (1..=GOSSIPED_MAX).map(|step| (from + step) % GOSSIPED_MAX);
         let free = free.into_iter().find(|number| !taken.contains(number));
-        let number = free.ok_or_else(|| {
+        free.ok_or_else(|| {
             ControlError::Unavailable(format!(
                 "{} topics share their limits by gossip and that is the most; declare some with sharing static",
                 taken.len()
             ))
-        })?;
-        self.sharing.last_number = number;
-        Ok(number)
+        })
     }
 
     fn gossip_addresses(&self) -> Vec<String> {

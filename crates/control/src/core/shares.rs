@@ -26,9 +26,6 @@ impl Core {
         let Some(topic) = self.topics.get(name).filter(|topic| topic.shares.is_some()) else {
             return self.due.shares.remove(name);
         };
-        if self.held.is_undecided(name) {
-            return;
-        }
         let carriers = self.carriers(name, topic);
         let config = self.ledger_config();
         let Some(topic) = self.topics.get_mut(name) else {

@@ -11,6 +11,7 @@ use super::publisher::{Publishers, Put};
 use super::shares::Carrier;
 use super::{Core, PUBLISHERS_MAX, TOPICS_MAX, check};
 use crate::ControlError;
+use crate::store::Table;
 use crate::view::{PublisherSpec, TopicSpec};
 
 /// One topic.
@@ -71,11 +72,8 @@ impl Core {
         spec: TopicSpec,
         now: Instant,
     ) -> Result<u64, ControlError> {
-        check::topic(name)?;
-        check::spec(&spec)?;
-        self.check_cpu_share(name, spec.cpu_share)?;
+        let limit_number = self.check_put_topic(name, &spec)?;
         self.topic_or_new(name)?;
-        let limit_number = self.limit_number(name, &spec)?;
         // What brokers agree on among themselves is not granted.
         let limit = spec.limit.filter(|limit| !limit.is_gossiped());
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
@@ -91,20 +89,20 @@ impl Core {
         if let Some(number) = former_number.filter(|_| limit_number.is_none()) {
             self.sharing.numbers.remove(&number);
         }
-        if let Some(number) = limit_number {
-            self.sharing.numbers.insert(number);
+        if let Some(number) = limit_number
+            && self.sharing.numbers.insert(number)
+        {
+            self.sharing.last_number = number;
         }
+        let is_anew = !topic.keeps_ledger(&spec);
         let former = std::mem::replace(&mut topic.spec, spec);
         match (&mut topic.shares, limit) {
-            (Some(ledger), Some(limit))
-                if former.limit.is_some_and(|was| was.unit == limit.unit) =>
-            {
-                ledger.set_limit(limit);
-            }
+            (Some(ledger), Some(limit)) if !is_anew => ledger.set_limit(limit),
             (shares, _) => {
                 *shares = anew;
                 // A new ledger has no members yet.
                 topic.carriers.clear();
+                topic.kept_shares.clear();
             }
         }
         let is_fit_asked = (
@@ -116,8 +114,10 @@ impl Core {
         if is_fit_asked {
             self.fit_due(name, now);
         }
-        self.held.contract_decided(name);
         self.keep_topic(name);
+        if is_anew {
+            self.keep(Table::Shares, name, None);
+        }
         self.drive_sharers();
         let ticket = self.announce_contract(name, now);
         let text = self.topic(name)?.describe();
@@ -126,15 +126,22 @@ impl Core {
         Ok(ticket)
     }
 
-    /// The number of a topic's limit under `spec`: the one that it has, or a new one, if brokers share it by gossip.
-    fn limit_number(&mut self, name: &str, spec: &TopicSpec) -> Result<Option<u16>, ControlError> {
+    /// Whether a topic may be declared so. Gives the number of its limit: the one that it has, or a new one, if brokers share it
+    /// by gossip.
+    pub(super) fn check_put_topic(
+        &self,
+        name: &str,
+        spec: &TopicSpec,
+    ) -> Result<Option<u16>, ControlError> {
+        check::topic(name)?;
+        check::spec(spec)?;
+        self.check_cpu_share(name, spec.cpu_share)?;
+        self.has_room_for_topic(name)?;
         if !spec.limit.is_some_and(|limit| limit.is_gossiped()) {
             return Ok(None);
         }
-        match self.topic(name)?.limit_number {
-            Some(number) => Ok(Some(number)),
-            None => self.next_limit_number().map(Some),
-        }
+        let known = self.topics.get(name).and_then(|topic| topic.limit_number);
+        known.map_or_else(|| self.free_limit_number(), Ok).map(Some)
     }
 
     /// Forgets a topic: its limit, its promise and its publishers. Messages at the brokers stay.
@@ -159,7 +166,6 @@ impl Core {
                 self.sharing.numbers.remove(&number);
             }
         }
-        self.held.contract_decided(name);
         self.forget_topic(name);
         self.announce_contract(name, now);
         self.tell(
@@ -181,21 +187,7 @@ impl Core {
         specs: Vec<PublisherSpec>,
         now: Instant,
     ) -> Result<(), ControlError> {
-        check::topic(name)?;
-        specs.iter().try_for_each(check::publisher)?;
-        let mut seen = FxHashSet::default();
-        if let Some(twice) = specs.iter().find(|spec| !seen.insert(spec.id.as_str())) {
-            return Err(ControlError::Invalid(format!(
-                "publisher {:?} is named twice; ids are unique within a topic",
-                twice.id
-            )));
-        }
-        if self.publishers + specs.len() > PUBLISHERS_MAX {
-            return Err(ControlError::Unavailable(format!(
-                "{} publishers are known and {PUBLISHERS_MAX} is the most; remove some first",
-                self.publishers
-            )));
-        }
+        self.check_put_publishers(name, &specs)?;
         self.topic_or_new(name)?;
         let Core { topics, loads, .. } = self;
         let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
@@ -224,6 +216,30 @@ impl Core {
         }
         self.prepare_places(name, now);
         Ok(())
+    }
+
+    /// Whether publishers may be declared so.
+    pub(super) fn check_put_publishers(
+        &self,
+        name: &str,
+        specs: &[PublisherSpec],
+    ) -> Result<(), ControlError> {
+        check::topic(name)?;
+        specs.iter().try_for_each(check::publisher)?;
+        let mut seen = FxHashSet::default();
+        if let Some(twice) = specs.iter().find(|spec| !seen.insert(spec.id.as_str())) {
+            return Err(ControlError::Invalid(format!(
+                "publisher {:?} is named twice; ids are unique within a topic",
+                twice.id
+            )));
+        }
+        if self.publishers + specs.len() > PUBLISHERS_MAX {
+            return Err(ControlError::Unavailable(format!(
+                "{} publishers are known and {PUBLISHERS_MAX} is the most; remove some first",
+                self.publishers
+            )));
+        }
+        self.has_room_for_topic(name)
     }
 
     /// Forgets a publisher.
@@ -297,17 +313,22 @@ impl Core {
     }
 
     pub(super) fn topic_or_new(&mut self, name: &str) -> Result<&mut Topic, ControlError> {
+        self.has_room_for_topic(name)?;
         if !self.topics.contains_key(name) {
-            if self.topics.len() >= TOPICS_MAX {
-                return Err(ControlError::Unavailable(format!(
-                    "{TOPICS_MAX} topics are declared and that is the most; remove some first"
-                )));
-            }
             self.topics
                 .insert(name.to_owned(), Topic::new(name, TopicSpec::default()));
             self.keep_topic(name);
         }
         self.topic_mut(name)
+    }
+
+    fn has_room_for_topic(&self, name: &str) -> Result<(), ControlError> {
+        match self.topics.len() >= TOPICS_MAX && !self.topics.contains_key(name) {
+            false => Ok(()),
+            true => Err(ControlError::Unavailable(format!(
+                "{TOPICS_MAX} topics are declared and that is the most; remove some first"
+            ))),
+        }
     }
 
     /// Whether a publisher has no place.
@@ -324,6 +345,15 @@ impl Core {
 }
 
 impl Topic {
+    /// Whether the ledger of the shares goes on under `spec`, which holds as long as the unit does.
+    pub(super) fn keeps_ledger(&self, spec: &TopicSpec) -> bool {
+        let unit = |spec: &TopicSpec| {
+            let granted = spec.limit.filter(|limit| !limit.is_gossiped());
+            granted.map(|limit| limit.unit)
+        };
+        self.shares.is_some() && unit(&self.spec) == unit(spec)
+    }
+
     /// Its contract in words.
     pub(super) fn describe(&self) -> String {
         let limit = self
@@ -371,7 +401,8 @@ fn no_topic(name: &str) -> ControlError {
     ))
 }
 
-fn no_publisher(topic: &str, id: &str) -> ControlError {
+/// There is no such publisher.
+pub fn no_publisher(topic: &str, id: &str) -> ControlError {
     ControlError::NotFound(format!(
         "topic {topic:?} has no publisher {id:?}; POST /v1/topics/{topic}/publishers adds it"
     ))

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::ControlError;
+use crate::core::publisher_key;
 use crate::handle::StoreState;
 use crate::store::{Change, Store, Table};
 
@@ -56,7 +57,23 @@ impl Keeping {
         changes: Vec<Change>,
         now: Instant,
     ) -> Result<(), ControlError> {
-        let Err(error) = self.store.commit(&changes) else {
+        let kept = self.commit_or_forget(&changes, now);
+        if kept.is_err() {
+            self.wait(changes);
+        }
+        kept
+    }
+
+    /// Makes changes durable, or does not.
+    ///
+    /// # Errors
+    /// Why not: from now on what is to be kept waits, but for these changes.
+    pub(super) fn commit_or_forget(
+        &mut self,
+        changes: &[Change],
+        now: Instant,
+    ) -> Result<(), ControlError> {
+        let Err(error) = self.store.commit(changes) else {
             return Ok(());
         };
         tracing::error!(
@@ -69,7 +86,6 @@ impl Keeping {
             pause: RETRY_MIN,
             next_at: now + RETRY_MIN,
         });
-        self.wait(changes);
         Err(error)
     }
 
@@ -123,17 +139,15 @@ impl Keeping {
         ))
     }
 
-    /// The answer to whoever wanted what waits now.
-    pub(super) fn put_off(error: &ControlError) -> ControlError {
-        ControlError::NotKept(format!(
-            "this could not be kept ({error}); it waits, and comes into force once it can be: make room, then look again"
-        ))
-    }
-
     /// Whether a record waits.
     pub(super) fn holds(&self, table: Table, key: &str) -> bool {
         let unwritten = self.unwritten.as_ref();
         unwritten.is_some_and(|unwritten| unwritten.records.contains_key(&(table, key.to_owned())))
+    }
+
+    /// Whether a publisher's record waits, with its place.
+    pub(super) fn holds_publisher(&self, topic: &str, id: &str) -> bool {
+        self.is_waiting() && self.holds(Table::Publishers, &publisher_key(topic, id))
     }
 
     /// Whether any record of a table waits.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use super::answer;
+use super::keeping::Keeping;
+use super::{Service, answer};
 use crate::ControlError;
-use crate::core::Core;
+use crate::core::{Core, no_publisher};
 use crate::handle::Reply;
-use crate::view::PublisherView;
+use crate::view::{PublisherSpec, PublisherView};
 
 /// Askers that wait at most; further ones are answered as it stands.
 const WAITING_MAX: usize = 1024;
@@ -17,7 +18,7 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the answer goes.
 #[derive(Debug)]
-pub(super) enum Place {
+enum Place {
     /// Of one publisher.
     One(Reply<PublisherView>),
     /// Of all that were declared together.
@@ -36,58 +37,90 @@ struct Asker {
     place: Place,
 }
 
+/// What is decided, and what of it is not kept yet.
+type Kept<'a> = (&'a Core, &'a Keeping);
+
 impl Placing {
     /// Answers at once if that can be, otherwise later.
-    pub(super) fn wait(
-        &mut self,
-        core: &Core,
-        topic: String,
-        ids: Vec<String>,
-        place: Place,
-        now: Instant,
-    ) {
-        let asker = Asker {
-            topic,
-            ids,
-            until: now + PLACE_TIMEOUT,
-            place,
-        };
-        if self.0.len() >= WAITING_MAX || asker.may_be_told(core) {
-            return asker.tell(core);
+    fn wait(&mut self, kept: Kept<'_>, asker: Asker) {
+        if self.0.len() >= WAITING_MAX || asker.may_be_told(kept.0) {
+            return asker.tell(kept);
         }
         self.0.push(asker);
     }
 
     /// A broker has the channels of a topic (`None`: of any).
-    pub(super) fn prepared(&mut self, core: &Core, topic: Option<&str>) {
+    pub(super) fn prepared(&mut self, kept: Kept<'_>, topic: Option<&str>) {
         let is_meant = |asker: &mut Asker| topic.is_none_or(|topic| asker.topic == topic);
-        let ready = |asker: &mut Asker| is_meant(asker) && asker.may_be_told(core);
+        let ready = |asker: &mut Asker| is_meant(asker) && asker.may_be_told(kept.0);
         for asker in self.0.extract_if(.., ready) {
-            asker.tell(core);
-        }
-    }
-
-    /// Answers all who wait that they are not told now.
-    pub(super) fn refuse(&mut self, error: &ControlError) {
-        for asker in self.0.drain(..) {
-            asker.place.refuse(error.clone());
+            asker.tell(kept);
         }
     }
 
     /// Answers those who have waited long enough.
-    pub(super) fn expire(&mut self, core: &Core, now: Instant) {
+    pub(super) fn expire(&mut self, kept: Kept<'_>, now: Instant) {
         for asker in self.0.extract_if(.., |asker| now >= asker.until) {
-            asker.tell(core);
+            asker.tell(kept);
         }
     }
 }
 
-impl Place {
-    pub(super) fn refuse(self, error: ControlError) {
-        match self {
-            Place::All(reply) => answer(reply, Err(error)),
-            Place::One(reply) => answer(reply, Err(error)),
+impl Service {
+    /// Declares publishers, and tells them their places once their brokers are prepared for them.
+    pub(super) fn put_publishers(
+        &mut self,
+        topic: String,
+        specs: Vec<PublisherSpec>,
+        reply: Reply<Vec<PublisherView>>,
+        now: Instant,
+    ) {
+        let ids: Vec<String> = specs.iter().map(|spec| spec.id.clone()).collect();
+        let asked = self.core.asks_put_publishers(&topic, &specs);
+        let kept = self.keep_first(asked).and_then(|()| {
+            // Publishers that announced themselves may be declared so already.
+            let waits = |id: &String| self.keeping.holds_publisher(&topic, id);
+            match ids.iter().any(waits) {
+                true => Err(self.keeping.refusal()),
+                false => Ok(()),
+            }
+        });
+        match kept.and_then(|()| self.core.put_publishers(&topic, specs, now)) {
+            Ok(()) => self.place(topic, ids, Place::All(reply), now),
+            Err(error) => answer(reply, Err(error)),
         }
+    }
+
+    /// Tells a publisher its place, which it may be given only now.
+    pub(super) fn ask_place(
+        &mut self,
+        topic: String,
+        id: String,
+        avoid: Option<&str>,
+        reply: Reply<PublisherView>,
+        now: Instant,
+    ) {
+        // While nothing can be kept nobody is given another place.
+        let asked = match self.keeping.is_waiting() {
+            true => Ok(()),
+            false => self.core.ask_place(&topic, &id, avoid, now).map(drop),
+        };
+        match asked {
+            Ok(()) => self.place(topic, vec![id], Place::One(reply), now),
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    fn place(&mut self, topic: String, ids: Vec<String>, place: Place, now: Instant) {
+        self.settle();
+        let until = now + PLACE_TIMEOUT;
+        let asker = Asker {
+            topic,
+            ids,
+            until,
+            place,
+        };
+        self.placing.wait((&self.core, &self.keeping), asker);
     }
 }
 
@@ -96,13 +129,24 @@ impl Asker {
         core.may_be_told(&self.topic, &self.ids)
     }
 
-    fn tell(self, core: &Core) {
+    /// Nobody is told of a place that a crash could still take back.
+    fn tell(self, (core, keeping): Kept<'_>) {
         let mut views = core.publishers_named(&self.topic, &self.ids);
+        let waits = |view: &PublisherView| keeping.holds_publisher(&self.topic, &view.id);
         match self.place {
-            Place::All(reply) => answer(reply, Ok(views)),
+            Place::All(reply) => {
+                for view in views.iter_mut().filter(|view| waits(view)) {
+                    view.broker = None;
+                }
+                answer(reply, Ok(views));
+            }
             Place::One(reply) => {
-                let gone = || ControlError::NotFound(String::from("it was removed meanwhile"));
-                answer(reply, views.pop().ok_or_else(gone));
+                let view = views.pop();
+                let gone = || no_publisher(&self.topic, &self.ids.concat());
+                match view.as_ref().is_some_and(waits) {
+                    true => answer(reply, Err(keeping.refusal())),
+                    false => answer(reply, view.ok_or_else(gone)),
+                }
             }
         }
     }

@@ -1,50 +1,74 @@
-//! What was decided is written, then done; what cannot be written waits, and with it what rests on it.
+//! What a request says is written, then it comes into force; what was decided is written, then done. What cannot be written waits, and
+//! with it what rests on it, but for requests: those are refused.
+
+use std::collections::BTreeMap;
 
 use clock::Instant;
-use link::{ToBroker, TopicChange};
+use link::ToBroker;
+use serde_json::Value;
 
-use super::keeping::Keeping;
-use super::{Service, answer};
+use super::Service;
 use crate::ControlError;
-use crate::core::{BrokerNumber, Event};
-use crate::handle::Command;
+use crate::core::{BrokerNumber, Event, publisher_key};
 use crate::store::{Change, Table};
 use crate::view::EventView;
 
 impl Service {
     /// Writes what is to be kept, then does what is to be done. What rests on what cannot be written waits.
-    ///
-    /// # Errors
-    /// [`ControlError::NotKept`] where anything was to be written and waits now.
-    pub(super) fn settle(&mut self) -> Result<(), ControlError> {
-        let changes = self.core.take_changes();
-        let mut kept = Ok(());
+    pub(super) fn settle(&mut self) {
+        let asked = std::mem::take(&mut self.kept_first);
+        let changes = without(self.core.take_changes(), &asked);
         if self.keeping.is_waiting() {
             self.keeping.wait(changes);
         } else if !changes.is_empty() {
-            kept = self.keep(changes);
+            let now = self.now();
+            if self.keeping.commit(changes, now).is_err() {
+                self.hold();
+            }
         }
         for effect in self.core.take_effects() {
             self.carry_out(effect);
         }
-        kept
     }
 
-    fn keep(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {
-        let now = self.now();
-        let Err(error) = self.keeping.commit(changes, now) else {
+    /// Keeps what a request says, before it comes into force.
+    ///
+    /// # Errors
+    /// What is wrong with it; [`ControlError::NotKept`] where it cannot be kept: then nothing has changed, and nothing will.
+    pub(super) fn keep_first(
+        &mut self,
+        asked: Result<Vec<Change>, ControlError>,
+    ) -> Result<(), ControlError> {
+        let asked = asked?;
+        if asked.is_empty() {
             return Ok(());
-        };
-        let error = Keeping::put_off(&error);
+        }
+        // What was decided before is written before.
+        self.settle();
+        if self.keeping.is_waiting() {
+            return Err(self.keeping.refusal());
+        }
+        let now = self.now();
+        if self.keeping.commit_or_forget(&asked, now).is_err() {
+            // Of what was decided before nothing is to be taken back.
+            let nothing = self.core.take_changes();
+            self.keeping.wait(nothing);
+            self.hold();
+            return Err(self.keeping.refusal());
+        }
+        self.kept_first = asked;
+        Ok(())
+    }
+
+    /// The changes that were taken last are not kept.
+    fn hold(&mut self) {
         let effects = self.core.take_effects();
         let effects = self.core.hold(effects);
         let changes = self.core.take_changes();
         self.keeping.wait(changes);
-        self.placing.refuse(&error);
         for effect in effects {
             self.carry_out(effect);
         }
-        Err(error)
     }
 
     /// Tries again to write what waits; once it is written, what waited for it is done.
@@ -54,7 +78,7 @@ impl Service {
         }
         self.core.release();
         let waiting = std::mem::take(&mut self.held_back);
-        let (orders, overrun, events) = waiting.end();
+        let (orders, overrun) = waiting.end();
         for (number, order) in orders {
             self.send(number, order);
         }
@@ -62,9 +86,6 @@ impl Service {
             if let Some(link) = self.link_of.get(&number) {
                 self.links.remove(link);
             }
-        }
-        for event in events {
-            self.tell(event);
         }
     }
 
@@ -96,30 +117,26 @@ impl Service {
         }
     }
 
-    /// What brokers have made rests on their own word, which they say again.
+    /// What brokers have made rests on their own word, which they say again, and what a request says is kept before it comes into
+    /// force.
     fn rests_on_waiting(&self, order: &ToBroker) -> bool {
-        let (core, keeping) = (&self.core, &self.keeping);
+        let keeping = &self.keeping;
         match order {
-            ToBroker::Contract { topic, .. } => core.is_undecided(topic),
-            // It says that a topic without a contract has none.
-            ToBroker::Topic { state, .. } => core.is_undecided(&state.topic),
-            ToBroker::Complete => core.has_undecided(),
             ToBroker::Change { topic, change } => {
-                let is_deletion = matches!(
-                    change,
-                    TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. }
-                );
-                is_deletion
+                change.is_deletion()
                     && (keeping.holds(Table::Channels, topic) || keeping.holds_any(Table::Owed))
             }
             ToBroker::Migrate { topic, moves } => moves.iter().any(|each| {
-                keeping.holds(Table::Publishers, &format!("{topic}/{}", each.publisher))
+                keeping.holds(Table::Publishers, &publisher_key(topic, &each.publisher))
             }),
             // That a broker is drained, or is not any more.
             ToBroker::HandOver { .. } => keeping.holds_any(Table::Brokers),
             // Grants that rest on what waits are not made.
             ToBroker::Grant { .. }
             | ToBroker::Renewed { .. }
+            | ToBroker::Contract { .. }
+            | ToBroker::Topic { .. }
+            | ToBroker::Complete
             | ToBroker::TakeOver { .. }
             | ToBroker::Welcome { .. }
             | ToBroker::Refused { .. }
@@ -128,45 +145,24 @@ impl Service {
             | ToBroker::Measure { .. } => false,
         }
     }
+}
 
-    /// While nothing can be kept: whoever has a place that is kept is told it, everything else is refused.
-    pub(super) fn refuse(&mut self, change: Command) {
-        match change {
-            Command::Publisher {
-                topic, id, reply, ..
-            } => {
-                let is_kept = !self
-                    .keeping
-                    .holds(Table::Publishers, &format!("{topic}/{id}"));
-                let mut views = self.core.publishers_named(&topic, &[id]);
-                match views.pop().filter(|_| is_kept) {
-                    Some(view) => answer(reply, Ok(view)),
-                    None => answer(reply, self.refused()),
-                }
-            }
-            Command::PutTopic(_, _, reply) => answer(reply, self.refused()),
-            Command::PutPublishers(_, _, reply) => answer(reply, self.refused()),
-            Command::DrainBroker(_, reply) | Command::ResumeBroker(_, reply) => {
-                answer(reply, self.refused());
-            }
-            Command::DeleteTopic(_, reply)
-            | Command::DeletePublisher(_, _, reply)
-            | Command::RemoveBroker(_, reply)
-            | Command::ChangeTopic(_, _, reply) => answer(reply, self.refused()),
-            Command::PutName(topic, reply) => match self.keeping.holds(Table::Names, &topic) {
-                true => answer(reply, self.refused()),
-                // It may have one already.
-                false => answer(
-                    reply,
-                    self.core.name_view(&topic).or_else(|_| self.refused()),
-                ),
-            },
-            // The others change nothing that is kept.
-            _ => {}
+/// Of some changes those that do more than was `kept` already; of each record the last word counts.
+fn without(changes: Vec<Change>, kept: &[Change]) -> Vec<Change> {
+    if kept.is_empty() {
+        return changes;
+    }
+    let records = changes.into_iter();
+    let mut last: BTreeMap<(Table, String), Option<Value>> = records
+        .map(|Change { table, key, value }| ((table, key), value))
+        .collect();
+    for Change { table, key, value } in kept {
+        let record = (*table, key.clone());
+        if last.get(&record) == Some(value) {
+            last.remove(&record);
         }
     }
-
-    pub(super) fn refused<T>(&self) -> Result<T, ControlError> {
-        Err(self.keeping.refusal())
-    }
+    let rest = last.into_iter();
+    rest.map(|((table, key), value)| Change { table, key, value })
+        .collect()
 }

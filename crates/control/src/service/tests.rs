@@ -250,7 +250,8 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
     assert_eq!(heard.lock().expect("whole").orders(), ["t: its channels"]);
     // Another one asks in vain for as long as it may wait.
     let late = service.now() + Duration::from_secs(3);
-    service.placing.expire(&service.core, late);
+    let kept = (&service.core, &service.keeping);
+    service.placing.expire(kept, late);
     assert!(
         first.try_recv().expect("answered").expect("known")[0]
             .broker
@@ -404,7 +405,7 @@ async fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
     filled.fill(true);
     let text = not_kept(filled.put("t"));
     assert!(
-        text.contains("no space left") && text.contains("waits"),
+        text.contains("no space left") && text.contains("nothing was changed"),
         "{text}"
     );
     assert_eq!(filled.told(), [""; 0], "ordered before it was kept");
@@ -415,28 +416,31 @@ async fn with_a_full_store_changes_are_refused_and_everything_else_goes_on() {
             .is_some_and(|why| why.contains("no space left"))
     );
     assert_eq!(state.failures, 1);
-    // Nothing more is decided.
-    let text = not_kept(filled.put("u"));
-    assert!(text.contains("nothing was changed"), "{text}");
+    not_kept(filled.put("u"));
     not_kept(filled.ask(|reply| Command::DeleteTopic(String::from("before"), reply)));
     not_kept(filled.ask(|reply| Command::PutName(String::from("n"), reply)));
     not_kept(filled.ask(|reply| Command::DrainBroker(String::from("b1"), reply)));
     let ask = |reply| Command::Topics(None, usize::MAX, reply);
     let topics = filled.ask(ask).expect("read").expect("read");
     let names: Vec<&str> = topics.iter().map(|view| view.topic.as_str()).collect();
-    assert_eq!(names, ["before", "t"]);
+    assert_eq!(names, ["before"]);
     let brokers = filled.ask(Command::Brokers).expect("read").expect("read");
     assert!(!brokers[0].is_draining);
     filled.later(1);
     assert_eq!(filled.told(), [""; 0]);
     assert_eq!(filled.handle.store_state().failures, 2);
-    // Once there is room, what waited is kept and done.
+    // What keeps nothing is done.
+    let emptied =
+        |reply| Command::ChangeTopic(String::from("before"), TopicChange::TopicEmptied, reply);
+    assert_eq!(filled.ask(emptied), Some(Ok(())));
+    assert_eq!(filled.told(), ["change"]);
+    // Once there is room, what was refused stays so.
     filled.fill(false);
     filled.later(3);
-    assert_eq!(filled.told(), ["contract"]);
+    assert_eq!(filled.told(), [""; 0]);
     assert_eq!(filled.handle.store_state().failure, None);
     let kept = filled.store.load(Table::Topics).expect("memory");
-    assert!(kept.iter().any(|(topic, _)| topic == "t"));
+    assert_eq!(kept.len(), 1);
     assert!(filled.put("u").is_none());
     assert_eq!(filled.told(), ["contract"]);
 }
@@ -449,7 +453,11 @@ async fn an_identifier_that_is_not_kept_is_told_to_nobody() {
     filled.fill(true);
     let name = || String::from("n");
     not_kept(filled.ask(|reply| Command::PutName(name(), reply)));
-    not_kept(filled.ask(|reply| Command::Name(name(), reply)));
+    let named = filled.ask(|reply| Command::Name(name(), reply));
+    assert!(
+        matches!(named, Some(Err(ControlError::NotFound(_)))),
+        "{named:?}"
+    );
     let views = filled.ask(|reply| Command::Names(None, reply));
     let views = views.expect("answered").expect("read");
     assert_eq!(views.names.len(), 1);
@@ -457,22 +465,18 @@ async fn an_identifier_that_is_not_kept_is_told_to_nobody() {
     assert_eq!(known.expect("answered").expect("it has one").id, 1);
     filled.fill(false);
     filled.later(1);
-    let named = filled.ask(|reply| Command::Name(name(), reply));
+    let named = filled.ask(|reply| Command::PutName(name(), reply));
     assert_eq!(named.expect("answered").expect("kept").id, 2);
 }
 
 #[tokio::test]
-async fn a_broker_that_dials_meanwhile_does_not_take_what_waits_for_what_is() {
+async fn a_broker_that_dials_meanwhile_is_told_what_is_kept() {
     let mut filled = Filled::new();
     assert!(filled.put("t").is_none());
     filled.fill(true);
-    // A contract that waits to be removed must not be missed in what it is told.
     not_kept(filled.ask(|reply| Command::DeleteTopic(String::from("t"), reply)));
     filled.dial(2);
-    assert_eq!(filled.told(), ["welcome"]);
-    filled.fill(false);
-    filled.later(1);
-    assert_eq!(filled.told(), ["complete"]);
+    assert_eq!(filled.told(), ["welcome", "contract", "complete"]);
 }
 
 #[tokio::test]
@@ -521,6 +525,10 @@ async fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
     assert!(placed[0].broker.is_some());
     filled.fill(true);
     not_kept(put(&mut filled, "b"));
+    assert!(
+        put(&mut filled, "a").expect("answered").is_ok(),
+        "it changes nothing"
+    );
     let ask = |filled: &mut Filled, id: &str| {
         let (topic, id, avoid) = (String::from("t"), id.to_owned(), None);
         filled.ask(|reply| Command::Publisher {
@@ -532,8 +540,13 @@ async fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
     };
     let place = ask(&mut filled, "a").expect("answered").expect("kept");
     assert!(place.broker.is_some());
-    not_kept(ask(&mut filled, "b"));
+    let stranger = ask(&mut filled, "b");
+    assert!(
+        matches!(stranger, Some(Err(ControlError::NotFound(_)))),
+        "{stranger:?}"
+    );
     filled.fill(false);
     filled.later(1);
+    assert!(put(&mut filled, "b").expect("answered").is_ok());
     assert!(ask(&mut filled, "b").expect("answered").is_ok());
 }

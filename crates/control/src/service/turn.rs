@@ -46,12 +46,11 @@ impl Service {
             Next::Part => self.core.go_on(now),
             Next::Tick => {
                 self.core.tick(now);
-                self.placing.expire(&self.core, now);
+                self.placing.expire((&self.core, &self.keeping), now);
                 self.retry(now);
             }
         }
-        // Whoever asked for what is not kept has been told.
-        let _ = self.settle();
+        self.settle();
         let end = self.now();
         let at = end.saturating_since(Instant::ZERO);
         self.pace

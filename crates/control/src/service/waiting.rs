@@ -1,15 +1,13 @@
-//! Orders and events that wait until the store has what they rest on.
+//! Orders that wait until the store has what they rest on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::ToBroker;
 
-use crate::core::{BrokerNumber, Event};
+use crate::core::BrokerNumber;
 
 /// Orders that wait at most.
 const ORDERS_MAX: usize = 65_536;
-/// Events that wait at most; further ones are told to nobody.
-const EVENTS_MAX: usize = 4096;
 
 /// What waits, in order.
 #[derive(Debug, Default)]
@@ -18,7 +16,6 @@ pub(super) struct Waiting {
     count: usize,
     /// Brokers whose orders were too many: they are to dial anew, and are told everything then.
     overrun: BTreeSet<BrokerNumber>,
-    events: Vec<Event>,
 }
 
 /// Of one broker.
@@ -62,13 +59,6 @@ impl Waiting {
         self.count += 1;
     }
 
-    /// Lets an event wait.
-    pub(super) fn tell_later(&mut self, event: Event) {
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(event);
-        }
-    }
-
     /// A broker has dialled anew: what was to be said to it on the connection before is said anew.
     pub(super) fn forget(&mut self, broker: BrokerNumber) {
         self.overrun.remove(&broker);
@@ -76,20 +66,14 @@ impl Waiting {
         self.count -= line.map_or(0, |line| line.orders.len());
     }
 
-    /// What has waited: orders, brokers that are to dial anew, events.
-    pub(super) fn end(
-        self,
-    ) -> (
-        Vec<(BrokerNumber, ToBroker)>,
-        BTreeSet<BrokerNumber>,
-        Vec<Event>,
-    ) {
+    /// What has waited: orders, and brokers that are to dial anew.
+    pub(super) fn end(self) -> (Vec<(BrokerNumber, ToBroker)>, BTreeSet<BrokerNumber>) {
         let lines = self.lines.into_iter();
         let orders = lines.flat_map(|(broker, line)| {
             let orders = line.orders.into_iter();
             orders.map(move |order| (broker, order))
         });
-        (orders.collect(), self.overrun, self.events)
+        (orders.collect(), self.overrun)
     }
 }
 

@@ -129,25 +129,45 @@ fn no_order_of_failures_gives_a_share_twice() {
     }
 }
 
+/// A contract is kept before it comes into force; what follows from it may fail.
 #[test]
-fn of_a_topic_whose_contract_waits_nothing_is_granted() {
-    let mut cluster = Cluster::carrying(2);
-    let carrier = cluster.carrier();
-    cluster.is_full = true;
-    let declared = cluster
-        .core
-        .put_topic(TOPIC, promise(6000.0, 600.0, 1e6), cluster.now);
-    declared.expect("good");
-    cluster.carry_out();
-    cluster.limit = promise(6000.0, 600.0, 1e6).limit;
-    run_full(&mut cluster, 2);
-    assert!(rate(&cluster, carrier) <= 3000.0);
-    run_full(&mut cluster, 20);
-    // Brokers of one round vouch for each other.
-    assert!(rate(&cluster, carrier) >= 1400.0, "no less than its floor");
-    cluster.make_room();
-    cluster.run(Duration::from_secs(5));
-    assert!(rate(&cluster, carrier) > 5800.0);
+fn of_a_contract_that_is_kept_no_more_is_granted_than_is_kept() {
+    for (rate_after, burst, most, last) in [
+        (6000.0, 600.0, 3000.0, 5800.0),
+        (1000.0, 100.0, 1000.0, 900.0),
+    ] {
+        let mut cluster = Cluster::carrying(2);
+        let carrier = cluster.carrier();
+        let spec = promise(rate_after, burst, 1e6);
+        let asked = cluster.core.asks_put_topic(TOPIC, &spec).expect("good");
+        cluster.kept.commit(&asked).expect("memory");
+        cluster.is_full = true;
+        let former = cluster.limit;
+        let declared = cluster.core.put_topic(TOPIC, spec.clone(), cluster.now);
+        declared.expect("good");
+        cluster.carry_out();
+        // What is taken away is gone once the brokers have heard of it.
+        cluster.limit = if rate_after > 3000.0 {
+            spec.limit
+        } else {
+            former
+        };
+        run_full(&mut cluster, 20);
+        assert!(
+            rate(&cluster, carrier) <= most,
+            "{}",
+            rate(&cluster, carrier)
+        );
+        cluster.limit = spec.limit;
+        run_full(&mut cluster, 20);
+        cluster.make_room();
+        cluster.run(Duration::from_secs(5));
+        assert!(
+            rate(&cluster, carrier) > last,
+            "{}",
+            rate(&cluster, carrier)
+        );
+    }
 }
 
 #[test]
