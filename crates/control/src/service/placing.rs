@@ -6,7 +6,6 @@ use clock::Instant;
 
 use super::keeping::Keeping;
 use super::{Service, answer};
-use crate::ControlError;
 use crate::core::{Core, no_publisher};
 use crate::handle::Reply;
 use crate::view::{PublisherSpec, PublisherView};

@@ -12,6 +12,8 @@ use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
 use link::{Hello, Identity, Present, TopicChange};
 
+mod refusals;
+
 type Answer = oneshot::Receiver<Result<NameView, ControlError>>;
 
 /// A store that looks, when it is written, whether an answer has gone out before.
