@@ -9,6 +9,7 @@ mod pace;
 mod placing;
 mod probe;
 mod settle;
+mod step;
 mod surroundings;
 mod turn;
 mod waiting;
@@ -33,8 +34,10 @@ use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
 pub use pace::{Pace, PaceView, TURN_GOAL};
 use placing::Placing;
+use step::Step;
 use surroundings::Process;
 pub use surroundings::Surroundings;
+use turn::Longest;
 pub use turn::Next;
 use waiting::Waiting;
 
@@ -91,6 +94,7 @@ pub struct Service {
     /// Counts up when topics or channels have changed.
     holdings: Arc<AtomicU64>,
     pace: Pace,
+    longest: Longest,
     commands: mpsc::Receiver<Command>,
     words: mpsc::Receiver<LinkWord>,
     probed: mpsc::Receiver<(Probe, ProbeAnswer)>,
@@ -155,6 +159,7 @@ impl Service {
             placing: Placing::default(),
             holdings,
             pace,
+            longest: Longest::default(),
             commands,
             words,
             probed: mpsc::channel(1).1,
@@ -235,8 +240,9 @@ impl Service {
                 // Orders that are to go are for the link before this one.
                 self.settle();
             }
+            let (step, heard_at) = (Step::from(&word), self.now());
             self.word(word);
-            let has_time = self.now() - began < WORDS_TIME;
+            let has_time = self.note_step(step, heard_at) - began < WORDS_TIME;
             if count < WORDS_AT_ONCE && has_time {
                 next = self.words.try_recv().ok();
             }

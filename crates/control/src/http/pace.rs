@@ -19,12 +19,20 @@ impl Collector for Pace {
             busy_s,
             long_turns,
             longest_s,
+            longest_steps,
             work,
         }) = self;
         let help = "The longest turn of the controller's loop within the last one to two minutes.";
         let longest =
             encoder.encode_descriptor("turn_longest_seconds", help, None, MetricType::Gauge)?;
         ConstGauge::new(*longest_s).encode(longest)?;
+        let help = "The longest step of those turns, by kind.";
+        let name = "turn_step_longest_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (step, step_s) in longest_steps {
+            let labels = [("step", *step)];
+            ConstGauge::new(*step_s).encode(family.encode_family(&labels)?)?;
+        }
         let help = "Time that turns of the controller's loop took.";
         let busy = encoder.encode_descriptor("turns_seconds", help, None, MetricType::Counter)?;
         ConstCounter::new(*busy_s).encode(busy)?;
@@ -69,12 +77,14 @@ mod tests {
             turns: 7,
             long_turns: 1,
             longest_s: 0.0625,
+            longest_steps: vec![("report", 0.05)],
             ..PaceView::default()
         })));
         let mut page = String::new();
         text::encode(&mut page, &registry).expect("a String");
         for line in [
             "srtm_control_turn_longest_seconds 0.0625",
+            "srtm_control_turn_step_longest_seconds{step=\"report\"} 0.05",
             "srtm_control_turns_total 7",
             "srtm_control_long_turns_total 1",
             "srtm_control_topics_looked_at_total 0",

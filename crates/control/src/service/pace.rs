@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::step::Step;
 use crate::core::Work;
 
 /// Turns are to be shorter than this; long work is done in parts.
@@ -21,16 +22,43 @@ struct Figures {
     turns: AtomicU64,
     busy_ns: AtomicU64,
     long: AtomicU64,
-    /// The longest of this span of time and of the one before, nanoseconds.
-    longest_ns: [AtomicU64; 2],
+    longest: Longest,
+    /// The longest steps, by kind.
+    steps: [Longest; Step::COUNT],
     span: AtomicU64,
     publishers: AtomicU64,
     topics: AtomicU64,
     reported: AtomicU64,
 }
 
+/// The longest of this span of time and of the one before, nanoseconds.
+#[derive(Debug, Default)]
+struct Longest {
+    now: AtomicU64,
+    before: AtomicU64,
+}
+
+impl Longest {
+    fn note(&self, took_ns: u64) {
+        self.now.fetch_max(took_ns, Ordering::Relaxed);
+    }
+
+    /// Another span begins, the next one or a later one.
+    fn begin_span(&self, is_next: bool) {
+        let last = self.now.swap(0, Ordering::Relaxed);
+        self.before
+            .store(if is_next { last } else { 0 }, Ordering::Relaxed);
+    }
+
+    fn seconds(&self) -> f64 {
+        let spans = [&self.now, &self.before];
+        let longest = spans.map(|span| span.load(Ordering::Relaxed));
+        seconds(longest[0].max(longest[1]))
+    }
+}
+
 /// The figures at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PaceView {
     /// Turns so far.
     pub turns: u64,
@@ -40,24 +68,30 @@ pub struct PaceView {
     pub long_turns: u64,
     /// The longest of the last one to two minutes, in seconds.
     pub longest_s: f64,
+    /// The longest step of each kind in that time, in seconds; kinds that did not occur are left out.
+    pub longest_steps: Vec<(&'static str, f64)>,
     /// What they looked at.
     pub work: Work,
 }
 
 impl Pace {
+    /// A step of a turn took so long.
+    pub(super) fn note_step(&self, step: Step, took: Duration) {
+        self.0.steps[step as usize].note(nanoseconds(took));
+    }
+
     /// A turn that ended `at` after the start took so long; `work` is what all have looked at.
     pub(super) fn note(&self, at: Duration, took: Duration, work: Work) {
         let Pace(figures) = self;
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = nanoseconds(took);
         let span = at.as_secs() / REMEMBERED.as_secs();
-        let [now, before] = &figures.longest_ns;
         let former = figures.span.swap(span, Ordering::Relaxed);
         if former != span {
-            let is_next = former + 1 == span;
-            let last = now.swap(0, Ordering::Relaxed);
-            before.store(if is_next { last } else { 0 }, Ordering::Relaxed);
+            for longest in figures.steps.iter().chain([&figures.longest]) {
+                longest.begin_span(former + 1 == span);
+            }
         }
-        now.fetch_max(took_ns, Ordering::Relaxed);
+        figures.longest.note(took_ns);
         figures.turns.fetch_add(1, Ordering::Relaxed);
         figures.busy_ns.fetch_add(took_ns, Ordering::Relaxed);
         let is_long = u64::from(took > TURN_GOAL);
@@ -72,13 +106,14 @@ impl Pace {
     pub fn view(&self) -> PaceView {
         let Pace(figures) = self;
         let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
-        let longest = figures.longest_ns.iter().map(read).max();
+        let steps = Step::ALL.iter().zip(&figures.steps);
+        let steps = steps.map(|(step, longest)| (step.name(), longest.seconds()));
         PaceView {
             turns: read(&figures.turns),
             busy_s: seconds(read(&figures.busy_ns)),
             long_turns: read(&figures.long),
-            longest_s: seconds(longest.unwrap_or(0)),
+            longest_s: figures.longest.seconds(),
+            longest_steps: steps.filter(|(_, longest_s)| *longest_s > 0.0).collect(),
             work: Work {
                 publishers: read(&figures.publishers),
                 topics: read(&figures.topics),
@@ -86,6 +121,14 @@ impl Pace {
             },
         }
     }
+}
+
+fn nanoseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64()
 }
 
 #[cfg(test)]
@@ -97,13 +140,16 @@ mod tests {
         let pace = Pace::default();
         let (second, ms) = (Duration::from_secs, Duration::from_millis);
         let note = |at, took| pace.note(second(at), took, Work::default());
+        pace.note_step(Step::Report, ms(70));
         note(1, ms(80));
         note(2, ms(10));
         assert_eq!((pace.view().longest_s, pace.view().long_turns), (0.08, 1));
+        assert_eq!(pace.view().longest_steps, [("report", 0.07)]);
         note(61, ms(20));
         assert_eq!(pace.view().longest_s, 0.08);
         note(121, ms(5));
         assert_eq!(pace.view().longest_s, 0.02);
+        assert!(pace.view().longest_steps.is_empty());
         note(1000, ms(1));
         assert_eq!((pace.view().longest_s, pace.view().turns), (0.001, 5));
     }

@@ -8,6 +8,7 @@ use link::ToBroker;
 use serde_json::Value;
 
 use super::Service;
+use super::step::Step;
 use crate::ControlError;
 use crate::core::{BrokerNumber, Event, publisher_key};
 use crate::store::{Change, Table};
@@ -16,6 +17,7 @@ use crate::view::EventView;
 impl Service {
     /// Writes what is to be kept, then does what is to be done. What rests on what cannot be written waits.
     pub(super) fn settle(&mut self) {
+        let began = self.now();
         let asked = std::mem::take(&mut self.kept_first);
         let changes = without(self.core.take_changes(), &asked);
         if self.keeping.is_waiting() {
@@ -26,9 +28,11 @@ impl Service {
                 self.hold();
             }
         }
+        let began = self.note_step(Step::Store, began);
         for effect in self.core.take_effects() {
             self.carry_out(effect);
         }
+        self.note_step(Step::Effects, began);
     }
 
     /// Keeps what a request says, before it comes into force.
