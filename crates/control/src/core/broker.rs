@@ -14,6 +14,7 @@ use model::ServiceModel;
 
 use super::check::{self, NameKind};
 use super::joining::Joining;
+use super::parts::Job;
 use super::shares::Renewal;
 use super::words::{Carried, Flow};
 use super::{Core, Effect, Inventory, Refusal};
@@ -51,6 +52,8 @@ pub struct Broker {
     pub identity: Option<Identity>,
     /// Number of its process's life, which no other process of any broker ever had; 0 where none is known.
     pub life: u64,
+    /// Another number for every process of every broker that this controller has known.
+    pub(super) process: u64,
     /// Where it dialled from.
     pub from: Option<IpAddr>,
     /// Whether it can be counted on.
@@ -69,6 +72,8 @@ pub struct Broker {
     pub is_given_up: bool,
     /// The connection that it reports through.
     pub link: Option<u64>,
+    /// Since when.
+    pub(super) linked_at: Instant,
     /// When it reported last.
     pub reported_at: Instant,
     /// Since when its silence counts: since that report, and the pauses of the controller do not count.
@@ -120,6 +125,7 @@ impl Broker {
             gossip_address: None,
             identity: None,
             life: 0,
+            process: 0,
             from: None,
             liveness: Liveness::Silent(now),
             dead_since: now,
@@ -129,6 +135,7 @@ impl Broker {
             takers: Vec::new(),
             is_given_up: false,
             link: None,
+            linked_at: now,
             reported_at: now,
             silent_since: now,
             report_number: 0,
@@ -213,18 +220,18 @@ impl Core {
         broker.model = hello.model.or(broker.model);
         broker.liveness = Liveness::Up;
         broker.is_given_up = false;
-        (broker.reported_at, broker.silent_since) = (now, now);
+        (broker.linked_at, broker.reported_at, broker.silent_since) = (now, now, now);
         broker.report_number = 0;
         broker.inventory.leave();
         self.joining.remove(&number);
         if is_same_process {
             broker.unnamed = broker.topics.keys().cloned().collect();
-            self.rejoin_ledgers(number, now);
+            self.forget_link(number, now);
         } else {
             broker.forget_words();
             self.end_inventory(number);
             if !is_new {
-                self.forget_process(number);
+                self.forget_process(number, now);
             }
         }
         self.welcome(number, now);
@@ -300,7 +307,7 @@ impl Core {
         let text = format!("{} is dead: {why}", broker.name);
         self.tell("broker-dead", None, Some(number), text);
         self.end_inventory(number);
-        self.forget_process(number);
+        self.forget_process(number, now);
         self.give_up_placements(number, now);
         self.keep_broker(number);
     }
@@ -358,7 +365,8 @@ impl Core {
         &self.brokers[number as usize]
     }
 
-    pub(super) fn insert_broker(&mut self, broker: Broker) -> BrokerNumber {
+    pub(super) fn insert_broker(&mut self, mut broker: Broker) -> BrokerNumber {
+        broker.process = self.next_process();
         let number = self.brokers.len() as BrokerNumber;
         self.broker_by_name.insert(broker.name.clone(), number);
         self.brokers.push(broker);
@@ -394,29 +402,23 @@ impl Core {
         self.room_came(now);
     }
 
-    /// The process that had this number is gone, and with it its shares and its connections.
-    fn forget_process(&mut self, number: BrokerNumber) {
+    /// The process that had this number is gone, and with it its shares and its connections. Ledgers hear of it when their topics are
+    /// looked at.
+    fn forget_process(&mut self, number: BrokerNumber, now: Instant) {
+        self.brokers[number as usize].process = self.next_process();
         self.look_at_all_shares();
-        let Core { topics, loads, .. } = self;
-        for topic in topics.values_mut() {
-            topic.publishers.detach_all(number, loads);
-            topic.carriers.retain(|carrier| carrier.broker != number);
-            if let Some(shares) = &mut topic.shares {
-                shares.dead(number);
-            }
-        }
+        self.begin_job(Job::Detach(number), now);
     }
 
-    /// The same process on another connection: the numbers of its reports begin again.
-    fn rejoin_ledgers(&mut self, number: BrokerNumber, now: Instant) {
+    /// The same process on another connection: the numbers of its reports begin again, and it says anew who is connected.
+    fn forget_link(&mut self, number: BrokerNumber, now: Instant) {
         self.look_at_all_shares();
-        let Core { topics, loads, .. } = self;
-        for topic in topics.values_mut() {
-            topic.publishers.detach_all(number, loads);
-            if let Some(shares) = &mut topic.shares {
-                shares.reconnected(number, now);
-            }
-        }
+        self.begin_job(Job::Detach(number), now);
+    }
+
+    pub(super) fn next_process(&mut self) -> u64 {
+        self.processes += 1;
+        self.processes
     }
 }
 

@@ -187,9 +187,11 @@ impl Core {
             carried.seen.churn += 1;
         }
         let row = &topic.publishers.rows()[index];
-        self.brokers[number as usize].is_rearranged |= is_resting(row, now);
+        let broker = &mut self.brokers[number as usize];
+        broker.is_rearranged |= is_resting(row, now);
         if attached {
-            topic.publishers.attach(index, Some(number), loads);
+            let link = broker.link.unwrap_or(0);
+            topic.publishers.attach(index, Some((number, link)), loads);
             if topic.spec.slo.is_some() {
                 self.due.fits.insert(&publisher.topic);
             }

@@ -31,6 +31,7 @@ mod registry;
 mod relief;
 mod request;
 mod rounds;
+mod seats;
 mod sharers;
 mod shares;
 mod tally;
@@ -136,6 +137,8 @@ pub struct Core {
     broker_by_name: FxHashMap<String, BrokerNumber>,
     /// Numbers that stand for no broker any more, since when; in this order.
     free_numbers: VecDeque<(Instant, BrokerNumber)>,
+    /// Processes of brokers so far, in this life.
+    processes: u64,
     /// Lives of brokers so far, over restarts.
     lives: u64,
     topics: BTreeMap<String, Topic>,
@@ -148,8 +151,8 @@ pub struct Core {
     /// Brokers that join, in parts, and whose part was the last.
     joining: BTreeSet<BrokerNumber>,
     joined_last: BrokerNumber,
-    /// What is done for all topics, with the name of the last that it was done for.
-    jobs: BTreeMap<parts::Job, String>,
+    /// What is done for all topics, and how far it has come.
+    jobs: BTreeMap<parts::Job, parts::Place>,
     work: Work,
     move_budget: TokenBucket,
     last_ticket: u64,
@@ -181,6 +184,7 @@ impl Core {
             brokers: Vec::new(),
             broker_by_name: FxHashMap::default(),
             free_numbers: VecDeque::new(),
+            processes: 0,
             lives: 0,
             topics: BTreeMap::new(),
             catalog: catalog::Catalog::default(),

@@ -48,10 +48,13 @@ impl Core {
             let (Some(to), Some(from)) = (row.broker, row.attached) else {
                 continue;
             };
+            // One that is gone is told nothing; its publishers connect elsewhere by themselves.
+            let is_deaf = brokers[from as usize].link.is_none();
             let is_told = row.told_at.is_some_and(|at| now - at < REPEAT);
             let is_resting = brokers[from as usize].takes_publishers() && is_resting(row, now);
             let order = orders.entry(from).or_default();
-            if is_told
+            if is_deaf
+                || is_told
                 || (is_resting && row.told_at.is_none())
                 || order.len() >= MOVES_PER_ORDER
                 || !open.contains(&to)

@@ -168,6 +168,9 @@ impl Core {
             .max(record.limit_number.unwrap_or(0));
         let granted = topic.spec.limit.filter(|limit| !limit.is_gossiped());
         topic.shares = granted.map(|limit| Ledger::restore(limit, config, epoch, &known, now));
+        for (number, _) in &known {
+            topic.take_seat(*number, &self.brokers[*number as usize]);
+        }
         topic.kept_shares = kept;
         if topic.spec.is_told_to_brokers() {
             self.last_ticket += 1;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
-use super::parts::Job;
+use super::parts::{Done, Job, ROWS_AT_ONCE};
 use super::publisher::Row;
 use super::topic::Topic;
 use super::{Broker, BrokerNumber, Core};
@@ -20,21 +20,42 @@ const UNBOUNDED_MCAP: f64 = 1e12;
 
 impl Core {
     /// Gives publishers without a place one, where there is room. Those that have one stay.
-    pub(super) fn place_unplaced(&mut self, name: &str, now: Instant) {
+    fn place_unplaced(&mut self, name: &str, now: Instant) {
         let topic = self.topics.get(name);
         let waiting = topic.map(|topic| topic.publishers.unplaced().iter().copied().collect());
         self.place(name, waiting.unwrap_or_default(), now);
     }
 
+    /// The same for those below an index, as many as one part may; says below which index others wait.
+    pub(super) fn place_below(
+        &mut self,
+        name: &str,
+        below: usize,
+        done: &mut Done,
+        now: Instant,
+    ) -> Option<usize> {
+        let unplaced = self.topics.get(name)?.publishers.unplaced();
+        let below = u32::try_from(below).unwrap_or(u32::MAX);
+        let waiting = unplaced.range(..below).rev().take(ROWS_AT_ONCE);
+        let mut waiting: Vec<u32> = waiting.copied().collect();
+        let last = waiting.last().copied();
+        let rows_left = last.filter(|&last| unplaced.range(..last).next().is_some());
+        waiting.reverse();
+        done.changed(waiting.len());
+        self.place(name, waiting, now);
+        rows_left.map(|index| index as usize)
+    }
+
     /// Gives publishers that have just been declared a place, where there is room. Those for whom there was none are tried again
-    /// when they have doubled in number, or when room comes ([`Core::room_came`]): else each newcomer would cost as much as
-    /// there are.
+    /// when they have doubled in number, unless they are too many for one turn, or when room comes ([`Core::room_came`]): else
+    /// each newcomer would cost as much as there are.
     pub(super) fn place_newcomers(&mut self, name: &str, newcomers: &[usize], now: Instant) {
         let Some(topic) = self.topics.get(name) else {
             return;
         };
         let unplaced = topic.publishers.unplaced();
-        if unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded {
+        let is_due = unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded;
+        if is_due && unplaced.len() <= ROWS_AT_ONCE {
             return self.place_unplaced(name, now);
         }
         let waiting = newcomers.iter().map(|&index| index as u32);
@@ -158,34 +179,41 @@ impl Core {
         self.look_at_all_shares();
     }
 
-    /// Those of one topic.
-    pub(super) fn give_up_places_of(&mut self, name: &str, number: BrokerNumber, now: Instant) {
-        let topic = self.topics.get(name);
-        if !topic.is_some_and(|topic| topic.publishers.is_placed_at(number)) {
-            return;
+    /// Those of one topic below an index, as many as one part may; says below which index others are.
+    pub(super) fn give_up_places_of(
+        &mut self,
+        name: &str,
+        number: BrokerNumber,
+        below: usize,
+        done: &mut Done,
+        now: Instant,
+    ) -> Option<usize> {
+        let topic = self.topics.get(name)?;
+        if !topic.publishers.is_placed_at(number) {
+            return None;
         }
-        let mut given_up = self.unplace(name, |row| row.broker == Some(number));
-        self.place_unplaced(name, now);
-        given_up.retain(|&index| self.is_unplaced(name, index));
-        self.keep_publishers(name, given_up);
-        self.publishers_changed(name, now);
+        let is_meant = |row: &Row| row.broker == Some(number);
+        let looked = topic.publishers.look_below(below, is_meant);
+        done.looked(&looked);
+        self.place_elsewhere(name, &looked.found, now);
+        looked.rows_left
     }
 
-    /// Takes the places of those that are meant; gives their indices.
-    pub(super) fn unplace(&mut self, name: &str, is_meant: impl Fn(&Row) -> bool) -> Vec<usize> {
+    /// Takes the places of some publishers and gives them others, where there is room.
+    pub(super) fn place_elsewhere(&mut self, name: &str, given_up: &[usize], now: Instant) {
         let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(name) else {
-            return Vec::new();
+        let Some(topic) = topics.get_mut(name).filter(|_| !given_up.is_empty()) else {
+            return;
         };
-        let rows = topic.publishers.rows().iter().enumerate();
-        let meant: Vec<usize> = rows
-            .filter(|(_, row)| is_meant(row))
-            .map(|(index, _)| index)
-            .collect();
-        for &index in &meant {
+        for &index in given_up {
             topic.publishers.place(index, None, loads);
         }
-        meant
+        self.place_newcomers(name, given_up, now);
+        let homeless = given_up.iter().copied();
+        let homeless = homeless.filter(|&index| self.is_unplaced(name, index));
+        let homeless: Vec<usize> = homeless.collect();
+        self.keep_publishers(name, homeless);
+        self.publishers_changed(name, now);
     }
 
     /// The brokers as one topic's distribution sees them: what others occupy is load.

@@ -11,6 +11,7 @@ use clock::Instant;
 use wire::TopicName;
 
 use super::inventory::topic_name;
+use super::publisher::Row;
 use super::{BrokerNumber, Core, Effect};
 
 /// A topic that is not confirmed is told again after so long.
@@ -158,15 +159,15 @@ impl Core {
 
     /// Publishers that are to go to a broker and are not there are placed elsewhere.
     fn give_up_places(&mut self, name: &str, number: BrokerNumber, now: Instant) {
-        let given_up = self.unplace(name, |row| {
-            row.broker == Some(number) && row.attached != Some(number)
-        });
-        if given_up.is_empty() {
-            return;
+        let is_meant = |row: &Row| row.broker == Some(number) && row.attached != Some(number);
+        let mut rows_left = Some(usize::MAX);
+        while let Some(below) = rows_left.take()
+            && let Some(topic) = self.topics.get(name)
+        {
+            let looked = topic.publishers.look_below(below, is_meant);
+            self.place_elsewhere(name, &looked.found, now);
+            rows_left = looked.rows_left;
         }
-        self.place_unplaced(name, now);
-        self.keep_publishers(name, given_up);
-        self.publishers_changed(name, now);
         self.prepare_places(name, now);
     }
 }

@@ -11,6 +11,7 @@ use limit::Unit;
 use rustc_hash::FxHashMap;
 
 use super::BrokerNumber;
+use super::parts::{LOOKS_AT_ONCE, ROWS_AT_ONCE};
 use super::tally::{Bag, Count, Loads, Tally};
 use crate::view::PublisherSpec;
 
@@ -25,6 +26,8 @@ pub struct Row {
     pub broker: Option<BrokerNumber>,
     /// Where it is connected.
     pub attached: Option<BrokerNumber>,
+    /// Through which link that was said.
+    pub(super) attached_link: u64,
     /// When it was told to move, if it has not moved yet.
     pub told_at: Option<Instant>,
     /// When it was told to move last.
@@ -116,6 +119,7 @@ impl Publishers {
             inferred_group: None,
             broker: None,
             attached: None,
+            attached_link: 0,
             told_at: None,
             moved_at: None,
             moved_in: 0,
@@ -187,10 +191,17 @@ impl Publishers {
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
 
-    /// One is connected there now.
-    pub(super) fn attach(&mut self, index: usize, at: Option<BrokerNumber>, loads: &mut Loads) {
+    /// One is connected there now, as this link says.
+    pub(super) fn attach(
+        &mut self,
+        index: usize,
+        at: Option<(BrokerNumber, u64)>,
+        loads: &mut Loads,
+    ) {
+        let (at, link) = at.unzip();
         self.change(index, loads, |row| {
             (row.attached, row.told_at) = (at, None);
+            row.attached_link = link.unwrap_or(0);
         });
     }
 
@@ -225,16 +236,24 @@ impl Publishers {
         }
     }
 
-    /// Nobody is connected to this broker any more.
-    pub(super) fn detach_all(&mut self, broker: BrokerNumber, loads: &mut Loads) {
+    /// Those who are connected to this broker through another link than its present one are not any more: as many of those `below` an
+    /// index as are looked at in one part. Says below which index the others are.
+    pub(super) fn detach_stale(
+        &mut self,
+        broker: BrokerNumber,
+        link: Option<u64>,
+        below: usize,
+        loads: &mut Loads,
+    ) -> Looked {
         if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
-            return;
+            return Looked::default();
         }
-        for index in 0..self.rows.len() {
-            if self.rows[index].attached == Some(broker) {
-                self.attach(index, None, loads);
-            }
+        let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
+        let looked = self.look_below(below, is_stale);
+        for &index in &looked.found {
+            self.attach(index, None, loads);
         }
+        looked
     }
 
     fn change(&mut self, index: usize, loads: &mut Loads, change: impl FnOnce(&mut Row)) {
@@ -323,8 +342,35 @@ impl Publishers {
     }
 }
 
+/// Publishers that were looked for in one part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// Indices of those that were found, in order.
+    pub(super) found: Vec<usize>,
+    /// How many were looked at.
+    pub(super) rows: usize,
+    /// Those below this index are still to be looked at.
+    pub(super) rows_left: Option<usize>,
+}
+
 /// Questions.
 impl Publishers {
+    /// Looks for publishers below an index, the last first, as many as one part may.
+    pub(super) fn look_below(&self, below: usize, is_meant: impl Fn(&Row) -> bool) -> Looked {
+        let mut looked = Looked::default();
+        let mut index = below.min(self.rows.len());
+        while index > 0 && looked.rows < LOOKS_AT_ONCE && looked.found.len() < ROWS_AT_ONCE {
+            index -= 1;
+            looked.rows += 1;
+            if is_meant(&self.rows[index]) {
+                looked.found.push(index);
+            }
+        }
+        looked.rows_left = (index > 0).then_some(index);
+        looked.found.reverse();
+        looked
+    }
+
     /// What is at a broker.
     #[must_use]
     pub fn at(&self, number: BrokerNumber) -> Option<&Tally> {

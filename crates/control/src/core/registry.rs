@@ -191,11 +191,12 @@ impl Core {
 
     /// Takes note of a broker that was never heard of.
     fn add_broker(&mut self, hello: &Hello, now: Instant) -> Result<BrokerNumber, Refusal> {
-        let broker = Broker::remembered(hello.broker.clone(), hello.tcp_address.clone(), now);
+        let mut broker = Broker::remembered(hello.broker.clone(), hello.tcp_address.clone(), now);
         let rested = self.free_numbers.front();
         let rested = rested.is_some_and(|(since, _)| now.saturating_since(*since) >= NUMBER_RESTS);
         if rested && let Some((_, number)) = self.free_numbers.pop_front() {
             self.broker_by_name.insert(broker.name.clone(), number);
+            broker.process = self.next_process();
             self.brokers[number as usize] = broker;
             return Ok(number);
         }

@@ -15,6 +15,11 @@ use super::{BrokerNumber, Core};
 pub(super) struct Rounds {
     number: u64,
     members: BTreeMap<BrokerNumber, Member>,
+    /// By broker, also of those that are not on the list any more: since which round it was on all lists, and before which it has left
+    /// all.
+    left: BTreeMap<BrokerNumber, (u64, u64)>,
+    /// Counts up with all that ledgers are told of rounds.
+    version: u64,
 }
 
 /// A broker on the list.
@@ -23,8 +28,6 @@ struct Member {
     gossip_address: String,
     /// The first of the rounds that it has been on all lists of.
     since: u64,
-    /// It has left all before this one.
-    left: u64,
 }
 
 /// Brokers that ask each other, at most: of more of them none holds on to anything.
@@ -58,17 +61,12 @@ impl Core {
             let member = stays.unwrap_or(Member {
                 gossip_address,
                 since: round,
-                left: 0,
             });
             (number, member)
         });
         self.rounds.members = members.collect();
         self.rounds.number = round;
-        for topic in self.topics.values_mut() {
-            if let Some(ledger) = &mut topic.shares {
-                ledger.begin_round(round);
-            }
-        }
+        self.rounds.version += 1;
         self.look_at_all_shares();
         let told: Vec<BrokerNumber> = self.rounds.members.keys().copied().collect();
         for number in told {
@@ -97,27 +95,32 @@ impl Core {
 
     /// A broker says before which round it has left all.
     pub(super) fn round_left(&mut self, number: BrokerNumber, left: u64) {
-        let Some(member) = self.rounds.members.get_mut(&number) else {
+        let Some(member) = self.rounds.members.get(&number) else {
             return;
         };
-        if left <= member.left || left > self.rounds.number {
+        let before = self.rounds.left.get(&number).copied();
+        let is_known =
+            before.is_some_and(|(since, before)| since == member.since && left <= before);
+        if left == 0 || is_known || left > self.rounds.number {
             return;
         }
-        member.left = left;
-        let since = member.since;
-        for topic in self.topics.values_mut() {
-            if let Some(ledger) = &mut topic.shares {
-                ledger.has_left(number, since, left);
-            }
-        }
+        self.rounds.left.insert(number, (member.since, left));
+        self.rounds.version += 1;
         self.look_at_all_shares();
     }
+}
 
-    /// Tells a new ledger what the others know of rounds.
-    pub(super) fn rounds_of(&self, ledger: &mut Ledger) {
-        ledger.begin_round(self.rounds.number);
-        for (number, member) in &self.rounds.members {
-            ledger.has_left(*number, member.since, member.left);
+impl Rounds {
+    /// Another number whenever ledgers are to be told something.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Tells a ledger what is known of rounds.
+    pub(super) fn tell(&self, ledger: &mut Ledger) {
+        ledger.begin_round(self.number);
+        for (&number, &(since, left)) in &self.left {
+            ledger.has_left(number, since, left);
         }
     }
 }

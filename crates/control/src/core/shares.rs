@@ -31,6 +31,7 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
+        topic.learn(&self.brokers, &self.rounds);
         let Some(ledger) = &mut topic.shares else {
             return;
         };
@@ -141,11 +142,11 @@ impl Core {
         now: Instant,
     ) {
         let said = &carried.report;
-        let Some(ledger) = self
-            .topics
-            .get_mut(&said.topic)
-            .and_then(|topic| topic.shares.as_mut())
-        else {
+        let Some(topic) = self.topics.get_mut(&said.topic) else {
+            return;
+        };
+        topic.learn(&self.brokers, &self.rounds);
+        let Some(ledger) = &mut topic.shares else {
             return;
         };
         let heard =
@@ -208,6 +209,12 @@ impl Topic {
         for carrier in &carriers {
             ledger.join(carrier.broker, now);
         }
+        for carrier in &carriers {
+            self.take_seat(carrier.broker, &brokers[carrier.broker as usize]);
+        }
+        let Some(ledger) = &mut self.shares else {
+            return;
+        };
         let newcomers = carriers.iter().filter(|carrier| {
             !self
                 .carriers

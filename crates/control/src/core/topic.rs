@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 use super::fit::Fit;
 use super::persist::KeptShares;
 use super::publisher::{Publishers, Put};
+use super::seats::Seat;
 use super::shares::Carrier;
 use super::{Core, PUBLISHERS_MAX, TOPICS_MAX, check};
 use crate::ControlError;
@@ -29,6 +30,10 @@ pub struct Topic {
     pub limit_number: Option<u16>,
     /// Brokers that carry it, with what the shares are reckoned from.
     pub(super) carriers: Vec<Carrier>,
+    /// Brokers that the ledger knows.
+    pub(super) seats: Vec<Seat>,
+    /// What the ledger was told of rounds, by [`Rounds::version`](super::rounds::Rounds::version).
+    pub(super) rounds_known: u64,
     /// The most that each broker may be using, as it was kept last.
     pub(super) kept_shares: KeptShares,
     /// Where the fit to its promise stands.
@@ -51,6 +56,8 @@ impl Topic {
             shares: None,
             limit_number: None,
             carriers: Vec::new(),
+            seats: Vec::new(),
+            rounds_known: 0,
             kept_shares: KeptShares::new(),
             fit: Fit::default(),
             placed_at: None,
@@ -77,10 +84,7 @@ impl Core {
         // What brokers agree on among themselves is not granted.
         let limit = spec.limit.filter(|limit| !limit.is_gossiped());
         let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
-        let mut anew = limit.map(|limit| Ledger::new(limit, config, epoch));
-        if let Some(ledger) = &mut anew {
-            self.rounds_of(ledger);
-        }
+        let anew = limit.map(|limit| Ledger::new(limit, config, epoch));
         let Core { topics, loads, .. } = self;
         let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
         let promise_us = spec.slo.map(|slo| slo.latency_us);
@@ -103,6 +107,7 @@ impl Core {
                 // A new ledger has no members yet.
                 topic.carriers.clear();
                 topic.kept_shares.clear();
+                (topic.seats, topic.rounds_known) = (Vec::new(), 0);
             }
         }
         let is_fit_asked = (

@@ -12,7 +12,7 @@ use clock::Instant;
 use placement::{BrokerIndex, BrokerWindow, FitStatus, Fitting, Step, Trace, Window};
 
 use super::beside::Beside;
-use super::parts::Job;
+use super::parts::{Done, Job};
 use super::window::OpenWindow;
 use super::{BrokerNumber, Core, Topic};
 use std::time::Duration;
@@ -268,9 +268,18 @@ impl Core {
         self.begin_job(Job::Room, now);
     }
 
-    /// What a topic waited for a broker for.
-    pub(in crate::core) fn room_for(&mut self, name: &str, now: Instant) {
-        self.place_unplaced(name, now);
+    /// What a topic waited for a broker for, its publishers below an index, as many as one part may; says below which others wait.
+    pub(in crate::core) fn room_for(
+        &mut self,
+        name: &str,
+        below: usize,
+        done: &mut Done,
+        now: Instant,
+    ) -> Option<usize> {
+        let rows_left = self.place_below(name, below, done, now);
+        if rows_left.is_some() {
+            return rows_left;
+        }
         let fit = self.topics.get_mut(name).map(|topic| {
             topic.fit.has_new_brokers = topic.fit.is_under_way();
             &mut topic.fit
@@ -281,6 +290,7 @@ impl Core {
             Some(None) => self.fit_due(name, now),
             None => {}
         }
+        None
     }
 
     /// Relieves brokers that are given more than they carry.

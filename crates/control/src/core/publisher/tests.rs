@@ -49,13 +49,16 @@ fn apply(publishers: &mut Publishers, loads: &mut Loads, step: &Step) {
         }
         Step::Attach(id, at) => {
             if let Some(index) = find(publishers, id) {
-                publishers.attach(index, at, loads);
+                publishers.attach(index, at.map(|at| (at, 1)), loads);
             }
         }
         Step::Believe(at, factor) => publishers.believe(loads, |_, row| {
             (row.attached == Some(at)).then(|| row.rate() * factor)
         }),
-        Step::Detach(at) => publishers.detach_all(at, loads),
+        Step::Detach(at) => {
+            let looked = publishers.detach_stale(at, None, usize::MAX, loads);
+            assert_eq!(looked.rows_left, None);
+        }
         Step::Promise(ms) => publishers.set_promise(ms.map(|ms| f64::from(ms) * 1e3), loads),
     }
 }
