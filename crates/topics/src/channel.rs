@@ -113,6 +113,7 @@ impl Channel {
     }
 
     /// Messages waiting for a consumer.
+    #[inline]
     #[must_use]
     pub fn depth(&self) -> usize {
         self.queue.len()
@@ -143,6 +144,7 @@ impl Channel {
     }
 
     /// Room for one more message in the queue. An ephemeral channel always takes one: it drops at its bound.
+    #[inline]
     #[must_use]
     pub fn has_room(&self, mem_queue_size: usize) -> bool {
         self.queue.len() < mem_queue_size || self.name.is_ephemeral()

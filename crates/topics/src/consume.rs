@@ -47,6 +47,7 @@ impl TopicTable {
     }
 
     /// The consumer itself.
+    #[inline]
     #[must_use]
     pub fn consumer(&self, key: ConsumerKey) -> Option<&Consumer> {
         self.consumers.get(key)

@@ -67,6 +67,7 @@ impl Consumer {
     }
 
     /// Whether it can be given one more message now.
+    #[inline]
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.writable && self.in_flight_count < self.ready_count

@@ -28,6 +28,7 @@ impl TopicTable {
     }
 
     /// Whether somebody waits already, so that a newcomer must queue up behind.
+    #[inline]
     #[must_use]
     pub fn has_held(&self, key: TopicKey) -> bool {
         self.topics

@@ -161,6 +161,7 @@ impl TopicTable {
     }
 
     /// Earliest instant at which something is due.
+    #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wakeups.next()
@@ -168,6 +169,7 @@ impl TopicTable {
 }
 
 impl Topic {
+    #[inline]
     fn is_full_for(&self, messages: usize, mem_queue_size: usize) -> bool {
         let depth = self.depth();
         depth > 0 && depth + messages > mem_queue_size

@@ -6,7 +6,6 @@
 //! wake-up at that instant.
 
 use clock::Instant;
-use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 
 use super::channel::{ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey};
@@ -18,15 +17,19 @@ use super::service::{self, Service};
 use super::store::{Store, Stored};
 use super::table::{Target, Topic, TopicKey, TopicTable};
 
+/// One message for one consumer.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// The message.
+    pub message: &'a Stored,
+    /// Times that it has been delivered on its channel, this one included.
+    pub attempts: u16,
+}
+
 /// Where messages go out: the shell's connections.
 pub trait Outlet {
-    /// Takes one framed message for `connection`; says whether the connection has room for another.
-    fn message(
-        &mut self,
-        connection: u64,
-        header: &[u8; MESSAGE_HEADER_BYTES],
-        body: &[u8],
-    ) -> bool;
+    /// Takes one message for `connection`, in whatever frame that wants; says whether it has room for another.
+    fn deliver(&mut self, connection: u64, delivery: Delivery<'_>) -> bool;
 
     /// A number below `bound`, drawn at random, for sampling.
     fn draw(&mut self, bound: u8) -> u8;
@@ -389,7 +392,7 @@ impl Consumer {
         (!is_armed).then_some(flight.deadline)
     }
 
-    /// Frames a message for this consumer and hands it to its connection.
+    /// Hands a message to this consumer's connection.
     fn send(
         &mut self,
         key: ConsumerKey,
@@ -399,16 +402,11 @@ impl Consumer {
         outlet: &mut impl Outlet,
     ) -> Flight {
         let attempts = queued.attempts.saturating_add(1);
-        let mut header = [0; MESSAGE_HEADER_BYTES];
-        let id = MessageId::from_u64(stored.id);
-        put_message_header(
-            &mut header,
-            stored.body.len(),
-            stored.arrival.wall_ns,
+        let delivery = Delivery {
+            message: stored,
             attempts,
-            id,
-        );
-        self.writable = outlet.message(self.subscription.connection, &header, &stored.body);
+        };
+        self.writable = outlet.deliver(self.subscription.connection, delivery);
         self.in_flight_count += 1;
         self.message_count += 1;
         Flight {

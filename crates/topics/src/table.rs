@@ -255,6 +255,7 @@ impl TopicTable {
     }
 
     /// The topic of that name, if there is one.
+    #[inline]
     #[must_use]
     pub fn find(&self, name: &str) -> Option<TopicKey> {
         self.by_name.get(name).copied()
@@ -293,6 +294,7 @@ impl TopicTable {
     }
 
     /// The topic itself.
+    #[inline]
     #[must_use]
     pub fn topic(&self, key: TopicKey) -> Option<&Topic> {
         self.topics.get(key)
@@ -390,6 +392,7 @@ impl TopicTable {
         }
     }
 
+    #[inline]
     pub(super) fn mark_dirty(&mut self, key: TopicKey) {
         if let Some(topic) = self.topics.get_mut(key)
             && !topic.dirty
@@ -438,6 +441,7 @@ impl Topic {
     }
 
     /// Messages waiting in the topic itself.
+    #[inline]
     #[must_use]
     pub fn depth(&self) -> usize {
         self.queue.len() + self.fresh.len()

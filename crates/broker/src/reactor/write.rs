@@ -3,11 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use topics::Arena;
-use topics::{Outlet, Probe};
+use topics::{Arena, Delivery, Outlet, Probe, Stored};
 use wire::announce::TopicId;
 use wire::tempo;
-use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, OK_FRAME, ProtocolError};
+use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME, ProtocolError};
 
 use super::Reactor;
 use super::probes::ProbeBudget;
@@ -44,12 +43,7 @@ pub(super) struct Outputs<'a> {
 }
 
 impl Outlet for Outputs<'_> {
-    fn message(
-        &mut self,
-        connection: u64,
-        header: &[u8; MESSAGE_HEADER_BYTES],
-        body: &[u8],
-    ) -> bool {
+    fn deliver(&mut self, connection: u64, delivery: Delivery<'_>) -> bool {
         let key = ConnectionKey::from_bits(connection);
         let Some(connection) = self.connections.get_mut(key) else {
             return false;
@@ -59,8 +53,12 @@ impl Outlet for Outputs<'_> {
         {
             connection.output.lend(buffer);
         }
+        let body = &delivery.message.body;
         match &connection.tempo {
-            None => connection.output.push_message(header, body, self.now),
+            None => {
+                let header = nsq_header(delivery.message, delivery.attempts);
+                connection.output.push_message(&header, body, self.now);
+            }
             Some(subscriber) => {
                 let header = tempo_header(subscriber.id, body);
                 connection.output.push_message(&header, body, self.now);
@@ -405,6 +403,14 @@ fn send(connection: &Connection) -> io::Result<usize> {
         }
         None => sys::send(&connection.stream, unsent),
     }
+}
+
+#[inline]
+fn nsq_header(message: &Stored, attempts: u16) -> [u8; MESSAGE_HEADER_BYTES] {
+    let mut header = [0; MESSAGE_HEADER_BYTES];
+    let (bytes, id) = (message.body.len(), MessageId::from_u64(message.id));
+    wire::put_message_header(&mut header, bytes, message.arrival.wall_ns, attempts, id);
+    header
 }
 
 fn tempo_header(id: TopicId, body: &[u8]) -> [u8; tempo::MESSAGE_HEADER_BYTES] {

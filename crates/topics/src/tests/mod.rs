@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use clock::{Instant, WallTime};
 use limit::Limit;
-use wire::{MESSAGE_HEADER_BYTES, MessageId};
 
 use super::{
     Arrival, Bounds, ConsumerKey, KnownTopic, MessageIds, Outlet, Published, Subscription, Teller,
@@ -51,21 +50,13 @@ struct Recorder {
 }
 
 impl Outlet for Recorder {
-    fn message(
-        &mut self,
-        connection: u64,
-        header: &[u8; MESSAGE_HEADER_BYTES],
-        body: &[u8],
-    ) -> bool {
-        let attempts = u16::from_be_bytes([header[16], header[17]]);
-        let id = MessageId::from_ascii(&header[18..34]).expect("ids are sixteen hex digits");
-        let body = String::from_utf8_lossy(body).into_owned();
+    fn deliver(&mut self, connection: u64, delivery: crate::Delivery<'_>) -> bool {
         self.deliveries.push(Delivery {
             at_us: self.now.as_nanos() / 1000,
             connection,
-            attempts,
-            id,
-            body,
+            attempts: delivery.attempts,
+            id: delivery.message.id,
+            body: String::from_utf8_lossy(&delivery.message.body).into_owned(),
         });
         match &mut self.room {
             None => true,
