@@ -173,6 +173,12 @@ impl<T> Arena<T> {
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl<T> Key<T> {

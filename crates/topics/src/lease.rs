@@ -13,6 +13,9 @@ use super::limiter::TopicLimiter;
 use super::sharing::{LimitNumber, own_number};
 use super::table::{TopicKey, TopicTable};
 
+/// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
+const ASKS_MAX: u32 = 10;
+
 /// What a limiter under a controller knows of its share.
 #[derive(Clone, Debug)]
 pub struct Lease {
@@ -21,6 +24,8 @@ pub struct Lease {
     has_ended: bool,
     /// No grant of the contract's present unit has come yet.
     is_void: bool,
+    /// Reports that may be asked for before their time for want of a share.
+    asks_left: u32,
 }
 
 impl Lease {
@@ -31,12 +36,16 @@ impl Lease {
             holder,
             has_ended: true,
             is_void: true,
+            asks_left: ASKS_MAX,
         }
     }
 
     /// Notes a report; see [`Holder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
         self.holder.report_sent(number, now);
+        if self.in_force(now).is_none() {
+            self.asks_left = self.asks_left.saturating_sub(1);
+        }
     }
 
     /// Takes a grant; says whether it counts.
@@ -45,6 +54,9 @@ impl Lease {
         if is_news {
             self.is_void = false;
             self.has_ended = self.holder.expires_at().is_none_or(|at| at <= now);
+            if self.in_force(now).is_some() {
+                self.asks_left = ASKS_MAX;
+            }
         }
         is_news
     }
@@ -69,6 +81,12 @@ impl Lease {
     #[must_use]
     pub fn in_force(&self, now: Instant) -> Option<Share> {
         self.holder.in_force(now).filter(|_| !self.is_void)
+    }
+
+    /// Whether nothing passes for want of a share, and the controller may be bothered with it.
+    #[must_use]
+    pub fn asks_for_share(&self, now: Instant) -> bool {
+        self.asks_left > 0 && self.in_force(now).is_none()
     }
 
     /// The instant at which the lease ended and what is in force since, if that is news.

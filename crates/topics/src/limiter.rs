@@ -10,11 +10,15 @@
 //! on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`]. Where a contract asks for it
 //! ([`JudgedBy::Release`]) a message counts as arriving when it is judged, and they never exceed r·t + b.
 
+mod in_force;
+
 use std::time::Duration;
 
 use clock::Instant;
 use limit::sharing::Update;
 use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
+
+use in_force::InForce;
 
 use super::lease::Lease;
 use super::sharing::{Group, Known, LimitNumber, SharedLimit};
@@ -25,33 +29,25 @@ use super::witness::Witness;
 /// The lateness that a limit makes up for. Longer ones than a busy reactor's cost tokens.
 pub const STALL_MAX: Duration = Duration::from_millis(20);
 
-/// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
-const ASKS_MAX: u32 = 10;
-
 /// Limit and bucket of one topic.
 #[derive(Debug)]
 pub struct TopicLimiter {
     limit: Limit,
-    /// What is in force; `None`: nothing passes.
-    share: Option<Share>,
-    /// Of the share that is or was in force; means nothing before the first.
-    bucket: TokenBucket,
-    has_begun: bool,
-    withdrawn_at: Instant,
-    booked: Option<Instant>,
-    lease: Option<Box<Lease>>,
-    gossiped: Option<Gossiped>,
-    /// Reports that may be asked for before their time for want of a share.
-    asks_left: u32,
+    way: Way,
+    in_force: InForce,
     witness: Witness,
 }
 
-/// A limit that brokers share by gossip.
+/// Who says what of the limit may pass here.
 #[derive(Debug)]
-struct Gossiped {
-    number: Option<LimitNumber>,
-    /// None: it is not known yet who shares, and nothing passes.
-    policy: Option<Box<SharedLimit>>,
+enum Way {
+    /// Nobody: all of it may.
+    Whole,
+    /// A controller, which grants shares.
+    Leased(Box<Lease>),
+    /// Brokers among themselves, which know the limit by that number. Without a policy it is not known yet who they are, and
+    /// nothing passes.
+    Gossiped(Option<LimitNumber>, Option<Box<SharedLimit>>),
 }
 
 impl TopicLimiter {
@@ -61,14 +57,8 @@ impl TopicLimiter {
         let share = Share::whole(&limit);
         TopicLimiter {
             limit,
-            share: Some(share),
-            bucket: share.bucket(now),
-            has_begun: true,
-            withdrawn_at: now,
-            booked: None,
-            lease: None,
-            gossiped: None,
-            asks_left: ASKS_MAX,
+            way: Way::Whole,
+            in_force: InForce::share(share, now),
             witness: Witness::new(Some(share), now),
         }
     }
@@ -81,16 +71,7 @@ impl TopicLimiter {
         group: Option<Group>,
         now: Instant,
     ) -> TopicLimiter {
-        let mut limiter = TopicLimiter {
-            share: None,
-            has_begun: false,
-            gossiped: Some(Gossiped {
-                number,
-                policy: None,
-            }),
-            witness: Witness::new(None, now),
-            ..TopicLimiter::new(limit, now)
-        };
+        let mut limiter = TopicLimiter::waiting(limit, Way::Gossiped(number, None), now);
         limiter.join(group, now);
         limiter
     }
@@ -98,12 +79,16 @@ impl TopicLimiter {
     /// Nothing passes until a controller has granted a share; `reports` knows what it was told lately.
     #[must_use]
     pub fn controlled(limit: Limit, reports: Holder, now: Instant) -> TopicLimiter {
+        let way = Way::Leased(Box::new(Lease::new(reports)));
+        TopicLimiter::waiting(limit, way, now)
+    }
+
+    fn waiting(limit: Limit, way: Way, now: Instant) -> TopicLimiter {
         TopicLimiter {
-            share: None,
-            has_begun: false,
-            lease: Some(Box::new(Lease::new(reports))),
+            limit,
+            way,
+            in_force: InForce::nothing(Share::whole(&limit), now),
             witness: Witness::new(None, now),
-            ..TopicLimiter::new(limit, now)
         }
     }
 
@@ -116,24 +101,27 @@ impl TopicLimiter {
     /// Whether what may pass here is only a part of the limit: a controller shares it out, or brokers do.
     #[must_use]
     pub fn is_part(&self) -> bool {
-        self.lease.is_some() || self.gossiped.is_some()
+        !matches!(self.way, Way::Whole)
     }
 
     /// The policy by which brokers share the limit, if they do and know each other.
     #[must_use]
     pub fn gossiped(&self) -> Option<&SharedLimit> {
-        self.gossiped.as_ref()?.policy.as_deref()
+        match &self.way {
+            Way::Gossiped(_, policy) => policy.as_deref(),
+            Way::Whole | Way::Leased(_) => None,
+        }
     }
 
     /// Whether this is how the limit is to be kept: by gossip under that number, or otherwise.
     #[must_use]
     pub fn is_kept_as(&self, limit: &Limit, number: Option<LimitNumber>) -> bool {
-        match &self.gossiped {
-            Some(gossiped) => {
+        match &self.way {
+            Way::Gossiped(own, _) => {
                 let way = |limit: &Limit| (limit.sharing, limit.unit, limit.gossip);
-                way(limit) == way(&self.limit) && gossiped.number == number
+                way(limit) == way(&self.limit) && *own == number
             }
-            None => !limit.is_gossiped(),
+            Way::Whole | Way::Leased(_) => !limit.is_gossiped(),
         }
     }
 
@@ -141,20 +129,22 @@ impl TopicLimiter {
     /// passes where there is none.
     pub fn join(&mut self, group: Option<Group>, now: Instant) {
         let limit = self.limit;
-        let Some(gossiped) = &mut self.gossiped else {
+        let Way::Gossiped(number, policy) = &mut self.way else {
             return;
         };
         // What cannot be divided is not enforced by anybody, so nothing of it passes.
-        let policy =
-            group.and_then(|group| SharedLimit::new(&limit, gossiped.number, group, now).ok());
-        gossiped.policy = policy.map(Box::new);
-        let share = self.gossiped().map(SharedLimit::share);
+        *policy = group
+            .and_then(|group| SharedLimit::new(&limit, *number, group, now).ok())
+            .map(Box::new);
+        let share = policy.as_deref().map(SharedLimit::share);
         self.apply(share, now);
     }
 
     /// Ends the estimate interval, if it is over; what to tell the others.
     pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
-        let policy = self.gossiped.as_mut()?.policy.as_mut()?;
+        let Way::Gossiped(_, Some(policy)) = &mut self.way else {
+            return None;
+        };
         let update = policy.end_interval(now, known)?;
         let share = policy.share();
         self.apply(Some(share), now);
@@ -163,28 +153,26 @@ impl TopicLimiter {
 
     /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
-        if let Some(lease) = &mut self.lease {
+        if let Way::Leased(lease) = &mut self.way {
             lease.report_sent(number, now);
-            if lease.in_force(now).is_none() {
-                self.asks_left = self.asks_left.saturating_sub(1);
-            }
         }
     }
 
     /// (epoch, seq) of the grant in force; zeros before the first.
     #[must_use]
     pub fn confirmation(&self) -> (u64, u64) {
-        self.lease
-            .as_ref()
-            .map_or((0, 0), |lease| lease.confirmation())
+        match &self.way {
+            Way::Leased(lease) => lease.confirmation(),
+            Way::Whole | Way::Gossiped(..) => (0, 0),
+        }
     }
 
     /// What may be used at `now`: the whole limit, or the share that was granted.
     #[must_use]
     pub fn share(&self, now: Instant) -> Option<Share> {
-        match &self.lease {
-            Some(lease) => lease.in_force(now),
-            None => self.share,
+        match &self.way {
+            Way::Leased(lease) => lease.in_force(now),
+            Way::Whole | Way::Gossiped(..) => self.in_force.part(),
         }
     }
 
@@ -192,51 +180,53 @@ impl TopicLimiter {
     /// a controller it is the next share that brings the new numbers.
     pub fn set(&mut self, limit: Limit, now: Instant) {
         let has_other_unit = limit.unit != self.limit.unit;
-        if let Some(lease) = &mut self.lease {
-            self.limit = limit;
-            if has_other_unit {
-                lease.void();
-                self.apply(None, now);
-                self.has_begun = false;
-                self.booked = None;
-                self.witness = Witness::new(None, now);
+        match &mut self.way {
+            Way::Leased(lease) => {
+                self.limit = limit;
+                if has_other_unit {
+                    lease.void();
+                    self.in_force.begin_anew();
+                    self.witness = Witness::new(None, now);
+                }
             }
-        } else if let Some(gossiped) = &mut self.gossiped {
-            self.limit = limit;
-            if let Some(policy) = &mut gossiped.policy {
-                policy.set_limit(&limit, now);
-                let share = policy.share();
-                self.apply(Some(share), now);
+            Way::Gossiped(_, policy) => {
+                self.limit = limit;
+                if let Some(policy) = policy {
+                    policy.set_limit(&limit, now);
+                    let share = policy.share();
+                    self.apply(Some(share), now);
+                }
             }
-        } else if has_other_unit {
-            *self = TopicLimiter::new(limit, now);
-        } else if limit != self.limit {
-            let share = Share::whole(&limit);
-            self.witness = Witness::new(Some(share), now);
-            self.bucket.resize(now, limit.rate, limit.burst);
-            (self.share, self.limit) = (Some(share), limit);
+            Way::Whole if has_other_unit => *self = TopicLimiter::new(limit, now),
+            Way::Whole if limit != self.limit => {
+                let share = Share::whole(&limit);
+                self.witness = Witness::new(Some(share), now);
+                self.in_force.resize(share, now);
+                self.limit = limit;
+            }
+            Way::Whole => {}
         }
     }
 
     /// Whether nothing passes for want of a share, and the controller may be bothered with it.
     #[must_use]
     pub fn asks_for_share(&self, now: Instant) -> bool {
-        self.lease.is_some() && self.asks_left > 0 && self.share(now).is_none()
+        match &self.way {
+            Way::Leased(lease) => lease.asks_for_share(now),
+            Way::Whole | Way::Gossiped(..) => false,
+        }
     }
 
     /// Takes a grant; says whether it counts.
     pub fn grant(&mut self, grant: &Grant, now: Instant) -> bool {
         self.settle(now);
-        let Some(lease) = &mut self.lease else {
+        let Way::Leased(lease) = &mut self.way else {
             return false;
         };
         if !lease.receive(grant, now) {
             return false;
         }
         let share = lease.in_force(now);
-        if share.is_some() {
-            self.asks_left = ASKS_MAX;
-        }
         self.apply(share, now);
         true
     }
@@ -244,7 +234,7 @@ impl TopicLimiter {
     /// Holds on to a share of `round` until `until`; see [`Holder::hold`].
     pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
         self.settle(now);
-        if let Some(lease) = &mut self.lease {
+        if let Way::Leased(lease) = &mut self.way {
             lease.hold(round, until, now);
         }
     }
@@ -252,7 +242,7 @@ impl TopicLimiter {
     /// Its lease is renewed by the controller; see [`Holder::renew`].
     pub fn renew(&mut self, report: u64, now: Instant) {
         self.settle(now);
-        if let Some(lease) = &mut self.lease {
+        if let Way::Leased(lease) = &mut self.way {
             lease.renew(report, now);
         }
     }
@@ -289,39 +279,26 @@ impl TopicLimiter {
     #[inline]
     pub fn departure(&mut self, arrival: Instant, body_bytes: usize, now: Instant) -> Instant {
         self.settle(now);
-        if self.share.is_none() {
-            return Instant::MAX;
-        }
-        let seen = self.seen(arrival, now);
-        let cost = self.cost(body_bytes);
-        if self.booked.is_none() && cost > self.bucket.burst().get() {
-            self.booked = Some(self.bucket.take(seen, cost));
-        }
-        self.booked
-            .unwrap_or_else(|| self.bucket.departure(seen, cost))
+        let (seen, cost) = (self.seen(arrival, now), self.cost(body_bytes));
+        self.in_force.departure(seen, cost)
     }
 
     /// Takes the tokens of the message at the head, which passes now.
     #[inline]
     pub fn take(&mut self, arrival: &Arrival, body_bytes: usize, has_waited: bool, now: Instant) {
         let cost = self.cost(body_bytes);
-        if let Some(Gossiped {
-            policy: Some(policy),
-            ..
-        }) = &mut self.gossiped
-        {
+        if let Way::Gossiped(_, Some(policy)) = &mut self.way {
             policy.passed(now, arrival.flow, cost, has_waited);
         }
-        match self.booked.take() {
+        match self.in_force.take_booked() {
             None => {
-                self.bucket.take(self.seen(arrival.at, now), cost);
+                let seen = self.seen(arrival.at, now);
+                self.in_force.take(seen, cost);
             }
             // It leaves an empty bucket, whenever it goes: late by a stall, it took later tokens too.
             Some(booked) => {
                 let paid_at = self.seen(booked, now);
-                if paid_at > booked {
-                    self.bucket.pause(booked, paid_at);
-                }
+                self.in_force.pay_late(booked, paid_at);
             }
         }
         self.witness.release(now, cost);
@@ -329,7 +306,7 @@ impl TopicLimiter {
 
     /// The message at the head is discarded without having passed.
     pub fn forget_head(&mut self) {
-        self.booked = None;
+        self.in_force.take_booked();
     }
 
     /// Judges a message at its arrival (`drop`); one that does not conform takes nothing.
@@ -337,12 +314,9 @@ impl TopicLimiter {
         self.settle(now);
         let cost = self.cost(body_bytes);
         let seen = self.seen(arrival.at, now);
-        let admits = match &mut self.gossiped {
-            Some(Gossiped {
-                policy: Some(policy),
-                ..
-            }) => policy.admits(seen, arrival.flow, cost),
-            _ => self.share.is_some() && self.bucket.try_take(seen, cost),
+        let admits = match &mut self.way {
+            Way::Gossiped(_, Some(policy)) => policy.admits(seen, arrival.flow, cost),
+            _ => self.in_force.try_take(seen, cost),
         };
         if admits {
             self.witness.release(seen, cost);
@@ -362,7 +336,7 @@ impl TopicLimiter {
     ) -> Result<(), String> {
         self.settle(now);
         let unit = self.limit.unit;
-        let Some(share) = self.share else {
+        let Some(share) = self.in_force.part() else {
             let (rate, burst) = (self.limit.rate, self.limit.burst);
             return Err(format!(
                 "rate limit ({rate} {unit}/s, burst {burst}): this broker has no share of the limit yet; retry"
@@ -370,11 +344,7 @@ impl TopicLimiter {
         };
         let total = bodies.map(|body| self.cost(body.len())).sum();
         let seen = self.seen(arrival.at, now);
-        if let Some(Gossiped {
-            policy: Some(policy),
-            ..
-        }) = &mut self.gossiped
-        {
+        if let Way::Gossiped(_, Some(policy)) = &mut self.way {
             if policy.admits(seen, arrival.flow, total) {
                 self.witness.release(seen, total);
                 return Ok(());
@@ -385,7 +355,7 @@ impl TopicLimiter {
                  {total} {unit} do not fit now; retry, or send fewer at once"
             ));
         }
-        let judged = self.bucket.try_take_batch(seen, total);
+        let judged = self.in_force.try_take_batch(seen, total);
         if judged.is_ok() {
             self.witness.release(seen, total);
         }
@@ -422,24 +392,30 @@ impl TopicLimiter {
     pub fn wait_of(&self, tokens: f64, head_bytes: usize, now: Instant) -> Option<Duration> {
         let bucket = self.bucket_at(now)?;
         // The bucket gave a head that is booked its tokens already.
-        let taken = self.booked.map_or(0.0, |_| self.cost(head_bytes));
+        let taken = match self.in_force.has_booked() {
+            true => self.cost(head_bytes),
+            false => 0.0,
+        };
         Some(bucket.departure(now, tokens - taken).saturating_since(now))
     }
 
     /// The bucket in force at `now`.
     fn bucket_at(&self, now: Instant) -> Option<TokenBucket> {
-        let mut bucket = self.bucket;
-        if let Some((at, floor)) = self.lease.as_ref().and_then(|lease| lease.end(now)) {
+        let mut bucket = self.in_force.bucket()?;
+        if let Way::Leased(lease) = &self.way
+            && let Some((at, floor)) = lease.end(now)
+        {
             let floor = floor?;
             bucket.resize(at, floor.rate, floor.burst);
         }
-        self.share.map(|_| bucket)
+        Some(bucket)
     }
 
     /// Tokens that the bucket is short of being full at `now`: U of appendix A without what waits unbooked.
     #[must_use]
     pub fn unfinished_at(&self, now: Instant) -> f64 {
-        self.share.map_or(0.0, |_| self.bucket.unfinished_at(now))
+        let bucket = self.in_force.bucket();
+        bucket.map_or(0.0, |bucket| bucket.unfinished_at(now))
     }
 
     /// Tokens that messages of so many bytes in all ask for.
@@ -463,7 +439,7 @@ impl TopicLimiter {
     /// Puts the end of a lease into force, as of when it was.
     #[inline]
     fn settle(&mut self, now: Instant) {
-        let Some(lease) = &mut self.lease else {
+        let Way::Leased(lease) = &mut self.way else {
             return;
         };
         if let Some((at, floor)) = lease.end(now) {
@@ -473,26 +449,8 @@ impl TopicLimiter {
     }
 
     fn apply(&mut self, share: Option<Share>, at: Instant) {
-        if share == self.share {
-            return;
+        if self.in_force.apply(share, at) {
+            self.witness.change(share, at);
         }
-        match share {
-            None => self.withdrawn_at = at,
-            Some(share) if !self.has_begun => {
-                self.bucket = share.bucket(at);
-                self.has_begun = true;
-            }
-            Some(share) => {
-                if self.share.is_none() {
-                    self.bucket.pause(self.withdrawn_at, at);
-                }
-                self.bucket.resize(at, share.rate, share.burst);
-                // Its tokens are not there before the debt that it left is paid at the new rate.
-                let paid_at = self.bucket.departure(at, 0.0);
-                self.booked = self.booked.map(|booked| booked.max(paid_at));
-            }
-        }
-        self.share = share;
-        self.witness.change(share, at);
     }
 }

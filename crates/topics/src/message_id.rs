@@ -31,7 +31,7 @@ impl MessageIds {
 
     /// The next id.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.counter += self.step;
         self.node | (self.counter & ((1 << COUNTER_BITS) - 1))
     }

@@ -31,6 +31,12 @@ impl<T: Ord + Copy> Wakeups<T> {
         self.0.len()
     }
 
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Throws out the entries that `is_wanted` does not know, and all but one of those that are alike.
     pub fn retain(&mut self, is_wanted: impl Fn(Instant, T) -> bool) {
         let mut entries = std::mem::take(&mut self.0).into_vec();
