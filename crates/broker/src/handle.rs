@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use kernel::Share;
 use limit::adaptor::Window;
-use limit::{Grant, Limit};
+use limit::{Grant, Limit, Prolongation};
 use link::{Move, OnFull, TopicState};
 use tokio::sync::{Mutex, Notify, oneshot};
 use topics::MemoryBudget;
@@ -99,10 +99,8 @@ pub enum Request {
     Catalog,
     /// Shares of topics' limits, from the controller.
     Grant(Vec<(TopicName, Grant)>),
-    /// Shares of a round may be used until then.
-    Hold(u64, clock::Instant),
-    /// Leases that have not ended last as if their grants answered this report.
-    Renew(u64),
+    /// Leases that have not ended last longer.
+    Prolong(Prolongation),
     /// What the controller is told about this reactor's topics and publishers; numbered.
     Report(ReportOrder),
     /// Length of the history of traffic that reports tell of.

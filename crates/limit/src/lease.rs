@@ -35,7 +35,7 @@ mod outstanding;
 mod vouches;
 
 pub use grant::{Exposure, Grant};
-pub use holder::Holder;
+pub use holder::{Holder, Prolongation};
 pub use ledger::{Ledger, LedgerConfig, Mode, Report};
 pub use vouches::{VOUCHED, Vouches};
 

@@ -28,7 +28,9 @@ pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
 pub use contract::{Gossip, JudgedBy, Limit, OnExceed, Unit, topic_sharing};
 pub use error::{InvalidLimit, InvalidReport};
-pub use lease::{Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Report, VOUCHED, Vouches};
+pub use lease::{
+    Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Prolongation, Report, VOUCHED, Vouches,
+};
 pub use profile::{AccessDelays, FitQuestion, Profile, ProfileError, fit_bucket};
 pub use rate::{Burst, Rate};
 pub use share::Share;

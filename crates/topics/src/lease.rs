@@ -3,13 +3,17 @@
 //! Nothing passes before the first share, and its bucket begins empty. The end of a lease needs no
 //! timer: it is looked for before the bucket is used, and the bucket is changed *as of* that
 //! instant, so a process that was stopped meanwhile earns nothing at the former rate.
+//! What prolongs all leases is said once for all of them ([`super::prolongations`]), and each hears it before its end is looked for.
 //! A share only shrinks when its lease ends, hence a wake-up for a departure under the share is at worst
 //! too early.
 
+use std::sync::Arc;
+
 use clock::Instant;
-use limit::{Grant, Holder, Limit, Share};
+use limit::{Grant, Holder, Limit, Prolongation, Share};
 
 use super::limiter::TopicLimiter;
+use super::prolongations::Prolongations;
 use super::sharing::{LimitNumber, own_number};
 use super::table::{TopicKey, TopicTable};
 
@@ -26,30 +30,67 @@ pub struct Lease {
     is_void: bool,
     /// Reports that may be asked for before their time for want of a share.
     asks_left: u32,
+    prolongations: Arc<Prolongations>,
+    /// How many of them it has heard.
+    heard: u64,
 }
 
 impl Lease {
     /// Nothing granted; `holder` knows the reports that were sent lately.
     #[must_use]
-    pub fn new(holder: Holder) -> Lease {
+    pub fn new(holder: Holder, prolongations: &Arc<Prolongations>) -> Lease {
         Lease {
             holder,
             has_ended: true,
             is_void: true,
             asks_left: ASKS_MAX,
+            prolongations: Arc::clone(prolongations),
+            heard: prolongations.said(),
         }
     }
 
     /// Notes a report; see [`Holder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
+        // By then it may be forgotten which report they mean.
+        self.catch_up();
         self.holder.report_sent(number, now);
         if self.in_force(now).is_none() {
             self.asks_left = self.asks_left.saturating_sub(1);
         }
     }
 
+    /// Hears what was said since it was looked at last, each as of when it was said.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        if self.heard != self.prolongations.said() {
+            self.hear();
+        }
+    }
+
+    #[cold]
+    fn hear(&mut self) {
+        let holder = &mut self.holder;
+        self.heard = self.prolongations.since(self.heard, |unheard| {
+            unheard.for_each(|(at, by)| holder.prolong(by, at));
+        });
+    }
+
+    /// When it ends, or ended, with what it has not heard yet.
+    fn expires_at(&self) -> Option<Instant> {
+        if self.heard == self.prolongations.said() {
+            return self.holder.expires_at();
+        }
+        let mut expires_at = None;
+        self.prolongations.since(self.heard, |unheard| {
+            expires_at = self.holder.expires_after(unheard);
+        });
+        expires_at
+    }
+
     /// Takes a grant; says whether it counts.
     pub fn receive(&mut self, grant: &Grant, now: Instant) -> bool {
+        // What was said before means the lease before.
+        self.catch_up();
         let is_news = self.holder.receive(grant, now);
         if is_news {
             self.is_void = false;
@@ -61,16 +102,6 @@ impl Lease {
         is_news
     }
 
-    /// All brokers of `round` vouch for it until `until`; see [`Holder::hold`].
-    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
-        self.holder.hold(round, until, now);
-    }
-
-    /// The controller renews it; see [`Holder::renew`].
-    pub fn renew(&mut self, report: u64, now: Instant) {
-        self.holder.renew(report, now);
-    }
-
     /// What was granted is in another unit than the contract from now on.
     pub fn void(&mut self) {
         self.is_void = true;
@@ -80,7 +111,11 @@ impl Lease {
     /// What may be used at `now`.
     #[must_use]
     pub fn in_force(&self, now: Instant) -> Option<Share> {
-        self.holder.in_force(now).filter(|_| !self.is_void)
+        let share = match now < self.expires_at()? {
+            true => self.holder.share(),
+            false => self.holder.floor(),
+        };
+        share.filter(|_| !self.is_void)
     }
 
     /// Whether nothing passes for want of a share, and the controller may be bothered with it.
@@ -94,7 +129,7 @@ impl Lease {
         if self.has_ended {
             return None;
         }
-        let at = self.holder.expires_at().filter(|&at| at <= now)?;
+        let at = self.expires_at().filter(|&at| at <= now)?;
         Some((at, self.holder.floor()))
     }
 
@@ -148,7 +183,12 @@ impl TopicTable {
                 self.effects.sharing_began = true;
             }
             (limiter, Some(limit)) if self.is_controlled => {
-                *limiter = Some(TopicLimiter::controlled(limit, self.reports.clone(), now));
+                *limiter = Some(TopicLimiter::controlled(
+                    limit,
+                    self.reports.clone(),
+                    &self.prolongations,
+                    now,
+                ));
             }
             (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),
         }
@@ -163,25 +203,20 @@ impl TopicTable {
         self.mark_dirty(key);
     }
 
-    /// Shares of `round` may be used until `until`, for all of its brokers vouch for it. None of them grows by that, and one
-    /// whose lease has ended stays ended.
-    pub fn hold_leases(&mut self, round: u64, until: Instant, now: Instant) {
-        let keys: Vec<TopicKey> = self.topics.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let topic = self.topics.get_mut(key);
-            if let Some(limiter) = topic.and_then(|topic| topic.limiter.as_mut()) {
-                limiter.hold(round, until, now);
-            }
-        }
+    /// Prolongs all leases that have not ended at `now`: none grows by that, and one that has ended stays ended. Each hears of it when it
+    /// is looked at next. Whether it is time to look at all ([`TopicTable::settle_lease`]).
+    pub fn prolong_leases(&mut self, by: Prolongation, now: Instant) -> bool {
+        self.prolongations.say(by, now)
     }
 
-    /// Leases that have not ended last as if their grants answered this report.
-    pub fn renew_leases(&mut self, report: u64, now: Instant) {
-        for topic in self.topics.values_mut() {
-            if let Some(limiter) = &mut topic.limiter {
-                limiter.renew(report, now);
-            }
+    /// Has the lease of the topic in a slot hear what it was prolonged by; whether there are slots behind.
+    pub fn settle_lease(&mut self, slot: usize, now: Instant) -> bool {
+        let topic = self.topics.key_at(slot);
+        let topic = topic.and_then(|key| self.topics.get_mut(key));
+        if let Some(limiter) = topic.and_then(|topic| topic.limiter.as_mut()) {
+            limiter.settle(now);
         }
+        slot + 1 < self.topics.slots()
     }
 
     /// Hands a topic the share that a controller granted; one that is out of date changes nothing. False where there

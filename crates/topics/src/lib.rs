@@ -21,6 +21,7 @@ mod lease;
 mod limiter;
 mod memory;
 mod message_id;
+mod prolongations;
 mod publish;
 mod pump;
 mod refusal;

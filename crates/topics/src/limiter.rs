@@ -12,6 +12,7 @@
 
 mod in_force;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -21,6 +22,7 @@ use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
 use in_force::InForce;
 
 use super::lease::Lease;
+use super::prolongations::Prolongations;
 use super::sharing::{Group, Known, LimitNumber, SharedLimit};
 use super::store::Arrival;
 use super::unjudged::Unjudged;
@@ -78,8 +80,13 @@ impl TopicLimiter {
 
     /// Nothing passes until a controller has granted a share; `reports` knows what it was told lately.
     #[must_use]
-    pub fn controlled(limit: Limit, reports: Holder, now: Instant) -> TopicLimiter {
-        let way = Way::Leased(Box::new(Lease::new(reports)));
+    pub fn controlled(
+        limit: Limit,
+        reports: Holder,
+        prolongations: &Arc<Prolongations>,
+        now: Instant,
+    ) -> TopicLimiter {
+        let way = Way::Leased(Box::new(Lease::new(reports, prolongations)));
         TopicLimiter::waiting(limit, way, now)
     }
 
@@ -153,6 +160,7 @@ impl TopicLimiter {
 
     /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
+        self.settle(now);
         if let Way::Leased(lease) = &mut self.way {
             lease.report_sent(number, now);
         }
@@ -229,22 +237,6 @@ impl TopicLimiter {
         let share = lease.in_force(now);
         self.apply(share, now);
         true
-    }
-
-    /// Holds on to a share of `round` until `until`; see [`Holder::hold`].
-    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
-        self.settle(now);
-        if let Way::Leased(lease) = &mut self.way {
-            lease.hold(round, until, now);
-        }
-    }
-
-    /// Its lease is renewed by the controller; see [`Holder::renew`].
-    pub fn renew(&mut self, report: u64, now: Instant) {
-        self.settle(now);
-        if let Way::Leased(lease) = &mut self.way {
-            lease.renew(report, now);
-        }
     }
 
     /// Whether messages wait for tokens (rather than being refused at their arrival).
@@ -436,12 +428,13 @@ impl TopicLimiter {
         }
     }
 
-    /// Puts the end of a lease into force, as of when it was.
+    /// Hears what the lease was prolonged by, and puts its end into force, as of when it was.
     #[inline]
-    fn settle(&mut self, now: Instant) {
+    pub fn settle(&mut self, now: Instant) {
         let Way::Leased(lease) = &mut self.way else {
             return;
         };
+        lease.catch_up();
         if let Some((at, floor)) = lease.end(now) {
             lease.ended();
             self.apply(floor, at);

@@ -5,6 +5,7 @@
 //! held publisher go on) is left in [`Effects`] for it to collect.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -26,6 +27,7 @@ use super::held::Held;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
+use super::prolongations::Prolongations;
 use super::refusal::Refusal;
 use super::report::{LastWord, Reports};
 use super::service::Service;
@@ -158,6 +160,8 @@ pub struct TopicTable {
     pub(super) service: Option<Service>,
     /// Reports sent lately, for limits that come between a report and its answer.
     pub(super) reports: Holder,
+    /// What leases were prolonged by; each hears of it when it is looked at.
+    pub(super) prolongations: Arc<Prolongations>,
     /// What reports are still to say.
     pub(super) news: Reports,
     /// Releases logged of each topic at most; 0: none.
@@ -196,6 +200,7 @@ impl TopicTable {
             group: Some(Group::ALONE),
             service: None,
             reports: Holder::new(),
+            prolongations: Arc::default(),
             news: Reports::default(),
             releases_max: 0,
             ran_at: Instant::ZERO,

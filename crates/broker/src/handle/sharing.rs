@@ -4,6 +4,8 @@ use topics::{Group, IntervalEnd};
 
 use std::sync::Arc;
 
+use limit::Prolongation;
+
 use super::{Answer, Handle, Request};
 use crate::BrokerError;
 use crate::sharing::Remotes;
@@ -44,10 +46,7 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn renew_leases(&self, report: u64) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Renew(report)).await?;
-        }
-        Ok(())
+        self.prolong(Prolongation::Renewed { report }).await
     }
 
     /// Lets shares of `round` be used until `until`, at all reactors.
@@ -59,8 +58,12 @@ impl Handle {
         round: u64,
         until: clock::Instant,
     ) -> Result<(), BrokerError> {
+        self.prolong(Prolongation::Held { round, until }).await
+    }
+
+    async fn prolong(&self, by: Prolongation) -> Result<(), BrokerError> {
         for home in 0..self.inboxes.len() {
-            self.done(home, Request::Hold(round, until)).await?;
+            self.done(home, Request::Prolong(by)).await?;
         }
         Ok(())
     }

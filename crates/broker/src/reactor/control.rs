@@ -21,11 +21,6 @@ impl Reactor {
         Answer::Ungranted(grants.into_iter().map(|(topic, _)| topic).collect())
     }
 
-    pub(super) fn renew_leases(&mut self, report: u64) -> Answer {
-        self.table.renew_leases(report, self.now);
-        Answer::Done
-    }
-
     pub(super) fn remember_traffic(&mut self, window: Window) -> Answer {
         self.table.history_window = window;
         Answer::Done

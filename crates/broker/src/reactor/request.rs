@@ -1,6 +1,5 @@
 //! Questions and orders that come through the handle.
 
-use clock::Instant;
 use limit::Limit;
 use link::OnFull;
 use topics::{KnownTopic, LimitNumber};
@@ -66,8 +65,10 @@ impl Reactor {
                 Ok(Answer::Interval(self.table.end_interval(self.now, known)))
             }
             Request::Handover(request) => Ok(self.hand_queues_over(request)),
-            Request::Hold(round, until) => Ok(self.hold_leases(round, until)),
-            Request::Renew(report) => Ok(self.renew_leases(report)),
+            Request::Prolong(by) => match self.table.prolong_leases(by, self.now) {
+                true => return self.begin_survey(request, reply),
+                false => Ok(Answer::Done),
+            },
             Request::Grant(grants) => Ok(self.grant(grants)),
             Request::RememberTraffic(window) => Ok(self.remember_traffic(window)),
             Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
@@ -110,11 +111,6 @@ impl Reactor {
                 Answer::TakenOver(self.table.take_over(&queue, &batch, now))
             }
         }
-    }
-
-    fn hold_leases(&mut self, round: u64, until: Instant) -> Answer {
-        self.table.hold_leases(round, until, self.now);
-        Answer::Done
     }
 
     fn learn(&mut self, known: &KnownTopic) -> Result<Answer, BrokerError> {

@@ -59,6 +59,8 @@ enum Subject {
     Report(ReportWalk, bool),
     Catalog(Catalog),
     Inventory(Vec<link::TopicState>),
+    /// All leases hear what they were prolonged by.
+    Leases,
 }
 
 /// The counters so far.
@@ -120,6 +122,7 @@ impl Reactor {
                 topics: Vec::with_capacity(topics),
             }),
             Request::Inventory => Subject::Inventory(Vec::with_capacity(topics)),
+            Request::Prolong(_) => Subject::Leases,
             _ => unreachable!("only what is asked of everything is answered in slices"),
         };
         self.surveys.waiting.push_back(Survey {
@@ -216,6 +219,10 @@ impl Reactor {
                 topics.extend(topic.and_then(|key| self.table.topic_state(key)));
                 number < self.table.topic_slots()
             }
+            Subject::Leases => {
+                survey.seen += 1;
+                self.table.settle_lease(number, self.now)
+            }
         }
     }
 }
@@ -233,6 +240,7 @@ impl Reactor {
             })),
             Subject::Catalog(catalog) => Answer::Catalog(catalog),
             Subject::Inventory(topics) => Answer::Inventory(topics),
+            Subject::Leases => Answer::Done,
         };
         // Whoever asked may have gone; then nobody misses the answer.
         let _ = survey.reply.send(Ok(answer));

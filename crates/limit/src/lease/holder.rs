@@ -23,6 +23,24 @@ use crate::{Grant, Share};
 /// another.
 const REPORTS_REMEMBERED: usize = 64;
 
+/// By what all leases of a broker last longer that have not ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Prolongation {
+    /// The controller renews them: none ends before it would if its grant had answered this report.
+    Renewed {
+        /// The number of the report.
+        report: u64,
+    },
+    /// All brokers of a round vouch for each other: no lease of that round ends before `until`
+    /// ([`crate::Vouches::held_until`]).
+    Held {
+        /// The round; 0 is none.
+        round: u64,
+        /// The instant.
+        until: Instant,
+    },
+}
+
 /// What a broker knows about its share of one topic's limit. Begins with nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holder {
@@ -82,28 +100,48 @@ impl Holder {
         true
     }
 
-    /// All brokers of `round` vouch for it until `until` ([`crate::Vouches::held_until`]): a lease of that round that has not ended
-    /// at `now` does not end before. One that has ended stays ended.
-    pub fn hold(&mut self, round: u64, until: Instant, now: Instant) {
-        if let Some(applied) = &mut self.applied
-            && applied.grant.round == round
-            && round != 0
-            && now < applied.expires_at
-        {
-            applied.expires_at = applied.expires_at.max(until);
+    /// Hears at `now` that leases last longer. One that has ended stays ended.
+    pub fn prolong(&mut self, by: Prolongation, now: Instant) {
+        let expires_at = self.expires_after([(now, by)]);
+        if let (Some(applied), Some(expires_at)) = (&mut self.applied, expires_at) {
+            applied.expires_at = expires_at;
         }
     }
 
-    /// The controller renews all leases: one that has not ended at `now` does not end before it would if its grant had answered
-    /// the report numbered `report`. One that has ended stays ended.
-    pub fn renew(&mut self, report: u64, now: Instant) {
-        let mut sent = self.sent.iter();
-        let sent = sent.find(|&&(number, at)| number == report && at <= now);
-        if let (Some(&(_, sent_at)), Some(applied)) = (sent, &mut self.applied)
-            && now < applied.expires_at
-        {
-            let ttl = Duration::from_millis(applied.grant.ttl_ms);
-            applied.expires_at = applied.expires_at.max(sent_at + ttl);
+    /// When the lease ends, or ended, if it was prolonged by these, in the order in which they were heard and with the instants at which they
+    /// were, none of them before the latest grant.
+    pub fn expires_after(
+        &self,
+        by: impl IntoIterator<Item = (Instant, Prolongation)>,
+    ) -> Option<Instant> {
+        let applied = self.applied?;
+        let mut expires_at = applied.expires_at;
+        for (heard_at, by) in by {
+            if heard_at < expires_at
+                && let Some(until) = self.prolonged_until(&applied.grant, by, heard_at)
+            {
+                expires_at = expires_at.max(until);
+            }
+        }
+        Some(expires_at)
+    }
+
+    /// How long a lease lasts at least by what was heard at `heard_at`, if it means this one.
+    fn prolonged_until(
+        &self,
+        grant: &Grant,
+        by: Prolongation,
+        heard_at: Instant,
+    ) -> Option<Instant> {
+        match by {
+            Prolongation::Held { round, until } => {
+                (round != 0 && round == grant.round).then_some(until)
+            }
+            Prolongation::Renewed { report } => {
+                let mut sent = self.sent.iter();
+                let sent = sent.find(|&&(number, at)| number == report && at <= heard_at);
+                sent.map(|&(_, sent_at)| sent_at + Duration::from_millis(grant.ttl_ms))
+            }
         }
     }
 
@@ -120,6 +158,11 @@ impl Holder {
     /// When the lease ends, or ended; from that instant on [`Holder::floor`] is in force.
     pub fn expires_at(&self) -> Option<Instant> {
         self.applied.map(|applied| applied.expires_at)
+    }
+
+    /// What is in force until the lease ends.
+    pub fn share(&self) -> Option<Share> {
+        self.applied.and_then(|applied| applied.grant.share)
     }
 
     /// What is in force once the lease has ended.

@@ -1,7 +1,7 @@
 //! One broker: a holder on its own clock, and a bucket that releases all it may.
 
 use clock::Instant;
-use limit::{Grant, Holder, Share, TokenBucket, Vouches};
+use limit::{Grant, Holder, Prolongation, Share, TokenBucket, Vouches};
 
 /// A clock that began somewhere else and runs a little faster or slower.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,9 @@ impl Broker {
         self.release(now);
         let until = self.vouches.held_until()?;
         let local = self.skew.local(now);
-        self.holder.hold(self.vouches.round(), until, local);
+        let round = self.vouches.round();
+        self.holder
+            .prolong(Prolongation::Held { round, until }, local);
         self.holder
             .expires_at()
             .map(|ends| self.skew.true_time(ends))

@@ -8,6 +8,7 @@ mod handover;
 mod laws;
 mod limits;
 mod memory;
+mod prolongations;
 mod replay;
 mod reports;
 mod restarts;

@@ -1,6 +1,6 @@
 //! Which topics a report to the controller names, and how leases last of which it says nothing.
 
-use limit::{Grant, Share};
+use limit::{Grant, Prolongation, Share};
 
 use super::*;
 
@@ -68,6 +68,12 @@ fn what_is_not_to_be_named_any_more_is_said() {
     assert_eq!(world.named(5, usize::MAX), (vec![], vec![], false));
 }
 
+fn renew(world: &mut World, report: u64, now: Instant) -> bool {
+    world
+        .table
+        .prolong_leases(Prolongation::Renewed { report }, now)
+}
+
 fn limit() -> Option<Limit> {
     Some(Limit::messages(10.0, 5.0).expect("valid"))
 }
@@ -121,15 +127,15 @@ fn a_lease_that_is_renewed_lasts_and_one_that_has_ended_does_not() {
     for number in 2..20 {
         world.named(number, usize::MAX);
         let now = world.now();
-        world.table.renew_leases(number, now);
+        renew(&mut world, number, now);
         assert_eq!(held(&world), share, "{number}");
     }
     let now = world.now();
-    world.table.renew_leases(99, now);
+    renew(&mut world, 99, now);
     world.advance_us(3_000_000);
     assert_eq!(held(&world), None);
     world.named(20, usize::MAX);
     let now = world.now();
-    world.table.renew_leases(20, now);
+    renew(&mut world, 20, now);
     assert_eq!(held(&world), None, "what has ended stays ended");
 }

@@ -1,6 +1,6 @@
 //! A share of a limit, granted as a lease: what passes under it, and what its end changes.
 
-use limit::{Grant, OnExceed, Share, Unit};
+use limit::{Grant, OnExceed, Prolongation, Share, Unit};
 use proptest::prelude::*;
 
 use super::*;
@@ -444,7 +444,8 @@ fn a_share_that_all_vouch_for_is_held_and_one_that_has_ended_stays_ended() {
         broker.world.advance_us(500_000);
         let now = broker.world.now();
         let until = now + Duration::from_millis(for_ms);
-        broker.world.table.hold_leases(round, until, now);
+        let by = Prolongation::Held { round, until };
+        broker.world.table.prolong_leases(by, now);
         broker.held()
     };
     for _ in 0..20 {

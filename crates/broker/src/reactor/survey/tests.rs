@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use limit::Prolongation;
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::*;
@@ -47,7 +48,7 @@ fn gathered(reactor: &Reactor) -> usize {
         Subject::Tasks(report) => report.tasks.len(),
         Subject::Catalog(catalog) => catalog.topics.len(),
         Subject::Inventory(topics) => topics.len(),
-        Subject::Report(..) => 0,
+        Subject::Report(..) | Subject::Leases => 0,
     });
     gathered.sum()
 }
@@ -159,4 +160,28 @@ fn slices_take_a_tenth_of_the_time_that_others_need() {
     assert_eq!(surveys.rests_until, now + 9 * SLICE);
     surveys.rest(SLICE, now, false);
     assert_eq!(surveys.rests_until, now);
+}
+
+#[test]
+fn leases_are_prolonged_by_a_word_and_looked_at_in_slices_now_and_then() {
+    const TOPICS: usize = 5_000;
+    let mut reactor = reactor(TOPICS);
+    let mut in_slices = 0;
+    for report in 0..64 {
+        let mut answered = ask(&reactor, Request::Prolong(Prolongation::Renewed { report }));
+        turn(&mut reactor);
+        if answered.try_recv().is_ok() {
+            continue;
+        }
+        in_slices += 1;
+        let mut before = 0;
+        while let Some(survey) = reactor.surveys.waiting.front() {
+            let seen = survey.seen;
+            assert!(seen - before <= STEPS_MAX, "{} in a turn", seen - before);
+            before = seen;
+            turn(&mut reactor);
+        }
+        answered.try_recv().expect("answered").expect("done");
+    }
+    assert_eq!(in_slices, 4);
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use clock::Instant;
-use limit::{Holder, Limit, Share};
+use limit::{Holder, Limit, Prolongation, Share};
 use link::{
     Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, Sharers,
     ToBroker, ToController, TopicReport, TopicState, Traced, WindowReport,
@@ -692,7 +692,10 @@ impl Cluster {
             ToBroker::Grant { grant, .. } => {
                 self.brokers[index].holder.receive(&grant, now);
             }
-            ToBroker::Renewed { report } => self.brokers[index].holder.renew(report, now),
+            ToBroker::Renewed { report } => {
+                let holder = &mut self.brokers[index].holder;
+                holder.prolong(Prolongation::Renewed { report }, now);
+            }
             ToBroker::Measure {
                 window,
                 seconds,

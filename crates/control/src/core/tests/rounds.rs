@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limit::{Share, Vouches};
+use limit::{Prolongation, Share, Vouches};
 use link::Round;
 
 use super::cluster::{Cluster, TOPIC, settings};
@@ -48,7 +48,9 @@ impl Cluster {
                 }
             }
             if let Some(until) = broker.held.vouches.held_until() {
-                broker.holder.hold(round, until, now);
+                broker
+                    .holder
+                    .prolong(Prolongation::Held { round, until }, now);
             }
         }
     }

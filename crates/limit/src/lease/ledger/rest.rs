@@ -2,7 +2,7 @@
 //!
 //! A report that does not name a topic says that nothing has changed there ([`Ledger::unchanged`]). Shares that nobody is to
 //! have otherwise are not granted again: the broker is told that all leases which have not ended there last as if each
-//! grant answered a later report ([`Holder::renew`](crate::Holder::renew)), and whoever keeps the ledger says that to it before
+//! grant answered a later report ([`Prolongation::Renewed`](crate::Prolongation::Renewed)), and whoever keeps the ledger says that to it before
 //! it asks for anything ([`Ledger::renewed`]).
 
 use clock::Instant;
