@@ -199,6 +199,9 @@ impl TopicTable {
             }
             self.effects.report_wanted |= limiter.asks_for_share(now);
         }
+        if limit.is_some_and(|limit| limit.is_gossiped()) {
+            self.note_shared(key);
+        }
         self.effects.catalog_changed = true;
         self.mark_dirty(key);
     }

@@ -21,7 +21,7 @@ use limit::sharing::{
 use limit::{Limit, OnExceed, Share, Unit};
 use wire::TopicName;
 
-use super::table::{TopicKey, TopicTable};
+use super::table::{Topic, TopicKey, TopicTable};
 use crate::stats::SharingStats;
 
 /// The number that gossip knows a limit by, the same at all brokers.
@@ -237,7 +237,8 @@ impl TopicTable {
             return;
         }
         self.group = group;
-        for key in self.shared_keys() {
+        for place in 0..self.shared.len() {
+            let key = self.shared[place];
             if let Some(limiter) = self
                 .topics
                 .get_mut(key)
@@ -249,37 +250,45 @@ impl TopicTable {
         }
     }
 
-    /// Ends the estimate interval of every shared limit whose interval is over; `known` says what is known of the others.
-    /// Nothing is said of a limit that is not kept at present.
-    pub fn end_interval(
+    /// Ends the estimate interval of the next shared limit, if it is over; `known` says what is known of the others. What to tell goes to
+    /// `ends`: nothing of a limit that is not kept at present. `place` is 0 at first; false where there was none left.
+    pub fn end_next_interval(
         &mut self,
+        place: &mut usize,
         now: Instant,
         known: impl Fn(LimitNumber) -> Option<Known>,
-    ) -> Vec<IntervalEnd> {
-        let mut ends = Vec::new();
-        for key in self.shared_keys() {
-            let Some(topic) = self.topics.get_mut(key) else {
-                continue;
-            };
-            let Some(limiter) = topic.limiter.as_mut() else {
-                continue;
-            };
-            let Some(number) = limiter.gossiped().map(SharedLimit::number) else {
-                continue;
-            };
-            let known = number.and_then(&known).unwrap_or(Known::NOTHING);
-            let update = limiter.end_interval(now, known);
-            ends.push(IntervalEnd {
-                number,
-                topic: topic.name.clone(),
-                limit: *limiter.limit(),
-                update,
-            });
-            if update.is_some() {
+        ends: &mut Vec<IntervalEnd>,
+    ) -> bool {
+        let Some(&key) = self.shared.get(*place) else {
+            return false;
+        };
+        let topic = self.topics.get_mut(key);
+        if !topic.as_ref().is_some_and(|topic| topic.shares_limit()) {
+            // The last one takes its place.
+            self.shared.swap_remove(*place);
+            if let Some(topic) = topic {
+                topic.is_among_shared = false;
+            }
+            return true;
+        }
+        *place += 1;
+        let end = topic.and_then(|topic| topic.end_interval(now, known));
+        if let Some(end) = end {
+            if end.update.is_some() {
                 self.look_again(key);
             }
+            ends.push(end);
         }
-        ends
+        true
+    }
+
+    /// A limit of that topic is shared from now on.
+    pub(super) fn note_shared(&mut self, key: TopicKey) {
+        if let Some(topic) = self.topics.get_mut(key)
+            && !std::mem::replace(&mut topic.is_among_shared, true)
+        {
+            self.shared.push(key);
+        }
     }
 
     /// The part of a limit has changed: the head of the queue may go earlier or later.
@@ -291,16 +300,30 @@ impl TopicTable {
             self.mark_dirty(key);
         }
     }
+}
 
-    fn shared_keys(&self) -> Vec<TopicKey> {
-        let all = self.topics.iter();
-        let shared = all.filter(|(_, topic)| {
-            topic
-                .limiter
-                .as_ref()
-                .is_some_and(|limiter| limiter.limit().is_gossiped())
-        });
-        shared.map(|(key, _)| key).collect()
+impl Topic {
+    /// Whether brokers share its limit by gossip.
+    fn shares_limit(&self) -> bool {
+        let limiter = self.limiter.as_ref();
+        limiter.is_some_and(|limiter| limiter.limit().is_gossiped())
+    }
+
+    fn end_interval(
+        &mut self,
+        now: Instant,
+        known: impl Fn(LimitNumber) -> Option<Known>,
+    ) -> Option<IntervalEnd> {
+        let limiter = self.limiter.as_mut()?;
+        let number = limiter.gossiped().map(SharedLimit::number)?;
+        let known = number.and_then(&known).unwrap_or(Known::NOTHING);
+        let update = limiter.end_interval(now, known);
+        Some(IntervalEnd {
+            number,
+            topic: self.name.clone(),
+            limit: *limiter.limit(),
+            update,
+        })
     }
 }
 

@@ -116,6 +116,8 @@ pub struct Topic {
     /// Passed while there could have been a limit that was not known.
     pub(super) unjudged: Option<Box<Unjudged>>,
     pub(super) handing: Ledger,
+    /// It is in [`TopicTable::shared`].
+    pub(super) is_among_shared: bool,
 }
 
 /// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
@@ -157,6 +159,8 @@ pub struct TopicTable {
     pub(super) is_ordered: bool,
     /// Who shares limits by gossip; `None`: a controller is to say.
     pub(super) group: Option<Group>,
+    /// Topics with limits that are shared by gossip, each once, and some that had one.
+    pub(super) shared: Vec<TopicKey>,
     pub(super) service: Option<Service>,
     /// Reports sent lately, for limits that come between a report and its answer.
     pub(super) reports: Holder,
@@ -198,6 +202,7 @@ impl TopicTable {
             asked_before: FxHashSet::default(),
             is_ordered: false,
             group: Some(Group::ALONE),
+            shared: Vec::new(),
             service: None,
             reports: Holder::new(),
             prolongations: Arc::default(),
@@ -442,6 +447,7 @@ impl Topic {
             told: None,
             unjudged: None,
             handing: Ledger::default(),
+            is_among_shared: false,
         }
     }
 

@@ -33,6 +33,7 @@ impl Reactor {
             | Request::Tasks
             | Request::Catalog
             | Request::Inventory
+            | Request::EndInterval(_)
             | Request::Report(_) => return self.begin_survey(request, reply),
             Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
             Request::Channel(topic, channel, operation) => {
@@ -59,10 +60,6 @@ impl Reactor {
             Request::Join(group) => {
                 self.table.join(group, self.now);
                 Ok(Answer::Done)
-            }
-            Request::EndInterval(remotes) => {
-                let known = |number| remotes.get(&number).copied();
-                Ok(Answer::Interval(self.table.end_interval(self.now, known)))
             }
             Request::Handover(request) => Ok(self.hand_queues_over(request)),
             Request::Prolong(by) => match self.table.prolong_leases(by, self.now) {

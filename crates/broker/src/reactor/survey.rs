@@ -6,11 +6,11 @@
 //! happened by then.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use topics::Arena;
-use topics::{ConsumerKey, ReportWalk, Step, TopicTable, Walk};
+use topics::{Arena, ConsumerKey, IntervalEnd, ReportWalk, Step, TopicTable, Walk};
 
 use super::Reactor;
 use super::line::Whose;
@@ -18,6 +18,7 @@ use super::serve::{TaskReport, TaskRow};
 use crate::BrokerError;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handle::{Answer, Reply, Request};
+use crate::sharing::Remotes;
 use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
 use crate::sys;
 use crate::window::ReactorReport;
@@ -59,6 +60,8 @@ enum Subject {
     Report(ReportWalk, bool),
     Catalog(Catalog),
     Inventory(Vec<link::TopicState>),
+    /// The estimate intervals of shared limits end, with what is known of the others.
+    Intervals(Arc<Remotes>, Vec<IntervalEnd>),
     /// All leases hear what they were prolonged by.
     Leases,
 }
@@ -122,6 +125,7 @@ impl Reactor {
                 topics: Vec::with_capacity(topics),
             }),
             Request::Inventory => Subject::Inventory(Vec::with_capacity(topics)),
+            Request::EndInterval(remotes) => Subject::Intervals(remotes, Vec::new()),
             Request::Prolong(_) => Subject::Leases,
             _ => unreachable!("only what is asked of everything is answered in slices"),
         };
@@ -219,6 +223,11 @@ impl Reactor {
                 topics.extend(topic.and_then(|key| self.table.topic_state(key)));
                 number < self.table.topic_slots()
             }
+            Subject::Intervals(remotes, ends) => {
+                let known = |number| remotes.get(&number).copied();
+                self.table
+                    .end_next_interval(&mut survey.seen, self.now, known, ends)
+            }
             Subject::Leases => {
                 survey.seen += 1;
                 self.table.settle_lease(number, self.now)
@@ -240,6 +249,7 @@ impl Reactor {
             })),
             Subject::Catalog(catalog) => Answer::Catalog(catalog),
             Subject::Inventory(topics) => Answer::Inventory(topics),
+            Subject::Intervals(_, ends) => Answer::Interval(ends),
             Subject::Leases => Answer::Done,
         };
         // Whoever asked may have gone; then nobody misses the answer.

@@ -27,8 +27,8 @@ use clock::{Instant, WallTime};
 use limit::Limit;
 
 use super::{
-    Arrival, Bounds, ConsumerKey, KnownTopic, MessageIds, Outlet, Published, Subscription, Teller,
-    Told, TopicKey, TopicNews, TopicTable,
+    Arrival, Bounds, ConsumerKey, IntervalEnd, Known, KnownTopic, LimitNumber, MessageIds, Outlet,
+    Published, Subscription, Teller, Told, TopicKey, TopicNews, TopicTable,
 };
 
 /// One delivery as a consumer sees it.
@@ -86,6 +86,17 @@ impl TopicTable {
         let mut walk = self.begin_report(number, bytes_max, now);
         while self.report_next(&mut walk, now) {}
         self.end_report(walk)
+    }
+
+    /// Ends the intervals of all shared limits in one go.
+    fn end_interval(
+        &mut self,
+        now: Instant,
+        known: impl Fn(LimitNumber) -> Option<Known>,
+    ) -> Vec<IntervalEnd> {
+        let (mut place, mut ends) = (0, Vec::new());
+        while self.end_next_interval(&mut place, now, &known, &mut ends) {}
+        ends
     }
 }
 

@@ -1,8 +1,7 @@
 //! Questions about everything, a turn at a time.
 
-use std::sync::Arc;
-
-use limit::Prolongation;
+use limit::sharing::Policy;
+use limit::{Limit, Prolongation};
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::*;
@@ -48,6 +47,7 @@ fn gathered(reactor: &Reactor) -> usize {
         Subject::Tasks(report) => report.tasks.len(),
         Subject::Catalog(catalog) => catalog.topics.len(),
         Subject::Inventory(topics) => topics.len(),
+        Subject::Intervals(_, ends) => ends.len(),
         Subject::Report(..) | Subject::Leases => 0,
     });
     gathered.sum()
@@ -66,6 +66,7 @@ fn topics_of(answer: Answer) -> usize {
         Answer::Stats(stats) => stats.topics.len(),
         Answer::Catalog(catalog) => catalog.topics.len(),
         Answer::Inventory(topics) => topics.len(),
+        Answer::Interval(ends) => ends.len(),
         Answer::Report(report) => report.news.topics.len(),
         answer => panic!("{answer:?} is of no topics"),
     }
@@ -103,6 +104,53 @@ fn no_turn_tells_of_many_topics_and_messages_are_served_in_between() {
         assert_eq!(topics_of(answer), TOPICS, "{what}");
         assert!(turns >= TOPICS / STEPS_MAX, "{what}: {turns} turns");
     }
+}
+
+#[test]
+fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing() {
+    const TOPICS: usize = 5_000;
+    const SHARED: usize = 1_000;
+    let mut reactor = reactor(TOPICS);
+    let limit = Limit {
+        sharing: Policy::Gtb,
+        ..Limit::messages(10.0, 5.0).expect("valid")
+    };
+    for number in 0..SHARED {
+        let topic = format!("t{}", number * TOPICS / SHARED);
+        let key = reactor.table.find(&topic).expect("made");
+        for limit in [Some(limit), None, Some(limit)] {
+            reactor
+                .table
+                .set_shared_limit(key, limit, None, reactor.now);
+        }
+    }
+    let end = |reactor: &mut Reactor| {
+        let mut answered = ask(reactor, Request::EndInterval(Arc::default()));
+        let (mut turns, mut before) = (0, 0);
+        loop {
+            turn(reactor);
+            turns += 1;
+            if let Ok(answer) = answered.try_recv() {
+                break (topics_of(answer.expect("answered")), turns);
+            }
+            let now = gathered(reactor);
+            assert!(now - before <= STEPS_MAX, "{} in a turn", now - before);
+            before = now;
+        }
+    };
+    let (ended, turns) = end(&mut reactor);
+    assert_eq!(ended, SHARED, "each once");
+    assert!(turns >= SHARED / STEPS_MAX, "{turns} turns");
+    for number in 0..TOPICS {
+        let key = reactor.table.find(&format!("t{number}")).expect("made");
+        match number {
+            0 => continue,
+            1..2500 => reactor.table.set_shared_limit(key, None, None, reactor.now),
+            _ => reactor.table.delete(key),
+        }
+    }
+    assert_eq!(end(&mut reactor).0, 1, "those that are left");
+    assert_eq!(end(&mut reactor), (1, 1));
 }
 
 #[test]
