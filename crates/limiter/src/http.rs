@@ -70,8 +70,8 @@ pub(crate) struct LimitChange {
     pub(crate) burst_bytes: Option<f64>,
 }
 
-/// All numbers at one instant.
-#[derive(Clone, Debug)]
+/// All numbers, gathered while packets go on.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) limits: Vec<Option<LimitConfig>>,
     /// By site, then by class.
@@ -83,6 +83,14 @@ pub(crate) struct Snapshot {
     pub(crate) devices: DeviceCounters,
     pub(crate) queues: QueueCounters,
     pub(crate) held: usize,
+}
+
+#[cfg(test)]
+impl Snapshot {
+    /// How many numbers of sites and classes there are so far.
+    pub(crate) fn gathered(&self) -> usize {
+        self.standings.len() + self.gossip.len() + self.limits.len()
+    }
 }
 
 /// How a site stands towards a class.

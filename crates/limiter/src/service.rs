@@ -18,6 +18,7 @@ pub(crate) use nodes::Unsent;
 pub(crate) use queues::QueueCounters;
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use crate::http::HttpPort;
 use crate::record::Recorder;
 use crate::router::{Route, Router};
 use crate::sys;
+use answers::Survey;
 use devices::Devices;
 use queues::Queues;
 use ticks::Ticks;
@@ -40,7 +42,7 @@ use voices::Voices;
 /// Packets that a turn takes from one device at most.
 const PACKETS_PER_TURN: usize = 64;
 
-/// The longest time between two turns: what HTTP asks for is looked for this often.
+/// The longest time between two turns: what HTTP asks for is looked for this often. All numbers are told of in slices.
 const TURN_MAX: Duration = Duration::from_millis(20);
 
 /// Events that one wait gives at most.
@@ -59,6 +61,7 @@ pub struct Service {
     queues: Queues,
     voices: Voices,
     http: Option<HttpPort>,
+    survey: Survey,
     ticks: Ticks,
     recorder: Option<Recorder>,
     epoll: OwnedFd,
@@ -134,6 +137,7 @@ impl Service {
             queues,
             voices,
             http: HttpPort::open(config)?,
+            survey: Survey::default(),
             ticks: Ticks::new(start, config.gossip.interval(), config.site.len()),
             recorder,
             epoll,
@@ -150,23 +154,10 @@ impl Service {
         sys::wake_in_time();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let ended = loop {
-            events.clear();
-            if let Err(error) = self.wait(&mut events) {
-                break Err(LimiterError::io("waiting for packets")(error));
-            }
-            let now = sys::now();
-            self.deliver(now);
-            if events.iter().any(|event| event.data.u64() == STOP) {
-                break Ok(());
-            }
-            for event in &events {
-                self.take(now, event.data.u64());
-            }
-            self.devices.flush();
-            self.end_intervals(now);
-            self.answer(now);
-            if self.config.intake == Intake::Tun && self.devices.all_gone() {
-                break Err(LimiterError::AllGone);
+            match self.turn(&mut events) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => break Ok(()),
+                Err(error) => break Err(error),
             }
         };
         self.devices.flush();
@@ -178,6 +169,28 @@ impl Service {
         ended
     }
 
+    /// One turn; breaks where it was told to stop.
+    fn turn(&mut self, events: &mut Vec<epoll::Event>) -> Result<ControlFlow<()>, LimiterError> {
+        events.clear();
+        let waited = self.wait(events);
+        waited.map_err(LimiterError::io("waiting for packets"))?;
+        let now = sys::now();
+        self.deliver(now);
+        if events.iter().any(|event| event.data.u64() == STOP) {
+            return Ok(ControlFlow::Break(()));
+        }
+        for event in events.iter() {
+            self.take(now, event.data.u64());
+        }
+        self.devices.flush();
+        self.end_intervals(now);
+        self.answer(now, !events.is_empty());
+        match self.config.intake == Intake::Tun && self.devices.all_gone() {
+            true => Err(LimiterError::AllGone),
+            false => Ok(ControlFlow::Continue(())),
+        }
+    }
+
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let now = sys::now();
         let dues = [
@@ -185,6 +198,7 @@ impl Service {
             Some(self.ticks.due()),
             self.voices.due(),
             self.recorder.as_ref().map(Recorder::due),
+            self.survey.due(),
             Some(now + TURN_MAX),
         ];
         let due = dues.into_iter().flatten().min().unwrap_or(now);

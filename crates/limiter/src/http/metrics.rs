@@ -1,4 +1,4 @@
-//! `GET /metrics`: the numbers of one instant in Prometheus's text format.
+//! `GET /metrics`: the numbers of a snapshot in Prometheus's text format.
 //!
 //! A series per site and class: their number is bounded by the configuration.
 

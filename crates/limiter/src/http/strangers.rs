@@ -87,19 +87,6 @@ fn strangers_change_nothing_and_bodies_are_short() {
     }
 }
 
-fn snapshot() -> Snapshot {
-    Snapshot {
-        limits: Vec::new(),
-        standings: Vec::new(),
-        gossip: Vec::new(),
-        unsent: Unsent::default(),
-        counters: Counters::default(),
-        devices: DeviceCounters::default(),
-        queues: QueueCounters::default(),
-        held: 0,
-    }
-}
-
 #[tokio::test]
 async fn a_crowd_costs_the_packets_few_snapshots() {
     let (questions, asked) = sync_channel(QUESTIONS_MAX);
@@ -111,7 +98,7 @@ async fn a_crowd_costs_the_packets_few_snapshots() {
     }));
     let packets = std::thread::spawn(move || {
         let snapshots = asked.iter().map(|question| match question {
-            Question::Snapshot(answer) => drop(answer.send(snapshot())),
+            Question::Snapshot(answer) => drop(answer.send(Snapshot::default())),
             Question::SetLimit { .. } => unreachable!("nobody sets a limit"),
         });
         snapshots.count()

@@ -1,53 +1,163 @@
-//! What the thread that moves packets answers to HTTP.
+//! What the thread that moves packets answers to HTTP: between turns, all numbers in slices.
+//!
+//! Many sites times many classes are many numbers, and packets would wait for them. So a snapshot goes on for [`SLICE`] at the end
+//! of a turn, and while there are packets for no more than a part of the time ([`PART`]). There is one at a time; other questions wait
+//! for it in their channel.
+
+use std::time::Duration;
 
 use clock::Instant;
+use tokio::sync::oneshot;
 
 use super::Service;
 use crate::config::LimitConfig;
 use crate::http::{LimitChange, Question, Snapshot, StandingNumbers};
+use crate::sys;
+
+/// One slice; its last step may take longer by itself.
+const SLICE: Duration = Duration::from_micros(20);
+
+/// Steps of a slice at most.
+pub(super) const STEPS_MAX: usize = 64;
+
+/// Numbers of sites or classes that a step tells of at most: so many cost about a microsecond.
+pub(super) const STEP_NUMBERS: usize = 16;
+
+/// Of the time, slices take at most 1 / PART while there are packets.
+const PART: u32 = 10;
+
+/// Questions that are answered at once in a turn at most.
+const QUESTIONS_PER_TURN: usize = 4;
+
+/// The snapshot that is being made, if one is.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    present: Option<(Snapshot, oneshot::Sender<Snapshot>)>,
+    /// No slice before.
+    rests_until: Instant,
+}
+
+impl Survey {
+    /// Begins a snapshot for `answer`.
+    pub(super) fn begin(&mut self, answer: oneshot::Sender<Snapshot>) {
+        self.present = Some((Snapshot::default(), answer));
+    }
+
+    /// When the next slice is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.present.as_ref().map(|_| self.rests_until)
+    }
+
+    #[cfg(test)]
+    pub(super) fn gathered(&self) -> usize {
+        self.present
+            .as_ref()
+            .map_or(0, |(snapshot, _)| snapshot.gathered())
+    }
+}
 
 impl Service {
-    /// Answers all questions that wait. Who does not wait for the answer any more gets none.
-    pub(super) fn answer(&mut self, now: Instant) {
-        while let Some(question) = self.http.as_ref().and_then(|http| http.next()) {
-            match question {
-                Question::Snapshot(answer) => {
-                    let _ = answer.send(self.snapshot());
-                }
-                Question::SetLimit {
+    /// Answers questions that wait, and goes on with a snapshot for a slice. Who does not wait for the answer any more gets none. `is_busy`:
+    /// the turn had packets.
+    pub(super) fn answer(&mut self, now: Instant, is_busy: bool) {
+        for _ in 0..QUESTIONS_PER_TURN {
+            if self.survey.present.is_some() {
+                break;
+            }
+            match self.http.as_ref().and_then(|http| http.next()) {
+                None => break,
+                Some(Question::Snapshot(answer)) => self.survey.begin(answer),
+                Some(Question::SetLimit {
                     class,
                     change,
                     answer,
-                } => {
+                }) => {
                     let _ = answer.send(self.set_limit(now, class, change));
                 }
             }
         }
+        self.survey(is_busy);
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn survey(&mut self, is_busy: bool) {
+        if self.survey.due().is_none() {
+            return;
+        }
+        let began = sys::now();
+        if began < self.survey.rests_until {
+            return;
+        }
+        let Some((mut snapshot, answer)) = self.survey.present.take() else {
+            return;
+        };
+        if answer.is_closed() {
+            return;
+        }
+        let mut now = began;
+        for _ in 0..STEPS_MAX {
+            if !self.gather(&mut snapshot) {
+                self.conclude(&mut snapshot);
+                let _ = answer.send(snapshot);
+                return;
+            }
+            now = sys::now();
+            if now - began >= SLICE {
+                break;
+            }
+        }
+        self.survey.present = Some((snapshot, answer));
+        self.survey.rests_until = match is_busy {
+            true => now + (now - began) * (PART - 1),
+            false => now,
+        };
+    }
+
+    /// One step; false where nothing was left.
+    fn gather(&self, snapshot: &mut Snapshot) -> bool {
         let sites = self.config.site.len();
         let classes = self.config.class.len();
-        let standing = |number: usize| {
-            let standing = self.router.standing(number / classes, number % classes);
-            StandingNumbers {
-                passed: standing.passed(),
-                local_limit: standing.local_limit(),
-                demand: standing.update().demand(),
-                passing: standing.update().passed(),
-                connected: standing.connected(),
-            }
-        };
-        Snapshot {
-            limits: self.config.class.iter().map(|class| class.limit).collect(),
-            standings: (0..sites * classes).map(standing).collect(),
-            gossip: (0..sites).map(|site| self.voices.counters(site)).collect(),
-            unsent: self.voices.unsent(),
-            counters: *self.router.counters(),
-            devices: self.devices.counters(),
-            queues: self.queues.counters(),
-            held: self.router.held(),
+        let (told, all) = (snapshot.standings.len(), sites * classes);
+        if told < all {
+            snapshot.standings.reserve_exact(all - told);
+            let some = told..all.min(told + STEP_NUMBERS);
+            snapshot
+                .standings
+                .extend(some.map(|number| self.standing(number / classes, number % classes)));
+            return true;
         }
+        let told = snapshot.gossip.len();
+        if told < sites {
+            for site in told..sites.min(told + STEP_NUMBERS) {
+                snapshot.gossip.push(self.voices.counters(site));
+                snapshot.unsent.add(self.voices.unsent(site));
+            }
+            return true;
+        }
+        let told = snapshot.limits.len();
+        let some = told..classes.min(told + STEP_NUMBERS);
+        let limits = self.config.class[some].iter().map(|class| class.limit);
+        snapshot.limits.extend(limits);
+        told < classes
+    }
+
+    fn standing(&self, site: usize, class: usize) -> StandingNumbers {
+        let standing = self.router.standing(site, class);
+        StandingNumbers {
+            passed: standing.passed(),
+            local_limit: standing.local_limit(),
+            demand: standing.update().demand(),
+            passing: standing.update().passed(),
+            connected: standing.connected(),
+        }
+    }
+
+    /// What is of the process as a whole.
+    fn conclude(&self, snapshot: &mut Snapshot) {
+        snapshot.unsent.add(self.voices.unsent_by_none());
+        snapshot.counters = *self.router.counters();
+        snapshot.devices = self.devices.counters();
+        snapshot.queues = self.queues.counters();
+        snapshot.held = self.router.held();
     }
 
     fn set_limit(

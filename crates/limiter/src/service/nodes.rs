@@ -48,6 +48,16 @@ pub(crate) struct Unsent {
     pub(crate) failed: u64,
 }
 
+impl Unsent {
+    /// Adds what others did not send.
+    pub(super) fn add(&mut self, others: Unsent) {
+        self.emulated += others.emulated;
+        self.blocked += others.blocked;
+        self.unreachable += others.unreachable;
+        self.failed += others.failed;
+    }
+}
+
 /// A network between the sites that is not there.
 #[derive(Debug)]
 struct Emulated {
@@ -162,15 +172,20 @@ impl Nodes {
         self.sites.get(site).map(|(_, node)| node.counters())
     }
 
-    /// Datagrams of all sites that were not sent.
-    pub(super) fn unsent(&self) -> Unsent {
-        let sockets = self.sites.iter().map(|(socket, _)| socket.counters());
-        sockets.fold(self.unsent, |sum, socket| Unsent {
-            blocked: sum.blocked + socket.blocked,
-            unreachable: sum.unreachable + socket.unreachable,
-            failed: sum.failed + socket.failed,
-            ..sum
+    /// Datagrams that a site's socket did not send.
+    pub(super) fn unsent(&self, site: usize) -> Unsent {
+        let socket = self.sites.get(site).map(|(socket, _)| socket.counters());
+        socket.map_or_else(Unsent::default, |socket| Unsent {
+            emulated: 0,
+            blocked: socket.blocked,
+            unreachable: socket.unreachable,
+            failed: socket.failed,
         })
+    }
+
+    /// Datagrams of all sites that an emulated network did not deliver.
+    pub(super) fn unsent_by_none(&self) -> Unsent {
+        self.unsent
     }
 
     fn send(&mut self, now: Instant, site: usize) {

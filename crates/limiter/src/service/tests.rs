@@ -212,3 +212,68 @@ fn sites_find_each_other_by_gossip_over_udp() {
             .is_some_and(|counters| counters.updates_received > 0)
     );
 }
+
+#[test]
+fn no_packet_waits_for_more_of_a_snapshot_than_a_slice() {
+    const SITES: usize = 200;
+    const CLASSES: usize = 100;
+    let sites = (0..SITES).map(|site| format!("[[site]]\nname = 's{site}'\n"));
+    let classes = (0..CLASSES).map(|class| {
+        let limit = "limit = { rate = 1000000, burst_bytes = 500000, policy = 'gtb' }";
+        let port = 1000 + class;
+        format!("[[class]]\nname = 'c{class}'\nmatch = {{ protocol = 'tcp', ports = [{port}] }}\n{limit}\n")
+    });
+    let gossip = "[gossip]\ntransport = 'memory'\n".to_owned();
+    let text: String = std::iter::once(gossip)
+        .chain(classes)
+        .chain(sites)
+        .collect();
+    let stop = Stop::new().expect("a descriptor");
+    let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| stand_ins()).unzip();
+    let config = config(&text);
+    let devices = Devices::stand_ins(near, &config).expect("devices");
+    let service = Service::with(&config, &stop, devices, Queues::default());
+    let mut service = service.expect("a service");
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let mut turn = |service: &mut Service| {
+        let turned = service.turn(&mut events);
+        assert!(
+            matches!(turned, Ok(ControlFlow::Continue(()))),
+            "{turned:?}"
+        );
+    };
+    let (answer, mut answered) = tokio::sync::oneshot::channel();
+    service.survey.begin(answer);
+    let (mut turns, mut before) = (0, 0);
+    let snapshot = loop {
+        send(&far[0].inner, &packet(100));
+        turn(&mut service);
+        turns += 1;
+        assert_eq!(receive(&far[0].outer), 100);
+        if let Ok(snapshot) = answered.try_recv() {
+            break snapshot;
+        }
+        let gathered = service.survey.gathered() - before;
+        assert!(
+            gathered <= answers::STEPS_MAX * answers::STEP_NUMBERS,
+            "{gathered} in a turn"
+        );
+        before += gathered;
+    };
+    let all = (SITES + 1) * CLASSES;
+    assert_eq!(
+        (snapshot.standings.len(), snapshot.limits.len()),
+        (all, CLASSES)
+    );
+    assert_eq!(snapshot.gossip.len(), SITES + 1);
+    assert!(
+        turns >= all / (answers::STEPS_MAX * answers::STEP_NUMBERS),
+        "{turns} turns"
+    );
+    // Whoever asked has gone: nothing is gathered.
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    drop(answered);
+    service.survey.begin(answer);
+    turn(&mut service);
+    assert_eq!((service.survey.gathered(), service.survey.due()), (0, None));
+}

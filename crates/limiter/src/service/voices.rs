@@ -81,10 +81,17 @@ impl Voices {
         }
     }
 
-    pub(super) fn unsent(&self) -> Unsent {
+    pub(super) fn unsent(&self, site: usize) -> Unsent {
         match self {
             Voices::Memory(_) => Unsent::default(),
-            Voices::Udp(nodes) => nodes.unsent(),
+            Voices::Udp(nodes) => nodes.unsent(site),
+        }
+    }
+
+    pub(super) fn unsent_by_none(&self) -> Unsent {
+        match self {
+            Voices::Memory(_) => Unsent::default(),
+            Voices::Udp(nodes) => nodes.unsent_by_none(),
         }
     }
 }
