@@ -51,6 +51,8 @@ const WORDS_AT_ONCE: usize = 256;
 const WORDS_TIME: Duration = Duration::from_millis(10);
 /// Events that a slow reader may lag behind.
 const EVENTS_MAX: usize = 4096;
+/// Lives of the controller have numbers of their own where they are so long apart, kept or not.
+const LIVES_APART: Duration = Duration::from_secs(1);
 /// Time between two looks at what time brings.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -107,7 +109,8 @@ impl Service {
     /// A service over what `store` holds, whose brokers prove `key`; the handle is the way in for HTTP, the sender for links.
     ///
     /// # Errors
-    /// [`ControlError::Unavailable`] where the store cannot be read or written.
+    /// [`ControlError::Unavailable`] where the store cannot be read, or holds nothing and cannot be written. One that holds
+    /// something and cannot be written is served from, and tried again.
     pub fn open(
         settings: crate::Settings,
         store: Box<dyn Store>,
@@ -129,15 +132,19 @@ impl Service {
     pub fn within(
         mut surroundings: Box<dyn Surroundings>,
         settings: crate::Settings,
-        mut store: Box<dyn Store>,
+        store: Box<dyn Store>,
         spawner: Option<Spawner>,
     ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
+        let settings = crate::Settings {
+            least_epoch: surroundings.wall_ms() / 1000,
+            ..settings
+        };
         let mut core = Core::restore(settings, store.as_ref(), surroundings.now())?;
-        if !core.has_gossip_key() {
+        let is_first = !core.has_gossip_key();
+        if is_first {
             core.set_gossip_key(surroundings.secret()?);
         }
         core.set_handover_pass(surroundings.secret()?);
-        store.commit(&core.take_changes())?;
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
         let (events, _) = broadcast::channel(EVENTS_MAX);
@@ -146,7 +153,7 @@ impl Service {
         let pace = Pace::default();
         let shown = (Arc::clone(&holdings), pace.clone());
         let handle = ControlHandle::new(commands_in, events.clone(), shown, store_state);
-        let service = Service {
+        let mut service = Service {
             core,
             keeping,
             kept_first: Vec::new(),
@@ -167,12 +174,25 @@ impl Service {
             events,
             event_number: 0,
         };
-        Ok((service, handle, words_in))
+        service.settle();
+        match service.keeping.failure().filter(|_| is_first) {
+            None => Ok((service, handle, words_in)),
+            Some(reason) => Err(ControlError::Unavailable(format!(
+                "nothing was ever kept here, and nothing can be ({reason}); make room and start again"
+            ))),
+        }
     }
 
     /// Serves until told to stop.
     pub async fn run(mut self, stopped: impl Future<Output = ()>) {
         let mut stopped = std::pin::pin!(stopped);
+        if self.keeping.is_waiting() {
+            // The number of this life is not kept: the next one begins in another second.
+            tokio::select! {
+                () = &mut stopped => return,
+                () = tokio::time::sleep(LIVES_APART) => {}
+            }
+        }
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {

@@ -97,6 +97,9 @@ pub struct Settings {
     pub gossip_branches: u16,
     /// Length of their estimate intervals (DRL: 50 ms).
     pub gossip_interval: Duration,
+    /// The number of this life at least, beside those that were kept: seconds since 1970, so that a life which could not be kept
+    /// does not share its number with the next.
+    pub least_epoch: u64,
 }
 
 impl Default for Settings {
@@ -117,6 +120,7 @@ impl Default for Settings {
             mcap: 40_000.0,
             gossip_branches: 3,
             gossip_interval: Duration::from_millis(50),
+            least_epoch: 0,
         }
     }
 }

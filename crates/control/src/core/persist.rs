@@ -90,7 +90,8 @@ impl Core {
             .iter()
             .find(|(key, _)| key == EPOCH)
             .and_then(|(_, value)| value.as_u64());
-        let mut core = Core::new(settings, epoch.unwrap_or(0) + 1, now);
+        let former = epoch.unwrap_or(0);
+        let mut core = Core::new(settings, settings.least_epoch.max(former + 1), now);
         core.keep(Table::Meta, EPOCH, Some(Value::from(core.epoch)));
         let lives = meta.iter().find(|(key, _)| key == LIVES_RECORD);
         core.lives = lives.and_then(|(_, value)| value.as_u64()).unwrap_or(0);
@@ -110,7 +111,7 @@ impl Core {
         }
         for (key, value) in store.load(Table::Publishers)? {
             let record = read(Table::Publishers, &key, value)?;
-            core.restore_publisher(&key, record, now);
+            core.restore_publisher(&key, record, former, now);
         }
         for (key, value) in store.load(Table::Channels)? {
             let state = read(Table::Channels, &key, value)?;
@@ -182,14 +183,13 @@ impl Core {
         }
     }
 
-    fn restore_publisher(&mut self, key: &str, record: PublisherRecord, now: Instant) {
+    fn restore_publisher(&mut self, key: &str, record: PublisherRecord, former: u64, now: Instant) {
         let Some((topic, _)) = key.split_once('/') else {
             return;
         };
         let broker = record
             .broker
             .and_then(|name| self.broker_by_name.get(&name).copied());
-        let epoch = self.epoch;
         let Core { topics, loads, .. } = self;
         let Some(topic) = topics.get_mut(topic) else {
             return;
@@ -197,7 +197,7 @@ impl Core {
         let index = topic.publishers.put(record.spec, loads).index();
         topic.publishers.place(index, broker, loads);
         // How long ago that was is not known: it may have been just now.
-        let has_moved_lately = record.moved_in > 0 && record.moved_in + 1 >= epoch;
+        let has_moved_lately = record.moved_in > 0 && record.moved_in >= former;
         let rests_from = has_moved_lately.then_some(now);
         topic
             .publishers

@@ -141,7 +141,8 @@ impl Core {
             return Ok(());
         }
         if owner == hello.identity {
-            let is_outlived = hello.life != 0 && hello.life != broker.life;
+            // A greater one was given by a life of the controller that could not keep it.
+            let is_outlived = hello.life != 0 && hello.life < broker.life;
             return match is_outlived {
                 false => Ok(()),
                 true => Err(Refusal {

@@ -130,10 +130,14 @@ impl Keeping {
         true
     }
 
+    /// Why nothing can be written, while that is so.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.state.borrow().failure.clone()
+    }
+
     /// The answer to whoever wants a change now.
     pub(super) fn refusal(&self) -> ControlError {
-        let state = self.state.borrow();
-        let reason = state.failure.as_deref().unwrap_or_default();
+        let reason = self.failure().unwrap_or_default();
         ControlError::NotKept(format!(
             "nothing can be kept just now ({reason}), so nothing was changed; make room and ask again"
         ))

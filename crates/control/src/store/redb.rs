@@ -1,16 +1,18 @@
 //! The embedded store: one file, one writer, every commit durable before it returns.
 //!
 //! A new file gets its name once it is whole, so one that is empty or cut was damaged, and is never begun anew. Only its
-//! owner may read it: it holds keys. After a write that failed the file is closed; the next commit opens it again.
+//! owner may read it: it holds keys. After a write that failed the file is closed; the next commit opens it again. One that cannot be
+//! opened for want of room, for opening writes too, is read into memory until it can.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use redb::backends::FileBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, TableError,
 };
 use serde_json::Value;
 
@@ -23,6 +25,13 @@ const OWNER_ONLY: u32 = 0o600;
 /// What is found where a file is damaged, or no store.
 const DAMAGED: [io::ErrorKind; 2] = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof];
 
+/// What is found where there is no room.
+const NO_ROOM: [io::ErrorKind; 3] = [
+    io::ErrorKind::StorageFull,
+    io::ErrorKind::QuotaExceeded,
+    io::ErrorKind::ReadOnlyFilesystem,
+];
+
 /// Opens a file that is a store.
 type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
 
@@ -30,6 +39,8 @@ type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
 pub struct RedbStore {
     /// None since a write failed.
     database: Option<Database>,
+    /// What the file holds, while it could not be opened yet.
+    image: Option<Database>,
     path: PathBuf,
     opener: Opener,
 }
@@ -52,9 +63,17 @@ impl RedbStore {
     }
 
     fn open_with(path: &Path, opener: Opener) -> Result<RedbStore, ControlError> {
-        let database = opener(path).map_err(|error| refused(path, &error))?;
+        let (database, image) = match opener(path) {
+            Err(error) if lacks_room(&error) => {
+                tracing::error!("{}", refused(path, &error));
+                let image = image(path).map_err(|error| refused(path, &error))?;
+                (None, Some(image))
+            }
+            opened => (Some(opened.map_err(|error| refused(path, &error))?), None),
+        };
         Ok(RedbStore {
-            database: Some(database),
+            database,
+            image,
             path: path.to_owned(),
             opener,
         })
@@ -76,7 +95,8 @@ impl std::fmt::Debug for RedbStore {
 
 impl Store for RedbStore {
     fn load(&self, table: Table) -> Result<Vec<(String, Value)>, ControlError> {
-        let database = self.database.as_ref().ok_or(redb::Error::PreviousIo);
+        let database = self.database.as_ref().or(self.image.as_ref());
+        let database = database.ok_or(redb::Error::PreviousIo);
         let loaded = database.and_then(|database| read(database, table));
         loaded.map_err(|error| self.failed("reading", &error))
     }
@@ -86,6 +106,7 @@ impl Store for RedbStore {
             Some(database) => database,
             None => (self.opener)(&self.path).map_err(|error| refused(&self.path, &error))?,
         };
+        self.image = None;
         let written = write(&database, changes);
         let is_usable = match &written {
             Ok(()) => true,
@@ -135,6 +156,19 @@ fn builder() -> Builder {
     let mut builder = Database::builder();
     builder.set_check_integrity_on_open(true);
     builder
+}
+
+/// What is in a file, in memory.
+fn image(path: &Path) -> Result<Database, DatabaseError> {
+    let bytes = fs::read(path)?;
+    let memory = InMemoryBackend::new();
+    memory.set_len(bytes.len() as u64)?;
+    memory.write(0, &bytes)?;
+    builder().create_with_backend(memory)
+}
+
+fn lacks_room(error: &DatabaseError) -> bool {
+    matches!(error, DatabaseError::Storage(redb::StorageError::Io(error)) if NO_ROOM.contains(&error.kind()))
 }
 
 /// Makes a store beside its place and moves it there once it is whole.

@@ -91,6 +91,10 @@ fn lives_are_given_in_turn_and_survive_the_controller() {
     );
     let third = says(&mut cluster, 7, &hello("a", 1, 0), HOST).expect("started again");
     assert!(third > second);
+    // The controller ends before it could keep that.
+    cluster.core = Core::restore(settings(), &cluster.kept, cluster.now).expect("kept");
+    let fourth = says(&mut cluster, 8, &hello("a", 1, third), HOST).expect("not outlived");
+    assert!(fourth > second);
 }
 
 #[test]

@@ -161,19 +161,7 @@ struct World {
 impl World {
     fn new(fails: std::ops::Range<u32>) -> World {
         let store = Failing::default();
-        let mut service = open(&store);
-        let (orders, taken) = mpsc::channel(1024);
-        let (link, from, hello) = (1, [127, 0, 0, 1].into(), Box::new(hello()));
-        service.words_from(LinkWord::Hello {
-            link,
-            from,
-            hello,
-            orders,
-        });
-        service.settle();
-        is_there(&mut service);
-        let (topics, is_last) = (Vec::new(), true);
-        says(&mut service, ToController::Inventory { topics, is_last });
+        let (service, orders) = open(&store);
         let mut medium = store.0.lock().expect("whole");
         (medium.commits, medium.fails) = (0, fails);
         drop(medium);
@@ -182,11 +170,16 @@ impl World {
         World {
             service,
             store,
-            orders: taken,
+            orders,
             expected,
             refusals: 0,
             tried: Duration::ZERO,
         }
+    }
+
+    /// Another process takes over what is kept.
+    fn restart(&mut self) {
+        (self.service, self.orders) = open(&self.store);
     }
 
     /// Does a step; it is answered, and the answer is the truth.
@@ -307,14 +300,73 @@ impl World {
     }
 }
 
-fn open(store: &Failing) -> Service {
+/// A service over a store, and what it orders its one broker.
+fn open(store: &Failing) -> (Service, mpsc::Receiver<ToBroker>) {
     let opened = Service::open(
         crate::Settings::default(),
         Box::new(store.clone()),
         LinkKey::new([1; 32]),
         None,
     );
-    opened.expect("memory").0
+    let (mut service, ..) = opened.expect("memory");
+    let (orders, taken) = mpsc::channel(1024);
+    let (link, from, hello) = (1, [127, 0, 0, 1].into(), Box::new(hello()));
+    service.words_from(LinkWord::Hello {
+        link,
+        from,
+        hello,
+        orders,
+    });
+    service.settle();
+    is_there(&mut service);
+    let (topics, is_last) = (Vec::new(), true);
+    says(&mut service, ToController::Inventory { topics, is_last });
+    (service, taken)
+}
+
+/// One that starts without room serves what is kept; one that has nothing to serve does not start.
+#[tokio::test]
+async fn without_room_a_controller_starts_from_what_is_kept() {
+    let mut world = World::new(0..0);
+    for step in [
+        Step::Put("t", 100.0),
+        Step::Publish("t", "a", 5.0),
+        Step::Name("n"),
+    ] {
+        world.step(step);
+    }
+    let store = world.store.clone();
+    let fills = |full: bool| {
+        let mut medium = store.0.lock().expect("whole");
+        medium.fails = if full { 0..u32::MAX } else { 0..0 };
+    };
+    fills(true);
+    for _ in 0..2 {
+        world.restart();
+        assert!(world.service.keeping.is_waiting());
+        world.check("started without room");
+        world.step(Step::Put("u", 1.0));
+        world.step(Step::Name("m"));
+        assert_eq!(world.refusals, 2);
+        world.refusals = 0;
+    }
+    fills(false);
+    world.later();
+    world.step(Step::Put("u", 1.0));
+    world.check("in the end");
+    assert_eq!(world.refusals, 0);
+    let nothing = Failing::default();
+    nothing.0.lock().expect("whole").fails = 0..1;
+    let opened = Service::open(
+        crate::Settings::default(),
+        Box::new(nothing),
+        LinkKey::new([1; 32]),
+        None,
+    );
+    let Err(error) = opened else {
+        panic!("there is nothing to serve")
+    };
+    assert!(error.to_string().contains("make room"), "{error}");
 }
 
 #[tokio::test]

@@ -210,6 +210,16 @@ impl StorageBackend for Medium {
     }
 }
 
+/// Opens files on such a medium.
+fn opener(is_full: &Arc<AtomicBool>) -> Opener {
+    let shared = Arc::clone(is_full);
+    Box::new(move |path: &Path| {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let (file, is_full) = (FileBackend::new(file)?, Arc::clone(&shared));
+        builder().create_with_backend(Medium { file, is_full })
+    })
+}
+
 /// Commits fail while there is no room, and succeed again afterwards; what was kept stays.
 #[test]
 fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
@@ -217,13 +227,7 @@ fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
     let path = folder.join("controller.redb");
     make(&path).expect("room");
     let is_full = Arc::new(AtomicBool::new(false));
-    let shared = Arc::clone(&is_full);
-    let opener = move |path: &Path| {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let (file, is_full) = (FileBackend::new(file)?, Arc::clone(&shared));
-        builder().create_with_backend(Medium { file, is_full })
-    };
-    let mut store = RedbStore::open_with(&path, Box::new(opener)).expect("a store");
+    let mut store = RedbStore::open_with(&path, opener(&is_full)).expect("a store");
     let mut expected = Vec::new();
     for round in 0..3 {
         let (key, lost) = (format!("kept{round}"), change("lost", Some(json!(round))));
@@ -240,6 +244,39 @@ fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
     }
     store.commit(&[]).expect("room");
     assert_eq!(store.load(Table::Topics), Ok(expected));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// A store that cannot be opened for want of room is read all the same, and written once there is room.
+#[test]
+fn on_a_full_medium_what_was_kept_is_read() {
+    let folder = folder("begins-full");
+    let path = folder.join("controller.redb");
+    let mut store = RedbStore::open(&path).expect("a new store");
+    store.commit(&[change("a", Some(json!(1)))]).expect("room");
+    drop(store);
+    let before = fs::read(&path).expect("ours");
+    let is_full = Arc::new(AtomicBool::new(true));
+    let mut store = RedbStore::open_with(&path, opener(&is_full)).expect("readable");
+    let first = (String::from("a"), json!(1));
+    for _ in 0..2 {
+        assert_eq!(store.load(Table::Topics), Ok(vec![first.clone()]));
+        let error = store
+            .commit(&[change("b", Some(json!(2)))])
+            .expect_err("full");
+        assert!(error.to_string().contains("make room"), "{error}");
+    }
+    assert!(
+        before == fs::read(&path).expect("ours"),
+        "the file was changed"
+    );
+    is_full.store(false, Ordering::Relaxed);
+    store.commit(&[change("c", Some(json!(3)))]).expect("room");
+    let both = vec![first, (String::from("c"), json!(3))];
+    assert_eq!(store.load(Table::Topics), Ok(both.clone()));
+    drop(store);
+    let store = RedbStore::open(&path).expect("an old store");
+    assert_eq!(store.load(Table::Topics), Ok(both));
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
