@@ -15,11 +15,12 @@ import pytest
 from broker import REPOSITORY, Address
 from controller_with_brokers import Cluster, address, program
 from deadlines import GENEROUS_S, wait_until
+from link_speaker import OPENING, framed
 from lookup_service import request
 from siege import MEMORY_GROWTH_MAX_BYTES, Force, resident_bytes
 
-OPENING = b"SRTMLINK" + struct.pack(">I", 5) + bytes(32)
-"""What a link of this version begins with: the version and random bytes."""
+RANDOM = bytes(32)
+"""What a handshake's opening ends with."""
 
 
 @pytest.fixture
@@ -38,11 +39,6 @@ def link(cluster: Cluster) -> Address:
 def states(cluster: Cluster) -> dict[str, str]:
     """Brokers with what the controller says of them."""
     return {broker["broker"]: broker["state"] for broker in cluster.get("/v1/brokers")["brokers"]}
-
-
-def framed(words: bytes) -> bytes:
-    """Behind their length."""
-    return struct.pack(">I", len(words)) + words
 
 
 def said_until_closed(stranger: socket.socket) -> bytes:
@@ -78,7 +74,7 @@ def test_hellos_of_strangers_change_nothing(cluster: Cluster) -> None:
             stranger.sendall(words)
             assert said_until_closed(stranger) == b""
         with socket.create_connection(link(cluster), GENEROUS_S) as stranger:
-            stranger.sendall(framed(OPENING) + framed(bytes(32)) + words)
+            stranger.sendall(framed(OPENING + RANDOM) + framed(bytes(32)) + words)
             # Random bytes and a proof, which is worth nothing without the key; no key of gossip.
             assert len(said_until_closed(stranger)) == 4 + 44 + 32
     assert states(cluster) == before == {"b1": "up"}
@@ -96,7 +92,7 @@ def test_half_messages_of_strangers_cost_nothing(cluster: Cluster, force: Force)
         stranger.settimeout(0.2)
         # A stranger that is not read from cannot send it all; one that is cut off even less.
         with contextlib.suppress(OSError):
-            stranger.sendall(framed(OPENING) if number % 2 else b"")
+            stranger.sendall(framed(OPENING + RANDOM) if number % 2 else b"")
             stranger.sendall(half)
     grown = resident_bytes(cluster.process.pid) - before
     for stranger in strangers:

@@ -14,7 +14,6 @@ pub mod catalog_file;
 mod config;
 mod connection;
 mod error;
-mod exchange;
 mod handle;
 pub mod handover;
 pub mod http;

@@ -289,6 +289,10 @@ pub struct BrokerView {
     pub gossip_address: Option<String>,
     /// `up`, `unreached`, `silent`, `draining` or `dead`.
     pub state: String,
+    /// Why it does not count, or not for everything, although it reports: which address does not answer, what follows and what
+    /// to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
     /// Whether an operator takes it out, alive or not.
     #[serde(default)]
     pub is_draining: bool,

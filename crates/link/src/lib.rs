@@ -26,7 +26,8 @@ pub use key::{InvalidKey, LinkKey};
 pub use on_full::{OnFull, UnknownOnFull};
 pub use order::{Move, Round, Sharers, ToBroker};
 pub use probe::{
-    MAGIC_PROBE, Present, QUESTION_BYTES, answer_bytes, probe_answer, probe_question, probed,
+    ANSWER_BYTES_MAX, Door, MAGIC_PROBE, PROBE_PATH, Present, QUESTION_BYTES, answer_bytes,
+    probe_answer, probe_question, probed,
 };
 pub use report::{
     Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
@@ -38,7 +39,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 5;
+pub const LINK_VERSION: u32 = 6;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -10,6 +10,7 @@
 mod absence;
 mod changes;
 mod contracts;
+mod doors;
 mod grants;
 mod identity;
 mod orders;
@@ -28,6 +29,7 @@ use tokio::net::TcpStream;
 use crate::{ControllerLink, Handle, sys};
 use absence::Presence;
 pub use changes::ChangeLog;
+pub(crate) use doors::answer_at;
 pub use identity::identity;
 pub(crate) use orders::persist;
 use session::{Ended, Session};
@@ -42,7 +44,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Pause after the controller has refused: somebody has to change something first.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Bytes that went over the link, lengths included (headers of TCP and IP are not), and whether it is missed for too long.
+/// Bytes that went over the link, lengths included (headers of TCP and IP are not), whether it is missed for too long, and the
+/// number that the controller gave to this process.
 #[derive(Clone, Debug, Default)]
 pub struct LinkBoard(Arc<LinkFigures>);
 
@@ -51,6 +54,7 @@ struct LinkFigures {
     sent: AtomicU64,
     received: AtomicU64,
     is_given_up: AtomicBool,
+    life: AtomicU64,
 }
 
 impl LinkBoard {
@@ -70,6 +74,15 @@ impl LinkBoard {
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.0.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Number of this process's life, as the controller gave it; 0 before.
+    pub(crate) fn life(&self) -> u64 {
+        self.0.life.load(Ordering::Relaxed)
+    }
+
+    fn set_life(&self, life: u64) {
+        self.0.life.store(life, Ordering::Relaxed);
     }
 
     fn note_sent(&self, bytes: usize) {

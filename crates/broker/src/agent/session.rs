@@ -118,6 +118,7 @@ impl<'a> Session<'a> {
                 history_window_ms,
             } => {
                 self.hello.life = life;
+                self.handle.link.set_life(life);
                 let steps =
                     usize::try_from(history_window_ms / HISTORY_STEP_MS).unwrap_or(usize::MAX);
                 match Window::new(steps, HISTORY_STEP_MS) {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker, ToController,
-    TopicChange, TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, Door, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker,
+    ToController, TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -377,7 +377,7 @@ async fn shares_of_time_are_orders_and_are_reported() {
 async fn whoever_knows_the_key_is_told_who_serves_the_port() {
     let fixture = Fixture::start().await;
     let ask = async |key: &LinkKey| {
-        let question = link::probe_question(key, &[4; 32]);
+        let question = link::probe_question(key, Door::Clients, &[4; 32]);
         let mut stream = TcpStream::connect(fixture.broker.tcp_address()).await?;
         let (first, rest) = question.split_at(10);
         stream.write_all(first).await?;

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
-use http_body_util::Full;
+use port::exchange;
 use rustc_hash::FxHasher;
 use topics::{Handed, QueueName};
 use wire::handover::{HandedMessage, Handover, put_handover};
 
 use crate::agent::{dial, persist};
-use crate::exchange::exchange;
 use crate::{BrokerError, Handle, sys};
 
 /// What flows is given so long to flow before it is handed over.
@@ -141,7 +140,7 @@ async fn send(taker: &str, queue: &QueueName, pass: &str, body: Bytes) -> Outcom
     let request = Request::post(path(queue))
         .header(header::HOST, taker)
         .header(header::AUTHORIZATION, format!("Bearer {pass}"))
-        .body(Full::new(body));
+        .body(body);
     let request = match request {
         Ok(request) => request,
         Err(error) => return Outcome::Refused(error.to_string()),

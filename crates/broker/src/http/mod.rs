@@ -18,6 +18,7 @@ mod handover;
 mod info;
 mod listener;
 mod metrics;
+mod probe;
 mod publish;
 mod query;
 mod sharers;
@@ -93,6 +94,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/v1/topics/{topic}/releases", get(contract::releases))
         .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
         .route("/v1/handover", post(handover::take))
+        .route(link::PROBE_PATH, post(probe::answer))
         .route("/v1/sharers", get(sharers::list))
         .route("/v1/sharers/{address}", delete(sharers::forget))
         .route("/v1/tasks", get(tasks::tasks).layer(shared()))

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http_body_util::Full;
+use port::exchange;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -16,7 +16,6 @@ use wire::{ChannelName, TopicName};
 
 use super::LookupdConfig;
 use super::keeper::Whereabouts;
-use crate::exchange::exchange;
 
 /// Longest answer that is read, in bytes: 1,024 channels and more.
 const ANSWER_MAX_BYTES: usize = 1 << 20;
@@ -89,7 +88,7 @@ async fn get(stream: TcpStream, address: &str, topic: &TopicName) -> Result<Byte
     let request = Request::get(format!("/channels?topic={name}"))
         .header(header::HOST, address)
         .header(header::ACCEPT, "application/vnd.nsq; version=1.0")
-        .body(Full::default())
+        .body(Bytes::new())
         .map_err(|error| error.to_string())?;
     match exchange(stream, request, ANSWER_MAX_BYTES).await? {
         (StatusCode::OK, body) => Ok(body),

@@ -1,8 +1,9 @@
 //! A controller asks who serves this address ([`link::probe_answer`]).
 
-use link::{Present, QUESTION_BYTES};
+use link::{Door, QUESTION_BYTES};
 
 use super::Reactor;
+use crate::agent::answer_at;
 use crate::connection::ConnectionKey;
 
 impl Reactor {
@@ -15,13 +16,8 @@ impl Reactor {
             }
             return false;
         };
-        let answer = self.shared.config.controller.as_ref().and_then(|link| {
-            let present = Present {
-                broker: link.broker_name.clone(),
-                identity: link.identity,
-            };
-            link::probe_answer(&link.key, question, &present).ok()
-        });
+        let shared = &self.shared;
+        let answer = answer_at(Door::Clients, &shared.config, &shared.link, question);
         match (answer, self.connections.get_mut(key)) {
             (Some(answer), Some(connection)) => {
                 connection.output.bytes().extend_from_slice(&answer);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::Sharers;
+use link::{Door, Sharers};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use topics::{Group, IntervalEnd};
@@ -197,7 +197,12 @@ impl Intervals {
         let (gossiper, gathering) = (&mut self.gossiper, &mut self.gathering);
         let (speaker, mut held) = (&mut self.speaker, self.handle.sharing.held());
         let mut answers = Vec::new();
+        let handle = &self.handle;
         port.receive(|from, bytes| {
+            if let Some(answer) = handle.answer_at(Door::Gossip, bytes) {
+                answers.push((from, answer));
+                return;
+            }
             if let Some(speaker) = speaker
                 && let Some(answer) = speaker.take(&mut held, now, from, bytes)
             {
@@ -342,14 +347,19 @@ impl Intervals {
     }
 }
 
-/// Completes when a datagram waits, or it is time for something to be done.
+/// Completes when a datagram waits, or it is time for something to be done. The controller may ask at any time who is here.
 async fn heard(next_wake: Option<clock::Instant>, port: Option<&Port>) {
-    let (Some(next_wake), Some(port)) = (next_wake, port) else {
+    let Some(port) = port else {
         return std::future::pending().await;
     };
-    let wait = next_wake.saturating_since(sys::monotonic_now());
+    let due = async {
+        match next_wake {
+            Some(at) => tokio::time::sleep(at.saturating_since(sys::monotonic_now())).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = port.readable() => {}
-        () = tokio::time::sleep(wait) => {}
+        () = due => {}
     }
 }

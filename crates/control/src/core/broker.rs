@@ -9,12 +9,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use clock::Instant;
-use link::{Hello, Identity, ToBroker};
+use link::{Door, Hello, Identity, ToBroker};
 use model::ServiceModel;
 
 use super::check::{self, NameKind};
 use super::joining::Joining;
 use super::parts::Job;
+use super::presence::Presence;
 use super::shares::Renewal;
 use super::words::{Carried, Flow};
 use super::{Core, Effect, Inventory, Refusal};
@@ -60,10 +61,8 @@ pub struct Broker {
     pub liveness: Liveness,
     /// Since when it is dead, if it is; no longer than this controller runs.
     pub(super) dead_since: Instant,
-    /// Whether it has answered at its address, as itself, in this life.
-    pub has_answered: bool,
-    /// Whether it was told that it does not.
-    pub(super) is_missed: bool,
+    /// What is known of the addresses that it announces, by [`Door`].
+    pub(super) presences: [Presence; Door::ALL.len()],
     /// It gets no more publishers and loses those it has.
     pub is_draining: bool,
     /// Who takes what waits there, as it was told on this link.
@@ -80,8 +79,6 @@ pub struct Broker {
     pub silent_since: Instant,
     /// Number of that report.
     pub report_number: u64,
-    /// When its address was probed last.
-    pub(super) probed_at: Option<Instant>,
     /// Messages per second that it carries, if calibrated.
     pub mcap: Option<f64>,
     /// Its service model, if calibrated or emulated.
@@ -129,8 +126,7 @@ impl Broker {
             from: None,
             liveness: Liveness::Silent(now),
             dead_since: now,
-            has_answered: false,
-            is_missed: false,
+            presences: [Presence::default(); Door::ALL.len()],
             is_draining: false,
             takers: Vec::new(),
             is_given_up: false,
@@ -139,7 +135,6 @@ impl Broker {
             reported_at: now,
             silent_since: now,
             report_number: 0,
-            probed_at: None,
             mcap: None,
             model: None,
             recent_rates: [0.0; 2],
@@ -159,6 +154,19 @@ impl Broker {
         }
     }
 
+    /// It announces the addresses of `hello`; what is known of those that stay holds for the same process only.
+    fn announces(&mut self, hello: &Hello, is_same_process: bool) {
+        let former = Door::ALL.map(|door| self.announced(door).cloned());
+        self.tcp_address.clone_from(&hello.tcp_address);
+        self.http_address.clone_from(&hello.http_address);
+        self.gossip_address.clone_from(&hello.gossip_address);
+        for (door, former) in Door::ALL.into_iter().zip(former) {
+            if !is_same_process || self.announced(door) != former.as_ref() {
+                *self.presence_mut(door) = Presence::default();
+            }
+        }
+    }
+
     /// Whether publishers may be placed on it.
     #[must_use]
     pub fn takes_publishers(&self) -> bool {
@@ -174,13 +182,13 @@ impl Broker {
     /// Whether it reports and is where it says.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.liveness == Liveness::Up && self.has_answered
+        self.liveness == Liveness::Up && self.has_answered(Door::Clients)
     }
 
     /// Whether others may reckon with it: it was where it said, and is not dead for certain.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.liveness != Liveness::Dead && self.has_answered
+        self.liveness != Liveness::Dead && self.has_answered(Door::Clients)
     }
 }
 
@@ -206,16 +214,11 @@ impl Core {
             false => self.next_life(),
         };
         let broker = &mut self.brokers[number as usize];
-        let is_there_still = is_same_process && broker.tcp_address == hello.tcp_address;
-        broker.has_answered &= is_there_still;
-        broker.is_missed &= is_there_still;
+        broker.announces(hello, is_same_process);
         if let Some(old) = broker.link.replace(link) {
             self.effects.push(Effect::CloseLink(old));
         }
         (broker.identity, broker.life, broker.from) = (Some(hello.identity), life, Some(from));
-        broker.tcp_address.clone_from(&hello.tcp_address);
-        broker.http_address.clone_from(&hello.http_address);
-        broker.gossip_address.clone_from(&hello.gossip_address);
         broker.mcap = hello.mcap.or(broker.mcap);
         broker.model = hello.model.or(broker.model);
         broker.liveness = Liveness::Up;
@@ -248,7 +251,7 @@ impl Core {
             self.brokers[index].joining = Joining::default();
             self.joining.remove(&(index as BrokerNumber));
             self.look_at_all_shares();
-            self.probe(index as BrokerNumber, now);
+            self.probe(index as BrokerNumber, Door::Clients, now);
         }
     }
 
@@ -389,9 +392,12 @@ impl Core {
         self.send_round(number);
         self.begin_joining(number, now);
         self.keep_broker(number);
-        match self.broker(number).has_answered {
-            true => self.comes_up(number, now),
-            false => self.probe(number, now),
+        for door in Door::ALL {
+            match self.broker(number).has_answered(door) {
+                true if door == Door::Clients => self.comes_up(number, now),
+                true => {}
+                false => self.probe(number, door, now),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the control plane wants done.
 
-use link::{Present, ToBroker};
+use link::{Door, Present, ToBroker};
 
 use super::{BrokerNumber, Core, FitJob};
 
@@ -11,7 +11,7 @@ pub enum Effect {
     Send(BrokerNumber, Box<ToBroker>),
     /// Close this link.
     CloseLink(u64),
-    /// Find out who listens at a broker's address; [`Core::probed`] takes the answer.
+    /// Find out who listens at an address of a broker's; [`Core::probed`] takes the answer.
     Probe(Probe),
     /// Find a fit away from the state machine's thread; [`Core::fitted`] takes the answer.
     Fit(Box<FitJob>),
@@ -58,8 +58,12 @@ pub struct Probe {
     pub broker: BrokerNumber,
     /// In which life of its.
     pub life: u64,
+    /// Which of them.
+    pub door: Door,
     /// `host:port`.
     pub address: String,
+    /// It has answered where clients connect: it is asked before those that were never seen.
+    pub is_known: bool,
 }
 
 /// What a probe found at a broker's address.

@@ -1,6 +1,6 @@
 //! Brokers that are drained hand over what waits there: to whom, as brokers come and go.
 
-use link::ToBroker;
+use link::{Door, ToBroker};
 
 use super::{BrokerNumber, Core};
 
@@ -38,12 +38,12 @@ impl Core {
         }
     }
 
-    /// HTTP addresses of the brokers that stay.
+    /// HTTP addresses of the brokers that stay and have answered there.
     fn takers(&self) -> Vec<String> {
         let stay = self.brokers.iter();
         let stay = stay.filter(|broker| broker.takes_publishers() && broker.link.is_some());
         let mut takers: Vec<String> = stay
-            .filter_map(|broker| broker.http_address.clone())
+            .filter_map(|broker| broker.answering(Door::Http).cloned())
             .collect();
         takers.sort();
         takers

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use clock::Instant;
+use link::Door;
 use wire::TopicName;
 
 use super::{Broker, BrokerNumber, Core, Liveness, Topics, check};
@@ -24,7 +25,7 @@ impl Core {
         let brokers = counted.map(|(number, broker)| BrokerHoldings {
             broker: broker.name.clone(),
             tcp_address: broker.tcp_address.clone(),
-            http_address: broker.http_address.clone(),
+            http_address: broker.answering(Door::Http).cloned(),
             silent_for: now - broker.reported_at,
             topics: broker.told_topics(),
             placed: placed.remove(&number).unwrap_or_default(),

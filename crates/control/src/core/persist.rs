@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use clock::Instant;
 use limit::{Ledger, Share};
-use link::{Identity, TopicState};
+use link::{Door, Identity, TopicState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -46,6 +46,9 @@ struct BrokerRecord {
     /// Brokers that former releases kept were taken at their word.
     #[serde(default = "yes")]
     has_answered: bool,
+    /// By HTTP and by gossip; `None`, of a former release: as for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    has_answered_beside: Option<[bool; 2]>,
     is_draining: bool,
     is_dead: bool,
     mcap: Option<f64>,
@@ -135,7 +138,16 @@ impl Core {
         broker.http_address = record.http_address;
         broker.gossip_address = record.gossip_address;
         (broker.identity, broker.life) = (record.identity, record.life);
-        (broker.from, broker.has_answered) = (record.from, record.has_answered);
+        broker.from = record.from;
+        let [http, gossip] = record
+            .has_answered_beside
+            .unwrap_or([record.has_answered; 2]);
+        for (door, has_answered) in Door::ALL
+            .into_iter()
+            .zip([record.has_answered, http, gossip])
+        {
+            broker.presence_mut(door).has_answered = has_answered;
+        }
         broker.is_draining = record.is_draining;
         broker.mcap = record.mcap;
         broker.model = record.model;
@@ -369,7 +381,8 @@ pub(super) fn broker_record(broker: &Broker, is_draining: bool) -> Option<Value>
         identity: broker.identity,
         life: broker.life,
         from: broker.from,
-        has_answered: broker.has_answered,
+        has_answered: broker.has_answered(Door::Clients),
+        has_answered_beside: Some([Door::Http, Door::Gossip].map(|door| broker.has_answered(door))),
         is_draining,
         is_dead: broker.liveness == Liveness::Dead,
         mcap: broker.mcap,

@@ -1,98 +1,228 @@
-//! Whether brokers are where they say: probes of their addresses, and what follows from the answers.
+//! Whether brokers are where they say: probes of the addresses that they announce, and what follows from the answers.
 //!
-//! A broker counts once it has answered at the address that it announced, as itself: before, nobody is sent there.
+//! An address counts once its broker has answered there, as itself, in this life: before, nobody is sent there. Without the one
+//! for clients a broker counts for nothing; without the others, for all that does not use them. Who does not answer is asked
+//! ever more seldom, and at each address one question is under way at most.
 
 use std::time::Duration;
 
 use clock::Instant;
+use link::Door;
 
-use super::{BrokerNumber, Core, Effect, Liveness, Probe, ProbeAnswer};
+use super::{Broker, BrokerNumber, Core, Effect, Liveness, Probe, ProbeAnswer};
 
-/// Time between probes of a broker that has just lost its link.
+/// Time between probes of a broker that has just lost its link; after the first probe of an address, from where it doubles.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Longest pause between probes of an address where the broker has not answered.
+const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// So many misses in a row are told; a broker that reads its Welcome late misses the first.
+const MISSES_TOLD: u32 = 2;
+
+/// What is known of one of the addresses that a broker announces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Presence {
+    /// It has answered there, as itself, in this life.
+    pub(super) has_answered: bool,
+    /// Probes in a row that did not find it.
+    misses: u32,
+    /// What the last of them found.
+    found: Option<&'static str>,
+    probed_at: Option<Instant>,
+    is_under_way: bool,
+}
+
+impl Presence {
+    fn is_due(&self, interval: Duration, now: Instant) -> bool {
+        !self.is_under_way && self.probed_at.is_none_or(|at| now - at >= interval)
+    }
+
+    fn pause(&self) -> Duration {
+        let doubled = PROBE_INTERVAL * (1 << self.misses.min(16));
+        doubled.min(PROBE_PAUSE_MAX)
+    }
+}
+
+impl Broker {
+    /// Whether it has answered at this address, as itself, in this life.
+    #[must_use]
+    pub fn has_answered(&self, door: Door) -> bool {
+        self.presence(door).has_answered
+    }
+
+    /// The address that it announces.
+    #[must_use]
+    pub fn announced(&self, door: Door) -> Option<&String> {
+        match door {
+            Door::Clients => Some(&self.tcp_address),
+            Door::Http => self.http_address.as_ref(),
+            Door::Gossip => self.gossip_address.as_ref(),
+        }
+    }
+
+    /// The address that it announces, if it has answered there.
+    #[must_use]
+    pub fn answering(&self, door: Door) -> Option<&String> {
+        self.announced(door).filter(|_| self.has_answered(door))
+    }
+
+    /// Why it does not count, or not for everything; `None` where it does.
+    #[must_use]
+    pub fn not_counted(&self) -> Option<String> {
+        let is_here = self.liveness == Liveness::Up && self.link.is_some();
+        let missing = Door::ALL
+            .into_iter()
+            .filter(|door| is_here && self.announced(*door).is_some() && !self.has_answered(*door));
+        let texts: Vec<String> = missing
+            .map(|door| format!("it {}", self.missing(door)))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+
+    pub(super) fn presence(&self, door: Door) -> &Presence {
+        &self.presences[door as usize]
+    }
+
+    pub(super) fn presence_mut(&mut self, door: Door) -> &mut Presence {
+        &mut self.presences[door as usize]
+    }
+
+    /// What it means that it has not answered there; the subject is the broker.
+    fn missing(&self, door: Door) -> String {
+        let address = self.announced(door).map_or("", String::as_str);
+        let found = self.presence(door).found.unwrap_or("no answer yet");
+        match door {
+            Door::Clients => format!(
+                "does not answer at {address}, the address that it announces ({found}): nobody is sent there before it does; see its --broadcast-address"
+            ),
+            Door::Http => format!(
+                "does not answer by HTTP at {address} ({found}): lookup does not name that address, and no queue is handed over to it; open the port, or see its --http-address and --broadcast-address"
+            ),
+            Door::Gossip => format!(
+                "does not answer by UDP at {address} ({found}): it is not among the brokers that share limits by gossip, and topics with such limits pass nothing there; open the port, or see its --gossip-address"
+            ),
+        }
+    }
+}
 
 impl Core {
     /// What a probe of a broker's address found.
     pub fn probed(&mut self, probe: &Probe, answer: &ProbeAnswer, now: Instant) {
-        let number = probe.broker;
-        let broker = self.broker(number);
-        if broker.life != probe.life || broker.tcp_address != probe.address {
+        let (number, door) = (probe.broker, probe.door);
+        let broker = &mut self.brokers[number as usize];
+        if broker.life != probe.life || broker.announced(door) != Some(&probe.address) {
             return;
         }
+        broker.presence_mut(door).is_under_way = false;
         let is_linked = broker.link.is_some();
         let is_silent = broker.liveness != Liveness::Up;
+        let is_gone = door == Door::Clients && !is_linked;
         match answer {
-            ProbeAnswer::Refused if !is_linked => {
-                self.dead(number, "nobody listens at its address", now);
-            }
             ProbeAnswer::Present(present)
                 if present.broker == broker.name && Some(present.identity) == broker.identity =>
             {
-                self.is_where_it_says(number, now);
+                match present.life == broker.life {
+                    true => self.is_where_it_says(number, door, now),
+                    // It has not read its Welcome yet, or a former process of it goes on there.
+                    false => self.missed(number, door, "another process of it answers"),
+                }
             }
-            ProbeAnswer::Present(_) if !is_linked || is_silent => {
+            ProbeAnswer::Refused if is_gone => {
+                self.dead(number, "nobody listens at its address", now);
+            }
+            ProbeAnswer::Present(_) if is_gone || door == Door::Clients && is_silent => {
                 self.dead(number, "another broker is at its address", now);
             }
-            _ => self.missed(number),
+            ProbeAnswer::Refused => self.missed(number, door, "nobody listens"),
+            ProbeAnswer::Present(_) => self.missed(number, door, "another broker answers"),
+            ProbeAnswer::Open => self.missed(number, door, "what listens there proves nothing"),
+            ProbeAnswer::Silence => self.missed(number, door, "no answer"),
         }
     }
 
     /// It is where it says.
-    fn is_where_it_says(&mut self, number: BrokerNumber, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
-        if std::mem::replace(&mut broker.has_answered, true) {
+    fn is_where_it_says(&mut self, number: BrokerNumber, door: Door, now: Instant) {
+        let presence = self.brokers[number as usize].presence_mut(door);
+        (presence.misses, presence.found) = (0, None);
+        if std::mem::replace(&mut presence.has_answered, true) {
             return;
         }
         self.keep_broker(number);
-        self.drive_sharers();
-        self.drive_rounds();
-        self.comes_up(number, now);
+        if door != Door::Http {
+            self.drive_sharers();
+            self.drive_rounds();
+        }
+        if door == Door::Clients {
+            self.comes_up(number, now);
+        }
     }
 
     /// It is not where it says, or was too slow to say so.
-    fn missed(&mut self, number: BrokerNumber) {
+    fn missed(&mut self, number: BrokerNumber, door: Door, found: &'static str) {
         let broker = &mut self.brokers[number as usize];
-        let is_news = broker.link.is_some() && !broker.has_answered;
-        if is_news && !std::mem::replace(&mut broker.is_missed, true) {
-            let text = format!(
-                "{} does not answer at {}, the address that it announces: nobody is sent there before it does; see its --broadcast-address",
-                broker.name, broker.tcp_address
-            );
+        let presence = broker.presence_mut(door);
+        presence.misses = presence.misses.saturating_add(1);
+        presence.found = Some(found);
+        let is_news = !presence.has_answered && presence.misses == MISSES_TOLD;
+        if is_news && broker.link.is_some() {
+            let text = format!("{} {}", broker.name, broker.missing(door));
             self.tell("problem", None, Some(number), text);
         }
     }
 
-    /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
-    /// again, and often while it is not silent yet. So is one that has not answered yet, less often.
+    /// Asks at the addresses of a broker where it is time.
     pub(super) fn probe_due(&mut self, number: BrokerNumber, now: Instant) {
-        let broker = &self.brokers[number as usize];
-        let interval = match broker.liveness {
-            Liveness::Up if broker.link.is_none() => PROBE_INTERVAL,
-            Liveness::Up if broker.has_answered => return,
-            Liveness::Silent(_) if broker.link.is_some() => return,
-            Liveness::Up | Liveness::Silent(_) => self.settings.report_interval,
-            Liveness::Dead => return,
-        };
-        if broker.probed_at.is_none_or(|at| now - at >= interval) {
-            self.probe(number, now);
+        for door in Door::ALL {
+            let interval = self.probe_interval(number, door);
+            if interval.is_some_and(|least| self.broker(number).presence(door).is_due(least, now)) {
+                self.probe(number, door, now);
+            }
+        }
+    }
+
+    /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
+    /// again, and often while it is not silent yet.
+    fn probe_interval(&self, number: BrokerNumber, door: Door) -> Option<Duration> {
+        let broker = self.broker(number);
+        match (broker.liveness, broker.link) {
+            (Liveness::Up, Some(_)) => {
+                let presence = broker.presence(door);
+                (!presence.has_answered).then(|| presence.pause())
+            }
+            (Liveness::Dead, _) | (Liveness::Silent(_), Some(_)) => None,
+            _ if door != Door::Clients => None,
+            (Liveness::Up, None) => Some(PROBE_INTERVAL),
+            (Liveness::Silent(_), None) => Some(self.settings.report_interval),
         }
     }
 
     /// Asks for it out of turn, not too often.
     pub(super) fn probe_again(&mut self, number: BrokerNumber, now: Instant) {
-        let probed_at = self.broker(number).probed_at;
-        if probed_at.is_none_or(|at| now - at >= PROBE_INTERVAL) {
-            self.probe(number, now);
+        let presence = self.broker(number).presence(Door::Clients);
+        if presence.is_due(PROBE_INTERVAL, now) {
+            self.probe(number, Door::Clients, now);
         }
     }
 
-    pub(super) fn probe(&mut self, number: BrokerNumber, now: Instant) {
+    /// Asks at an address that the broker announces, unless a question is under way there.
+    pub(super) fn probe(&mut self, number: BrokerNumber, door: Door, now: Instant) {
         let broker = &mut self.brokers[number as usize];
-        broker.probed_at = Some(now);
+        let Some(address) = broker.announced(door).cloned() else {
+            return;
+        };
+        let (life, is_known) = (broker.life, broker.has_answered(Door::Clients));
+        let presence = broker.presence_mut(door);
+        if std::mem::replace(&mut presence.is_under_way, true) {
+            return;
+        }
+        presence.probed_at = Some(now);
         let probe = Probe {
             broker: number,
-            life: broker.life,
-            address: broker.tcp_address.clone(),
+            life,
+            door,
+            address,
+            is_known,
         };
         self.effects.push(Effect::Probe(probe));
     }

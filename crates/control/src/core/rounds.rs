@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use limit::Ledger;
-use link::{Round, ToBroker};
+use link::{Door, Round, ToBroker};
 
 use super::{BrokerNumber, Core};
 
@@ -40,7 +40,7 @@ impl Core {
     /// Begins another round if other brokers are there than before.
     pub(super) fn drive_rounds(&mut self) {
         let up = (0u32..).zip(&self.brokers).filter_map(|(number, broker)| {
-            let address = broker.gossip_address.as_ref();
+            let address = broker.answering(Door::Gossip);
             address
                 .filter(|_| broker.is_up())
                 .map(|address| (number, address))

@@ -1,12 +1,12 @@
 //! Limits that brokers share by gossip: who takes part, and by which number gossip knows a limit.
 //!
 //! Of such a limit no ledger is kept and nothing is granted: brokers agree among themselves. They are told one list of
-//! all that may serve such topics, and again when it changes. A broker is on it once it has answered and until it is dead for certain: one that
-//! cannot be reached leaves its N-th part unused, which is what keeps the sum within the limit when a network parts.
+//! all that may serve such topics, and again when it changes. A broker is on it once it has answered where clients connect and where it gossips, and
+//! until it is dead for certain: one that cannot be reached leaves its N-th part unused, which is what keeps the sum within the limit when a network parts.
 
 use std::collections::BTreeSet;
 
-use link::{Sharers, ToBroker};
+use link::{Door, Sharers, ToBroker};
 use serde_json::Value;
 
 use super::{BrokerNumber, Core};
@@ -101,7 +101,7 @@ impl Core {
     fn gossip_addresses(&self) -> Vec<String> {
         let counted = self.brokers.iter().filter(|broker| broker.counts());
         let mut addresses: Vec<String> = counted
-            .filter_map(|broker| broker.gossip_address.clone())
+            .filter_map(|broker| broker.answering(Door::Gossip).cloned())
             .collect();
         addresses.sort();
         addresses.dedup();

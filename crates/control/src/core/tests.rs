@@ -14,6 +14,7 @@ mod neighbours;
 mod on_full;
 mod overload;
 mod placing;
+mod presence;
 mod registry;
 mod rest;
 mod rounds;

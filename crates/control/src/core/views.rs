@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::ops::Bound;
 
 use clock::Instant;
+use link::Door;
 
 use super::publisher::Row;
 use super::tally::Load;
@@ -270,7 +271,7 @@ impl Core {
         let state = match broker.liveness {
             Liveness::Dead => "dead",
             Liveness::Silent(_) => "silent",
-            Liveness::Up if !broker.has_answered => "unreached",
+            Liveness::Up if !broker.has_answered(Door::Clients) => "unreached",
             Liveness::Up if broker.is_draining => "draining",
             Liveness::Up => "up",
         };
@@ -280,6 +281,7 @@ impl Core {
             http_address: broker.http_address.clone(),
             gossip_address: broker.gossip_address.clone(),
             state: state.to_owned(),
+            not_counted: broker.not_counted(),
             is_draining: broker.is_draining,
             mcap: self.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),

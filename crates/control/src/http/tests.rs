@@ -486,6 +486,7 @@ async fn the_document_names_every_field() {
     let broker = BrokerView {
         http_address: Some(String::new()),
         gossip_address: Some(String::new()),
+        not_counted: Some(String::new()),
         ..BrokerView::default()
     };
     let named = json!({"topic": "t", "id": 1});

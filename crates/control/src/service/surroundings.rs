@@ -7,7 +7,7 @@ use clock::Instant;
 use link::LinkKey;
 use tokio::sync::mpsc;
 
-use super::probe;
+use super::probe::Prober;
 use crate::ControlError;
 use crate::core::{FitAnswer, FitJob, Probe, ProbeAnswer};
 use crate::random::random_bytes;
@@ -36,7 +36,7 @@ pub trait Surroundings: Send {
 /// Those of a process: its clocks, and tasks that do what takes long.
 pub(super) struct Process {
     started: std::time::Instant,
-    key: LinkKey,
+    prober: Prober,
     probed: mpsc::Sender<(Probe, ProbeAnswer)>,
     fitted: mpsc::Sender<FitAnswer>,
 }
@@ -50,7 +50,7 @@ impl Process {
     ) -> Process {
         Process {
             started: now_of_process(),
-            key,
+            prober: Prober::new(key),
             probed,
             fitted,
         }
@@ -78,11 +78,7 @@ impl Surroundings for Process {
     }
 
     fn probe(&mut self, probe: Probe) {
-        let (answers, key) = (self.probed.clone(), self.key.clone());
-        tokio::spawn(async move {
-            let answer = probe::ask(&probe.address, &key).await;
-            let _ = answers.send((probe, answer)).await;
-        });
+        self.prober.ask(probe, self.probed.clone());
     }
 
     fn fit(&mut self, job: Box<FitJob>) {

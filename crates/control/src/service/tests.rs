@@ -10,7 +10,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use super::*;
 use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
-use link::{Hello, Identity, Present, TopicChange};
+use link::{Door, Hello, Identity, Present, TopicChange};
 
 mod refusals;
 
@@ -152,11 +152,14 @@ fn is_there(service: &mut Service) {
     let probe = Probe {
         broker: 0,
         life: 1,
+        door: Door::Clients,
         address: String::from("127.0.0.1:4150"),
+        is_known: false,
     };
     let present = Present {
         broker: String::from("b1"),
         identity: Identity([1; 16]),
+        life: 1,
     };
     let now = service.now();
     let present = ProbeAnswer::Present(present);

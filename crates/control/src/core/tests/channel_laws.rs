@@ -259,7 +259,11 @@ impl World {
                     continue;
                 };
                 let (broker, identity) = (format!("b{index}"), Identity([index as u8; 16]));
-                let present = ProbeAnswer::Present(Present { broker, identity });
+                let present = ProbeAnswer::Present(Present {
+                    broker,
+                    identity,
+                    life: probe.life,
+                });
                 self.core.probed(probe, &present, self.now);
             }
             if let Effect::Send(number, order) = effect {

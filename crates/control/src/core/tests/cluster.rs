@@ -8,14 +8,14 @@ use std::time::Duration;
 use clock::Instant;
 use limit::{Holder, Limit, Prolongation, Share};
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, Sharers,
+    Announcement, Attachment, BrokerReport, ChannelState, Door, Hello, Identity, Present, Sharers,
     ToBroker, ToController, TopicReport, TopicState, Traced, WindowReport,
 };
 use model::ServiceModel;
 use placement::{Arrival, PublisherIndex, Trace, replay};
 
 use super::rounds::Held;
-use crate::core::{Core, Effect, ProbeAnswer, Settings};
+use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings};
 use crate::store::{Change, MemoryStore, Store, Table};
 use crate::view::{PublisherSpec, Slo, TopicSpec};
 
@@ -33,6 +33,8 @@ pub(super) struct VirtualBroker {
     /// As it was told last.
     pub(super) life: u64,
     pub(super) tcp_address: String,
+    /// Ports that a firewall closes.
+    pub(super) shut: BTreeSet<Door>,
     reports: u64,
     reported_at: Instant,
     pub(super) holder: Holder,
@@ -101,6 +103,15 @@ pub(super) struct VirtualTopic {
 }
 
 impl VirtualBroker {
+    /// The address that it announces.
+    fn announced(&self, door: Door) -> Option<String> {
+        match door {
+            Door::Clients => Some(self.tcp_address.clone()),
+            Door::Http => Some(self.tcp_address.replace(":4150", ":4151")),
+            Door::Gossip => self.gossip_address.clone(),
+        }
+    }
+
     /// Whether it has this number and orders reach it.
     fn hears(&self, number: u32) -> bool {
         let is_linked = self.number == number && self.is_running && self.link != 0;
@@ -192,6 +203,7 @@ impl Cluster {
             identity: Identity([index as u8; 16]),
             life: 0,
             tcp_address: format!("10.0.0.{}:4150", index + 1),
+            shut: BTreeSet::new(),
             reports: 0,
             reported_at: self.now,
             holder: Holder::new(),
@@ -254,7 +266,7 @@ impl Cluster {
             identity: broker.identity,
             life: broker.life,
             tcp_address: broker.tcp_address.clone(),
-            http_address: Some(format!("10.0.0.{}:4151", index + 1)),
+            http_address: broker.announced(Door::Http),
             gossip_address: broker.gossip_address.clone(),
             mcap: None,
             model: Some(self.truth),
@@ -632,7 +644,7 @@ impl Cluster {
                 match effect {
                     Effect::Send(number, message) => self.order(number, *message),
                     Effect::Probe(probe) => {
-                        let answer = self.probe(&probe.address);
+                        let answer = self.probe(&probe);
                         self.core.probed(&probe, &answer, self.now);
                     }
                     Effect::Fit(job) => {
@@ -650,14 +662,18 @@ impl Cluster {
     }
 
     /// Who is at an address.
-    fn probe(&self, address: &str) -> ProbeAnswer {
+    fn probe(&self, probe: &Probe) -> ProbeAnswer {
         let mut running = self.brokers.iter().filter(|broker| broker.is_running);
-        match running.find(|broker| broker.tcp_address == address) {
+        let (door, address) = (probe.door, &probe.address);
+        match running.find(|broker| broker.announced(door).as_ref() == Some(address)) {
             None => ProbeAnswer::Refused,
+            Some(broker) if broker.shut.contains(&door) => ProbeAnswer::Silence,
             Some(broker) if broker.is_stopped || broker.is_cut => ProbeAnswer::Open,
             Some(broker) => ProbeAnswer::Present(Present {
                 broker: broker.name.clone(),
                 identity: broker.identity,
+                // It reads its Welcome before it answers.
+                life: probe.life,
             }),
         }
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use limit::Limit;
 use limit::sharing::Policy;
-use link::{Hello, Identity, Present, ToBroker};
+use link::{Door, Hello, Identity, Present, ToBroker};
 
 use super::cluster::{Cluster, HOST, TOPIC, promise, settings};
 use crate::core::{BROKERS_MAX, Core, DEAD_KEPT, Effect, Probe, ProbeAnswer};
 use crate::store::{Change, MemoryStore, Store, Table};
 use crate::view::TopicSpec;
 
-fn hello(name: &str, identity: u8, life: u64) -> Hello {
+pub(super) fn hello(name: &str, identity: u8, life: u64) -> Hello {
     Hello {
         broker: name.to_owned(),
         identity: Identity([identity; 16]),
@@ -56,15 +56,18 @@ fn finds(cluster: &mut Cluster, name: &str, life: u64, answer: &ProbeAnswer) {
     let probe = Probe {
         broker: cluster.core.broker_number(name).expect("known"),
         life,
+        door: Door::Clients,
         address: format!("{name}.example:4150"),
+        is_known: false,
     };
     cluster.core.probed(&probe, answer, cluster.now);
 }
 
-fn present(name: &str, identity: u8) -> ProbeAnswer {
+fn present(name: &str, identity: u8, life: u64) -> ProbeAnswer {
     ProbeAnswer::Present(Present {
         broker: name.to_owned(),
         identity: Identity([identity; 16]),
+        life,
     })
 }
 
@@ -151,9 +154,9 @@ fn a_name_is_its_owners_until_that_one_is_dead_for_certain() {
     for (answer, expected) in [
         (ProbeAnswer::Silence, Err(true)),
         (ProbeAnswer::Open, Err(true)),
-        (present("a", 1), Err(true)),
+        (present("a", 1, life), Err(true)),
         // Whoever has no data folder is another broker after a restart, at the same address.
-        (present("a", 2), Ok(())),
+        (present("a", 2, 0), Ok(())),
     ] {
         finds(&mut cluster, "a", life, &answer);
         let heard = says(&mut cluster, 4, &hello("a", 2, 0), HOST).map(drop);
@@ -266,14 +269,31 @@ fn a_broker_counts_once_it_has_answered() {
     let told = cluster
         .events
         .iter()
-        .filter(|(_, text)| text.contains("far0 does not answer"));
+        .filter(|(_, text)| text.contains("far0 does not answer at"));
     assert_eq!(told.count(), 1);
     // One of them is there after all.
     let number = cluster.core.broker_number("far0").expect("known");
     let life = cluster.core.broker(number).life;
-    finds(&mut cluster, "far0", life, &present("far1", 7));
-    assert_eq!(counted(&cluster), (1, 1), "that is another one's address");
-    finds(&mut cluster, "far0", life, &present("far0", 7));
-    cluster.carry_out();
-    assert_eq!(counted(&cluster), (2, 2));
+    let probe = |door| {
+        let broker = cluster.core.broker(number);
+        Probe {
+            broker: number,
+            life,
+            door,
+            address: broker.announced(door).expect("announced").clone(),
+            is_known: false,
+        }
+    };
+    let (clients, gossip) = (probe(Door::Clients), probe(Door::Gossip));
+    for (probe, answer, expected) in [
+        (&clients, present("far1", 7, life), (1, 1)),
+        (&clients, present("far0", 8, life), (1, 1)),
+        (&clients, present("far0", 7, life - 1), (1, 1)),
+        (&gossip, present("far0", 7, life), (1, 1)),
+        (&clients, present("far0", 7, life), (2, 2)),
+    ] {
+        cluster.core.probed(probe, &answer, cluster.now);
+        cluster.carry_out();
+        assert_eq!(counted(&cluster), expected, "{answer:?}");
+    }
 }

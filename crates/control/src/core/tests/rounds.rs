@@ -12,7 +12,7 @@ use crate::core::Core;
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) vouches: Vouches,
-    others: Vec<String>,
+    pub(super) others: Vec<String>,
 }
 
 impl Held {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Hello, Identity, Present, ToBroker,
+    Announcement, Attachment, BrokerReport, ChannelState, Door, Hello, Identity, Present, ToBroker,
     ToController, TopicChange, TopicReport, TopicState,
 };
 
@@ -93,6 +93,7 @@ fn greet(core: &mut Core, link: u64, hello: &Hello, now: Instant) -> u32 {
     let present = Present {
         broker: hello.broker.clone(),
         identity: hello.identity,
+        life: core.broker(number).life,
     };
     let probe = probe_of(core, number);
     core.probed(&probe, &ProbeAnswer::Present(present), now);
@@ -104,7 +105,9 @@ fn probe_of(core: &Core, number: u32) -> Probe {
     Probe {
         broker: number,
         life: broker.life,
+        door: Door::Clients,
         address: broker.tcp_address.clone(),
+        is_known: false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clock::Instant;
 use clock::{stream, uniform};
 use link::{
-    Announcement, Attachment, BrokerReport, Hello, Identity, Lateness, Present, ToBroker,
+    Announcement, Attachment, BrokerReport, Door, Hello, Identity, Lateness, Present, ToBroker,
     ToController, TopicReport, Traced, WindowReport,
 };
 use model::ServiceModel;
@@ -174,7 +174,9 @@ impl World {
         let probe = Probe {
             broker: number,
             life,
+            door: Door::Clients,
             address: format!("10.0.0.{}:4150", at + 1),
+            is_known: true,
         };
         self.core.probed(&probe, &ProbeAnswer::Refused, self.now);
         self.carry_out();
@@ -546,6 +548,7 @@ impl World {
                         let present = Present {
                             broker: format!("b{}", probe.broker + 1),
                             identity: IDENTITY,
+                            life: probe.life,
                         };
                         let answer = ProbeAnswer::Present(present);
                         self.core.probed(&probe, &answer, self.now);

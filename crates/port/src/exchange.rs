@@ -11,16 +11,19 @@ use tokio::net::TcpStream;
 ///
 /// # Errors
 /// Why there is no answer; whether the question arrived is not known then.
-pub(crate) async fn exchange(
+pub async fn exchange(
     stream: TcpStream,
-    request: Request<Full<Bytes>>,
+    request: Request<Bytes>,
     answer_max_bytes: usize,
 ) -> Result<(StatusCode, Bytes), String> {
     let failed = |error: hyper::Error| error.to_string();
     let shaken = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(failed)?;
     let asked = async {
-        let answer = sender.send_request(request).await.map_err(failed)?;
+        let answer = sender
+            .send_request(request.map(Full::new))
+            .await
+            .map_err(failed)?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), answer_max_bytes);
         let body = body.collect().await.map_err(|error| error.to_string())?;
