@@ -1,7 +1,7 @@
 //! Connections to subscribers: made when one is heard of, made again when one breaks, given up when it is gone.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use wire::announce::{InstanceId, Key, TopicId};
 use wire::tempo::put_hello;
 use wire::{ChannelName, TopicName};
 
-use super::dials::Dials;
+use super::dials::{Dials, Waiting};
 use crate::connection::TempoSubscriber;
 use crate::reactor::Delivery;
 use crate::sys::{self, Stream};
@@ -24,6 +24,8 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Subscribers that messages are sent to, over all topics; further ones are not served.
 const DELIVERIES_MAX: usize = 16_384;
+/// Those of them that one address announced, but for this machine's.
+const OF_ADDRESS_MAX: usize = DELIVERIES_MAX / 10;
 
 const CHANNEL_PREFIX: &str = "tempo.";
 
@@ -38,6 +40,8 @@ pub(super) struct Deliveries {
     own: InstanceId,
     key: Option<Key>,
     wanted: BTreeMap<(TopicName, InstanceId), Wanted>,
+    /// How many of them each address announced.
+    announcers: BTreeMap<IpAddr, usize>,
     dialling: JoinSet<Dialled>,
     dials: Dials,
     dials_failed: u64,
@@ -46,6 +50,8 @@ pub(super) struct Deliveries {
 /// A subscriber that is to get messages.
 struct Wanted {
     data: SocketAddr,
+    /// The address that announced it.
+    by: IpAddr,
     id: TopicId,
     state: State,
 }
@@ -64,6 +70,7 @@ pub(super) struct Dialled {
     topic: TopicName,
     instance: InstanceId,
     data: SocketAddr,
+    by: IpAddr,
     outcome: Result<Weak<()>, String>,
 }
 
@@ -74,6 +81,7 @@ impl Deliveries {
             own,
             key,
             wanted: BTreeMap::new(),
+            announcers: BTreeMap::new(),
             dialling: JoinSet::new(),
             dials: Dials::default(),
             dials_failed: 0,
@@ -103,8 +111,18 @@ impl Deliveries {
                 tracing::warn!("{topic}: more than {DELIVERIES_MAX} subscribers are not served");
                 return;
             }
+            let by = endpoint.announces_from.ip().to_canonical();
+            let of_address = self.announcers.get(&by).copied().unwrap_or(0);
+            if of_address >= OF_ADDRESS_MAX && !by.is_loopback() {
+                tracing::warn!(
+                    "{topic}: more than {OF_ADDRESS_MAX} subscribers that {by} announces are not served"
+                );
+                continue;
+            }
+            self.announcers.insert(by, of_address + 1);
             let wanted = Wanted {
                 data: endpoint.data,
+                by,
                 id: endpoint.id,
                 state: State::Waiting(now),
             };
@@ -117,34 +135,44 @@ impl Deliveries {
         if self.dials.remembered() > DELIVERIES_MAX {
             self.dials.forget_old(now);
         }
-        for ((topic, instance), wanted) in &mut self.wanted {
-            match &wanted.state {
-                State::Waiting(at)
-                    if *at <= now && self.dials.due(wanted.data).is_some_and(|due| due <= now) => {}
-                State::Connected(alive, since) if alive.strong_count() == 0 => {
-                    self.dials.broke(wanted.data, now - *since, now);
-                    wanted.state = State::Waiting(now);
-                    continue;
-                }
-                _ => continue,
+        for wanted in self.wanted.values_mut() {
+            if let State::Connected(alive, since) = &wanted.state
+                && alive.strong_count() == 0
+            {
+                self.dials.broke(wanted.data, now - *since, now);
+                wanted.state = State::Waiting(now);
             }
-            wanted.state = State::Dialling;
-            self.dials.begin(wanted.data, now);
-            let (handle, key) = (self.handle.clone(), self.key.clone());
-            let (topic, instance) = (topic.clone(), *instance);
-            let (data, id, own) = (wanted.data, wanted.id, self.own);
-            self.dialling.spawn(async move {
-                let mut hello = Vec::new();
-                put_hello(&mut hello, own, key.as_ref());
-                let outcome = dial(&handle, topic.clone(), instance, id, data, hello).await;
-                Dialled {
-                    topic,
-                    instance,
-                    data,
-                    outcome,
-                }
-            });
         }
+        let waiting = self.wanted.iter().filter_map(|(key, wanted)| {
+            let waiting = wanted.waiting()?;
+            Some((key, waiting))
+        });
+        let chosen = self.dials.choose(waiting, now).into_iter();
+        let chosen: Vec<(TopicName, InstanceId)> = chosen.cloned().collect();
+        for key in chosen {
+            self.dial(key);
+        }
+    }
+
+    fn dial(&mut self, (topic, instance): (TopicName, InstanceId)) {
+        let Some(wanted) = self.wanted.get_mut(&(topic.clone(), instance)) else {
+            return;
+        };
+        wanted.state = State::Dialling;
+        let (data, by, id) = (wanted.data, wanted.by, wanted.id);
+        let (handle, own, key) = (self.handle.clone(), self.own, self.key.clone());
+        self.dialling.spawn(async move {
+            let mut hello = Vec::new();
+            put_hello(&mut hello, own, key.as_ref());
+            let outcome = dial(&handle, topic.clone(), instance, id, data, hello).await;
+            Dialled {
+                topic,
+                instance,
+                data,
+                by,
+                outcome,
+            }
+        });
     }
 
     /// Waits for an attempt to come to its end; for ever where there is none.
@@ -163,7 +191,8 @@ impl Deliveries {
     pub(super) fn settle(&mut self, dialled: Dialled) {
         let now = sys::monotonic_now();
         let is_connected = dialled.outcome.is_ok();
-        self.dials.end(dialled.data, is_connected, now);
+        self.dials
+            .end((dialled.data, dialled.by), is_connected, now);
         let key = (dialled.topic.clone(), dialled.instance);
         let wanted = self.wanted.get_mut(&key);
         let Some(wanted) = wanted.filter(|wanted| wanted.data == dialled.data) else {
@@ -185,10 +214,9 @@ impl Deliveries {
     /// When [`Deliveries::dial_due`] has something to do.
     pub(super) fn next_due(&self) -> Instant {
         let due = |wanted: &Wanted| match &wanted.state {
-            // Without a place it is the end of another attempt that is waited for.
-            State::Waiting(at) => self.dials.due(wanted.data).map(|due| due.max(*at)),
             State::Connected(alive, _) if alive.strong_count() == 0 => Some(Instant::ZERO),
-            _ => None,
+            // Without a place it is the end of another attempt that is waited for.
+            _ => self.dials.due(&wanted.waiting()?),
         };
         let dues = self.wanted.values().filter_map(due);
         dues.min().unwrap_or(Instant::MAX)
@@ -213,7 +241,14 @@ impl Deliveries {
     }
 
     fn give_up(&mut self, topic: TopicName, instance: InstanceId) {
-        self.wanted.remove(&(topic.clone(), instance));
+        if let Some(wanted) = self.wanted.remove(&(topic.clone(), instance))
+            && let Some(of_address) = self.announcers.get_mut(&wanted.by)
+        {
+            *of_address -= 1;
+            if *of_address == 0 {
+                self.announcers.remove(&wanted.by);
+            }
+        }
         self.close(topic, instance);
     }
 
@@ -226,6 +261,19 @@ impl Deliveries {
                 let _gone = handle.channel(topic, channel, Operation::Delete).await;
             }
         });
+    }
+}
+
+impl Wanted {
+    fn waiting(&self) -> Option<Waiting> {
+        match self.state {
+            State::Waiting(since) => Some(Waiting {
+                to: self.data,
+                by: self.by,
+                since,
+            }),
+            _ => None,
+        }
     }
 }
 
