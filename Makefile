@@ -29,12 +29,12 @@ run: ## Start a controller, three brokers and the demo workload; Ctrl-C ends it.
 test: lint cargo-test loom clients ## All checks and tests, as CI runs them.
 
 bench: ## Measure SRTM beside nsqd, NATS, Mosquitto and a bare relay.
-	cargo build --release --locked -p bench -p srtm
+	cargo build --release --locked -p srtm
 	bench/peers/build.sh
 	./$(TARGET)/release/srtm bench compare
 
 bench-fit: ## Find the highest load under p99 <= 1 ms, of SRTM and of others.
-	cargo build --release --locked -p bench -p srtm
+	cargo build --release --locked -p srtm
 	bench/peers/build.sh
 	./$(TARGET)/release/srtm bench fit
 

@@ -40,16 +40,9 @@ pub enum BenchError {
         /// What happened.
         text: String,
     },
-    /// The broker's HTTP interface refused a request.
-    #[error("HTTP {method} {path}: {text}")]
-    Http {
-        /// The method.
-        method: &'static str,
-        /// The path.
-        path: String,
-        /// The answer or the failure.
-        text: String,
-    },
+    /// A broker or a controller refused over HTTP, or did not answer.
+    #[error(transparent)]
+    Api(#[from] api::ApiError),
 }
 
 impl BenchError {

@@ -22,7 +22,7 @@ use crate::protocol::nsq::{Acknowledgement, Nsq};
 use crate::sys;
 
 /// Topic, channel and subject of all runs.
-pub(crate) const TOPIC: &str = "bench";
+pub const TOPIC: &str = "bench";
 const CHANNEL: &str = "bench";
 /// How long a broker may take to accept its first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -207,7 +207,7 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream, BenchError> {
 }
 
 /// Writes what the kernel takes now.
-pub(crate) fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, BenchError> {
+pub fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, BenchError> {
     match stream.write(bytes) {
         Ok(written) => Ok(written),
         Err(error) if is_transient(error.kind()) => Ok(0),
@@ -216,7 +216,7 @@ pub(crate) fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, 
 }
 
 /// Whether a failed read or write is worth another try.
-pub(crate) fn is_transient(kind: ErrorKind) -> bool {
+pub fn is_transient(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 

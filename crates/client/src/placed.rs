@@ -27,7 +27,6 @@ mod publisher;
 mod sockets;
 
 pub use controller::Controller;
-pub(crate) use controller::{base, segment};
 pub use follower::{Action, Answer, Enquiry, Follower, Throttled, Traffic};
 pub use link::LinkId;
 pub use options::PlacedOptions;

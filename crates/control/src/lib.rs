@@ -13,7 +13,8 @@ pub mod lookup;
 pub mod random;
 pub mod service;
 pub mod store;
-pub mod view;
+
+use api::view;
 
 pub use crate::core::{Settings, check_settings};
 pub use error::ControlError;

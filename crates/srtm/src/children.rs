@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use api::view::BrokerView;
 use control::ControlHandle;
-use control::view::BrokerView;
 use realtime::Realtime;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, watch};

@@ -62,7 +62,7 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Measures this broker and its peers.
     #[command(subcommand)]
-    Bench(::bench::Command),
+    Bench(bench::BenchCommand),
 }
 
 impl Command {

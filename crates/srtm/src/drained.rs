@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::view::BrokerView;
+use api::view::BrokerView;
 use tokio::time::Instant;
 
 /// What a broker says is of after its drain began from so long on, and consumers that look for it have found it.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use api::Why;
 use sim::experiment::ExperimentError;
 
 /// Exit code of a broker that was stopped and lost messages by it.
@@ -80,6 +81,21 @@ pub(crate) enum Failure {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+impl From<api::ApiError> for Failure {
+    fn from(error: api::ApiError) -> Failure {
+        let reason = match error.why {
+            Why::Unreachable(why) => {
+                format!("{why} (is an HTTP port of SRTM there? see --controller and --broker)")
+            }
+            why => why.to_string(),
+        };
+        Failure::Api {
+            url: error.url,
+            reason,
+        }
+    }
 }
 
 impl Failure {

@@ -9,7 +9,6 @@
 
 mod address;
 mod announce_flags;
-mod api;
 mod broker_flags;
 mod byte_size;
 mod children;
@@ -25,6 +24,7 @@ mod http_flags;
 mod link_key;
 mod log;
 mod lookupd_flags;
+mod servers;
 mod time;
 mod trace_file;
 

@@ -72,7 +72,13 @@ fn check_arrows(
     used: &BTreeSet<&str>,
     mut report: impl FnMut(String),
 ) {
-    if said.contains(ALL_ARROWS) {
+    if let Some(all) = said.iter().find_map(|said| said.strip_prefix(ALL_ARROWS)) {
+        let excepted = all.split('`').find(|name| used.contains(name));
+        if let Some(other) = excepted {
+            report(format!(
+                "crates/{name} depends on {other}, which the row excepts: remove the dependency"
+            ));
+        }
         return;
     }
     for other in used.difference(said) {

@@ -266,6 +266,11 @@ fn arrows_and_manifests_agree() {
     for (arrows, advice) in [
         ("`wire`", None),
         ("all of them", None),
+        ("all of them but `clock`", None),
+        (
+            "all of them but `wire`",
+            Some("crates/limit depends on wire, which the row excepts"),
+        ),
         ("nothing", Some("crates/limit depends on wire:")),
         (
             "`wire`, `clock`",

@@ -5,20 +5,12 @@
 //! cluster what is to be tested, and [`Run::end`] says what became of every message.
 
 mod board;
-mod checks;
-mod consumer;
-mod controller;
 mod fleet;
-mod processes;
 mod receiver;
 mod sender;
 
 pub use board::{Board, Tally};
-pub use checks::{ClusterOptions, check};
-pub use consumer::Consumer;
-pub use controller::ControllerApi;
 pub use fleet::Fleet;
-pub use processes::{Broker, Cluster, Setup};
 pub use sender::Shared;
 
 use std::sync::Arc;

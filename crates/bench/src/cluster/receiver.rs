@@ -8,8 +8,10 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use api::Controller;
+
+use super::Plan;
 use super::board::Board;
-use super::{ControllerApi, Plan};
 use crate::error::BenchError;
 use crate::protocol::Protocol;
 use crate::protocol::nsq::{Acknowledgement, Nsq};
@@ -83,7 +85,7 @@ fn look_for_brokers(
 ) -> mpsc::Receiver<Found> {
     let (tell, found) = mpsc::channel();
     std::thread::spawn(move || {
-        let api = ControllerApi::new(&controller);
+        let api = Controller::new(&controller);
         let mut known: BTreeMap<SocketAddr, Arc<AtomicBool>> = BTreeMap::new();
         while !board.is_over.load(Ordering::Relaxed) {
             let brokers = api.brokers().unwrap_or_default();

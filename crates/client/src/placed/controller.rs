@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use api::{Answer as HttpAnswer, ApiError, Bounds, Client, Method, Target, Why};
 use serde_json::{Value, json};
-use ureq::Agent;
 
 use super::follower::{Answer, Enquiry};
 use super::options::PlacedOptions;
@@ -20,58 +20,54 @@ const MAX_ANSWER_BYTES: u64 = 1 << 20;
 /// Asks a controller where to publish. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    agent: Agent,
+    client: Client,
 }
 
 impl Controller {
     /// Without a connection yet.
     #[must_use]
     pub fn new() -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .build();
+        let bounds = Bounds {
+            timeout: TIMEOUT,
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            answer_max_bytes: MAX_ANSWER_BYTES,
+        };
         Self {
-            agent: config.into(),
+            // Each question names its controller.
+            client: Client::new("", bounds),
         }
     }
 
     /// Puts one question of a [`super::Follower`] with these options. Blocks for at most 10 s.
     pub fn ask(&self, options: &PlacedOptions, enquiry: &Enquiry) -> Answer {
-        let publishers = format!(
-            "{}/v1/topics/{}/publishers",
-            base(&options.controller),
-            segment(&options.topic)
-        );
+        let client = self.client.at(&options.controller);
+        let publishers = of_topic(options).then("/publishers");
         if enquiry.register {
-            let request = self.agent.post(&publishers);
-            let request = request.content_type("application/json");
-            let answer = request.send(declaration(options).to_string());
+            let body = declaration(options).to_string();
+            let answer = client.ask(Method::Post, &publishers, Some(body));
             return read(answer, |body| place(&body["publishers"][0]));
         }
-        let one = format!("{publishers}/{}", segment(&options.id));
-        let mut request = self.agent.get(&one);
+        let mut one = publishers.segment(&options.id);
         if let Some(broker) = &enquiry.avoid {
-            request = request.query("avoid", broker);
+            one = one.query("avoid", broker);
         }
-        match read(request.call(), place) {
-            Answer::Unknown if !options.register => self.first_broker(options),
+        match read(client.ask(Method::Get, &one, None), place) {
+            Answer::Unknown if !options.register => first_broker(&client, options),
             answer => answer,
         }
     }
+}
 
-    /// Where a publisher goes that nobody declared: to the topic's first broker, which tells the controller of it.
-    fn first_broker(&self, options: &PlacedOptions) -> Answer {
-        let url = format!(
-            "{}/v1/topics/{}/placement",
-            base(&options.controller),
-            segment(&options.topic)
-        );
-        read(self.agent.get(&url).call(), |body| {
-            address(&body["brokers"][0])
-        })
-    }
+/// Where a publisher goes that nobody declared: to the topic's first broker, which tells the controller of it.
+fn first_broker(client: &Client, options: &PlacedOptions) -> Answer {
+    let placement = of_topic(options).then("/placement");
+    read(client.ask(Method::Get, &placement, None), |body| {
+        address(&body["brokers"][0])
+    })
+}
+
+fn of_topic(options: &PlacedOptions) -> Target {
+    Target::new("/v1/topics").segment(&options.topic)
 }
 
 impl Default for Controller {
@@ -93,27 +89,20 @@ fn declaration(options: &PlacedOptions) -> Value {
     json!({"publishers": [publisher]})
 }
 
-fn read(
-    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    meaning: impl FnOnce(&Value) -> Answer,
-) -> Answer {
-    let mut answer = match answer {
+fn read(answer: Result<HttpAnswer, ApiError>, meaning: impl FnOnce(&Value) -> Answer) -> Answer {
+    let answer = match answer.map_err(|error| error.why) {
         Ok(answer) => answer,
-        Err(error) => return Answer::Failed(format!("the controller is out of reach: {error}")),
+        Err(Why::Broken(why)) => {
+            return Answer::Failed(format!("the controller's answer broke off: {why}"));
+        }
+        Err(why) => return Answer::Failed(format!("the controller is out of reach: {why}")),
     };
-    let status = answer.status();
-    let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES);
-    let body = match body.read_to_vec() {
-        Ok(body) => body,
-        Err(error) => return Answer::Failed(format!("the controller's answer broke off: {error}")),
-    };
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let status = answer.status;
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let text = || {
-        let said = body["message"].as_str().or(body["error"].as_str());
-        format!(
-            "the controller answered {status}: {}",
-            said.unwrap_or("nothing more")
-        )
+        let said = answer.reason();
+        let said = said.as_deref().unwrap_or("nothing more");
+        format!("the controller answered {status}: {said}")
     };
     match status.as_u16() {
         200..=299 => meaning(&body),
@@ -139,40 +128,5 @@ fn address(broker: &Value) -> Answer {
         Some(other) => Answer::Failed(format!(
             "the controller names {other:?}, which is no address"
         )),
-    }
-}
-
-pub(crate) fn base(controller: &str) -> String {
-    let controller = controller.trim_end_matches('/');
-    if controller.contains("://") {
-        controller.to_owned()
-    } else {
-        format!("http://{controller}")
-    }
-}
-
-/// A path segment: everything but letters, digits and `-._~` percent-encoded.
-pub(crate) fn segment(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_become_path_segments() {
-        assert_eq!(segment("s1-a.b_c~"), "s1-a.b_c~");
-        assert_eq!(segment("a/b?c%d#e"), "a%2Fb%3Fc%25d%23e");
-        assert_eq!(base("host:1"), "http://host:1");
-        assert_eq!(base("https://host/"), "https://host");
     }
 }

@@ -8,15 +8,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use api::{Bounds, Client, Method, Target};
 use serde_json::Value;
-use ureq::Agent;
 use wire::TopicName;
 use wire::announce::TopicId;
 
 use super::control::Control;
 use super::monotonic::now;
 use crate::error::ClientError;
-use crate::placed::{base, segment};
 
 /// A controller that does not answer is asked again after this time.
 const RETRY: Duration = Duration::from_secs(5);
@@ -38,11 +37,16 @@ impl NameService {
     /// [`ClientError::Io`] where the system gives no thread.
     pub(super) fn start(url: &str, control: &Arc<Control>) -> Result<NameService, ClientError> {
         let (topics, asked) = channel();
-        let names = format!("{}/v1/names", base(url));
+        let bounds = Bounds {
+            timeout: TIMEOUT,
+            connect_timeout: None,
+            answer_max_bytes: MAX_ANSWER_BYTES,
+        };
+        let controller = Client::new(url, bounds);
         let control = Arc::downgrade(control);
         std::thread::Builder::new()
             .name("tempo-names".to_owned())
-            .spawn(move || serve(&names, &asked, &control))
+            .spawn(move || serve(&controller, &asked, &control))
             .map_err(ClientError::io("start a thread"))?;
         Ok(NameService { topics })
     }
@@ -54,11 +58,7 @@ impl NameService {
     }
 }
 
-fn serve(names: &str, asked: &Receiver<TopicName>, control: &Weak<Control>) {
-    let config = Agent::config_builder()
-        .timeout_global(Some(TIMEOUT))
-        .build();
-    let agent: Agent = config.into();
+fn serve(controller: &Client, asked: &Receiver<TopicName>, control: &Weak<Control>) {
     let mut waiting: Vec<TopicName> = Vec::new();
     loop {
         let next = if waiting.is_empty() {
@@ -73,7 +73,7 @@ fn serve(names: &str, asked: &Receiver<TopicName>, control: &Weak<Control>) {
         }
         // The first that is not answered ends the round: the others would not be either.
         while let Some(topic) = waiting.last() {
-            let Some(id) = ask(&agent, names, topic) else {
+            let Some(id) = ask(controller, topic) else {
                 break;
             };
             let Some(control) = control.upgrade() else {
@@ -87,11 +87,10 @@ fn serve(names: &str, asked: &Receiver<TopicName>, control: &Weak<Control>) {
 }
 
 /// The controller's answer: `{"topic": …, "id": …}`.
-fn ask(agent: &Agent, names: &str, topic: &TopicName) -> Option<TopicId> {
-    let url = format!("{names}/{}", segment(topic.as_str()));
-    let mut answer = agent.put(&url).send_empty().ok()?;
-    let body = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES);
-    id_of(&body.read_to_vec().ok()?, topic)
+fn ask(controller: &Client, topic: &TopicName) -> Option<TopicId> {
+    let name = Target::new("/v1/names").segment(topic.as_str());
+    let answer = controller.ask(Method::Put, &name, None).ok()?;
+    id_of(answer.accepted().ok()?, topic)
 }
 
 fn id_of(answer: &[u8], topic: &TopicName) -> Option<TopicId> {

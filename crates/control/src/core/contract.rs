@@ -7,7 +7,6 @@ use clock::Instant;
 use link::ToBroker;
 
 use super::{BrokerNumber, Core, Effect, Liveness};
-use crate::view::TopicSpec;
 
 /// Brokers that do not confirm within this time are named to whoever waits.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
@@ -151,12 +150,5 @@ impl Core {
         let missing = waiting.into_iter().flatten().map(name).collect();
         let settled = Effect::ContractSettled { ticket, missing };
         self.effects.push(settled);
-    }
-}
-
-impl TopicSpec {
-    /// Whether there is anything in it that brokers keep.
-    pub(super) fn is_told_to_brokers(&self) -> bool {
-        self.limit.is_some() || self.cpu_share.is_some() || self.on_full.is_some()
     }
 }

@@ -3,20 +3,11 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::Serialize;
 
 use super::Shared;
 use super::answer::Failure;
 use crate::handle::Command;
-use crate::view::BrokerView;
-
-/// Answer to `GET /v1/brokers`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct BrokerViews {
-    /// In order of name.
-    brokers: Vec<BrokerView>,
-}
+use crate::view::{BrokerView, BrokerViews};
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/brokers", responses((status = 200, body = BrokerViews))))]
 pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Failure> {

@@ -5,21 +5,12 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use scrape::rendered;
-use serde::Serialize;
 
 use super::Shared;
 use super::answer::Failure;
 use super::body::{BODY_MAX_BYTES, Body};
 use crate::handle::Command;
-use crate::view::{PlacementView, TopicSpec, TopicView};
-
-/// Answer to `GET /v1/topics`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct TopicViews {
-    /// In order of name.
-    topics: Vec<TopicView>,
-}
+use crate::view::{PlacementView, TopicSpec, TopicView, TopicViews};
 
 const FORM: &str = r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000},"cpu_share":0.2}"#;
 

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use api::view::{Slo, TopicSpec, TopicView};
 use bench::cluster::{Plan, Run};
 use bench::workload::{Arrivals, Workload};
 use control::ControlHandle;
 use control::handle::Command;
-use control::view::{Slo, TopicSpec, TopicView};
 use limit::Limit;
 
 use crate::error::Failure;

@@ -1,12 +1,13 @@
 //! `srtm publisher`: declares publishers, lists where they are, removes them.
 
+use api::Controller;
+use api::view::{PublisherList, PublisherSpec, PublisherViews};
 use clap::{Args, Subcommand};
-use control::view::{PublisherList, PublisherSpec, PublisherViews};
 use serde_json::Value;
 use wire::TopicName;
 
-use crate::api::{Api, CONTROLLER, escaped};
 use crate::error::Failure;
+use crate::servers::{self, CONTROLLER};
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -107,26 +108,26 @@ fn add(flags: &AddFlags) -> Result<(), Failure> {
                 .map_err(|error| Failure::Usage(error.to_string()))?
         }
     };
-    let answer = Api::new(&flags.whom.controller).post_json(&path(&flags.topic), &body)?;
-    print(&flags.whom.controller, answer)
-}
-
-fn ls(flags: &ListFlags) -> Result<(), Failure> {
-    let answer = Api::new(&flags.whom.controller).get(&path(&flags.topic))?;
-    print(&flags.whom.controller, answer)
-}
-
-fn rm(flags: &RemoveFlags) -> Result<(), Failure> {
-    let api = Api::new(&flags.whom.controller);
-    for id in &flags.ids {
-        api.delete(&format!("{}/{id}", path(&flags.topic)))?;
-        println!("{id}: removed");
-    }
+    // A list from a file goes as it is: the controller says what is wrong with it.
+    let target = servers::of_topic(&flags.topic).then("/publishers");
+    let views = servers::client(&flags.whom.controller).post(&target, &body)?;
+    print(&views);
     Ok(())
 }
 
-fn path(topic: &TopicName) -> String {
-    format!("/v1/topics/{}/publishers", escaped(topic))
+fn ls(flags: &ListFlags) -> Result<(), Failure> {
+    let controller = Controller::new(&flags.whom.controller);
+    print(&controller.publishers(flags.topic.as_str())?);
+    Ok(())
+}
+
+fn rm(flags: &RemoveFlags) -> Result<(), Failure> {
+    let controller = Controller::new(&flags.whom.controller);
+    for id in &flags.ids {
+        controller.remove_publisher(flags.topic.as_str(), id)?;
+        println!("{id}: removed");
+    }
+    Ok(())
 }
 
 fn read(file: &std::path::Path) -> Result<Value, Failure> {
@@ -140,11 +141,7 @@ fn read(file: &std::path::Path) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("{shown}: {error}")))
 }
 
-fn print(controller: &str, answer: Value) -> Result<(), Failure> {
-    let views: PublisherViews = serde_json::from_value(answer).map_err(|error| Failure::Api {
-        url: controller.to_owned(),
-        reason: format!("the answer is no list of publishers: {error}"),
-    })?;
+fn print(views: &PublisherViews) {
     println!(
         "{:<24} {:>10} {:>6} {:<16} {:<12} CONNECTED TO",
         "PUBLISHER", "MSG/S", "BATCH", "GROUP", "BROKER"
@@ -160,5 +157,4 @@ fn print(controller: &str, answer: Value) -> Result<(), Failure> {
             view.attached_to.as_deref().unwrap_or("-"),
         );
     }
-    Ok(())
 }

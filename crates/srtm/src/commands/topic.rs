@@ -11,9 +11,9 @@ use link::OnFull;
 use placement::{Mode, Policy};
 use wire::TopicName;
 
-use crate::api::CONTROLLER;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::servers::CONTROLLER;
 
 const SET_EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,11 @@
 //! `srtm where`: the brokers of a topic, also before the topic exists.
 
+use api::Controller;
 use clap::Args;
-use control::view::PlacementView;
 use wire::TopicName;
 
-use crate::api::{Api, CONTROLLER, escaped};
 use crate::error::Failure;
+use crate::servers::CONTROLLER;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,12 +29,7 @@ pub(crate) struct Flags {
 
 /// Asks and prints.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
-    let path = format!("/v1/topics/{}/placement", escaped(&flags.topic));
-    let answer = Api::new(&flags.controller).get(&path)?;
-    let view: PlacementView = serde_json::from_value(answer).map_err(|error| Failure::Api {
-        url: flags.controller.clone(),
-        reason: format!("the answer is no placement: {error}"),
-    })?;
+    let view = Controller::new(&flags.controller).placement(flags.topic.as_str())?;
     if !view.exists {
         eprintln!(
             "topic {} is not there yet; a first publisher would go to",

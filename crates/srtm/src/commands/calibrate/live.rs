@@ -15,15 +15,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use api::Client;
 use kernel::Share;
 use kernel::theory::{Found, Infeasible, ShareSearch, mean_queue_length};
 use serde_json::{Value, json};
 use wire::TopicName;
 
-use crate::api::{Api, escaped};
 use crate::daemon::{self, Signals};
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::servers::{client, of_topic};
 use crate::time;
 use figures::{Figures, TaskFigures};
 
@@ -51,7 +52,7 @@ pub(super) struct Question<'a> {
 /// A topic that is being calibrated.
 struct Trial<'a, P> {
     question: &'a Question<'a>,
-    api: Api,
+    port: Client,
     /// Its contract as it was.
     contract: Value,
     /// The share that was put in force last; none: the former one still is.
@@ -113,16 +114,16 @@ fn search(
     pause: impl FnMut(Duration) -> Option<Duration>,
     progress: &mut dyn Write,
 ) -> Result<Result<Found, Infeasible>, Failure> {
-    let api = Api::new(question.broker);
-    let figures = Figures::read(&api)?;
+    let port = client(question.broker);
+    let figures = Figures::read(&port)?;
     let task = figures.task(question)?;
     let present = task.effective_share(figures.period_us);
     let left = figures.left_for(question.topic);
     let most = question.max_share.map_or(left, |most| most.min(left));
-    let contract = api.get(&path(question.topic))?;
+    let contract = port.get(&of_topic(question.topic))?;
     let mut trial = Trial {
         question,
-        api,
+        port,
         contract,
         in_force: None,
         pause,
@@ -156,9 +157,9 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
             self.put_in_force(share)?;
             self.wait(self.question.window / SETTLE_PART)?;
         }
-        let before = Figures::read(&self.api)?.task(self.question)?.clone();
+        let before = Figures::read(&self.port)?.task(self.question)?.clone();
         let passed = self.wait(self.question.window)?;
-        let after = Figures::read(&self.api)?.task(self.question)?.clone();
+        let after = Figures::read(&self.port)?.task(self.question)?.clone();
         let wait = self.wait_between(&before, &after)?;
         let line = match wait {
             Some(wait) => {
@@ -219,7 +220,7 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
         // Noted before the broker is asked: an answer that is lost may have been obeyed.
         self.in_force = Some(share);
         let contract = with_share(&self.contract, json!(share.as_f64()));
-        self.api.put(&path(self.question.topic), &contract)?;
+        let _in_force: Value = self.port.put(&of_topic(self.question.topic), &contract)?;
         Ok(())
     }
 
@@ -230,7 +231,7 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
         }
         let former = self.contract["cpu_share"].clone();
         let contract = with_share(&self.contract, former);
-        self.api.put(&path(self.question.topic), &contract)?;
+        let _in_force: Value = self.port.put(&of_topic(self.question.topic), &contract)?;
         self.say("the former share is back in force");
         Ok(())
     }
@@ -246,10 +247,6 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
         // Who does not want to read it must not keep the former share from coming back.
         let _ = writeln!(self.progress, "{line}");
     }
-}
-
-fn path(topic: &TopicName) -> String {
-    format!("/v1/topics/{}", escaped(topic))
 }
 
 /// The contract with another share; `null` takes the share away.

@@ -1,10 +1,11 @@
 //! `srtm topic --broker URL`: limits and shares at one broker on its own.
 
+use api::Target;
 use serde_json::{Value, json};
 
 use super::{RemoveFlags, SetFlags, ShowFlags};
-use crate::api::{Api, escaped};
 use crate::error::Failure;
+use crate::servers::{client, of_topic};
 
 /// A message's way, in the order in which it is told.
 const STAGES: [&str; 8] = [
@@ -21,9 +22,8 @@ const STAGES: [&str; 8] = [
 pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
     let limit = flags.limit()?;
     let cpu_share = flags.cpu_share().map(kernel::Share::as_f64);
-    let api = Api::new(broker);
-    let contract = api.put(
-        &format!("/v1/topics/{}", escaped(&flags.name)),
+    let contract: Value = client(broker).put(
+        &of_topic(&flags.name),
         &json!({ "limit": limit, "cpu_share": cpu_share, "on_full": flags.on_full }),
     )?;
     println!("{}: {}", flags.name, contract_line(&contract));
@@ -31,7 +31,7 @@ pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
 }
 
 pub(super) fn ls(broker: &str) -> Result<(), Failure> {
-    let list = Api::new(broker).get("/v1/topics")?;
+    let list: Value = client(broker).get(&Target::new("/v1/topics"))?;
     let topics = list["topics"]
         .as_array()
         .map(Vec::as_slice)
@@ -52,12 +52,10 @@ pub(super) fn ls(broker: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
-    let api = Api::new(broker);
-    let path = format!(
-        "/stats?format=json&include_mem=false&include_clients=false&topic={}",
-        escaped(&flags.name)
-    );
-    let stats = api.get(&path)?;
+    let port = client(broker);
+    let stats = Target::new("/stats?format=json&include_mem=false&include_clients=false")
+        .query("topic", flags.name.as_str());
+    let stats: Value = port.get(&stats)?;
     let Some(topic) = stats["topics"].as_array().and_then(|topics| topics.first()) else {
         return Err(Failure::Api {
             url: broker.to_owned(),
@@ -69,18 +67,19 @@ pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
         return Ok(());
     }
     print!("{}", page(topic));
-    let tasks = api.get("/v1/tasks")?;
+    let tasks: Value = port.get(&Target::new("/v1/tasks"))?;
     print!("{}", task_lines(&tasks, flags.name.as_str()));
     Ok(())
 }
 
 pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
-    let api = Api::new(broker);
+    let port = client(broker);
     if flags.with_messages {
-        api.post(&format!("/topic/delete?topic={}", escaped(&flags.name)))?;
+        let delete = Target::new("/topic/delete").query("topic", flags.name.as_str());
+        let _nothing: Value = port.order(&delete)?;
         println!("{}: deleted", flags.name);
     } else {
-        api.delete(&format!("/v1/topics/{}", escaped(&flags.name)))?;
+        port.delete(&of_topic(&flags.name))?;
         println!(
             "{}: no contract any more; the topic and its messages stay",
             flags.name

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use control::view::{Slo, TopicSpec, TopicView};
+use api::Controller;
+use api::view::{Slo, TopicSpec, TopicView};
 use placement::FitStatus;
 use serde_json::Value;
 
 use super::{RemoveFlags, SetFlags, ShowFlags};
-use crate::api::{Api, escaped};
 use crate::error::Failure;
+use crate::servers::{client, of_topic};
 
 pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
     let limit = flags.limit()?;
@@ -25,19 +26,13 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
         fit: flags.fit,
         infer_groups: flags.infer_groups,
     };
-    let body = serde_json::to_value(&spec).map_err(|error| Failure::Usage(error.to_string()))?;
-    let path = format!("/v1/topics/{}", escaped(&flags.name));
-    let view = topic(controller, Api::new(controller).put(&path, &body)?)?;
+    let view = Controller::new(controller).put_topic(flags.name.as_str(), &spec)?;
     println!("{}", line(&view));
     Ok(())
 }
 
 pub(super) fn ls(controller: &str) -> Result<(), Failure> {
-    let mut list = Api::new(controller).get("/v1/topics")?;
-    let topics = match list["topics"].take() {
-        Value::Array(topics) => topics,
-        _ => Vec::new(),
-    };
+    let topics = Controller::new(controller).topics()?;
     if topics.is_empty() {
         eprintln!("no topics");
         return Ok(());
@@ -46,8 +41,7 @@ pub(super) fn ls(controller: &str) -> Result<(), Failure> {
         "{:<24} {:<14} {:>10} {:>7}  CONTRACT",
         "TOPIC", "STATE", "PUBLISHERS", "BROKERS"
     );
-    for each in topics {
-        let view = topic(controller, each)?;
+    for view in topics {
         let brokers = view
             .brokers
             .iter()
@@ -66,31 +60,24 @@ pub(super) fn ls(controller: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn show(controller: &str, flags: &ShowFlags) -> Result<(), Failure> {
-    let path = format!("/v1/topics/{}", escaped(&flags.name));
-    let answer = Api::new(controller).get(&path)?;
     if flags.json {
+        // All that the controller says, known here or not.
+        let answer: Value = client(controller).get(&of_topic(&flags.name))?;
         println!("{answer:#}");
         return Ok(());
     }
-    print!("{}", page(&topic(controller, answer)?));
+    let view = Controller::new(controller).topic(flags.name.as_str())?;
+    print!("{}", page(&view));
     Ok(())
 }
 
 pub(super) fn rm(controller: &str, flags: &RemoveFlags) -> Result<(), Failure> {
-    let path = format!("/v1/topics/{}", escaped(&flags.name));
-    Api::new(controller).delete(&path)?;
+    Controller::new(controller).remove_topic(flags.name.as_str())?;
     println!(
         "{}: no contract and no publishers any more; messages at the brokers stay",
         flags.name
     );
     Ok(())
-}
-
-fn topic(controller: &str, answer: Value) -> Result<TopicView, Failure> {
-    serde_json::from_value(answer).map_err(|error| Failure::Api {
-        url: controller.to_owned(),
-        reason: format!("the answer is no topic of a controller: {error}"),
-    })
 }
 
 fn line(view: &TopicView) -> String {

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use api::{Client, Target};
 use kernel::Share;
 use serde::Deserialize;
 use wire::TopicName;
 
 use super::Question;
-use crate::api::Api;
 use crate::error::Failure;
-
-const PATH: &str = "/v1/tasks";
 
 /// All tasks of a broker.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,12 +42,8 @@ pub(super) struct TaskFigures {
 
 impl Figures {
     /// Asks the broker.
-    pub(super) fn read(api: &Api) -> Result<Figures, Failure> {
-        let answer = api.get(PATH)?;
-        serde_json::from_value(answer).map_err(|error| Failure::Api {
-            url: String::from(PATH),
-            reason: format!("the answer is not one of this version: {error}"),
-        })
+    pub(super) fn read(port: &Client) -> Result<Figures, Failure> {
+        Ok(port.get(&Target::new("/v1/tasks"))?)
     }
 
     /// The task of the topic in question, at its home.

@@ -4,15 +4,15 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use api::{Bounds, Client, Method, Target};
 use indicatif::ProgressBar;
-use ureq::Agent;
 use wire::TopicName;
 
 use super::Recorded;
 use super::brokers::Recorder;
-use crate::api::escaped;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::servers::of_topic;
 
 /// Longest answer: a whole trace, with room.
 const ANSWER_MAX_BYTES: u64 = 256 << 20;
@@ -47,13 +47,17 @@ fn wait_for_all(
     window: Duration,
     bar: &ProgressBar,
 ) -> Result<Vec<Option<Recorded>>, Failure> {
-    let urls: Vec<String> = brokers
-        .iter()
-        .map(|broker| url(&broker.base, topic, window))
-        .collect();
+    let target = recording(topic, window);
+    let bounds = Bounds {
+        timeout: window.saturating_add(GRACE),
+        connect_timeout: None,
+        answer_max_bytes: ANSWER_MAX_BYTES,
+    };
+    let port = Client::new("", bounds);
+    let ports: Vec<Client> = brokers.iter().map(|broker| port.at(&broker.base)).collect();
     let (done, answered) = channel();
-    for (number, url) in urls.iter().enumerate() {
-        ask(number, url.clone(), window, done.clone())?;
+    for (number, port) in ports.iter().enumerate() {
+        ask(number, port.clone(), target.clone(), done.clone())?;
     }
     // What is left belongs to the threads: when they are gone, so is the channel.
     drop(done);
@@ -63,7 +67,7 @@ fn wait_for_all(
         match answered.recv_timeout(STEP) {
             Ok((number, answer)) => {
                 let failed = |reason| Failure::Api {
-                    url: urls[number].clone(),
+                    url: ports[number].url(&target),
                     reason: format!("{}: {reason}", brokers[number].name),
                 };
                 answers[number] = answer.map_err(failed)?;
@@ -80,41 +84,32 @@ fn wait_for_all(
     Ok(answers)
 }
 
-fn url(base: &str, topic: &TopicName, window: Duration) -> String {
-    let base = base.trim_end_matches('/');
-    let scheme = if base.contains("://") { "" } else { "http://" };
-    let (topic, window) = (escaped(topic), GoDuration(window));
-    format!("{scheme}{base}/v1/topics/{topic}/arrivals?window={window}")
+/// `POST` of this records `topic` for so long.
+fn recording(topic: &TopicName, window: Duration) -> Target {
+    let window = GoDuration(window).to_string();
+    of_topic(topic).then("/arrivals").query("window", &window)
 }
 
 fn ask(
     number: usize,
-    url: String,
-    window: Duration,
+    port: Client,
+    target: Target,
     done: Sender<(usize, Answer)>,
 ) -> Result<(), Failure> {
     let asker = thread::Builder::new().name(format!("recording {number}"));
     let asked = asker.spawn(move || {
         // Nobody listens any more where another broker failed.
-        let _ = done.send((number, post(&url, window)));
+        let _ = done.send((number, post(&port, &target)));
     });
     asked
         .map(|_| ())
         .map_err(Failure::io("starting a thread for each broker"))
 }
 
-fn post(url: &str, window: Duration) -> Answer {
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_global(Some(window.saturating_add(GRACE)));
-    let agent: Agent = config.build().into();
-    let mut answer = agent
-        .post(url)
-        .send_empty()
-        .map_err(|error| error.to_string())?;
-    let body = answer.body_mut().with_config().limit(ANSWER_MAX_BYTES);
-    let body = body.read_to_vec().map_err(|error| error.to_string())?;
-    read(answer.status().as_u16(), &body)
+fn post(port: &Client, target: &Target) -> Answer {
+    let answer = port.ask(Method::Post, target, None);
+    let answer = answer.map_err(|error| error.why.to_string())?;
+    read(answer.status.as_u16(), &answer.body)
 }
 
 /// The meaning of an answer. A topic that is not there is 404 with `error`; a port without this request, such as
@@ -165,14 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn urls_hold_the_window_and_the_escaped_name() {
+    fn the_target_holds_the_window_and_the_escaped_name() {
         let topic = "t#ephemeral".parse().expect("valid");
-        let window = Duration::from_secs(90);
-        for base in ["10.0.0.1:4151", "http://10.0.0.1:4151/"] {
-            assert_eq!(
-                url(base, &topic, window),
-                "http://10.0.0.1:4151/v1/topics/t%23ephemeral/arrivals?window=1m30s"
-            );
-        }
+        let target = recording(&topic, Duration::from_secs(90));
+        assert_eq!(
+            target.as_str(),
+            "/v1/topics/t%23ephemeral/arrivals?window=1m30s"
+        );
     }
 }

@@ -1,14 +1,15 @@
 //! Which brokers record a topic, and what limit is in force there.
 
-use control::view::BrokerView;
+use api::Controller;
+use api::view::BrokerView;
 use limit::{Limit, Share};
 use serde::Deserialize;
 use serde_json::Value;
 use wire::TopicName;
 
 use super::super::ProfileFlags;
-use crate::api::{Api, escaped};
 use crate::error::Failure;
+use crate::servers::{client, of_topic};
 
 /// All that record.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Recorders {
     }
 
     fn alone(broker: &str, topic: &TopicName) -> Result<Recorders, Failure> {
-        let contract = Api::new(broker).get(&contract_path(topic))?;
+        let contract: Value = client(broker).get(&of_topic(topic))?;
         let recorder = Recorder {
             name: String::from("the broker"),
             base: broker.to_owned(),
@@ -53,19 +54,15 @@ impl Recorders {
     }
 
     fn of_controller(controller: &str, topic: &TopicName) -> Result<Recorders, Failure> {
-        let api = Api::new(controller);
-        let mut answer = api.get("/v1/brokers")?;
+        let views = Controller::new(controller).brokers()?;
         let failed = |reason| Failure::Api {
             url: controller.to_owned(),
             reason,
         };
-        let views = serde_json::from_value(answer["brokers"].take());
-        let views: Vec<BrokerView> =
-            views.map_err(|error| failed(format!("the answer is no list of brokers: {error}")))?;
         let brokers = recorders(&views).map_err(failed)?;
         // A topic may have publishers before it has a contract.
-        let limit = match api.get(&contract_path(topic)) {
-            Err(Failure::Api { reason, .. }) if reason.starts_with("404 ") => None,
+        let limit = match client(controller).get::<Value>(&of_topic(topic)) {
+            Err(error) if error.status() == Some(404) => None,
             view => in_force(&view?),
         };
         Ok(Recorders {
@@ -109,10 +106,6 @@ fn in_force(contract: &Value) -> Option<Limit> {
         burst,
         ..limit
     })
-}
-
-fn contract_path(topic: &TopicName) -> String {
-    format!("/v1/topics/{}", escaped(topic))
 }
 
 #[cfg(test)]

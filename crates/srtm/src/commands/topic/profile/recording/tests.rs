@@ -59,11 +59,11 @@ fn recording(begin_ns: u64, end_ns: u64, publishers: &str, arrivals: &str) -> St
 /// A controller of these brokers, with a contract or without.
 fn controller(brokers: &[String], contract: Option<&str>) -> String {
     let view = |(number, address): (usize, &String)| {
-        let view = control::view::BrokerView {
+        let view = api::view::BrokerView {
             broker: format!("b{number}"),
             http_address: Some(address.clone()),
             state: String::from("up"),
-            ..control::view::BrokerView::default()
+            ..api::view::BrokerView::default()
         };
         serde_json::to_value(view).expect("JSON")
     };

@@ -1,0 +1,333 @@
+//! One question, one answer.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::{Response, StatusCode};
+use ureq::{Body, Error};
+
+use crate::{ApiError, Target, Why};
+
+/// How long a question may take and how large its answer may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// From the question to the end of the answer.
+    pub timeout: Duration,
+    /// Until the connection stands; none: only `timeout` counts.
+    pub connect_timeout: Option<Duration>,
+    /// Bytes of an answer.
+    pub answer_max_bytes: u64,
+}
+
+/// What is to be done with a [`Target`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// PUT.
+    Put,
+    /// POST.
+    Post,
+    /// DELETE.
+    Delete,
+}
+
+/// The HTTP port of a broker, a controller or another server. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    base: String,
+    agent: Agent,
+    answer_max_bytes: u64,
+}
+
+/// What a server said, whether it did what was asked or not.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    method: Method,
+    url: String,
+    /// HTTP status.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Default for Bounds {
+    /// 10 s and 10 MiB.
+    fn default() -> Self {
+        Bounds {
+            timeout: Duration::from_secs(10),
+            connect_timeout: None,
+            answer_max_bytes: 10 << 20,
+        }
+    }
+}
+
+impl Method {
+    /// As it stands in a request.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Put => "PUT",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
+impl Client {
+    /// The server at `base`, such as `http://127.0.0.1:4151`; the scheme may be left out. No connection is made yet.
+    #[must_use]
+    pub fn new(base: &str, bounds: Bounds) -> Client {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(bounds.timeout))
+            .timeout_connect(bounds.connect_timeout);
+        Client {
+            base: with_scheme(base),
+            agent: config.build().into(),
+            answer_max_bytes: bounds.answer_max_bytes,
+        }
+    }
+
+    /// The server at another `base`, with the same bounds and connections.
+    #[must_use]
+    pub fn at(&self, base: &str) -> Client {
+        Client {
+            base: with_scheme(base),
+            ..self.clone()
+        }
+    }
+
+    /// The whole URL of `target`.
+    #[must_use]
+    pub fn url(&self, target: &Target) -> String {
+        format!("{}{target}", self.base)
+    }
+
+    /// GET; the value that answers.
+    ///
+    /// # Errors
+    /// Any [`ApiError`]. An empty answer counts as `null`.
+    pub fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, ApiError> {
+        self.ask(Method::Get, target, None)?.value()
+    }
+
+    /// PUT of a value; the value that answers.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn put<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        value: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.ask(Method::Put, target, Some(json(value)))?.value()
+    }
+
+    /// POST of a value; the value that answers.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn post<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        value: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.ask(Method::Post, target, Some(json(value)))?.value()
+    }
+
+    /// POST without a body; the value that answers.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn order<T: DeserializeOwned>(&self, target: &Target) -> Result<T, ApiError> {
+        self.ask(Method::Post, target, None)?.value()
+    }
+
+    /// DELETE; nobody asks what answers.
+    ///
+    /// # Errors
+    /// [`Why::Unreachable`], [`Why::Broken`] and [`Why::Refused`].
+    pub fn delete(&self, target: &Target) -> Result<(), ApiError> {
+        self.ask(Method::Delete, target, None)?.accepted().map(drop)
+    }
+
+    /// Any question; `body` is JSON, and only PUT and POST have one. The answer may be a refusal.
+    ///
+    /// # Errors
+    /// [`Why::Unreachable`] and [`Why::Broken`].
+    pub fn ask(
+        &self,
+        method: Method,
+        target: &Target,
+        body: Option<String>,
+    ) -> Result<Answer, ApiError> {
+        let url = self.url(target);
+        let failed = |why| ApiError {
+            method,
+            url: url.clone(),
+            why,
+        };
+        let answer = self.send(method, &url, body);
+        let mut answer = answer.map_err(|error| failed(Why::Unreachable(error.to_string())))?;
+        let limited = answer.body_mut().with_config().limit(self.answer_max_bytes);
+        let body = limited.read_to_vec();
+        let body = body.map_err(|error| failed(Why::Broken(error.to_string())))?;
+        Ok(Answer {
+            method,
+            status: answer.status(),
+            body,
+            url,
+        })
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<String>,
+    ) -> Result<Response<Body>, Error> {
+        let request = match method {
+            Method::Get => return self.agent.get(url).call(),
+            Method::Delete => return self.agent.delete(url).call(),
+            Method::Put => self.agent.put(url),
+            Method::Post => self.agent.post(url),
+        };
+        match body {
+            None => request.send_empty(),
+            Some(body) => request.content_type("application/json").send(body),
+        }
+    }
+}
+
+impl Answer {
+    /// The value that it is.
+    ///
+    /// # Errors
+    /// [`Why::Refused`], [`Why::NotJson`] and [`Why::Unexpected`]. An empty answer counts as `null`.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        let body = self.accepted()?;
+        let value: Value = if body.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(body)
+                .map_err(|error| self.failed(Why::NotJson(error.to_string())))?
+        };
+        serde_json::from_value(value)
+            .map_err(|error| self.failed(Why::Unexpected(error.to_string())))
+    }
+
+    /// The body, unless it says why something was refused.
+    ///
+    /// # Errors
+    /// [`Why::Refused`].
+    pub fn accepted(&self) -> Result<&[u8], ApiError> {
+        if self.status.is_success() {
+            return Ok(&self.body);
+        }
+        let whole = || String::from_utf8_lossy(&self.body).into_owned();
+        Err(self.failed(Why::Refused {
+            status: self.status.as_u16(),
+            reason: self.reason().unwrap_or_else(whole),
+        }))
+    }
+
+    /// Why it refuses, where it says so: `error` of SRTM's answers, `message` of nsqd's.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        let json: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let said = json["error"].as_str().or(json["message"].as_str());
+        said.map(str::to_owned)
+    }
+
+    fn failed(&self, why: Why) -> ApiError {
+        ApiError {
+            method: self.method,
+            url: self.url.clone(),
+            why,
+        }
+    }
+}
+
+fn with_scheme(base: &str) -> String {
+    let base = base.trim_end_matches('/');
+    if base.contains("://") {
+        base.to_owned()
+    } else {
+        format!("http://{base}")
+    }
+}
+
+/// A value as JSON.
+fn json(value: &impl Serialize) -> String {
+    // Only maps with keys that are no strings fail, and there are none.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer {
+            method: Method::Get,
+            url: "http://h/p".to_owned(),
+            status: StatusCode::from_u16(status).expect("a status"),
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_value_or_says_why_not() {
+        let refused = |status, reason: &str| {
+            let reason = reason.to_owned();
+            Err(Why::Refused { status, reason })
+        };
+        for (status, body, expected) in [
+            (200, r#"{"a":1}"#, Ok(serde_json::json!({"a": 1}))),
+            (200, "", Ok(Value::Null)),
+            (404, r#"{"error":"no topic t"}"#, refused(404, "no topic t")),
+            (404, r#"{"message":"NOT_FOUND"}"#, refused(404, "NOT_FOUND")),
+            (500, "oops", refused(500, "oops")),
+            (302, "", refused(302, "")),
+        ] {
+            let found = answer(status, body).value::<Value>();
+            assert_eq!(found.map_err(|error| error.why), expected, "{body}");
+        }
+        let not_json = answer(200, "<html>").value::<Value>();
+        assert!(matches!(
+            not_json.map_err(|error| error.why),
+            Err(Why::NotJson(_))
+        ));
+        let unexpected = answer(200, "[1]").value::<String>();
+        let unexpected = unexpected.expect_err("no text");
+        assert!(matches!(unexpected.why, Why::Unexpected(_)));
+        assert!(
+            unexpected
+                .to_string()
+                .starts_with("GET http://h/p: the answer is not one of")
+        );
+    }
+
+    #[test]
+    fn a_base_may_lack_its_scheme_and_end_with_a_slash() {
+        let target = Target::new("/ping");
+        for (base, url) in [
+            ("host:1", "http://host:1/ping"),
+            ("https://host/", "https://host/ping"),
+        ] {
+            let client = Client::new(base, Bounds::default());
+            assert_eq!(client.url(&target), url);
+            assert_eq!(
+                Client::new("other", Bounds::default())
+                    .at(base)
+                    .url(&target),
+                url
+            );
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Why a question has no answer that can be used.
+
+use crate::Method;
+
+/// A question without an answer that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} {url}: {why}", method.name())]
+pub struct ApiError {
+    /// What was to be done.
+    pub method: Method,
+    /// What was asked for.
+    pub url: String,
+    /// What happened.
+    pub why: Why,
+}
+
+/// What happened to a question.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// Nobody answered, or not in time.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer broke off, or is larger than was allowed.
+    #[error("{0}")]
+    Broken(String),
+    /// The server refused.
+    #[error("{status} {reason}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// What the server says: `error` of SRTM's answers, `message` of nsqd's, or the whole body.
+        reason: String,
+    },
+    /// The answer is not JSON.
+    #[error("the answer is not JSON: {0}")]
+    NotJson(String),
+    /// The answer is JSON, but not the value that was asked for.
+    #[error("the answer is not one of this version: {0}")]
+    Unexpected(String),
+}
+
+impl ApiError {
+    /// The status with which the server refused; `None` where it did not.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self.why {
+            Why::Refused { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+}

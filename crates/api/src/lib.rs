@@ -1,0 +1,27 @@
+//! The HTTP APIs from outside: the values that go over them, and one client for all of them.
+//!
+//! * [`view`] (feature `view`): what the controller's API takes and answers. Server and clients share it, so that they cannot
+//!   disagree.
+//! * [`Client`] (feature `client`): one question, one answer, blocking, bounded in time and size. [`Target`] says what is asked
+//!   for and is the only place where a name is escaped.
+//! * [`Controller`] (both features): the controller's API, value for value.
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(all(feature = "client", feature = "view"))]
+mod controller;
+#[cfg(feature = "client")]
+mod error;
+#[cfg(feature = "client")]
+mod target;
+#[cfg(feature = "view")]
+pub mod view;
+
+#[cfg(feature = "client")]
+pub use client::{Answer, Bounds, Client, Method};
+#[cfg(all(feature = "client", feature = "view"))]
+pub use controller::Controller;
+#[cfg(feature = "client")]
+pub use error::{ApiError, Why};
+#[cfg(feature = "client")]
+pub use target::Target;

@@ -1,0 +1,75 @@
+//! A broker's process stands still for ten seconds and goes on.
+
+use std::time::Duration;
+
+use placement::Mode;
+use serde::Serialize;
+
+use super::watch::ShareWatch;
+use super::{ClusterOptions, TOPIC, begin, busiest, excess, must, releases};
+use crate::cluster::Cluster;
+use bench::BenchError;
+use bench::cluster::Tally;
+use bench::sys::{Signal, pause_for};
+
+/// How long it stands still.
+const STOP: Duration = Duration::from_secs(10);
+/// Traffic before and after.
+const PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Serialize)]
+struct Report {
+    tally: Tally,
+    resent: u64,
+    released: usize,
+    window_excess_messages: f64,
+    share_looks: u64,
+    share_violations: u64,
+}
+
+pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
+    let workload = options.workload(options.group());
+    let mut setup = options.setup("stopped")?;
+    setup.broker_flags = vec![
+        String::from("--release-log-messages"),
+        String::from("4000000"),
+    ];
+    let cluster = Cluster::start(setup)?;
+    let (api, limit) = (cluster.api(), options.limit()?);
+    api.put_topic(TOPIC, &options.spec(Mode::Replay)?)?;
+    let run = begin(&options.plan(&cluster, workload.clone(), 300.0))?;
+    let watch = ShareWatch::start(api.clone(), limit);
+    pause_for(PAUSE);
+    let placed = run.fleet.brokers();
+    let victim = busiest(&cluster, &placed);
+    cluster.signal_broker(victim, Signal::Stop)?;
+    pause_for(STOP);
+    cluster.signal_broker(victim, Signal::Continue)?;
+    pause_for(PAUSE * 3);
+    let traffic = run.fleet.traffic();
+    let tally = run.end()?;
+    let (share_looks, share_violations) = watch.end();
+    let released = releases(&cluster)?;
+    let report = Report {
+        tally,
+        resent: traffic.resent,
+        released: released.len(),
+        window_excess_messages: excess(&released, limit.rate, limit.burst),
+        share_looks,
+        share_violations,
+    };
+    println!("{report:#?}");
+    options.keep("cluster-stopped", &workload, &report)?;
+    // Conformance is judged on arrivals up to 20 ms old: so much more may pass at once.
+    let allowed = limit.rate.get() * 0.02 + 1.0;
+    must(report.window_excess_messages <= allowed, || {
+        format!(
+            "the limit was exceeded by {}",
+            report.window_excess_messages
+        )
+    })?;
+    must(tally.lost == 0, || format!("{tally:?}"))?;
+    must(report.share_violations == 0, || {
+        String::from("the sum of shares was above the limit")
+    })
+}

@@ -1,0 +1,11 @@
+//! Live clusters of real processes, to which things are done under load, and what must hold meanwhile.
+//!
+//! The load is [`bench::cluster`]'s: publishers that follow their placement, a subscriber at every broker, every message counted.
+
+mod checks;
+mod consumer;
+mod processes;
+
+pub use checks::{ClusterOptions, check};
+pub use consumer::Consumer;
+pub use processes::{Broker, Cluster, Setup};

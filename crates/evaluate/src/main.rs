@@ -1,0 +1,77 @@
+//! Evaluations that do not ship with `srtm`: whether limits, latencies and promises hold live, and what the papers measured.
+//!
+//! `srtm bench limit|latency|clock|cluster|tempo|neighbour` carries out the same commands by this program, where it lies
+//! beside `srtm`. Load, brokers and records are those of [`bench`].
+
+mod broker_port;
+mod clock_check;
+mod cluster;
+mod latency_check;
+mod limit_check;
+mod tempo;
+
+use std::process::ExitCode;
+
+use bench::{BenchError, relay};
+use clap::{Parser, Subcommand};
+
+/// Checks SRTM live on this machine, and repeats what the papers measured.
+#[derive(Parser)]
+#[command(name = "srtm-evaluate", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load a limited topic beyond its limit and hold every release against the token bucket's theory.
+    ///
+    /// Example: srtm-evaluate limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20 --group-publishers 100
+    Limit(Box<limit_check::LimitOptions>),
+    /// Hold the latency that the broker tells, and the one that UDP echoes tell, against the true one.
+    ///
+    /// Example: srtm-evaluate latency --publishers 100 --measure-ms 30000
+    Latency(Box<latency_check::LatencyOptions>),
+    /// Show what the kernel's arrival stamps are worth: one load, judged by them and by the time of reading.
+    ///
+    /// Example: srtm-evaluate clock --levels 1000,3000,6000
+    Clock(Box<clock_check::ClockOptions>),
+    /// Do things to a live cluster under load (move, kill, stop, fit, shift) and count every message.
+    ///
+    /// Example: srtm-evaluate cluster moves --srtm target/release/srtm --brokers 3
+    Cluster(Box<cluster::ClusterOptions>),
+    /// Repeat the evaluation of the Tempo paper: rates, delays, topics, shares.
+    ///
+    /// Examples: srtm-evaluate tempo rate; srtm-evaluate tempo topics --rows srtm-peer,nsqd; srtm-evaluate tempo shares
+    Tempo(Box<tempo::TempoOptions>),
+    /// Flood one topic and see what a conformant one beside it notices.
+    ///
+    /// Example: srtm-evaluate neighbour --rows srtm-shares,srtm-equal,nsqd,nats --rounds 3
+    Neighbour(Box<tempo::neighbour::NeighbourOptions>),
+    /// Be the bare relay that measurements start as a process of its own.
+    #[command(hide = true)]
+    Relay(relay::RelayOptions),
+}
+
+fn main() -> ExitCode {
+    match execute(&Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("srtm-evaluate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(command: &Command) -> Result<(), BenchError> {
+    match command {
+        Command::Limit(options) => limit_check::check_limit(options).map(drop),
+        Command::Latency(options) => latency_check::check_latency(options).map(drop),
+        Command::Clock(options) => clock_check::check_clocks(options).map(drop),
+        Command::Cluster(options) => cluster::check(options),
+        Command::Tempo(options) => tempo::execute(options),
+        Command::Neighbour(options) => tempo::neighbour::neighbour(options),
+        Command::Relay(options) => relay::relay(options),
+    }
+}
