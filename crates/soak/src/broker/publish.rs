@@ -1,0 +1,151 @@
+//! Publish commands into topics (`broker/reactor/{publish,held}.rs`).
+
+use std::time::Duration;
+
+use topics::{Arrival, Held, Published, Source, TopicKey};
+use wire::ProtocolError;
+
+use super::Process;
+use crate::event::StreamId;
+use crate::laws::delivery::Key;
+use crate::outside::Outside;
+
+/// Waits shorter than this are not worth a frame.
+const THROTTLED_MIN: Duration = Duration::from_millis(10);
+
+impl Process {
+    /// Whether the command is done; otherwise its connection is held at the topic.
+    pub(super) fn publish<'a>(
+        &mut self,
+        stream: StreamId,
+        topic: &str,
+        bodies: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Outside,
+    ) -> bool {
+        let now = self.local(out.net.now);
+        let arrival = Arrival {
+            at: now,
+            wall_ns: out.net.now.as_nanos().cast_signed(),
+            read: now,
+            half_rtt_us: 0,
+            flow: stream.0 as u32 | 1,
+        };
+        let Ok(key) = self.table.find_or_create(topic) else {
+            self.refuse(stream, "no room for the topic");
+            return true;
+        };
+        if self.table.has_held(key) && !self.is_resuming {
+            self.hold(stream, key);
+            return false;
+        }
+        let mut outcome = self
+            .table
+            .publish(key, bodies.clone(), arrival, Duration::ZERO);
+        if outcome == Published::Full {
+            self.table
+                .run_topic(key, now, super::TURN_MESSAGES_MAX, &mut self.deliveries);
+            self.note_deliveries(out);
+            outcome = self
+                .table
+                .publish(key, bodies.clone(), arrival, Duration::ZERO);
+        }
+        match outcome {
+            Published::Accepted => {
+                self.accepted(stream, key, topic, bodies, &arrival, out);
+                true
+            }
+            Published::Full => {
+                self.hold(stream, key);
+                false
+            }
+            Published::Refused(reason) => {
+                self.refuse(stream, &reason);
+                true
+            }
+            Published::Gone => {
+                self.refuse(stream, "exiting");
+                true
+            }
+        }
+    }
+
+    fn accepted<'a>(
+        &mut self,
+        stream: StreamId,
+        key: TopicKey,
+        topic: &str,
+        bodies: impl Iterator<Item = &'a [u8]> + Clone,
+        arrival: &Arrival,
+        out: &mut Outside,
+    ) {
+        let messages = bodies.clone().count() as u32;
+        let Some(session) = self.sessions.get_mut(&stream) else {
+            return;
+        };
+        let name = session.name.clone();
+        let is_announced = name.as_ref().is_some_and(|name| name.topic == topic);
+        let source = Source {
+            reactor: 0,
+            connection: stream.0,
+            is_announced,
+        };
+        let id = || {
+            name.as_ref()
+                .map_or_else(String::new, |name| name.id.clone())
+        };
+        self.table.note_source(key, source, messages, arrival, id);
+        match session.terms.acks {
+            None => session.output.extend(wire::OK_FRAME),
+            Some(_) => session.accepted += u64::from(messages),
+        }
+        let wait = self.table.expected_wait(key, arrival.read);
+        if is_announced && wait >= THROTTLED_MIN {
+            let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+            wire::put_throttled(&mut session.output, topic, wait_us);
+        }
+        for body in bodies {
+            if let Some(message) = Key::of(body) {
+                let memory = (self.place, self.life);
+                let accepted = out.books.deliveries.accepted(message, memory);
+                out.books.check("deliveries", accepted);
+            }
+        }
+    }
+
+    fn hold(&mut self, stream: StreamId, key: TopicKey) {
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            session.is_held = true;
+            self.table.hold(key, Held(stream.0), self.is_resuming);
+        }
+    }
+
+    fn refuse(&mut self, stream: StreamId, reason: &str) {
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            wire::put_error(&mut session.output, &ProtocolError::pub_failed(reason));
+        }
+    }
+
+    /// Lets publishers go on that were held at topics with room again.
+    pub(super) fn resume_held(&mut self, out: &mut Outside) {
+        for key in std::mem::take(&mut self.table.effects.roomy) {
+            self.is_resuming = true;
+            while let Some(Held(bits)) = self.table.pop_held(key) {
+                let stream = StreamId(bits);
+                self.let_go_on(stream, out);
+                let session = self.sessions.get(&stream);
+                if session.is_some_and(|session| session.is_held) {
+                    break;
+                }
+            }
+            self.is_resuming = false;
+        }
+    }
+
+    /// A publisher may be read from again.
+    pub(super) fn let_go_on(&mut self, stream: StreamId, out: &mut Outside) {
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            session.is_held = false;
+            self.read(stream, out);
+        }
+    }
+}

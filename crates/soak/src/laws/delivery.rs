@@ -1,0 +1,246 @@
+//! Nothing that was acknowledged is lost, but by the end of the memory that held it; nothing comes twice without a cause.
+//!
+//! Each message names its publisher and number. Causes of a second acceptance: its publisher lost a connection before it
+//! heard the acknowledgement. Causes of a second delivery of what one broker holds: a requeue, a timeout, a consumer that left. Causes of a
+//! second copy at another broker: a hand-over whose answer was never heard.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clock::Instant;
+use rustc_hash::FxHashMap;
+
+/// Names a message: publisher and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Whose.
+    pub publisher: u16,
+    /// Which of its messages.
+    pub number: u32,
+}
+
+/// Names one life of one broker's process: place and life.
+pub type Memory = (usize, u64);
+
+/// A channel that every message of its topic is to reach: topic and name.
+pub type Queue = (String, String);
+
+/// One message.
+#[derive(Debug, Default)]
+struct Message {
+    topic: String,
+    /// Connections that were lost before their acknowledgement of it was heard.
+    lost_with: u32,
+    accepted_by: Vec<Memory>,
+    taken_by: Vec<Memory>,
+    /// Hand-overs that may have gone to two brokers.
+    unclear: u32,
+    finished: BTreeMap<String, u32>,
+}
+
+/// What a broker holds for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flight {
+    Flying { due: Instant },
+    Back,
+    Finished,
+}
+
+/// A message in a channel of a process: memory, channel, id.
+type FlightKey = (Memory, Queue, u64);
+
+/// The books.
+#[derive(Debug, Default)]
+pub struct Deliveries {
+    messages: BTreeMap<Key, Message>,
+    flights: FxHashMap<FlightKey, Flight>,
+    /// Memories that are gone.
+    gone: BTreeSet<Memory>,
+    /// Channels that all messages reach.
+    lasting: BTreeSet<Queue>,
+    /// Messages of topics that somebody emptied, or deleted.
+    forgiven: BTreeSet<String>,
+}
+
+impl Key {
+    /// A body that begins with the key and is `bytes` long, at least 6.
+    #[must_use]
+    pub fn body(self, bytes: usize) -> Vec<u8> {
+        let mut body = Vec::with_capacity(bytes.max(6));
+        body.extend(self.publisher.to_be_bytes());
+        body.extend(self.number.to_be_bytes());
+        body.resize(bytes.max(6), b'.');
+        body
+    }
+
+    /// The key that a body begins with.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Option<Key> {
+        let (publisher, rest) = body.split_first_chunk()?;
+        let number = rest.first_chunk()?;
+        Some(Key {
+            publisher: u16::from_be_bytes(*publisher),
+            number: u32::from_be_bytes(*number),
+        })
+    }
+}
+
+impl Deliveries {
+    /// From now on every message of the topic is to reach this channel.
+    pub fn lasts(&mut self, topic: &str, channel: &str) {
+        self.lasting.insert((topic.to_owned(), channel.to_owned()));
+    }
+
+    /// Messages of a topic may be lost from now on: somebody wants it.
+    pub fn forgive(&mut self, topic: &str) {
+        self.forgiven.insert(topic.to_owned());
+    }
+
+    /// A publisher has taken a message from its program.
+    pub fn published(&mut self, key: Key, topic: &str) {
+        let message = self.messages.entry(key).or_default();
+        topic.clone_into(&mut message.topic);
+    }
+
+    /// A connection is lost that a message was sent on and not acknowledged.
+    pub fn lost(&mut self, key: Key) {
+        self.messages.entry(key).or_default().lost_with += 1;
+    }
+
+    /// A broker's topic has taken a message from a publisher.
+    ///
+    /// # Errors
+    /// Twice without a cause.
+    pub fn accepted(&mut self, key: Key, by: Memory) -> Result<(), String> {
+        let message = self.messages.entry(key).or_default();
+        message.accepted_by.push(by);
+        let (times, causes) = (message.accepted_by.len(), message.lost_with);
+        match times as u32 <= 1 + causes {
+            true => Ok(()),
+            false => Err(format!(
+                "{key:?} was accepted {times} times, by {:?}, and its publisher lost {causes} connections with it",
+                message.accepted_by
+            )),
+        }
+    }
+
+    /// A publisher has heard that a message is accepted.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn acknowledged(&mut self, key: Key) -> Result<(), String> {
+        let message = self.messages.entry(key).or_default();
+        match message.accepted_by.is_empty() {
+            false => Ok(()),
+            true => Err(format!(
+                "{key:?} was acknowledged, and no topic has taken it"
+            )),
+        }
+    }
+
+    /// A broker has taken a message over from another.
+    pub fn taken_over(&mut self, key: Key, by: Memory) {
+        self.messages.entry(key).or_default().taken_by.push(by);
+    }
+
+    /// A hand-over was given up without a clear answer; the next broker gets the message too.
+    pub fn unclear(&mut self, key: Key) {
+        self.messages.entry(key).or_default().unclear += 1;
+    }
+
+    /// A broker gives a message to a consumer, which has until `due`.
+    ///
+    /// # Errors
+    /// Again without a cause.
+    pub fn delivered(
+        &mut self,
+        (by, queue, id): (Memory, Queue, u64),
+        key: Key,
+        now: Instant,
+        due: Instant,
+    ) -> Result<(), String> {
+        let flight = (by, queue, id);
+        let before = self.flights.insert(flight.clone(), Flight::Flying { due });
+        match before {
+            None | Some(Flight::Back) => Ok(()),
+            Some(Flight::Flying { due }) if due <= now => Ok(()),
+            Some(before) => {
+                let (by, queue, id) = flight;
+                Err(format!(
+                    "{key:?} ({id:x}) was delivered again to {queue:?} of {by:?}, where it was {before:?}"
+                ))
+            }
+        }
+    }
+
+    /// A consumer has until then from now on.
+    pub fn touched(&mut self, flight: FlightKey, due: Instant) {
+        self.flights.insert(flight, Flight::Flying { due });
+    }
+
+    /// A consumer gave a message back, or left with it.
+    pub fn came_back(&mut self, flight: FlightKey) {
+        self.flights.insert(flight, Flight::Back);
+    }
+
+    /// A broker has taken a consumer's word that a message is done.
+    ///
+    /// # Errors
+    /// Done more often than it was accepted.
+    pub fn finished(&mut self, flight: FlightKey, key: Key) -> Result<(), String> {
+        let channel = flight.1.1.clone();
+        self.flights.insert(flight, Flight::Finished);
+        let message = self.messages.entry(key).or_default();
+        let times = message.finished.entry(channel.clone()).or_default();
+        *times += 1;
+        let times = *times;
+        let copies = message.accepted_by.len() as u32 + message.unclear;
+        match times <= copies {
+            true => Ok(()),
+            false => Err(format!(
+                "{key:?} was finished {times} times in {channel}, accepted {copies} times: {message:?}"
+            )),
+        }
+    }
+
+    /// A process is gone, and its memory with it.
+    pub fn gone(&mut self, memory: Memory) {
+        self.gone.insert(memory);
+        self.flights.retain(|(by, ..), _| *by != memory);
+    }
+
+    /// Messages accepted so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// What has not reached a channel that it should have reached, and not been lost with a memory; so many at most.
+    #[must_use]
+    pub fn missing(&self, most: usize) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (key, message) in &self.messages {
+            if self.forgiven.contains(&message.topic) || self.may_be_lost(message) {
+                continue;
+            }
+            let channels = self.lasting.iter();
+            for (_, channel) in channels.filter(|(topic, _)| *topic == message.topic) {
+                if !message.finished.contains_key(channel) {
+                    missing.push(format!(
+                        "{key:?} of {} not in {channel}, accepted by {:?}, taken over by {:?}",
+                        message.topic, message.accepted_by, message.taken_by
+                    ));
+                }
+            }
+            if missing.len() >= most {
+                break;
+            }
+        }
+        missing
+    }
+
+    fn may_be_lost(&self, message: &Message) -> bool {
+        let is_gone = |memory: &Memory| self.gone.contains(memory);
+        let all_gone = !message.accepted_by.is_empty() && message.accepted_by.iter().all(is_gone);
+        all_gone || message.taken_by.iter().any(is_gone)
+    }
+}

@@ -1,0 +1,73 @@
+//! The whole cluster in virtual time, under one seed.
+//!
+//! The real cores run together: the controller's service with its state machine and store, topics with their limits and
+//! leases, placed publishers, the NSQ decoder. Between them is a simulated network with disks and clocks that do what
+//! networks, disks and clocks do. One seed says everything that happens; the [`laws`] look on. After a while nothing more goes wrong,
+//! and everything must come right by itself.
+//!
+//! `docs/simulation.md` says what is real and what is simulated.
+
+mod agenda;
+mod broker;
+mod chance;
+mod consumer;
+mod controller;
+mod disk;
+mod event;
+mod faults;
+pub mod laws;
+mod network;
+mod operator;
+mod outside;
+mod plan;
+mod publisher;
+mod world;
+
+use std::time::Duration;
+
+pub use laws::Violation;
+pub use plan::Plan;
+pub use world::World;
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which run.
+    pub seed: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Messages that were published.
+    pub messages: usize,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// The same for two runs only if the same happened.
+    pub hash: u64,
+    /// The law that was broken, if one was.
+    pub violation: Option<Violation>,
+}
+
+/// Events of a run at most; more is a cluster that does not come to rest.
+const EVENTS_MAX: u64 = 5_000_000;
+
+/// Runs a seed to its end; `is_traced` prints every event.
+#[must_use]
+pub fn run(seed: u64, is_traced: bool) -> Outcome {
+    let mut world = World::new(Plan::of(seed), is_traced);
+    while world.events() < EVENTS_MAX && world.step() {}
+    let mut violation = world.books().violation().cloned();
+    if violation.is_none() && world.events() >= EVENTS_MAX {
+        violation = Some(Violation {
+            at: world.books().now,
+            law: "liveness",
+            what: format!("more than {EVENTS_MAX} events"),
+        });
+    }
+    Outcome {
+        seed,
+        events: world.events(),
+        messages: world.books().deliveries.count(),
+        simulated: world.age(),
+        hash: world.hash(),
+        violation,
+    }
+}

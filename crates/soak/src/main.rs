@@ -1,0 +1,80 @@
+//! Runs seeds for as long as it is asked to, and says how it goes: `soak [SECONDS [FIRST_SEED]]`; `soak replay SEED` runs one and
+//! prints every event.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use soak::{Outcome, run};
+
+/// Between two lines about how it goes.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
+    match arguments.first().map(String::as_str) {
+        Some("replay") => match number(1) {
+            Some(seed) => exit_code(&run(seed, true)),
+            None => usage(),
+        },
+        Some(_) if number(0).is_none() => usage(),
+        _ => soak(number(0).unwrap_or(60), number(1).unwrap_or(0)),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: soak [SECONDS [FIRST_SEED]] | soak replay SEED");
+    ExitCode::FAILURE
+}
+
+fn exit_code(outcome: &Outcome) -> ExitCode {
+    println!("{outcome:#?}");
+    match outcome.violation {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only this loop needs to know how long it runs; a run itself never does"
+)]
+fn soak(seconds: u64, first: u64) -> ExitCode {
+    let began = Instant::now();
+    let (mut told_at, mut runs, mut events, mut messages) = (began, 0, 0, 0);
+    let mut simulated = Duration::ZERO;
+    let mut failed = Vec::new();
+    for seed in first.. {
+        let outcome = run(seed, false);
+        runs += 1;
+        events += outcome.events;
+        messages += outcome.messages;
+        simulated += outcome.simulated;
+        if let Some(violation) = outcome.violation {
+            println!(
+                "seed {seed}: {} broken after {:?}: {}",
+                violation.law, outcome.simulated, violation.what
+            );
+            failed.push(seed);
+        }
+        let is_over = began.elapsed() >= Duration::from_secs(seconds);
+        if is_over || told_at.elapsed() >= TOLD_EVERY {
+            told_at = Instant::now();
+            let hours = simulated.as_secs_f64() / 3600.0;
+            println!(
+                "{runs} seeds from {first}, {hours:.1} simulated hours, {events} events, {messages} messages, {} failed",
+                failed.len()
+            );
+        }
+        if is_over {
+            break;
+        }
+    }
+    match failed.as_slice() {
+        [] => ExitCode::SUCCESS,
+        seeds => {
+            println!("replay with: soak replay {}", seeds[0]);
+            ExitCode::FAILURE
+        }
+    }
+}

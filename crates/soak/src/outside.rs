@@ -1,0 +1,43 @@
+//! What a process meets: the network, and those who keep the books.
+
+use link::{ToBroker, ToController};
+
+use crate::chance::Chance;
+use crate::event::{Actor, Packet, StreamId};
+use crate::laws::Books;
+use crate::network::Network;
+
+/// Around all processes.
+pub struct Outside {
+    /// The network and what is to happen.
+    pub net: Network,
+    /// The laws.
+    pub books: Books,
+    /// Draws of processes.
+    pub chance: Chance,
+    /// Words of links travel as the bytes that they are on the wire.
+    pub in_bytes: bool,
+}
+
+impl Outside {
+    /// Sends a packet; words of links as bytes, where the run wants that.
+    pub fn say(&mut self, stream: StreamId, from: Actor, packet: Packet) {
+        let packet = match packet {
+            Packet::Word(word) if self.in_bytes => self.framed::<ToController>(&word),
+            Packet::Order(order) if self.in_bytes => self.framed::<ToBroker>(&order),
+            packet => packet,
+        };
+        self.net.send(stream, from, packet);
+    }
+
+    fn framed<T: serde::Serialize>(&mut self, word: &T) -> Packet {
+        match link::encode(word) {
+            Ok(bytes) => Packet::Frame(bytes),
+            Err(error) => {
+                self.books
+                    .breaks("frames", format!("a word cannot be written: {error}"));
+                Packet::Frame(Vec::new())
+            }
+        }
+    }
+}

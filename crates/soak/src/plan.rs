@@ -1,0 +1,145 @@
+//! What a run is about: how many of each, and what they do. Drawn from the seed.
+
+use std::time::Duration;
+
+use clock::Streams;
+use control::Settings;
+use control::view::{PublisherSpec, Slo, TopicSpec};
+use limit::{JudgedBy, Limit};
+use link::OnFull;
+
+use crate::chance::Chance;
+use crate::network::Weather;
+
+/// Channels that every topic has, and every message reaches.
+pub const CHANNELS: [&str; 2] = ["archive", "live"];
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it is drawn from.
+    pub seed: u64,
+    /// Places of brokers.
+    pub brokers: usize,
+    /// Topics.
+    pub topics: Vec<PlannedTopic>,
+    /// How packets fare while nothing is wrong.
+    pub weather: Weather,
+    /// Words of links travel as bytes.
+    pub in_bytes: bool,
+    /// Publishers want cumulative acknowledgements.
+    pub is_cumulative: bool,
+    /// Part of messages that consumers do not simply finish.
+    pub badness: f64,
+}
+
+/// A topic, its publishers and consumers.
+#[derive(Clone, Debug)]
+pub struct PlannedTopic {
+    /// Its name.
+    pub name: String,
+    /// Messages per second, and at once, over all brokers.
+    pub limit: Option<(f64, f64)>,
+    /// Whether a latency is promised.
+    pub has_promise: bool,
+    /// Those who publish.
+    pub publishers: Vec<PublisherSpec>,
+    /// Consumers of each channel.
+    pub consumers: usize,
+}
+
+impl PlannedTopic {
+    /// The declaration, with its limit multiplied.
+    ///
+    /// # Panics
+    /// For a factor that is none.
+    #[must_use]
+    pub fn spec(&self, factor: f64) -> TopicSpec {
+        let limit = self.limit.map(|(rate, burst)| {
+            let burst = (burst * factor).max(20.0);
+            let limit =
+                Limit::messages(rate * factor, burst).expect("limits of plans are in range");
+            Limit {
+                // What is read late must not leave early: the law sees releases.
+                judged_by: JudgedBy::Release,
+                ..limit
+            }
+        });
+        TopicSpec {
+            limit,
+            on_full: Some(OnFull::Block),
+            slo: self.has_promise.then_some(Slo {
+                percentile: 99.0,
+                latency_us: 500_000.0,
+            }),
+            ..TopicSpec::default()
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Plan {
+        let streams = Streams::new(seed);
+        let mut chance = Chance::new(&streams, "plan");
+        let brokers = 2 + chance.below(3);
+        let weather = Weather {
+            least_us: 100,
+            most_us: chance.pick(&[1000, 5000, 30_000]),
+            slow: 0.001,
+            slow_ms: 300,
+            lost: 0.01,
+            twice: 0.02,
+        };
+        let limited = topic("limited", true, &mut chance);
+        let open = topic("open", false, &mut chance);
+        Plan {
+            seed,
+            brokers,
+            topics: vec![limited, open],
+            weather,
+            in_bytes: chance.happens(0.1),
+            is_cumulative: chance.happens(0.5),
+            badness: chance.pick(&[0.0, 0.05, 0.3]),
+        }
+    }
+
+    /// How the controller behaves: as ever, with shorter spans.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            profile_window: Duration::from_secs(3),
+            settle: Duration::from_secs(1),
+            debounce: Duration::from_millis(500),
+            report_interval: Duration::from_millis(500),
+            lease: Duration::from_secs(3),
+            adapt_window: Duration::from_secs(3),
+            silent_after: Duration::from_millis(1500),
+            lost_after: Duration::from_secs(5),
+            mcap: 40.0,
+            ..Settings::default()
+        }
+    }
+}
+
+fn topic(name: &str, is_limited: bool, chance: &mut Chance) -> PlannedTopic {
+    let count = 3 + chance.below(6);
+    let specs = (0..count).map(|number| PublisherSpec {
+        id: format!("{name}-{number}"),
+        rate: 2.0 + chance.below(5) as f64,
+        batch: chance.pick(&[1, 1, 3]),
+        group: None,
+    });
+    let publishers: Vec<PublisherSpec> = specs.collect();
+    let rate: f64 = publishers.iter().map(|publisher| publisher.rate).sum();
+    // Sometimes the limit is below what is published: publishers are held.
+    let part = chance.pick(&[0.8, 1.3, 2.5]);
+    PlannedTopic {
+        name: name.to_owned(),
+        limit: is_limited.then_some((rate * part, (rate * part / 2.0).max(20.0))),
+        has_promise: chance.happens(0.5),
+        publishers,
+        consumers: 1 + chance.below(2),
+    }
+}

@@ -1,0 +1,218 @@
+//! After the faults: everything must come right by itself, and soon.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clock::Instant;
+use control::handle::Command;
+
+use super::World;
+
+/// After the last fault everything is to be in order within so long.
+const RECOVERY: Duration = Duration::from_secs(60);
+/// And everything that was published is to be delivered within so long after that.
+const DELIVERY: Duration = Duration::from_secs(60);
+
+/// How far the run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The operator declares topics; nothing goes wrong yet.
+    Declaring,
+    /// Things go wrong.
+    Troubled,
+    /// Nothing goes wrong any more; until then the cluster is to be in order.
+    Recovering(Instant),
+    /// Nobody publishes any more; until then all is to be delivered.
+    Delivering(Instant),
+    /// All is well.
+    Over,
+}
+
+impl World {
+    pub(super) fn begin_recovery(&mut self) {
+        self.stage = Stage::Recovering(self.out.net.now + RECOVERY);
+    }
+
+    /// Goes on to the next stage, or says why it does not come.
+    pub(super) fn go_on(&mut self) {
+        let now = self.out.net.now;
+        match self.stage {
+            Stage::Declaring if self.operator.is_content() => {
+                self.stage = Stage::Troubled;
+                self.begin_trouble();
+            }
+            Stage::Recovering(until) => {
+                let Some(problem) = self.disorder() else {
+                    self.stage = Stage::Delivering(now + DELIVERY);
+                    for publisher in &mut self.publishers {
+                        publisher.is_silent = true;
+                    }
+                    return;
+                };
+                if now >= until {
+                    self.out.books.breaks("liveness", problem);
+                }
+            }
+            Stage::Delivering(until) => {
+                let Some(problem) = self.undelivered() else {
+                    self.stage = Stage::Over;
+                    return;
+                };
+                if now >= until {
+                    self.out.books.breaks("liveness", problem);
+                }
+            }
+            Stage::Declaring | Stage::Troubled | Stage::Over => {}
+        }
+    }
+
+    /// What is not as it is to be where nothing is wrong.
+    fn disorder(&mut self) -> Option<String> {
+        let untold = self.brokers.iter().find(|broker| !broker.is_told_all());
+        if let Some(broker) = untold {
+            return Some(format!("{} is not linked, or not told all", broker.name));
+        }
+        if !self.operator.is_content() {
+            return Some(String::from("the operator waits"));
+        }
+        self.misplaced()
+            .or_else(|| self.lacking_channels())
+            .or_else(|| self.lacking_shares())
+            .or_else(|| self.silent_about_promises())
+    }
+
+    /// Publishers that are not connected where the controller wants them.
+    fn misplaced(&mut self) -> Option<String> {
+        for topic in self.plan.topics.clone() {
+            let out = &mut self.out;
+            let views = self
+                .controller
+                .observe(|reply| Command::Publishers(topic.name.clone(), reply), out);
+            let Some(Ok(views)) = views else {
+                return Some(format!("nothing is known of publishers of {}", topic.name));
+            };
+            let places: BTreeMap<_, _> = views
+                .iter()
+                .map(|view| {
+                    let broker = view.broker.as_ref();
+                    let address = broker.map(|broker| broker.tcp_address.as_str());
+                    (view.id.as_str(), (address, view.attached_to.as_deref()))
+                })
+                .collect();
+            for publisher in self
+                .publishers
+                .iter()
+                .filter(|each| each.topic == topic.name)
+            {
+                let there = publisher.follower.broker();
+                let known = places.get(publisher.id.as_str());
+                let is_well = known.is_some_and(|(address, attached)| {
+                    there.is_some() && *address == there && attached.is_some()
+                });
+                if !is_well {
+                    return Some(format!(
+                        "{} publishes at {there:?} and is to be at (broker, attached to) {known:?}; its trouble: {}",
+                        publisher.id,
+                        publisher.follower.trouble()
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// Brokers with other channels or pauses than the controller knows.
+    fn lacking_channels(&mut self) -> Option<String> {
+        let now = self.out.net.now;
+        for topic in self.plan.topics.clone() {
+            let out = &mut self.out;
+            let views = self
+                .controller
+                .observe(|reply| Command::Channels(topic.name.clone(), reply), out);
+            let Some(Ok(views)) = views else {
+                return Some(format!("nothing is known of channels of {}", topic.name));
+            };
+            let known: BTreeMap<&str, bool> = views
+                .channels
+                .iter()
+                .map(|view| (view.channel.as_str(), view.is_paused))
+                .collect();
+            for broker in &mut self.brokers {
+                let Some(stats) = broker.topic(&topic.name, now) else {
+                    return Some(format!("{} has no topic {}", broker.name, topic.name));
+                };
+                let here: BTreeMap<&str, bool> = stats
+                    .channels
+                    .iter()
+                    .map(|channel| (channel.channel.as_str(), channel.paused))
+                    .collect();
+                if here != known || stats.held.is_some() {
+                    return Some(format!(
+                        "{} has {here:?} of {} ({:?}), known are {known:?}",
+                        broker.name, topic.name, stats.held
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// Limits of which less is shared out than there is.
+    fn lacking_shares(&mut self) -> Option<String> {
+        let now = self.out.net.now;
+        for topic in self.out.books.limits.topics() {
+            let declared = self.out.books.limits.declared(&topic)?;
+            let shares = self.brokers.iter_mut();
+            let shares: Vec<_> = shares
+                .map(|broker| broker.share(&topic, now).map(|share| share.rate))
+                .collect();
+            let sum: f64 = shares.iter().flatten().sum();
+            if sum < 0.95 * declared.rate {
+                return Some(format!(
+                    "{sum:.3} of {declared:?} of {topic} are shared out: {shares:?}"
+                ));
+            }
+        }
+        None
+    }
+
+    /// Promises of which nothing is said.
+    fn silent_about_promises(&mut self) -> Option<String> {
+        for topic in self.plan.topics.clone() {
+            if !topic.has_promise {
+                continue;
+            }
+            let out = &mut self.out;
+            let view = self
+                .controller
+                .observe(|reply| Command::Topic(topic.name.clone(), reply), out);
+            let Some(Ok(view)) = view else {
+                return Some(format!("nothing is known of {}", topic.name));
+            };
+            let is_said = ["fitted", "violated", "out-of-brokers", "measuring"]
+                .contains(&view.state.as_str());
+            if !is_said {
+                return Some(format!(
+                    "the promise of {} is {}: {}",
+                    topic.name, view.state, view.text
+                ));
+            }
+        }
+        None
+    }
+
+    /// What was published and is not where it is to be.
+    fn undelivered(&mut self) -> Option<String> {
+        let mut publishers = self.publishers.iter();
+        let unheard = publishers.find(|publisher| publisher.follower.unacknowledged() > 0);
+        if let Some(publisher) = unheard {
+            return Some(format!(
+                "{} has {} messages that nobody has acknowledged, at {:?}",
+                publisher.id,
+                publisher.follower.unacknowledged(),
+                publisher.follower.broker()
+            ));
+        }
+        self.out.books.deliveries.missing(1).pop()
+    }
+}

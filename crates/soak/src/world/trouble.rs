@@ -1,0 +1,114 @@
+//! Faults begin and end.
+
+use super::World;
+use crate::event::{Actor, Ask, Event};
+use crate::faults::Fault;
+use crate::network::Host;
+
+impl World {
+    pub(super) fn fault(&mut self, fault: Fault) {
+        let out = &mut self.out;
+        match fault {
+            Fault::Kill(actor) => self.kill(actor),
+            Fault::Dark(actor) => {
+                out.net.set_dark(actor.host(), true);
+                self.kill(actor);
+            }
+            Fault::Start(actor) => self.start(actor),
+            Fault::Pause(actor) => {
+                self.paused.entry(actor.host()).or_default();
+            }
+            Fault::Resume(actor) => self.resume(actor.host()),
+            Fault::Cut(ways) => {
+                for (from, to) in ways {
+                    out.net.cut(from, to);
+                }
+            }
+            Fault::Mend(ways) => {
+                for (from, to) in ways {
+                    out.net.mend(from, to);
+                }
+            }
+            Fault::Reset(percent) => {
+                for stream in out.net.made() {
+                    if out.chance.below(100) < percent {
+                        out.net.reset(stream);
+                    }
+                }
+            }
+            Fault::StoreFull(is_full) => self.controller.disk.set_full(is_full),
+            Fault::FolderFull(place, is_full) => self.brokers[place].folder.is_full = is_full,
+            Fault::Weather(weather) => out.net.weather = weather,
+            Fault::Wish(ask) => self.operator.wish(*ask, out),
+            Fault::Calm => self.calm(),
+        }
+    }
+
+    fn kill(&mut self, actor: Actor) {
+        self.paused.remove(&actor.host());
+        self.down.insert(actor);
+        match actor {
+            Actor::Controller => self.controller.kill(&mut self.out),
+            Actor::Broker(place) => self.brokers[place].kill(&mut self.out),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, actor: Actor) {
+        self.down.remove(&actor);
+        self.out.net.set_dark(actor.host(), false);
+        match actor {
+            Actor::Controller if !self.controller.is_running() => {
+                self.controller.start(&mut self.out);
+                if !self.controller.is_running() {
+                    // It cannot write its store; who runs it tries again.
+                    let again = Event::Fault(Fault::Start(actor));
+                    self.down.insert(actor);
+                    self.out.net.after(super::LOOK_INTERVAL * 4, again);
+                }
+            }
+            Actor::Broker(place) => self.brokers[place].start(&mut self.out),
+            _ => {}
+        }
+    }
+
+    fn resume(&mut self, host: Host) {
+        for event in self.paused.remove(&host).unwrap_or_default() {
+            let now = self.out.net.now;
+            self.out.net.agenda.note(now, event);
+        }
+    }
+
+    /// Everything works from now on.
+    fn calm(&mut self) {
+        self.out.net.mend_all();
+        self.out.net.weather = self.plan.weather;
+        self.controller.disk.set_full(false);
+        for host in self.paused.keys().copied().collect::<Vec<_>>() {
+            self.resume(host);
+        }
+        for broker in &mut self.brokers {
+            broker.folder.is_full = false;
+        }
+        for actor in self.down.clone() {
+            self.start(actor);
+        }
+        for consumer in &mut self.consumers {
+            consumer.behave();
+        }
+        for place in 0..self.brokers.len() {
+            let wish = Ask::Drain(format!("b{place}"), false);
+            self.operator.wish(wish, &mut self.out);
+        }
+        for topic in self.plan.topics.clone() {
+            for channel in crate::plan::CHANNELS {
+                let change = link::TopicChange::ChannelResumed {
+                    channel: channel.to_owned(),
+                };
+                let wish = Ask::Change(topic.name.clone(), change);
+                self.operator.wish(wish, &mut self.out);
+            }
+        }
+        self.begin_recovery();
+    }
+}
