@@ -241,6 +241,13 @@ impl Broker {
         })
     }
 
+    /// The life that the controller's last Welcome to its process named.
+    pub fn told_life(&self) -> u64 {
+        self.process
+            .as_ref()
+            .map_or(0, |process| process.agent.life)
+    }
+
     /// Whether it is linked and was told everything.
     #[must_use]
     pub fn is_told_all(&self) -> bool {

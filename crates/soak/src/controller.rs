@@ -58,11 +58,11 @@ struct Link {
 
 /// What waits for an answer.
 enum Question {
-    Topic(oneshot::Receiver<Result<control::view::TopicView, ControlError>>),
-    Publisher(oneshot::Receiver<Result<control::view::PublisherView, ControlError>>),
-    Publishers(oneshot::Receiver<Result<Vec<control::view::PublisherView>, ControlError>>),
+    Topic(oneshot::Receiver<Result<api::view::TopicView, ControlError>>),
+    Publisher(oneshot::Receiver<Result<api::view::PublisherView, ControlError>>),
+    Publishers(oneshot::Receiver<Result<Vec<api::view::PublisherView>, ControlError>>),
     Holdings(oneshot::Receiver<Result<control::handle::Holdings, ControlError>>),
-    Broker(oneshot::Receiver<Result<control::view::BrokerView, ControlError>>),
+    Broker(oneshot::Receiver<Result<api::view::BrokerView, ControlError>>),
     Nothing(oneshot::Receiver<Result<(), ControlError>>),
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use api::view::{PublisherSpec, PublisherView, TopicSpec};
 use control::core::{FitAnswer, Probe, ProbeAnswer};
 use control::handle::Holdings;
-use control::view::{PublisherSpec, PublisherView, TopicSpec};
 use link::{ToBroker, ToController, TopicChange};
 use topics::{Batch, NotTaken, QueueName};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::view::{PublisherSpec, Slo, TopicSpec};
 use clock::Streams;
 use control::Settings;
-use control::view::{PublisherSpec, Slo, TopicSpec};
 use limit::{JudgedBy, Limit};
 use link::OnFull;
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use api::view::{PublisherSpec, PublisherView};
 use client::placed::{Action, Answer as Told, Enquiry, Follower, LinkId};
 use client::{Acknowledgement, PlacedOptions};
 use clock::Instant;
 use control::ControlError;
-use control::view::{PublisherSpec, PublisherView};
 use wire::{Command, Decoded, Frame, FrameDecoded, Limits, Phase};
 
 use crate::broker::place_of;

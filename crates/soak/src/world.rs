@@ -270,6 +270,7 @@ impl World {
                 let present = Present {
                     broker: broker.name.clone(),
                     identity: broker.identity,
+                    life: broker.told_life(),
                 };
                 (ProbeAnswer::Present(present), self.out.net.way())
             }

@@ -28,7 +28,7 @@ const REPORT_BYTES_MAX: usize = 1 << 20;
 pub(super) struct Agent {
     standing: Standing,
     /// The life that the last Welcome named.
-    life: u64,
+    pub(super) life: u64,
     pause: Duration,
     /// When topics were counted last, on whichever link.
     reported_at: Instant,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limit::Limit;
+use limit::{Limit, Prolongation};
 use link::{Move, OnFull, ToBroker, ToController, TopicChange, TopicState, Traced, WindowReport};
 use topics::stats::CatalogTopic;
 use topics::{KnownTopic, Teller, WindowOrder};
@@ -77,7 +77,7 @@ impl Process {
                     self.tell(ToController::Problem { text }, out);
                 }
             }
-            ToBroker::Renewed { report } => self.table.renew_leases(report, now),
+            ToBroker::Renewed { report } => self.prolong(Prolongation::Renewed { report }, now),
             ToBroker::Round(round) => self.vouching.told(&round, now),
             ToBroker::Sharers(_) => {}
             ToBroker::HandOver { to } => self.handing.set_takers(to, out.net.now),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clock::Instant;
-use limit::Vouches;
+use limit::{Prolongation, Vouches};
 use link::Round;
 
 use super::{Process, place_of, tcp_address};
@@ -86,7 +86,18 @@ impl Process {
         }
         if let Some(until) = self.vouching.vouches.held_until() {
             let round = self.vouching.vouches.round();
-            self.table.hold_leases(round, until, now);
+            self.prolong(Prolongation::Held { round, until }, now);
+        }
+    }
+
+    /// All leases hear a word; now and then each hears those that it has missed.
+    pub(super) fn prolong(&mut self, by: Prolongation, now: Instant) {
+        if !self.table.prolong_leases(by, now) {
+            return;
+        }
+        let mut slot = 0;
+        while self.table.settle_lease(slot, now) {
+            slot += 1;
         }
     }
 
