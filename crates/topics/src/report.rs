@@ -54,6 +54,8 @@ pub struct ReportWalk {
 /// What was said of a topic last.
 #[derive(Debug, Default)]
 pub(super) struct LastWord {
+    /// It counts for no other link.
+    link: u64,
     report: TopicReport,
     channels: Vec<String>,
     /// How often, one after the other.
@@ -65,6 +67,8 @@ pub(super) struct LastWord {
 /// Where reports go on that could not name everything.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
+    /// Which link reports are for; each begins with nothing said.
+    link: u64,
     /// For topics with a limit and for the others.
     next: [usize; 2],
     gone: Vec<String>,
@@ -73,10 +77,10 @@ pub(super) struct Reports {
 impl TopicTable {
     /// Nothing of what was said before counts: the next report is the first of a link.
     pub fn begin_reports(&mut self) {
-        self.news = Reports::default();
-        for topic in self.topics.values_mut() {
-            topic.told = None;
-        }
+        self.news = Reports {
+            link: self.news.link + 1,
+            ..Reports::default()
+        };
     }
 
     /// Begins report `number`, in which topics take about `bytes_max`. It counts as sent when each topic is looked at: leases that answer it
@@ -128,7 +132,7 @@ impl TopicTable {
 
     /// A topic is gone from the table.
     pub(super) fn note_gone(&mut self, topic: &Topic) {
-        if topic.told.is_some() {
+        if was_told(topic.told.as_deref(), self.news.link) {
             self.news.gone.push(topic.name.to_string());
         }
     }
@@ -139,11 +143,15 @@ impl TopicTable {
             channels,
             bounds,
             history_window,
+            news: Reports { link, .. },
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {
             return;
         };
+        if !was_told(topic.told.as_deref(), *link) {
+            topic.told = None;
+        }
         if walk.kind == 0 {
             topic.remember_traffic(*history_window, now);
             if let Some(limiter) = &mut topic.limiter {
@@ -181,7 +189,7 @@ impl TopicTable {
         let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
         let names = names.filter_map(|&key| channels.get(key));
         let names = names.map(|channel| channel.name.as_str());
-        if is_news(&mut topic.told, &report, names.clone()) {
+        if is_news(&mut topic.told, *link, &report, names.clone()) {
             let bytes = names.clone().map(str::len).sum::<usize>() + TOPIC_BYTES;
             walk.room = walk.room.saturating_sub(bytes);
             walk.news.topics.push(TopicReport {
@@ -196,6 +204,7 @@ impl TopicTable {
 /// Whether the controller is to hear of a topic; notes what it hears.
 fn is_news<'a>(
     told: &mut Option<Box<LastWord>>,
+    link: u64,
     report: &TopicReport,
     channels: impl Iterator<Item = &'a str> + Clone,
 ) -> bool {
@@ -213,12 +222,18 @@ fn is_news<'a>(
         return last.times <= most;
     }
     *told = Some(Box::new(LastWord {
+        link,
         report: report.clone(),
         channels: channels.map(str::to_owned).collect(),
         times: 0,
         is_fading: was_fading || !is_quiet(report),
     }));
     true
+}
+
+/// Whether something was said on this link.
+fn was_told(told: Option<&LastWord>, link: u64) -> bool {
+    told.is_some_and(|last| last.link == link)
 }
 
 /// Whether nothing arrived, nothing left and nothing was late.

@@ -19,6 +19,9 @@ use crate::connection::{ConnectionKey, Pause, Progress};
 /// So many outdated timers are no matter.
 const OUTDATED_MIN: usize = 64;
 
+/// Connections that a turn looks at because their time has come: after a stall it has come for all.
+const TIMERS_PER_TURN: usize = 64;
+
 impl Reactor {
     /// Sets a connection's timer; a former one is forgotten.
     pub(super) fn arm_timer(&mut self, key: ConnectionKey, wait: Duration) {
@@ -69,7 +72,11 @@ impl Reactor {
 
     /// Does what is due.
     pub(super) fn run_timers(&mut self) {
-        while let Some((at, key)) = self.timers.pop_due(self.now) {
+        // The rest is due in the next turn, which does not wait.
+        for _ in 0..TIMERS_PER_TURN {
+            let Some((at, key)) = self.timers.pop_due(self.now) else {
+                break;
+            };
             if self
                 .connections
                 .get(key)

@@ -49,6 +49,11 @@ fn a_topic_that_nothing_happens_with_is_named_no_more_until_something_does() {
     assert!((0..200).any(|_| !is_named(&mut world)));
     world.table.begin_reports();
     assert!(is_named(&mut world), "another link heard nothing yet");
+    world.table.begin_reports();
+    world.table.set_limit(topic, None, now);
+    world.table.delete(topic);
+    let gone = world.named(1000, usize::MAX).1;
+    assert!(gone.is_empty(), "and not that it was there: {gone:?}");
 }
 
 #[test]

@@ -217,3 +217,20 @@ fn terms_asked_for_again_and_again_leave_no_timers_behind() {
         assert!(dues <= OUTDATED_MIN + 4, "{dues} dues");
     }
 }
+
+#[test]
+fn a_turn_looks_at_a_bounded_number_of_those_whose_time_has_come() {
+    let mut scene = Scene::new(b"  V2");
+    let due = sys::monotonic_now();
+    (0..1000).for_each(|_| scene.reactor.timers.push(due, scene.key));
+    let mut turns = 0;
+    while scene.reactor.timers.next().is_some_and(|at| at <= due) {
+        assert!(scene.reactor.next_due() <= Some(due), "it does not wait");
+        let before = scene.reactor.timers.len();
+        scene.reactor.turn(Some(Duration::ZERO));
+        let looked_at = before - scene.reactor.timers.len();
+        assert!((1..=TIMERS_PER_TURN).contains(&looked_at), "{looked_at}");
+        turns += 1;
+    }
+    assert_eq!(turns, 1000usize.div_ceil(TIMERS_PER_TURN));
+}
