@@ -2,8 +2,10 @@
 
 import http.client
 import itertools
+import statistics
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ CREATED_AT_ONCE = 500
 
 
 def make_topics(broker: Broker, count: int) -> None:
-    """Topics with a message each, so that all of their figures have something to tell."""
+    """Topics with a message each, so that all of their figures have something to tell; or one more each."""
     names = (f"scraped_{number}".encode() for number in range(count))
     with Connection(broker.tcp) as connection:
         while some := list(itertools.islice(names, CREATED_AT_ONCE)):
@@ -75,6 +77,35 @@ def test_crowds_that_ask_for_everything_keep_nobody_waiting(
     # Those who read slowly may be told to come again.
     assert set(crowd.statuses) <= {200, 503}, crowd.statuses
     assert crowd.statuses.count(200) >= len(crowd.statuses) // 2
+
+
+def reactors_ns(broker: Broker) -> int:
+    """Time that reactors had on a core so far."""
+    threads = Path(f"/proc/{broker.process.pid}/task").iterdir()
+    reactors = [thread for thread in threads if (thread / "comm").read_text().startswith("reactor")]
+    assert reactors, "no thread is a reactor"
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in reactors)
+
+
+def test_a_scrape_costs_reactors_less_than_a_few_messages_to_each_topic(
+    start_broker: Callable[..., Broker], force: Force
+) -> None:
+    # A scrape every 15 s is nothing beside whatever load then.
+    broker = start_broker()
+    topics = force.of(1000, 10_000)
+    make_topics(broker, topics)
+
+    def cost(act: Callable[[], object]) -> int:
+        before = reactors_ns(broker)
+        act()
+        return reactors_ns(broker) - before
+
+    messages, scrapes = [], []
+    for _ in range(7):
+        messages.append(cost(lambda: make_topics(broker, topics)))
+        scrapes.append(cost(lambda: broker.get("/metrics")))
+    message, scrape = statistics.median(messages), statistics.median(scrapes)
+    assert scrape < 4 * message, f"{scrape / 1e6} ms for a scrape, {message / 1e6} ms for {topics} messages"
 
 
 def test_each_hears_of_what_happened_before_it_asked(start_broker: Callable[..., Broker], topic: str) -> None:
