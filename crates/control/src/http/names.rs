@@ -43,7 +43,7 @@ pub(super) async fn show(
 /// Gives a topic's name an identifier, or tells the one that it has; the topic need not exist.
 #[cfg_attr(test, utoipa::path(put, path = "/v1/names/{topic}", params(("topic" = String, Path)),
     responses((status = 200, body = NameView), (status = 400, description = "not a topic name"),
-        (status = 507, description = "it cannot be kept just now; the text says whether it waits"),
+        (status = 507, description = "it cannot be kept just now: nothing was changed, and nothing will be"),
         (status = 503, description = "no identifiers are left"))))]
 pub(super) async fn put(
     State(service): Shared,

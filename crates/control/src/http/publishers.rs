@@ -37,7 +37,7 @@ pub(super) async fn list(
 /// Adds publishers or declares them anew, all or none, and places them.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)), request_body = PublisherList,
     responses((status = 200, body = PublisherViews), (status = 400, description = "refused, nothing changed"),
-        (status = 507, description = "it cannot be kept just now; the text says whether it waits"))))]
+        (status = 507, description = "it cannot be kept just now: nothing was changed, and nothing will be"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

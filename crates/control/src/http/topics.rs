@@ -38,7 +38,7 @@ pub(super) async fn show(
 #[cfg_attr(test, utoipa::path(put, path = "/v1/topics/{topic}", params(("topic" = String, Path)), request_body = TopicSpec,
     responses((status = 200, body = TopicView), (status = 400, description = "refused; the former contract stays"),
         (status = 409, description = "shares of all topics would exceed the whole; the former contract stays"),
-        (status = 507, description = "it cannot be kept just now; the text says whether it waits"))))]
+        (status = 507, description = "it cannot be kept just now: nothing was changed, and nothing will be"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use publisher::{Published, Publishing};
 pub use subscriber::{Subscribed, Subscribing};
+#[cfg(test)]
+pub use subscriber::TopicUse;
 
 use bench::BenchError;
 use bench::sys;
