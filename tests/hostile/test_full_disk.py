@@ -1,7 +1,10 @@
 """A full disk harms only what needs it, and whatever it has left behind is not taken for a new beginning."""
 
+import contextlib
 import json
+import re
 import subprocess
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker import Address, Broker, HttpAnswer
-from controller_with_brokers import Cluster, program
+from controller_with_brokers import Cluster, address, program
 from deadlines import GENEROUS_S, wait_until
 from full_disk import Disk
 from lookup_service import request
@@ -29,9 +32,14 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 def put(http: Address, path: str, body: object = None) -> HttpAnswer:
     """A PUT with a JSON body, which may fail."""
+    return send(http, "PUT", path, body)
+
+
+def send(http: Address, method: str, path: str, body: object) -> HttpAnswer:
+    """A request with a JSON body, which may fail."""
     connection = HTTPConnection(*http, timeout=GENEROUS_S)
     try:
-        connection.request("PUT", path, body=None if body is None else json.dumps(body))
+        connection.request(method, path, body=None if body is None else json.dumps(body))
         answer = connection.getresponse()
         return HttpAnswer(answer.status, dict(answer.getheaders()), answer.read())
     finally:
@@ -143,6 +151,63 @@ def test_a_controller_that_starts_without_room_serves_what_it_kept(disk: Disk, t
         assert put(again.http, "/v1/topics/t", limit(5)).status == 200
     finally:
         again.stop()
+
+
+LEASE_S = 2
+
+
+class Controller(contextlib.AbstractContextManager):
+    """A controller alone, which leaves brokers as they are when it is killed."""
+
+    def __init__(self, data: Path, log: Path, ports: tuple[str, str] = ("127.0.0.1:0", "127.0.0.1:0")) -> None:
+        flags = ["--data-dir", str(data), "--http", ports[0], "--link-address", ports[1], "--lease", f"{LEASE_S}s"]
+        lookup = ["--lookup-tcp-address", "127.0.0.1:0", "--lookup-http-address", "127.0.0.1:0"]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen([program(), "controller", *flags, *lookup], stdout=out, stderr=out)
+        said = re.compile(r"HTTP on (\S+), brokers dial (\S+)")
+        found = wait_until(lambda: said.search(log.read_text()), f"the addresses in {log}")
+        self.ports = (found[1], found[2])
+        self.http = address(found[1])
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def share(self) -> float | None:
+        """What the only broker may use of t's limit, as it says itself."""
+        answer = request(self.http, "GET", "/v1/topics/t")
+        brokers = json.loads(answer.body)["brokers"] if answer.status == 200 else []
+        return next((broker["share"]["rate"] for broker in brokers if "share" in broker), None)
+
+
+def test_a_controller_that_starts_without_room_renews_leases(disk: Disk, tmp_path: Path) -> None:
+    first = Controller(disk.path, tmp_path / "first.log")
+    flags = ["--controller", first.ports[1], "--link-key", str(disk.path / "link.key"), "--broker-name", "b1"]
+    ports = ["--tcp-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]
+    with (tmp_path / "broker.log").open("wb") as log:
+        broker = subprocess.Popen([program(), "broker", *flags, *ports], stdout=log, stderr=log)
+    try:
+        with first:
+            assert put(first.http, "/v1/topics/t", limit(1000)).status == 200
+            wait_until(lambda: request(first.http, "GET", "/v1/brokers/b1").status == 200, "the broker is known")
+            publishers = {"publishers": [{"id": "p"}]}
+            assert send(first.http, "POST", "/v1/topics/t/publishers", publishers).status == 200
+            wait_until(lambda: first.share() == 1000, "the broker has the limit")
+            disk.fill()
+            fill_store(first.http)
+        disk.fill()
+        with Controller(disk.path, tmp_path / "again.log", first.ports) as again:
+            wait_until(lambda: again.share() is not None, "the broker reports")
+            fill_store(again.http)
+            assert request(again.http, "GET", "/ping").status == 507
+            until = time.monotonic() + 3 * LEASE_S
+            while time.monotonic() < until:
+                assert again.share() == 1000, "a lease that is not renewed falls to its floor"
+                time.sleep(0.1)
+        assert broker.poll() is None, "it ended with its controller"
+    finally:
+        broker.kill()
+        broker.wait()
 
 
 def test_a_controller_that_has_nothing_to_serve_and_no_room_says_so_and_ends(disk: Disk) -> None:
