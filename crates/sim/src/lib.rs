@@ -14,6 +14,7 @@ pub mod drl;
 mod engine;
 mod error;
 pub mod experiment;
+pub mod figures;
 mod fit;
 mod gap;
 mod measure;

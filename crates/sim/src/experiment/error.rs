@@ -45,6 +45,14 @@ pub enum ExperimentError {
         /// What is wrong.
         text: String,
     },
+    /// There are no results to be judged.
+    #[error("there is no {path}: run srtm experiment {name} first")]
+    NoResults {
+        /// The experiment.
+        name: String,
+        /// Where its results would be.
+        path: String,
+    },
     /// An interrupted run had another definition, seed or version.
     #[error(
         "{path} was begun with another definition, seed or version; finish it with those, or discard it with --fresh"
@@ -65,7 +73,7 @@ pub enum ExperimentError {
 
 impl ExperimentError {
     /// For `map_err`: what was tried with a file.
-    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| ExperimentError::Io {
             what: what.into(),
             source,

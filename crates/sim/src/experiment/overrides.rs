@@ -17,7 +17,7 @@ pub(crate) struct Override {
 pub(crate) type Refusal = (Option<usize>, String);
 
 /// The base with the overrides in turn, as a spec that was checked.
-pub(super) fn variation(base: &Table, overrides: &[Override]) -> Result<Spec, Refusal> {
+pub(crate) fn variation(base: &Table, overrides: &[Override]) -> Result<Spec, Refusal> {
     let table = overridden(base, overrides)?;
     let text = toml::to_string(&table).map_err(|error| (None, error.to_string()))?;
     Spec::parse(&text).map_err(|error| {
@@ -83,7 +83,7 @@ fn set_below(below: &mut Value, name: &str, rest: &[&str], value: &Value) -> Res
 }
 
 /// An error about the text that was put together: its lines are nobody's, so they go.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let is_place = first.starts_with("TOML parse error") || first.starts_with("line ");

@@ -1,17 +1,17 @@
 //! Files of results: `NAME.jsonl`, and while a run lasts `NAME.jsonl.part`.
 //!
-//! The part begins with a line that says what its rows belong to; rows are appended as they come. A run that was
-//! interrupted goes on from there: a last line without its end is cut off. When all rows are there they are
+//! The part begins with a line that says what its records belong to; these are appended as they come. A run that was
+//! interrupted goes on from there: a last line without its end is cut off. When all are there they are
 //! sorted, written beside the old file and renamed over it, so that a file without `.part` is always whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::ExperimentError;
-use super::row::Row;
 
 /// A folder of results.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Results {
         }
     }
 
-    /// The file of an experiment's rows; quick runs have one of their own.
+    /// The file of an experiment's records; quick runs have one of their own.
     #[must_use]
     pub fn path(&self, experiment: &str, quick: bool) -> PathBuf {
         self.file(experiment, quick, "jsonl")
@@ -70,11 +70,15 @@ impl Results {
         write().map_err(ExperimentError::io(path.display().to_string()))
     }
 
-    /// The rows of a finished experiment; `None` if there is no file.
+    /// The records of a finished experiment; `None` if there is no file.
     ///
     /// # Errors
     /// [`ExperimentError::Results`] for a file that is none, [`ExperimentError::Io`].
-    pub fn rows(&self, experiment: &str, quick: bool) -> Result<Option<Vec<Row>>, ExperimentError> {
+    pub fn records<R: DeserializeOwned>(
+        &self,
+        experiment: &str,
+        quick: bool,
+    ) -> Result<Option<Vec<R>>, ExperimentError> {
         let path = self.path(experiment, quick);
         let Some(text) = read_if_there(&path)? else {
             return Ok(None);
@@ -83,38 +87,38 @@ impl Results {
             let line = text.lines().count();
             return Err(not_results(&path, line, "the line has no end"));
         }
-        parse_rows(&path, &text, 1).map(Some)
+        parse(&path, &text, 1).map(Some)
     }
 
-    /// Writes the rows of a whole experiment and removes the part.
-    pub(super) fn finish(
+    /// Writes the records of a whole experiment and removes the part.
+    pub(super) fn finish<R: Serialize>(
         &self,
         experiment: &str,
         quick: bool,
-        rows: &[Row],
+        records: &[R],
     ) -> Result<(), ExperimentError> {
         let path = self.path(experiment, quick);
-        let text: String = rows.iter().map(line).collect();
+        let text: String = records.iter().map(line).collect();
         self.replace(&path, &text)?;
         let part = with_ending(&path, ".part");
         fs::remove_file(&part).map_err(ExperimentError::io(part.display().to_string()))
     }
 
-    /// Begins or resumes a part; returns the rows that it has already.
-    pub(super) fn part(
+    /// Begins or resumes a part; returns the records that it has already.
+    pub(super) fn part<R: DeserializeOwned>(
         &self,
         experiment: &str,
         quick: bool,
         belongs_to: &str,
         fresh: bool,
-    ) -> Result<(Part, Vec<Row>), ExperimentError> {
+    ) -> Result<(Part, Vec<R>), ExperimentError> {
         let path = with_ending(&self.path(experiment, quick), ".part");
         let text = if fresh { None } else { read_if_there(&path)? };
         // What follows the last line end was being written when the run was interrupted.
         let whole = text.as_deref().map_or("", |text| {
             &text[..text.rfind('\n').map_or(0, |last| last + 1)]
         });
-        let rows = match whole.split_once('\n') {
+        let records = match whole.split_once('\n') {
             None => Vec::new(),
             Some((heading, rest)) => {
                 let heading: Heading = serde_json::from_str(heading)
@@ -123,7 +127,7 @@ impl Results {
                     let path = path.display().to_string();
                     return Err(ExperimentError::OtherSettings { path });
                 }
-                parse_rows(&path, rest, 2)?
+                parse(&path, rest, 2)?
             }
         };
         fs::create_dir_all(&self.folder)
@@ -143,7 +147,7 @@ impl Results {
             Ok(file)
         };
         let file = open().map_err(ExperimentError::io(path.display().to_string()))?;
-        Ok((Part { path, file }, rows))
+        Ok((Part { path, file }, records))
     }
 
     fn file(&self, experiment: &str, quick: bool, ending: &str) -> PathBuf {
@@ -153,9 +157,9 @@ impl Results {
 }
 
 impl Part {
-    /// Appends rows and hands them to the system.
-    pub(super) fn append(&mut self, rows: &[Row]) -> Result<(), ExperimentError> {
-        let text: String = rows.iter().map(line).collect();
+    /// Appends records and hands them to the system.
+    pub(super) fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), ExperimentError> {
+        let text: String = records.iter().map(line).collect();
         self.file
             .write_all(text.as_bytes())
             .map_err(ExperimentError::io(self.path.display().to_string()))
@@ -169,12 +173,16 @@ fn line(value: &impl Serialize) -> String {
     json + "\n"
 }
 
-fn parse_rows(path: &Path, text: &str, first: usize) -> Result<Vec<Row>, ExperimentError> {
-    let row = |(number, line): (usize, &str)| {
+fn parse<R: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    first: usize,
+) -> Result<Vec<R>, ExperimentError> {
+    let record = |(number, line): (usize, &str)| {
         serde_json::from_str(line)
             .map_err(|error| not_results(path, first + number, &error.to_string()))
     };
-    text.lines().enumerate().map(row).collect()
+    text.lines().enumerate().map(record).collect()
 }
 
 fn not_results(path: &Path, line: usize, text: &str) -> ExperimentError {

@@ -1,16 +1,52 @@
-//! Works off a grid on several threads; the results do not depend on who was first.
+//! Works off the cells of an experiment on several threads; the results do not depend on who was first.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use super::cell::{Cell, run_cell};
-use super::definition::Experiment;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::error::ExperimentError;
 use super::results::Results;
-use super::row::Row;
 use super::seeds::fingerprint;
+
+/// An experiment. Its runs are made in cells: what one thread does at a time.
+pub trait Experiment: Sync {
+    /// A cell.
+    type Cell: Sync;
+    /// What is kept of a run: a line of JSON without anything that depends on the machine or the hour.
+    type Record: Clone + Send + Sync + Serialize + DeserializeOwned;
+
+    /// What its results are called.
+    fn name(&self) -> &str;
+
+    /// The text of its definition and the definition's seed: records of others do not go with these.
+    fn definition(&self) -> (&str, u64);
+
+    /// Its cells. Those that cost most come first: so threads end together.
+    fn cells(&self, options: &RunOptions) -> Vec<Self::Cell>;
+
+    /// Runs of each cell.
+    fn runs_of_cell(&self) -> usize;
+
+    /// Whether a record is of this cell.
+    fn is_of(&self, cell: &Self::Cell, record: &Self::Record, options: &RunOptions) -> bool;
+
+    /// Where a record stands in the file; `None` for one that these options do not ask for.
+    fn position(&self, record: &Self::Record, options: &RunOptions) -> Option<usize>;
+
+    /// The runs of a cell that `there` lacks.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] of the first run that failed.
+    fn run(
+        &self,
+        cell: &Self::Cell,
+        there: &[Self::Record],
+        options: &RunOptions,
+    ) -> Result<Vec<Self::Record>, ExperimentError>;
+}
 
 /// How an experiment is run.
 #[derive(Clone, Debug)]
@@ -23,13 +59,13 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Discards what an interrupted run left.
     pub fresh: bool,
-    /// At most 5 s measured and 10 s of profiling per window; the rows say so.
+    /// A cheaper variant of the same: fewer or shorter runs, which are kept apart.
     pub quick: bool,
 }
 
 /// What happens while an experiment runs.
 #[derive(Clone, Copy, Debug)]
-pub enum Progress<'a> {
+pub enum Progress<'a, R> {
     /// It begins with so many runs to do, some of them finished already.
     Begins {
         /// Runs in all.
@@ -38,70 +74,67 @@ pub enum Progress<'a> {
         finished: usize,
     },
     /// Runs that are done.
-    Done(&'a [Row]),
+    Done(&'a [R]),
 }
 
-/// Runs an experiment to its end, or from where it was interrupted, and returns its rows sorted by x, series and
-/// repeat, as they are in the file.
+/// Runs an experiment to its end, or from where it was interrupted, and returns its records as they are in the file.
 ///
 /// # Errors
 /// The first [`ExperimentError`]; what was finished until then stays in the part and is not run again.
-pub fn run_experiment(
-    experiment: &Experiment,
+pub fn run_experiment<E: Experiment>(
+    experiment: &E,
     results: &Results,
     options: &RunOptions,
-    mut watch: impl FnMut(Progress<'_>),
-) -> Result<Vec<Row>, ExperimentError> {
-    let repeats = options.repeats.unwrap_or(experiment.repeats).max(1);
-    let seed = options.seed.unwrap_or(experiment.seed);
-    let belongs_to = fingerprint(&experiment.text, seed, options.quick);
-    let name = &experiment.name;
-    let (mut part, mut rows) = results.part(name, options.quick, &belongs_to, options.fresh)?;
-    rows.retain(|row| position(experiment, row, repeats).is_some());
+    mut watch: impl FnMut(Progress<'_, E::Record>),
+) -> Result<Vec<E::Record>, ExperimentError> {
+    let (text, seed) = experiment.definition();
+    let belongs_to = fingerprint(text, options.seed.unwrap_or(seed), options.quick);
+    let name = experiment.name();
+    let (mut part, mut records) = results.part(name, options.quick, &belongs_to, options.fresh)?;
+    records.retain(|record| experiment.position(record, options).is_some());
+    let cells = experiment.cells(options);
     watch(Progress::Begins {
-        runs: experiment.runs(repeats),
-        finished: rows.len(),
+        runs: cells.len() * experiment.runs_of_cell(),
+        finished: records.len(),
     });
-    let work = work(experiment, repeats, &rows);
+    let work = work(experiment, cells, &records, options);
     run_all(experiment, options, &work, |done| {
         part.append(&done)?;
         watch(Progress::Done(&done));
-        rows.extend(done);
+        records.extend(done);
         Ok(())
     })?;
-    rows.sort_by_key(|row| position(experiment, row, repeats));
-    results.finish(name, options.quick, &rows)?;
-    Ok(rows)
+    records.sort_by_key(|record| experiment.position(record, options));
+    results.finish(name, options.quick, &records)?;
+    Ok(records)
 }
 
-/// A cell with the rows that it has already.
-type Work = (Cell, Vec<Row>);
+/// A cell with the records that it has already.
+type Work<E> = (<E as Experiment>::Cell, Vec<<E as Experiment>::Record>);
 
-/// The cells that lack rows. The largest x, which usually costs most, comes first: so threads end together.
-fn work(experiment: &Experiment, repeats: u32, rows: &[Row]) -> Vec<Work> {
-    let mut finished: HashMap<(u64, u32), Vec<Row>> = HashMap::new();
-    for row in rows {
-        let of_cell = finished.entry((row.x.to_bits(), row.repeat)).or_default();
-        of_cell.push(row.clone());
-    }
-    let mut work = Vec::new();
-    for &x in experiment.x.values.iter().rev() {
-        for repeat in 1..=repeats {
-            let there = finished.remove(&(x.to_bits(), repeat)).unwrap_or_default();
-            if there.len() < experiment.series.len() {
-                work.push((Cell { x, repeat }, there));
-            }
-        }
-    }
-    work
-}
-
-/// Hands the rows of every cell to `keep`, on the caller's thread.
-fn run_all(
-    experiment: &Experiment,
+/// The cells that lack records.
+fn work<E: Experiment>(
+    experiment: &E,
+    cells: Vec<E::Cell>,
+    records: &[E::Record],
     options: &RunOptions,
-    work: &[Work],
-    mut keep: impl FnMut(Vec<Row>) -> Result<(), ExperimentError>,
+) -> Vec<Work<E>> {
+    let with_records = cells.into_iter().map(|cell| {
+        let of_cell = |record: &&E::Record| experiment.is_of(&cell, record, options);
+        let there = records.iter().filter(of_cell).cloned().collect();
+        (cell, there)
+    });
+    with_records
+        .filter(|(_, there): &Work<E>| there.len() < experiment.runs_of_cell())
+        .collect()
+}
+
+/// Hands the records of every cell to `keep`, on the caller's thread.
+fn run_all<E: Experiment>(
+    experiment: &E,
+    options: &RunOptions,
+    work: &[Work<E>],
+    mut keep: impl FnMut(Vec<E::Record>) -> Result<(), ExperimentError>,
 ) -> Result<(), ExperimentError> {
     let next = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
@@ -115,31 +148,17 @@ fn run_all(
                     let Some((cell, there)) = work.get(next.fetch_add(1, Ordering::Relaxed)) else {
                         return;
                     };
-                    if done
-                        .send(run_cell(experiment, *cell, there, options))
-                        .is_err()
-                    {
+                    if done.send(experiment.run(cell, there, options)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(done);
-        let kept = all_done.iter().try_for_each(|rows| keep(rows?));
+        let kept = all_done.iter().try_for_each(|records| keep(records?));
         is_over.store(true, Ordering::Relaxed);
         // Threads that are about to send find nobody any more instead of waiting.
         drop(all_done);
         kept
     })
-}
-
-/// Where a row stands in the file; `None` for one that is not of this grid.
-fn position(experiment: &Experiment, row: &Row, repeats: u32) -> Option<(usize, usize, u32)> {
-    let x = experiment.x.values.iter().position(|&x| x == row.x)?;
-    let series = experiment.series.iter();
-    let series = series
-        .clone()
-        .position(|series| series.name == row.series)?;
-    let is_of_it = row.experiment == experiment.name && (1..=repeats).contains(&row.repeat);
-    is_of_it.then_some((x, series, row.repeat))
 }

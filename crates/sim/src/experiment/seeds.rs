@@ -15,7 +15,7 @@ pub(crate) fn seed_of(base: u64, experiment: &str, x: f64, repeat: u32) -> u64 {
 }
 
 /// A number that is another for another text, seed, version or kind of run.
-pub(super) fn fingerprint(text: &str, seed: u64, is_quick: bool) -> String {
+pub(crate) fn fingerprint(text: &str, seed: u64, is_quick: bool) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let settings = Streams::new(seed).family(&format!("{version} quick {is_quick}"));
     format!("{:016x}", settings.stream(text).next_u64())

@@ -11,11 +11,11 @@ use std::thread;
 
 use clap::Args;
 use serde::Serialize;
-use sim::drl::experiment as drl_experiment;
+use sim::drl::experiment::{self as drl_experiment, Study};
 use sim::experiment::{
-    Experiment, ExperimentError, Figure, Results, RunOptions, Summary, Verdict, built_in, check,
-    run_experiment,
+    Experiment, ExperimentError, Progress, Results, RunOptions, Verdict, run_experiment,
 };
+use sim::figures::{Figure, Panel, Row, Summary, built_in, check};
 
 use crate::error::Failure;
 use machine::Begun;
@@ -26,7 +26,7 @@ Examples:
   srtm experiment --list
   srtm experiment fig6a
   srtm experiment fig7 table1 --quick
-  srtm experiment --all --check
+  srtm experiment --all && srtm experiment --all --check
   srtm experiment drl-fig5 drl-table1 --check
   srtm experiment drl
   sudo srtm experiment drl-fig3 --live --seconds 30
@@ -60,14 +60,14 @@ pub(crate) struct Flags {
     /// Runs at the same time; without it as many as there are cores.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Begins anew where an interrupted run could be continued (DRL's are never continued).
+    /// Begins anew where an interrupted run could be continued.
     #[arg(long)]
     fresh: bool,
     /// Two repeats of 5 s (DRL: two whole ones, the first two numbers of limiters); the results are marked and kept apart (NAME.quick.jsonl).
     #[arg(long)]
     quick: bool,
-    /// Fails when a finding of the paper does not appear.
-    #[arg(long)]
+    /// Runs nothing: judges the results that are kept, and fails when a finding of the paper does not appear in them.
+    #[arg(long, conflicts_with_all = ["list", "seed", "repeats", "jobs", "fresh"])]
     check: bool,
     /// Runs experiments of DRL with the kernel's TCP, by experiments/testbed; takes root. Results go to live/ in the
     /// folder of results, --jobs is the number of runs at the same time.
@@ -100,7 +100,7 @@ struct Counted {
 /// Repeats of a quick run.
 const QUICK_REPEATS: u32 = 2;
 
-/// Runs, prints, and keeps results.
+/// Runs, prints, and keeps results; or judges those that are kept.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let (figures, of_drl) = match &flags.dir {
         Some(folder) => from_folder(folder)?,
@@ -120,13 +120,14 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     for (figure, panels) in &chosen {
         println!("{}: {} ({})", figure.name, figure.title, figure.paper);
         let mut summaries: Vec<(&str, Summary)> = Vec::new();
-        for experiment in panels {
-            let summary = run_one(experiment, &results, flags)?;
-            summaries.push((&experiment.panel, summary));
+        for panel in panels {
+            let summary = Summary::of(&rows(panel, &results, flags)?);
+            println!("\n{}: {}", panel.name, panel.title);
+            println!("{}", sim::figures::table(panel, &summary));
+            summaries.push((&panel.panel, summary));
         }
         let panels: Vec<(&str, &Summary)> = summaries.iter().map(|(p, s)| (*p, s)).collect();
-        let verdicts = check(&figure.name, &panels);
-        failed += print_verdicts(&verdicts);
+        failed += print_verdicts(&check(&figure.name, &panels));
     }
     let names = (!flags.all).then_some(flags.names.as_slice());
     failed += drl::run_all(&drl::choose(&of_drl, names), &results, flags)?;
@@ -136,36 +137,59 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_one(experiment: &Experiment, results: &Results, flags: &Flags) -> Result<Summary, Failure> {
-    let options = RunOptions {
-        seed: flags.seed,
-        repeats: flags.repeats.or(flags.quick.then_some(QUICK_REPEATS)),
-        jobs: flags.jobs(),
-        fresh: flags.fresh,
-        quick: flags.quick,
-    };
-    let begun = Begun::now();
-    let mut view = View::new(experiment, options.repeats);
-    let rows = run_experiment(experiment, results, &options, |progress| {
-        view.show(progress);
-    })?;
-    view.end();
-    let summary = Summary::of(&rows);
-    println!("\n{}: {}", experiment.name, experiment.title);
-    println!("{}", sim::experiment::table(experiment, &summary));
-    let counted = Counted {
-        runs_left_by_an_interrupted_run: view.finished_before(),
+fn rows(panel: &Panel, results: &Results, flags: &Flags) -> Result<Vec<Row>, Failure> {
+    let mut view = View::new(panel, flags.options().repeats);
+    let counted = |rows: &[Row], finished_before: usize| Counted {
+        runs_left_by_an_interrupted_run: finished_before,
         messages_measured: rows.iter().map(|row| row.messages).sum(),
     };
-    let meta = begun.meta(&experiment.name, options.jobs, rows.len(), counted);
-    results.replace(&results.meta_path(&experiment.name, flags.quick), &meta)?;
-    Ok(summary)
+    records(panel, results, flags, counted, |progress| {
+        view.show(progress);
+    })
+}
+
+/// The records of an experiment: kept ones, or those of a run, which are kept together with what `counted` says of their size
+/// and of how many were finished before.
+fn records<E: Experiment, C: Serialize>(
+    experiment: &E,
+    results: &Results,
+    flags: &Flags,
+    counted: impl FnOnce(&[E::Record], usize) -> C,
+    mut watch: impl FnMut(Progress<'_, E::Record>),
+) -> Result<Vec<E::Record>, Failure> {
+    let name = experiment.name();
+    if flags.check {
+        let kept = results.records(name, flags.quick)?;
+        let path = || results.path(name, flags.quick).display().to_string();
+        return kept.ok_or_else(|| {
+            let name = name.to_owned();
+            Failure::Experiment(ExperimentError::NoResults { name, path: path() })
+        });
+    }
+    let options = flags.options();
+    let begun = Begun::now();
+    let mut finished_before = 0;
+    let records = run_experiment(experiment, results, &options, |progress| {
+        if let Progress::Begins { finished, .. } = progress {
+            finished_before = finished;
+        }
+        watch(progress);
+    })?;
+    let counted = counted(&records, finished_before);
+    let meta = begun.meta(name, options.jobs, records.len(), counted);
+    results.replace(&results.meta_path(name, flags.quick), &meta)?;
+    Ok(records)
 }
 
 impl Flags {
-    /// Runs at the same time.
-    fn jobs(&self) -> usize {
-        self.jobs.map_or_else(cores, usize::from)
+    fn options(&self) -> RunOptions {
+        RunOptions {
+            seed: self.seed,
+            repeats: self.repeats.or(self.quick.then_some(QUICK_REPEATS)),
+            jobs: self.jobs.map_or_else(cores, usize::from),
+            fresh: self.fresh,
+            quick: self.quick,
+        }
     }
 }
 
@@ -203,10 +227,10 @@ fn list(figures: &[Figure]) {
 /// What is to be run: figures with the panels that were asked for, each once, in the order of the paper.
 fn choose<'a>(
     figures: &'a [Figure],
-    of_drl: &[drl_experiment::Experiment],
+    of_drl: &[Study],
     flags: &Flags,
-) -> Result<Vec<(&'a Figure, Vec<&'a Experiment>)>, Failure> {
-    let is_chosen = |figure: &Figure, experiment: &Experiment| {
+) -> Result<Vec<(&'a Figure, Vec<&'a Panel>)>, Failure> {
+    let is_chosen = |figure: &Figure, experiment: &Panel| {
         flags.all
             || flags
                 .names
@@ -231,14 +255,14 @@ fn choose<'a>(
     }
     let chosen = figures.iter().map(|figure| {
         let panels = figure.panels.iter();
-        let panels: Vec<&Experiment> = panels.filter(|panel| is_chosen(figure, panel)).collect();
+        let panels: Vec<&Panel> = panels.filter(|panel| is_chosen(figure, panel)).collect();
         (figure, panels)
     });
     Ok(chosen.filter(|(_, panels)| !panels.is_empty()).collect())
 }
 
 /// The definitions in a folder, in the order of their names.
-fn from_folder(folder: &Path) -> Result<(Vec<Figure>, Vec<drl_experiment::Experiment>), Failure> {
+fn from_folder(folder: &Path) -> Result<(Vec<Figure>, Vec<Study>), Failure> {
     let shown = folder.display().to_string();
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(Failure::io(shown.clone()))? {
@@ -257,7 +281,7 @@ fn from_folder(folder: &Path) -> Result<(Vec<Figure>, Vec<drl_experiment::Experi
         let text = fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if name.starts_with(drl::PREFIX) {
-            of_drl.push(drl_experiment::Experiment::parse(&name, &text)?);
+            of_drl.push(Study::parse(&name, &text)?);
         } else {
             figures.push(Figure::parse(&name, &text)?);
         }

@@ -1,6 +1,6 @@
 //! The experiments of DRL's evaluation, built into the program so that they run anywhere.
 
-use super::definition::Experiment;
+use super::definition::Study;
 use crate::experiment::ExperimentError;
 
 /// A name and the text of `experiments/NAME.toml`.
@@ -27,7 +27,7 @@ const DEFINITIONS: [(&str, &str); 10] = definitions![
 ///
 /// # Errors
 /// [`ExperimentError::Definition`] for a mistake in them.
-pub fn built_in() -> Result<Vec<Experiment>, ExperimentError> {
+pub fn built_in() -> Result<Vec<Study>, ExperimentError> {
     parse_all(&DEFINITIONS)
 }
 
@@ -35,7 +35,7 @@ pub fn built_in() -> Result<Vec<Experiment>, ExperimentError> {
 ///
 /// # Errors
 /// [`ExperimentError::Definition`] for a mistake in them.
-pub fn parse_all<S: AsRef<str>>(texts: &[(S, S)]) -> Result<Vec<Experiment>, ExperimentError> {
-    let parse = |(name, text): &(S, S)| Experiment::parse(name.as_ref(), text.as_ref());
+pub fn parse_all<S: AsRef<str>>(texts: &[(S, S)]) -> Result<Vec<Study>, ExperimentError> {
+    let parse = |(name, text): &(S, S)| Study::parse(name.as_ref(), text.as_ref());
     texts.iter().map(parse).collect()
 }

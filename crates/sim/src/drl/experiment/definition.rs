@@ -21,7 +21,7 @@ const CENTRAL_RANDOM_DROP: &str = "crd";
 
 /// A file: scenarios that are run together, and the figures that are made of them.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct Study {
     /// The file's name without its ending, and that of its results: `drl-baseline`.
     pub kind: String,
     /// What shows it.
@@ -42,6 +42,8 @@ pub struct Experiment {
     scenario: Table,
     scenario_line: usize,
     file: String,
+    /// The text of the file: records of another text do not go with these.
+    pub(super) text: String,
 }
 
 /// A figure or table of the paper.
@@ -134,12 +136,12 @@ struct SeriesPart {
     set: Table,
 }
 
-impl Experiment {
+impl Study {
     /// Reads a definition; `kind` is the file's name without its ending. Every scenario that it asks for is checked.
     ///
     /// # Errors
     /// [`ExperimentError::Definition`], which names the line.
-    pub fn parse(kind: &str, text: &str) -> Result<Experiment, ExperimentError> {
+    pub fn parse(kind: &str, text: &str) -> Result<Study, ExperimentError> {
         let file = format!("{kind}.toml");
         let refuse = |(line, text): (usize, String)| ExperimentError::Definition {
             file: file.clone(),
@@ -153,8 +155,8 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What is run, the cheapest first: each varied value, and there each series in each round.
-    pub(super) fn places(&self, rounds: u32, values: usize) -> Vec<Place<'_>> {
+    /// What is varied, in its order: a key and a value, or nothing once.
+    pub(super) fn varied(&self, values: usize) -> Vec<Option<(&Vary, f64)>> {
         let mut varied = Vec::new();
         for vary in &self.vary {
             let values = vary.values.iter().take(values);
@@ -163,6 +165,12 @@ impl Experiment {
         if varied.is_empty() {
             varied.push(None);
         }
+        varied
+    }
+
+    /// What is run, the cheapest first: each varied value, and there each series in each round.
+    pub(super) fn places(&self, rounds: u32, values: usize) -> Vec<Place<'_>> {
+        let varied = self.varied(values);
         let mut places = Vec::with_capacity(varied.len() * self.series.len() * rounds as usize);
         for vary in varied {
             for series in &self.series {
@@ -243,7 +251,7 @@ impl Series {
 
 type Refusal = (usize, String);
 
-fn read(kind: &str, file: &str, text: &str) -> Result<Experiment, Refusal> {
+fn read(kind: &str, file: &str, text: &str) -> Result<Study, Refusal> {
     let line = |at: usize| {
         let before = text.get(..at.min(text.len())).unwrap_or(text);
         before.matches('\n').count() + 1
@@ -285,7 +293,7 @@ fn read(kind: &str, file: &str, text: &str) -> Result<Experiment, Refusal> {
     if own.figure.is_empty() {
         return Err((1, "at least one [[figure]]".to_owned()));
     }
-    Ok(Experiment {
+    Ok(Study {
         kind: kind.to_owned(),
         figures: own.figure,
         repeats,
@@ -299,6 +307,7 @@ fn read(kind: &str, file: &str, text: &str) -> Result<Experiment, Refusal> {
         scenario_line: line(own.scenario.span().start),
         scenario: own.scenario.into_inner(),
         file: file.to_owned(),
+        text: text.to_owned(),
     })
 }
 

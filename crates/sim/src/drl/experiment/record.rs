@@ -1,14 +1,14 @@
 //! One run's record: a line of JSON in the form that live results have, without anything that depends on the machine or
 //! the hour. `experiments/testbed/README.md` has the form.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::traffic::Part;
 use crate::drl::scenario::Cut;
 use crate::experiment::Spread;
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The experiment.
     pub kind: String,
@@ -17,10 +17,10 @@ pub struct Record {
     /// The series, which is more than the policy where one policy is run with several settings.
     pub series: String,
     /// The key of the scenario that is varied.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub varied: Option<String>,
     /// What it was set to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub value: Option<f64>,
     /// Which repeat, from 1.
     pub round: u32,
@@ -35,7 +35,7 @@ pub struct Record {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The limiters' policy.
     pub policy: String,
@@ -58,8 +58,8 @@ pub struct Workload {
     /// Whom a limiter tells per interval; all others in a mesh.
     pub branching: u32,
     /// `memory` where all know exact sums at once; absent where limiters send each other messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gossip: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gossip: Option<String>,
     /// How long an update takes.
     pub gossip_delay_ms: f64,
     /// Part of the updates that is lost.
@@ -67,7 +67,7 @@ pub struct Workload {
     /// Part of the updates that is overtaken by later ones.
     pub gossip_reordered: f64,
     /// When limiters could not hear each other.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub cuts: Vec<Cut>,
     /// Rate of a limiter's access link.
     pub link_mbps: f64,
@@ -80,7 +80,7 @@ pub struct Workload {
 }
 
 /// What came of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// IP bytes forwarded: a series per site up to 16 sites, else one series of their sum.
     pub forwarded: Steps,
@@ -89,10 +89,10 @@ pub struct Measured {
     /// Rates of the sum over windows of 100 ms, after warm-up.
     pub forwarded_mbps_100ms: Rates,
     /// Mean rate of each site, after warm-up; left out beyond 16 sites.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub limiter_mbps: Vec<f64>,
     /// Local limits at the beginning of every second, a series per limiter; left out beyond 16.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub local_limits: Option<LocalLimits>,
     /// Packets dropped by limiters, in the whole run.
     pub dropped_packets: u64,
@@ -103,14 +103,14 @@ pub struct Measured {
     /// Jain's index over bulk flows' payload after warm-up.
     pub jain: Option<f64>,
     /// Payload rate of each bulk flow after warm-up, a list per part; left out beyond 32 flows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub flows_kbps: Vec<Vec<f64>>,
     /// Bulk flows to which nothing was delivered.
     pub flows_never_served: u32,
     /// Bulk flows.
     pub flows: u32,
     /// Web transfers; absent without any.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub downloads: Option<Downloads>,
     /// What limiters told each other.
     pub control: Control,
@@ -119,7 +119,7 @@ pub struct Measured {
 }
 
 /// Bytes in steps of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
     /// Length of a step.
     pub bin_s: f64,
@@ -128,7 +128,7 @@ pub struct Steps {
 }
 
 /// What limiters enforced.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LocalLimits {
     /// Time between two of them.
     pub bin_s: f64,
@@ -137,7 +137,7 @@ pub struct LocalLimits {
 }
 
 /// Rates over windows of time, megabits per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Mean.
     pub mean: f64,
@@ -152,7 +152,7 @@ pub struct Rates {
 }
 
 /// Web transfers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Downloads {
     /// Begun.
     pub begun: u64,
@@ -163,7 +163,7 @@ pub struct Downloads {
 }
 
 /// Web transfers of one class of sizes, as DRL's table 1 has them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeClass {
     /// The smallest.
     pub from_bytes: u64,
@@ -176,7 +176,7 @@ pub struct SizeClass {
 }
 
 /// What limiters told each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Control {
     /// Updates sent.
     pub updates: u64,
@@ -220,15 +220,6 @@ impl Steps {
         let to = step(to_s).min(counted.len());
         let bytes: u64 = counted[step(from_s).min(to)..to].iter().sum();
         bytes as f64 * 8e-6 / (to_s - from_s)
-    }
-}
-
-impl Record {
-    /// As a line of JSON.
-    #[must_use]
-    pub fn line(&self) -> String {
-        // Only maps with keys that are no strings fail, and there are none.
-        serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
 

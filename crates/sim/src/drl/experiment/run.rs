@@ -1,71 +1,92 @@
-//! Works off an experiment on several threads; the records do not depend on who was first.
+//! What a run of a study is, and what becomes of it.
 
 use limit::sharing::Policy;
 
-use super::definition::{Experiment, Place, Planned};
+use super::definition::{Place, Planned, Study};
 use super::measure::{Keep, measured};
 use super::record::{Record, Workload};
 use crate::drl::scenario::Reach;
-use crate::experiment::ExperimentError;
-use crate::parallel;
+use crate::experiment::{Experiment, ExperimentError, RunOptions};
 
 /// Values of a varied key that a quick run takes.
 const QUICK_VALUES: usize = 2;
 
-/// How an experiment is run.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// Seed instead of the definition's.
-    pub seed: Option<u64>,
-    /// Repeats instead of the definition's.
-    pub repeats: Option<u32>,
-    /// Threads, at least 1.
-    pub jobs: usize,
-    /// Only the first values of what is varied.
-    pub quick: bool,
-}
+impl Experiment for Study {
+    /// Number of a run, in the order of the file.
+    type Cell = usize;
+    type Record = Record;
 
-impl Experiment {
-    /// Runs in all.
-    #[must_use]
-    pub fn runs(&self, options: &RunOptions) -> usize {
-        self.chosen(options).len()
+    fn name(&self) -> &str {
+        &self.kind
     }
 
+    fn definition(&self) -> (&str, u64) {
+        (&self.text, self.seed)
+    }
+
+    fn cells(&self, options: &RunOptions) -> Vec<usize> {
+        // What costs most is last.
+        (0..self.chosen(options).len()).rev().collect()
+    }
+
+    fn runs_of_cell(&self) -> usize {
+        1
+    }
+
+    fn is_of(&self, cell: &usize, record: &Record, options: &RunOptions) -> bool {
+        self.position(record, options) == Some(*cell)
+    }
+
+    fn position(&self, record: &Record, options: &RunOptions) -> Option<usize> {
+        let rounds = self.rounds(options);
+        let varied = self.varied(values(options));
+        let varied = varied.iter().position(|varied| {
+            let key_and_value = varied.map(|(vary, value)| (vary.key.as_str(), value));
+            key_and_value == record.varied.as_deref().zip(record.value)
+        })?;
+        let mut series = self.series.iter();
+        let series = series.position(|series| series.name == record.series)?;
+        let is_of_it = record.kind == self.kind && (1..=rounds).contains(&record.round);
+        let point = varied * self.series.len() + series;
+        is_of_it.then_some(point * rounds as usize + record.round as usize - 1)
+    }
+
+    fn run(
+        &self,
+        cell: &usize,
+        _there: &[Record],
+        options: &RunOptions,
+    ) -> Result<Vec<Record>, ExperimentError> {
+        let seed = options.seed.unwrap_or(self.seed);
+        let chosen = self.chosen(options);
+        let place = chosen.get(*cell);
+        let record = place
+            .map(|place| run_place(self, place, seed))
+            .transpose()?;
+        Ok(record.into_iter().collect())
+    }
+}
+
+impl Study {
     fn chosen(&self, options: &RunOptions) -> Vec<Place<'_>> {
-        let rounds = options.repeats.unwrap_or(self.repeats).max(1);
-        let values = if options.quick {
-            QUICK_VALUES
-        } else {
-            usize::MAX
-        };
-        self.places(rounds, values)
+        self.places(self.rounds(options), values(options))
+    }
+
+    fn rounds(&self, options: &RunOptions) -> u32 {
+        options.repeats.unwrap_or(self.repeats).max(1)
     }
 }
 
-/// Runs an experiment: by varied value, series and round. `done` is called after each run, on its thread.
-///
-/// # Errors
-/// The first [`ExperimentError`] in that order.
-pub fn run(
-    experiment: &Experiment,
-    options: &RunOptions,
-    done: impl Fn() + Sync,
-) -> Result<Vec<Record>, ExperimentError> {
-    let mut places = experiment.chosen(options);
-    // What costs most is last and begins first: so threads end together.
-    places.reverse();
-    let seed = options.seed.unwrap_or(experiment.seed);
-    let run = |place: &Place<'_>| run_place(experiment, place, seed);
-    let records = parallel::map(options.jobs, &places, run, done);
-    records.into_iter().rev().collect()
+/// How many values of each varied key are taken.
+fn values(options: &RunOptions) -> usize {
+    if options.quick {
+        QUICK_VALUES
+    } else {
+        usize::MAX
+    }
 }
 
-fn run_place(
-    experiment: &Experiment,
-    place: &Place<'_>,
-    base: u64,
-) -> Result<Record, ExperimentError> {
+fn run_place(experiment: &Study, place: &Place<'_>, base: u64) -> Result<Record, ExperimentError> {
     let planned = experiment.planned(place, base)?;
     let outcome = crate::drl::run(&planned.scenario).map_err(|source| ExperimentError::Run {
         run: format!(
@@ -96,7 +117,7 @@ fn run_place(
     })
 }
 
-fn workload(experiment: &Experiment, place: &Place<'_>, planned: &Planned) -> Workload {
+fn workload(experiment: &Study, place: &Place<'_>, planned: &Planned) -> Workload {
     let scenario = &planned.scenario;
     let limiters = planned.deciding();
     let others = limiters.saturating_sub(1).max(1);
@@ -115,7 +136,7 @@ fn workload(experiment: &Experiment, place: &Place<'_>, planned: &Planned) -> Wo
             Reach::Random(branches) => u32::from(branches).min(others),
             Reach::Mesh | Reach::Oracle => others,
         },
-        gossip: (updates.reach == Reach::Oracle).then_some("memory"),
+        gossip: (updates.reach == Reach::Oracle).then(|| "memory".to_owned()),
         gossip_delay_ms: updates.delay_ms,
         gossip_loss: updates.loss,
         gossip_reordered: updates.reordered,

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::definition::Experiment;
+use super::definition::Study;
 use super::record::Record;
 use crate::experiment::Spread;
 
 /// One line per varied value and series: rates of all limiters together, how they vary, fairness, drops.
 #[must_use]
-pub fn table(experiment: &Experiment, records: &[Record]) -> String {
+pub fn table(experiment: &Study, records: &[Record]) -> String {
     let names = experiment
         .series
         .iter()

@@ -1,7 +1,8 @@
 //! Definitions, what runs make of them, and findings judged on records that were altered.
 
 use super::*;
-use crate::experiment::Verdict;
+use crate::experiment::{Experiment, RunOptions, Verdict};
+use crate::parallel;
 
 const SMALL: &str = r#"
 [experiment]
@@ -49,12 +50,12 @@ site = 1
 per_second = 4
 "#;
 
-fn small() -> Experiment {
+fn small() -> Study {
     parsed("drl-made-up", SMALL)
 }
 
-fn parsed(kind: &str, text: &str) -> Experiment {
-    match Experiment::parse(kind, text) {
+fn parsed(kind: &str, text: &str) -> Study {
+    match Study::parse(kind, text) {
         Ok(experiment) => experiment,
         Err(error) => panic!("{error}"),
     }
@@ -65,15 +66,25 @@ fn options(jobs: usize) -> RunOptions {
         seed: None,
         repeats: None,
         jobs,
+        fresh: false,
         quick: false,
     }
 }
 
-fn records(experiment: &Experiment, jobs: usize) -> Vec<Record> {
-    match run(experiment, &options(jobs), || ()) {
+/// The records under these options, without any file.
+fn made(study: &Study, options: &RunOptions) -> Vec<Record> {
+    let run = |cell: &usize| match study.run(cell, &[], options) {
         Ok(records) => records,
         Err(error) => panic!("{error}"),
-    }
+    };
+    let made = parallel::map(options.jobs, &study.cells(options), run, || ());
+    let mut records: Vec<Record> = made.into_iter().flatten().collect();
+    records.sort_by_key(|record| study.position(record, options));
+    records
+}
+
+fn records(study: &Study, jobs: usize) -> Vec<Record> {
+    made(study, &options(jobs))
 }
 
 #[test]
@@ -123,7 +134,7 @@ fn errors_name_the_line() {
     ];
     for (right, instead, said) in wrong {
         let text = SMALL.replacen(right, instead, 1);
-        let found = Experiment::parse("drl-made-up", &text);
+        let found = Study::parse("drl-made-up", &text);
         let error = found.map_or_else(|error| error.to_string(), |_| "no error".to_owned());
         assert!(
             error.contains(said) && error.starts_with("drl-made-up.toml, line "),
@@ -135,7 +146,7 @@ fn errors_name_the_line() {
 #[test]
 fn records_depend_on_the_seed_alone() {
     let experiment = small();
-    let lines = |records: &[Record]| -> Vec<String> { records.iter().map(Record::line).collect() };
+    let lines = |records: &[Record]| serde_json::to_string(records).expect("plain values");
     let one = records(&experiment, 1);
     assert_eq!(one.len(), 8);
     assert_eq!(lines(&one), lines(&records(&experiment, 3)));
@@ -143,7 +154,7 @@ fn records_depend_on_the_seed_alone() {
         seed: Some(2),
         ..options(2)
     };
-    let other = run(&experiment, &options, || ()).unwrap_or_default();
+    let other = made(&experiment, &options);
     assert!(
         one.iter()
             .zip(&other)

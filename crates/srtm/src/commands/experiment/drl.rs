@@ -1,15 +1,13 @@
 //! The experiments of DRL: limiters of one limit and TCP flows through them, in virtual time.
 
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use sim::drl::experiment::{Experiment, Figure, Record, RunOptions, check, run, table};
-use sim::experiment::Results;
+use sim::drl::experiment::{Figure, Record, Study, check, table};
+use sim::experiment::{Progress, Results};
 
-use super::machine::Begun;
-use super::{Flags, QUICK_REPEATS, print_verdicts, view};
+use super::{Flags, print_verdicts, view};
 use crate::error::Failure;
 
 /// Names of its files and figures begin so.
@@ -25,39 +23,36 @@ struct Counted {
 }
 
 /// The experiments that `names` ask for, by themselves or by a figure of theirs, each once; all of them for `None`.
-pub(super) fn choose<'a>(
-    experiments: &'a [Experiment],
-    names: Option<&[String]>,
-) -> Vec<&'a Experiment> {
-    let is_chosen = |experiment: &&Experiment| {
+pub(super) fn choose<'a>(experiments: &'a [Study], names: Option<&[String]>) -> Vec<&'a Study> {
+    let is_chosen = |experiment: &&Study| {
         names.is_none_or(|names| names.iter().any(|name| has_name(experiment, name)))
     };
     experiments.iter().filter(is_chosen).collect()
 }
 
 /// Whether an experiment, or a figure of one, is called so.
-pub(super) fn is_known(experiments: &[Experiment], name: &str) -> bool {
+pub(super) fn is_known(experiments: &[Study], name: &str) -> bool {
     experiments
         .iter()
         .any(|experiment| has_name(experiment, name))
 }
 
 /// What can be asked for.
-pub(super) fn names(experiments: &[Experiment]) -> Vec<&str> {
+pub(super) fn names(experiments: &[Study]) -> Vec<&str> {
     figures(experiments)
         .map(|figure| figure.name.as_str())
         .collect()
 }
 
 /// Prints what there is.
-pub(super) fn list(experiments: &[Experiment]) {
+pub(super) fn list(experiments: &[Study]) {
     for figure in figures(experiments) {
         println!("{:10} {} ({})", figure.name, figure.title, figure.paper);
     }
 }
 
 /// The figures of all experiments, each name once.
-fn figures(experiments: &[Experiment]) -> impl Iterator<Item = &Figure> {
+fn figures(experiments: &[Study]) -> impl Iterator<Item = &Figure> {
     let mut seen: Vec<&str> = Vec::new();
     let all = experiments
         .iter()
@@ -71,7 +66,7 @@ fn figures(experiments: &[Experiment]) -> impl Iterator<Item = &Figure> {
 
 /// Runs them, prints and keeps what came of them; how many of the paper's findings did not appear.
 pub(super) fn run_all(
-    experiments: &[&Experiment],
+    experiments: &[&Study],
     results: &Results,
     flags: &Flags,
 ) -> Result<usize, Failure> {
@@ -80,7 +75,14 @@ pub(super) fn run_all(
         for figure in &experiment.figures {
             println!("{}: {} ({})", figure.name, figure.title, figure.paper);
         }
-        let records = run_one(experiment, results, flags)?;
+        let mut shown = Shown::new(&experiment.kind);
+        let counted = |records: &[Record], _finished_before| Counted {
+            simulated_seconds: records.iter().map(|record| record.workload.seconds).sum(),
+        };
+        let records = super::records(*experiment, results, flags, counted, |progress| {
+            shown.show(&progress);
+        })?;
+        drop(shown);
         println!("\n{}", table(experiment, &records));
         let verdicts = check(&experiment.kind, &records);
         failed += print_verdicts(&verdicts);
@@ -88,72 +90,58 @@ pub(super) fn run_all(
     Ok(failed)
 }
 
-fn has_name(experiment: &Experiment, name: &str) -> bool {
+fn has_name(experiment: &Study, name: &str) -> bool {
     let mut figures = experiment.figures.iter();
     name == ALL || name == experiment.kind || figures.any(|figure| figure.name == name)
 }
 
-fn run_one(
-    experiment: &Experiment,
-    results: &Results,
-    flags: &Flags,
-) -> Result<Vec<Record>, Failure> {
-    let options = RunOptions {
-        seed: flags.seed,
-        repeats: flags.repeats.or(flags.quick.then_some(QUICK_REPEATS)),
-        jobs: flags.jobs(),
-        quick: flags.quick,
-    };
-    let begun = Begun::now();
-    let progress = Progress::new(&experiment.kind, experiment.runs(&options));
-    let records = run(experiment, &options, || progress.one_more())?;
-    progress.end();
-    let kind = &experiment.kind;
-    let lines: String = records.iter().map(Record::line).collect();
-    results.replace(&results.path(kind, flags.quick), &lines)?;
-    let counted = Counted {
-        simulated_seconds: records.iter().map(|record| record.workload.seconds).sum(),
-    };
-    let meta = begun.meta(kind, options.jobs, records.len(), counted);
-    results.replace(&results.meta_path(kind, flags.quick), &meta)?;
-    Ok(records)
-}
-
 /// A bar on a terminal, elsewhere a line per tenth of the runs.
-struct Progress<'a> {
+struct Shown<'a> {
     kind: &'a str,
     runs: usize,
-    done: AtomicUsize,
+    done: usize,
     bar: Option<ProgressBar>,
 }
 
-impl<'a> Progress<'a> {
-    fn new(kind: &'a str, runs: usize) -> Self {
-        let bar = io::stderr().is_terminal().then(|| {
-            let bar = view::bar(kind);
-            bar.set_length(runs as u64);
-            bar
-        });
-        Progress {
+impl<'a> Shown<'a> {
+    fn new(kind: &'a str) -> Self {
+        Shown {
             kind,
-            runs,
-            done: AtomicUsize::new(0),
-            bar,
+            runs: 1,
+            done: 0,
+            bar: io::stderr().is_terminal().then(|| view::bar(kind)),
         }
     }
 
-    fn one_more(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+    fn show(&mut self, progress: &Progress<'_, Record>) {
+        match progress {
+            Progress::Begins { runs, finished } => {
+                (self.runs, self.done) = (*runs, *finished);
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*runs as u64);
+                    // What was finished before says nothing about the time that is left.
+                    bar.set_position(*finished as u64);
+                    bar.reset_eta();
+                }
+            }
+            Progress::Done(records) => records.iter().for_each(|_| self.one_more()),
+        }
+    }
+
+    fn one_more(&mut self) {
+        self.done += 1;
         match &self.bar {
             Some(bar) => bar.inc(1),
-            None if done * 10 / self.runs > (done - 1) * 10 / self.runs => {
-                eprintln!("{}: {done} of {} runs", self.kind, self.runs);
+            None if self.done * 10 / self.runs > (self.done - 1) * 10 / self.runs => {
+                eprintln!("{}: {} of {} runs", self.kind, self.done, self.runs);
             }
             None => {}
         }
     }
+}
 
-    fn end(&self) {
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use sim::drl::experiment::Experiment;
+use sim::drl::experiment::Study;
 
 use super::{Flags, drl};
 use crate::error::Failure;
@@ -17,7 +17,7 @@ const OTHER_NAMES: [(&str, &str); 1] = [("drl-flows", "drl-scale")];
 const ONLY_VIRTUAL: [&str; 1] = ["drl-robust"];
 
 /// Runs the testbed for the figures that were asked for; its output is this command's.
-pub(super) fn run(experiments: &[Experiment], flags: &Flags) -> Result<(), Failure> {
+pub(super) fn run(experiments: &[Study], flags: &Flags) -> Result<(), Failure> {
     let targets = targets(experiments, flags)?;
     let script = flags.testbed.join("run.py");
     if !script.is_file() {
@@ -63,7 +63,7 @@ pub(super) fn run(experiments: &[Experiment], flags: &Flags) -> Result<(), Failu
     })
 }
 
-fn targets(experiments: &[Experiment], flags: &Flags) -> Result<Vec<String>, Failure> {
+fn targets(experiments: &[Study], flags: &Flags) -> Result<Vec<String>, Failure> {
     let known = drl::names(experiments);
     let live = || known.iter().filter(|name| !ONLY_VIRTUAL.contains(name));
     let asked: Vec<&str> = match flags.all {

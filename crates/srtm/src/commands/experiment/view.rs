@@ -4,33 +4,31 @@ use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::experiment::{Experiment, Progress, Row, Summary};
+use sim::experiment::Progress;
+use sim::figures::{Panel, Row, Summary};
 
 /// How far an experiment is.
 pub(super) struct View<'a> {
-    experiment: &'a Experiment,
+    experiment: &'a Panel,
     repeats: u32,
     bar: Option<ProgressBar>,
     /// Rows by x, of points that lack some.
     unfinished: HashMap<u64, Vec<Row>>,
-    finished_before: usize,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(experiment: &'a Experiment, repeats: Option<u32>) -> Self {
+    pub(super) fn new(experiment: &'a Panel, repeats: Option<u32>) -> Self {
         View {
             experiment,
             repeats: repeats.unwrap_or(experiment.repeats),
             bar: io::stderr().is_terminal().then(|| bar(&experiment.name)),
             unfinished: HashMap::new(),
-            finished_before: 0,
         }
     }
 
-    pub(super) fn show(&mut self, progress: Progress<'_>) {
+    pub(super) fn show(&mut self, progress: Progress<'_, Row>) {
         match progress {
             Progress::Begins { runs, finished } => {
-                self.finished_before = finished;
                 if let Some(bar) = &self.bar {
                     bar.set_length(runs as u64);
                     // What was finished before says nothing about the time that is left.
@@ -48,17 +46,6 @@ impl<'a> View<'a> {
                 None => rows.iter().for_each(|row| self.line(row)),
             },
         }
-    }
-
-    pub(super) fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-
-    /// Runs that an interrupted run had left.
-    pub(super) fn finished_before(&self) -> usize {
-        self.finished_before
     }
 
     /// Prints a point once all of its rows are there; points that were begun before print nothing.
@@ -79,6 +66,14 @@ impl<'a> View<'a> {
             .collect();
         let (name, label) = (&self.experiment.name, &self.experiment.x.label);
         eprintln!("{name}, {label} {}: {}", row.x, said.join(", "));
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

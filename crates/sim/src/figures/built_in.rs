@@ -1,7 +1,7 @@
 //! The paper's experiments, built into the program so that they run anywhere.
 
 use super::definition::Figure;
-use super::error::ExperimentError;
+use crate::experiment::ExperimentError;
 
 /// Names and texts of the files in `experiments/`.
 const FIGURES: [(&str, &str); 7] = [

@@ -1,7 +1,7 @@
 //! Findings judged on made-up rows.
 
 use super::*;
-use crate::experiment::row::Row;
+use crate::figures::row::Row;
 
 /// A row of one run; what is not given is of no importance.
 fn row(series: &str, x: f64, k: usize, p99_ms: f64) -> Row {

@@ -1,6 +1,7 @@
 //! Rows aggregated over repeats: what a picture shows and a finding is judged by.
 
 use super::row::Row;
+use crate::experiment::Spread;
 
 /// An experiment's rows by series and x.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,21 +39,6 @@ pub struct Point {
     pub fit_seconds: Spread,
     /// Windows of each iteration, in the mean over the runs that had one.
     pub rounds: Vec<f64>,
-}
-
-/// Mean and deviation over repeats.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Median: what a finding is judged by, since one run in ten may be far off.
-    pub median: f64,
-    /// Standard deviation of the sample; 0 for one run.
-    pub deviation: f64,
-    /// Least.
-    pub least: f64,
-    /// Greatest.
-    pub greatest: f64,
 }
 
 impl Summary {
@@ -112,32 +98,6 @@ impl Point {
             windows: spread(|row| f64::from(row.windows)),
             fit_seconds: spread(|row| row.fit_seconds),
             rounds: (0..iterations).map(rounds).collect(),
-        }
-    }
-}
-
-impl Spread {
-    /// Of these values; all 0 for none.
-    pub(crate) fn of(values: &[f64]) -> Spread {
-        let count = values.len() as f64;
-        if values.is_empty() {
-            return Spread::default();
-        }
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let deviation = if values.len() > 1 {
-            (squares / (count - 1.0)).sqrt()
-        } else {
-            0.0
-        };
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        Spread {
-            mean,
-            median: sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2]),
-            deviation,
-            least: values.iter().copied().fold(f64::INFINITY, f64::min),
-            greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         }
     }
 }

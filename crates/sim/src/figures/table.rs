@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::definition::Experiment;
+use super::definition::Panel;
 use super::summary::{Point, Summary};
 
 /// One line per x and series: brokers, latencies, and what the fit took.
 #[must_use]
-pub fn table(experiment: &Experiment, summary: &Summary) -> String {
+pub fn table(experiment: &Panel, summary: &Summary) -> String {
     let widest = |name: &str| name.chars().count();
     let name_width = experiment.series.iter().map(|s| widest(&s.name)).max();
     let name_width = name_width.unwrap_or(0).max("series".len());

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use toml::{Spanned, Table};
 use workload::Spec;
 
-use super::definition::{Axis, Brokers, Experiment, Figure, Series};
-use super::error::ExperimentError;
-use super::overrides::{Override, one_line};
+use super::definition::{Axis, Brokers, Figure, Panel, Series};
+use crate::experiment::ExperimentError;
+use crate::experiment::overrides::{Override, one_line};
 
 /// Tables that are not the workload's.
 const OWN_TABLES: [&str; 4] = ["experiment", "x", "series", "panel"];
@@ -117,7 +117,7 @@ fn read(name: &str, file: &str, text: &str) -> Result<Figure, Refusal> {
         &head.profile_windows,
         PROFILE_WINDOWS_MAX,
     )?;
-    let experiment = |panel: String, title: String, panel_overrides: Vec<Override>| Experiment {
+    let experiment = |panel: String, title: String, panel_overrides: Vec<Override>| Panel {
         name: format!("{name}{panel}"),
         panel,
         title,
@@ -131,7 +131,7 @@ fn read(name: &str, file: &str, text: &str) -> Result<Figure, Refusal> {
         panel_overrides,
         text: text.to_owned(),
     };
-    let mut panels: Vec<Experiment> = Vec::new();
+    let mut panels: Vec<Panel> = Vec::new();
     for part in &own.panel {
         let panel = part.get_ref();
         let letter = panel.name.get_ref().clone();

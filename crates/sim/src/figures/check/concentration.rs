@@ -1,7 +1,7 @@
 //! Figure 7: load balancing against concentration (SRTM-long, section 6.2).
 
 use super::{Verdicts, across, judged, keeps_promise, ms, pairs};
-use crate::experiment::summary::{Point, Summary};
+use crate::figures::summary::{Point, Summary};
 
 pub(super) fn panel(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     let at = |name: &str, judge: fn(bool) -> bool| -> Vec<(bool, String)> {

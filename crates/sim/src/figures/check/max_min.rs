@@ -2,7 +2,7 @@
 //! section 6.3).
 
 use super::{NOISE, Verdicts, across, judged, keeps_promise, ms, pairs};
-use crate::experiment::summary::{Point, Summary};
+use crate::figures::summary::{Point, Summary};
 
 /// The number of publishers that the paper gives latencies for.
 const PUBLISHERS_IN_TEXT: f64 = 8_000.0;

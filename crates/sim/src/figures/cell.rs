@@ -5,28 +5,74 @@ use std::time::Duration;
 use placement::BrokerIndex;
 use workload::Spec;
 
-use super::definition::{Brokers, Experiment, Series};
-use super::error::ExperimentError;
+use super::definition::{Brokers, Panel, Series};
 use super::profile::Profile;
 use super::row::{BrokerRow, Row};
-use super::runner::RunOptions;
-use super::seeds::seed_of;
+use crate::experiment::seeds::seed_of;
+use crate::experiment::{Experiment, ExperimentError, RunOptions};
 use crate::{Fit, Measured, Scene, SimError, fit, measure, spread};
 
 /// Measured seconds of a quick run, at most.
 const QUICK_SECONDS: u64 = 5;
 
-/// A place in the grid.
+/// A place in the grid: a run per series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cell {
-    pub(super) x: f64,
+pub struct Cell {
+    x: f64,
     /// From 1.
-    pub(super) repeat: u32,
+    repeat: u32,
+}
+
+impl Experiment for Panel {
+    type Cell = Cell;
+    type Record = Row;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn definition(&self) -> (&str, u64) {
+        (&self.text, self.seed)
+    }
+
+    fn cells(&self, options: &RunOptions) -> Vec<Cell> {
+        let repeats = self.repeats(options);
+        let at = |&x: &f64| (1..=repeats).map(move |repeat| Cell { x, repeat });
+        // The largest x usually costs most.
+        self.x.values.iter().rev().flat_map(at).collect()
+    }
+
+    fn runs_of_cell(&self) -> usize {
+        self.series.len()
+    }
+
+    fn is_of(&self, cell: &Cell, row: &Row, _options: &RunOptions) -> bool {
+        row.x == cell.x && row.repeat == cell.repeat
+    }
+
+    fn position(&self, row: &Row, options: &RunOptions) -> Option<usize> {
+        let repeats = self.repeats(options);
+        let x = self.x.values.iter().position(|&x| x == row.x)?;
+        let mut series = self.series.iter();
+        let series = series.position(|series| series.name == row.series)?;
+        let is_of_it = row.experiment == self.name && (1..=repeats).contains(&row.repeat);
+        let point = x * self.series.len() + series;
+        is_of_it.then_some(point * repeats as usize + row.repeat as usize - 1)
+    }
+
+    fn run(
+        &self,
+        cell: &Cell,
+        there: &[Row],
+        options: &RunOptions,
+    ) -> Result<Vec<Row>, ExperimentError> {
+        run_cell(self, *cell, there, options)
+    }
 }
 
 /// The runs of a cell that `finished` lacks, in the order of the series.
-pub(super) fn run_cell(
-    experiment: &Experiment,
+fn run_cell(
+    experiment: &Panel,
     cell: Cell,
     finished: &[Row],
     options: &RunOptions,
@@ -73,7 +119,7 @@ pub(super) fn run_cell(
 
 /// The run's spec.
 fn spec(
-    experiment: &Experiment,
+    experiment: &Panel,
     series: &Series,
     cell: Cell,
     options: &RunOptions,
@@ -89,12 +135,7 @@ fn spec(
     Ok(spec)
 }
 
-fn failed(
-    experiment: &Experiment,
-    series: &Series,
-    cell: Cell,
-    source: SimError,
-) -> ExperimentError {
+fn failed(experiment: &Panel, series: &Series, cell: Cell, source: SimError) -> ExperimentError {
     let (name, series) = (&experiment.name, &series.name);
     let run = format!("{name}, {series} at x = {}, repeat {}", cell.x, cell.repeat);
     ExperimentError::Run { run, source }

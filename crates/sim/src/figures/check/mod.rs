@@ -11,24 +11,12 @@ mod penalty;
 #[cfg(test)]
 mod tests;
 
-use super::summary::{Point, Spread, Summary};
+use super::summary::{Point, Summary};
 use super::table::{brokers, figures};
+use crate::experiment::{Spread, Verdict};
 
 /// Part by which a median over repeats may be on the wrong side.
 pub(crate) const NOISE: f64 = 0.05;
-
-/// Whether a finding of the paper appears.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    /// The panel, or the figure where panels are compared.
-    pub experiment: String,
-    /// The finding.
-    pub finding: &'static str,
-    /// Whether it appears.
-    pub holds: bool,
-    /// What it was judged by.
-    pub figures: String,
-}
 
 /// Holds the panels of a figure, as letters and summaries, against the paper's findings. Findings about panels or
 /// points that are missing are left out; so is everything about a figure that is not the paper's.

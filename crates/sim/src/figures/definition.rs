@@ -2,8 +2,8 @@
 
 use workload::Spec;
 
-use super::ExperimentError;
-use super::overrides::{Override, variation};
+use crate::experiment::overrides::{Override, variation};
+use crate::experiment::{ExperimentError, RunOptions};
 
 /// A file: one experiment per panel.
 #[derive(Clone, Debug)]
@@ -15,12 +15,12 @@ pub struct Figure {
     /// Where it is in the papers.
     pub paper: String,
     /// Its panels, in the order of the file.
-    pub panels: Vec<Experiment>,
+    pub panels: Vec<Panel>,
 }
 
 /// One panel of a figure: a grid of x × repeats, with a run per series in each cell.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct Panel {
     /// Name of the figure and the panel together: `fig7a`. Results are called so.
     pub name: String,
     /// Letter of the panel; empty where the figure has one.
@@ -83,7 +83,7 @@ pub enum Brokers {
     As(usize),
 }
 
-impl Experiment {
+impl Panel {
     /// The spec of a run.
     ///
     /// # Errors
@@ -109,10 +109,10 @@ impl Experiment {
         Ok(spec)
     }
 
-    /// Runs in all.
+    /// Runs of each point under these options.
     #[must_use]
-    pub fn runs(&self, repeats: u32) -> usize {
-        self.x.values.len() * self.series.len() * repeats as usize
+    pub fn repeats(&self, options: &RunOptions) -> u32 {
+        options.repeats.unwrap_or(self.repeats).max(1)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Table 1: how long the fit takes (SRTM-long, section 6.5).
 
 use super::{NOISE, Verdicts};
-use crate::experiment::summary::{Point, Summary};
-use crate::experiment::table::brokers;
+use crate::figures::summary::{Point, Summary};
+use crate::figures::table::brokers;
 
 /// Ours: what the fit by replay is to stay below at the largest group size, in seconds.
 const REPLAY_SECONDS_MAX: f64 = 150.0;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::experiment::{ExperimentError, Progress, Results, RunOptions, run_experiment, seeds};
 
 /// A small experiment: line numbers count from the line after the quote.
 const SMALL: &str = r#"seed = 7
@@ -91,7 +92,6 @@ fn a_definition_becomes_panels_with_specs() {
     assert_eq!(names, ["smalla", "smallb"]);
     let panel = &figure.panels[1];
     assert_eq!(panel.series[1].brokers, Brokers::As(0));
-    assert_eq!(panel.runs(2), 8);
     let spec = panel.spec(40.0, &panel.series[0], 99).expect("a spec");
     assert_eq!((spec.publishers[0].count, spec.seed), (40, 99));
     assert_eq!(spec.publishers[0].arrivals, workload::Pattern::Periodic);
@@ -158,13 +158,13 @@ fn what_is_built_in_is_whole_and_has_one_broker_model() {
     let figures = built_in().expect("the built-in experiments");
     let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
     assert_eq!(names, built_in_names());
-    let panels: Vec<&Experiment> = figures.iter().flat_map(|f| &f.panels).collect();
+    let panels: Vec<&Panel> = figures.iter().flat_map(|f| &f.panels).collect();
     assert_eq!(panels.len(), 18);
-    let spec = |panel: &Experiment| {
+    let spec = |panel: &Panel| {
         let spec = panel.spec(panel.x.values[0], &panel.series[0], 1);
         spec.expect("a spec")
     };
-    let model = |panel: &Experiment| workload::Cluster {
+    let model = |panel: &Panel| workload::Cluster {
         load: Vec::new(),
         ..spec(panel).cluster
     };
@@ -199,7 +199,10 @@ fn the_file_is_the_same_whatever_the_order_of_execution() {
         [(20.0, "LB", 1), (20.0, "LB", 2), (20.0, "one", 1)]
     );
     assert!(rows.iter().all(|row| row.k == 2 && row.messages > 100));
-    let kept = one.results().rows("smalla", false).expect("a file");
+    let kept = one
+        .results()
+        .records::<Row>("smalla", false)
+        .expect("a file");
     assert_eq!(kept, Some(rows.clone()));
     // Series share the arrivals, repeats do not.
     assert_eq!(rows[0].seed, rows[2].seed);
@@ -275,7 +278,10 @@ fn quick_results_are_marked_and_kept_apart() {
     let rows = run(&folder, &quick).expect("a run");
     assert!(rows.len() == 4 && rows.iter().all(|row| row.quick));
     assert_eq!(
-        folder.results().rows("smalla", false).expect("no file"),
+        folder
+            .results()
+            .records::<Row>("smalla", false)
+            .expect("no file"),
         None
     );
     let file = folder.0.join("smalla.quick.jsonl");
@@ -292,7 +298,7 @@ fn a_file_of_results_that_is_not_whole_is_named() {
     fs::write(&path, &text[..text.len() - 10]).expect("a file");
     let refused = folder
         .results()
-        .rows("smalla", false)
+        .records::<Row>("smalla", false)
         .expect_err("not whole");
     assert!(refused.to_string().contains("line 8"), "{refused}");
 }

@@ -1,7 +1,7 @@
 //! Figure 6: what splitting a bucket costs, and what it gains (SRTM-long, section 6.1).
 
 use super::{NOISE, Verdicts, ms};
-use crate::experiment::summary::{Point, Summary};
+use crate::figures::summary::{Point, Summary};
 
 pub(super) fn at_low_load(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     let points: Vec<&Point> = summary.points.iter().collect();

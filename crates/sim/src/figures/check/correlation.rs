@@ -1,7 +1,7 @@
 //! Figures 9 to 11: publishers that send together, split or not (SRTM-long, section 6.4).
 
 use super::{NOISE, Verdicts, judged, keeps_promise, ms, pairs};
-use crate::experiment::summary::{Point, Summary};
+use crate::figures::summary::{Point, Summary};
 
 /// Figure 9: each at the number of brokers that its fit finds.
 pub(super) fn own_number(summary: &Summary, verdicts: &mut Verdicts<'_>) {
