@@ -18,8 +18,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use publisher::{Published, Publishing};
-#[cfg(test)]
-pub use subscriber::TopicUse;
 pub use subscriber::{Subscribed, Subscribing};
 #[cfg(test)]
 pub use subscriber::TopicUse;
