@@ -9,7 +9,7 @@ use broker::{Broker, Config, ControllerLink, agent, http};
 use control::handle::Command;
 use control::service::Service;
 use control::store::MemoryStore;
-use control::view::BrokerView;
+use api::view::BrokerView;
 use control::{ControlHandle, Settings, link_server};
 use limit::Limit;
 use limit::sharing::Policy;
@@ -151,12 +151,12 @@ async fn each_address_counts_once_its_broker_has_answered_there() {
     until(&controller, "b3", lacks("by UDP")).await;
     until(&controller, "b4", lacks("another broker answers")).await;
     until(&controller, "b5", lacks("another broker answers")).await;
-    let spec = control::view::TopicSpec {
+    let spec = api::view::TopicSpec {
         limit: Some(Limit {
             sharing: Policy::Fps,
             ..Limit::messages(300.0, 30.0).expect("in range")
         }),
-        ..control::view::TopicSpec::default()
+        ..api::view::TopicSpec::default()
     };
     let put = controller.ask(|reply| Command::PutTopic(String::from("t"), spec, reply));
     put.await.expect("good");
