@@ -11,6 +11,7 @@ use realtime::{Realtime, RealtimeError};
 use topics::{Bounds, Loss, MessageIds, TopicTable};
 use wire::identify::ServerLimits;
 
+use crate::backlog::{Backlog, BacklogConfig};
 use crate::losses::Losses;
 use crate::reactor::{Inbox, Reactor, Shared};
 use crate::{BrokerError, Config, Handle, sys};
@@ -30,6 +31,7 @@ pub struct Broker {
     tcp_address: SocketAddr,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<Vec<Loss>>>,
+    backlog: Option<Backlog>,
 }
 
 impl Broker {
@@ -72,14 +74,22 @@ impl Broker {
         let inboxes = inboxes.map_err(io(String::from("setting up reactors")))?;
         let shared = Arc::new(Shared::new(config, inboxes));
         let mut listener = Some(listener);
+        let backlog = shared.config.backlog.as_ref();
+        let backlog = backlog
+            .map(|config| Backlog::start(config, Arc::clone(&shared.inboxes)))
+            .transpose()?;
         let reactors: Result<Vec<_>, _> = (0..shared.inboxes.len())
-            .map(|number| Reactor::new(number, Arc::clone(&shared), listener.take()))
+            .map(|number| {
+                let orders = backlog.as_ref().map(|backlog| backlog.orders(number));
+                Reactor::new(number, Arc::clone(&shared), listener.take(), orders)
+            })
             .collect();
         let threads = start(reactors?, shared.config.realtime.as_ref())?;
         Ok(Broker {
             tcp_address,
             shared,
             threads,
+            backlog,
         })
     }
 
@@ -125,6 +135,9 @@ impl Broker {
         // A reactor that panics ends the process, so there is no error to see here.
         let losses = threads.flat_map(|thread| thread.join().unwrap_or_default());
         let losses = Losses::new(losses.collect());
+        if let Some(backlog) = self.backlog {
+            backlog.join();
+        }
         losses.log();
         losses
     }
@@ -257,6 +270,7 @@ impl Config {
             abandoned_after: self.abandoned_after,
             topics_max: self.max_topics,
             channels_max: self.max_channels,
+            backlog: self.backlog.as_ref().map(BacklogConfig::bounds),
             channel_consumers_max: self.max_channel_consumers,
         }
     }

@@ -12,6 +12,7 @@ use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
 use crate::announce::AnnounceConfig;
+use crate::backlog::BacklogConfig;
 use crate::lookupd::{LookupdConfig, are_addresses};
 use crate::memory::default_budget;
 use crate::sharing::SharingConfig;
@@ -109,6 +110,8 @@ pub struct Config {
     /// A channel that nobody has consumed for so long drops its oldest message at the bound of its queue, unless its topic's
     /// contract says otherwise.
     pub abandoned_after: Duration,
+    /// What queues may have outside of memory; `None`: nothing.
+    pub backlog: Option<BacklogConfig>,
     /// Memory for messages and for what is on its way in and out, in bytes; at the bound of a part those who need it wait.
     pub memory_budget_bytes: u64,
     /// Largest message body in bytes.
@@ -189,6 +192,7 @@ impl Default for Config {
             mem_queue_size: 10_000,
             max_deferred: 100_000,
             abandoned_after: Duration::from_secs(60),
+            backlog: None,
             memory_budget_bytes: default_budget(),
             max_msg_size: 1024 * 1024,
             max_body_size: 5 * 1024 * 1024,

@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod announce;
+mod backlog;
 mod broker;
 pub mod catalog_file;
 mod config;
@@ -26,6 +27,7 @@ pub mod stats;
 mod sys;
 pub mod window;
 
+pub use backlog::BacklogConfig;
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;

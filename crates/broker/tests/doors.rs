@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use api::view::BrokerView;
 use broker::http::{HttpInfo, LogLevel};
 use broker::sharing::{SharingConfig, SharingPort};
 use broker::{Broker, Config, ControllerLink, agent, http};
 use control::handle::Command;
 use control::service::Service;
 use control::store::MemoryStore;
-use api::view::BrokerView;
 use control::{ControlHandle, Settings, link_server};
 use limit::Limit;
 use limit::sharing::Policy;

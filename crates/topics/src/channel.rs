@@ -10,6 +10,7 @@ use super::consumer::ConsumerKey;
 use super::fullness::Fullness;
 use super::handover::Ledger;
 use super::in_flight::InFlight;
+use super::queue::Queue;
 use super::store::MessageRef;
 use super::table::{Bounds, TopicKey};
 use crate::arena::Key;
@@ -73,7 +74,7 @@ pub struct Channel {
     pub refused_requeue_count: u64,
     /// Finished by consumers.
     pub finish_count: u64,
-    pub(super) queue: VecDeque<Queued>,
+    pub(super) queue: Queue<Queued>,
     pub(super) deferred: BinaryHeap<Reverse<Deferred>>,
     /// Of the deferred, those that consumers gave back.
     pub(super) deferred_again: usize,
@@ -87,7 +88,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(name: ChannelName, topic: TopicKey) -> Channel {
+    pub(super) fn new(name: ChannelName, topic: TopicKey, queue: Queue<Queued>) -> Channel {
         Channel {
             name,
             topic,
@@ -99,7 +100,7 @@ impl Channel {
             dropped_oldest_count: 0,
             refused_requeue_count: 0,
             finish_count: 0,
-            queue: VecDeque::new(),
+            queue,
             deferred: BinaryHeap::new(),
             deferred_again: 0,
             fullness: Fullness::default(),
@@ -147,7 +148,7 @@ impl Channel {
     #[inline]
     #[must_use]
     pub fn has_room(&self, mem_queue_size: usize) -> bool {
-        self.queue.len() < mem_queue_size || self.name.is_ephemeral()
+        self.queue.has_room(mem_queue_size) || self.name.is_ephemeral()
     }
 
     /// Whether as many messages are deferred as publishers may delay.
@@ -180,7 +181,7 @@ impl Channel {
                 wake_at,
             };
         }
-        let is_full = self.queue.len() >= bounds.mem_queue_size;
+        let is_full = !self.queue.has_room(bounds.mem_queue_size);
         let gone = is_full.then(|| self.give_way(message)).flatten();
         if gone != Some(message) {
             self.queue.push_back(Queued {

@@ -5,6 +5,7 @@ use wire::TopicName;
 
 use super::fullness::FullNote;
 use super::held::Held;
+use super::spill::BacklogOrder;
 use super::table::TopicKey;
 use super::told::Told;
 
@@ -21,6 +22,8 @@ pub struct Effects {
     pub ended: Vec<(TopicName, TaskId)>,
     /// What is to be logged of channels that became full, or are so no longer.
     pub full: Vec<FullNote>,
+    /// What is to be done with messages outside of memory, in its order.
+    pub backlog: Vec<BacklogOrder>,
     /// The catalog changed.
     pub catalog_changed: bool,
     /// What became of topics and channels, in its order, for who is to be told.

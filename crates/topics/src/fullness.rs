@@ -133,7 +133,7 @@ impl Channel {
         if self.consumers.is_empty() {
             self.fullness.vacant_since.get_or_insert(now);
         }
-        if self.fullness.full.is_none() || self.queue.len() > bounds.mem_queue_size / 2 {
+        if self.fullness.full.is_none() || !self.queue.is_half_empty(bounds.mem_queue_size) {
             return None;
         }
         self.fullness.full = None;
@@ -152,7 +152,7 @@ impl Channel {
             return Some(message);
         }
         self.dropped_oldest_count += 1;
-        self.queue.pop_front().map(|oldest| oldest.message)
+        self.queue.pop_oldest().map(|oldest| oldest.message)
     }
 }
 

@@ -7,6 +7,7 @@ use limit::OnExceed;
 
 use super::latency::{Stage, StageHistograms};
 use super::limiter::TopicLimiter;
+use super::queue;
 use super::store::Arrival;
 use super::table::{Fresh, Topic, TopicKey, TopicTable};
 use super::traffic::Asked;
@@ -171,8 +172,7 @@ impl TopicTable {
 impl Topic {
     #[inline]
     fn is_full_for(&self, messages: usize, mem_queue_size: usize) -> bool {
-        let depth = self.depth();
-        depth > 0 && depth + messages > mem_queue_size
+        !queue::fit(self.in_memory(), messages, mem_queue_size)
     }
 
     /// Lets a limit with `reject` judge a command.

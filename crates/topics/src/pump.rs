@@ -13,6 +13,7 @@ use super::fullness::{do_all_take, put_into_all};
 use super::in_flight::{Flight, InFlight};
 use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
+use super::queue;
 use super::service::{self, Service};
 use super::store::{Store, Stored};
 use super::table::{Target, Topic, TopicKey, TopicTable};
@@ -100,6 +101,7 @@ impl TopicTable {
                         self.mark_dirty(topic);
                     }
                 }
+                Target::Backlog(key) => self.mark_dirty(key),
                 Target::Consumer(key) => {
                     if let Some(consumer) = self.consumers.get(key) {
                         self.note_due(consumer.channel, target);
@@ -128,7 +130,7 @@ impl TopicTable {
         };
         for target in due.drain(..) {
             match target {
-                Target::Topic(_) | Target::Abandoned(_) => {}
+                Target::Topic(_) | Target::Abandoned(_) | Target::Backlog(_) => {}
                 Target::Channel(key) => self.wake_channel(key, now),
                 Target::Consumer(key) => self.expire(key, now),
             }
@@ -165,10 +167,13 @@ impl TopicTable {
         }
         if let Some(topic) = self.topics.get(key) {
             debug_assert!(topic.is_conserved(), "{topic:?}");
-            let has_room = topic.depth() < self.bounds.mem_queue_size;
+            let has_room = queue::fit(topic.in_memory(), 1, self.bounds.mem_queue_size);
             if has_room && !topic.held.is_empty() && self.has_memory_for_held(key) {
                 self.effects.roomy.push(key);
             }
+        }
+        if self.bounds.backlog.is_some() {
+            self.look_after_backlogs(key, now);
         }
     }
 
@@ -260,7 +265,7 @@ impl TopicTable {
         let Some(channel) = channels.get_mut(key) else {
             return 0;
         };
-        if channel.paused || channel.queue.is_empty() {
+        if channel.paused || channel.queue.front().is_none() {
             return 0;
         }
         let mut latency = topics
@@ -371,7 +376,7 @@ impl TopicTable {
         };
         consumer.enlisted = true;
         channel.ready.push_back(key);
-        if !channel.queue.is_empty() {
+        if channel.queue.front().is_some() {
             let topic = channel.topic;
             self.mark_dirty(topic);
         }

@@ -4,6 +4,7 @@ use clock::Instant;
 use link::TopicChange;
 
 use super::channel::ChannelKey;
+use super::spill::{BacklogOrder, QueueKey};
 use super::table::{TopicKey, TopicTable};
 
 impl TopicTable {
@@ -35,9 +36,14 @@ impl TopicTable {
         self.note_gone(&topic);
         let task = topic.task.map(|task| (topic.name.clone(), task));
         self.effects.ended.extend(task);
+        if topic.queue.forget_outside().is_some() {
+            self.effects
+                .backlog
+                .push(BacklogOrder::ForgetAll(QueueKey::Topic(key)));
+        }
         for message in topic
             .queue
-            .drain(..)
+            .drain()
             .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
             .chain(topic.handing.discard())
         {
@@ -92,9 +98,14 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
+        if let Some(outside) = topic.queue.forget_outside() {
+            topic.dropped_count += outside as u64;
+            let order = BacklogOrder::ForgetAll(QueueKey::Topic(key));
+            self.effects.backlog.push(order);
+        }
         for message in topic
             .queue
-            .drain(..)
+            .drain()
             .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
             .chain(topic.handing.discard())
         {
@@ -122,18 +133,24 @@ impl TopicTable {
             channels,
             consumers,
             store,
+            effects,
             ..
         } = self;
         let Some(channel) = channels.get_mut(key) else {
             return;
         };
+        if let Some(outside) = channel.queue.forget_outside() {
+            channel.dropped_count += outside as u64;
+            let order = BacklogOrder::ForgetAll(QueueKey::Channel(key));
+            effects.backlog.push(order);
+        }
         let mut discard = |message| {
             channel.dropped_count += 1;
             store.release(message);
         };
         channel
             .queue
-            .drain(..)
+            .drain()
             .for_each(|queued| discard(queued.message));
         channel
             .deferred

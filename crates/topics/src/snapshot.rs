@@ -233,6 +233,7 @@ impl Topic {
             topic: self.name.as_str().to_string(),
             channels: Vec::with_capacity(self.channels.len()),
             depth: self.depth() as u64,
+            backlog_depth: self.queue.outside() as u64,
             message_count: self.message_count,
             message_bytes: self.message_bytes,
             dropped_count: self.dropped_count,
@@ -263,6 +264,7 @@ impl Channel {
         ChannelStats {
             channel: self.name.as_str().to_string(),
             depth: self.depth() as u64,
+            backlog_depth: self.queue.outside() as u64,
             in_flight_count: self.in_flight_count() as u64,
             deferred_count: self.deferred_count() as u64,
             message_count: self.message_count,

@@ -20,6 +20,8 @@ pub struct TopicStats {
     pub channels: Vec<ChannelStats>,
     /// Messages waiting in the topic queue (for tokens, for room, or for a first channel).
     pub depth: u64,
+    /// Of those, the ones outside of memory.
+    pub backlog_depth: u64,
     /// Messages accepted from publishers since the topic was created.
     pub message_count: u64,
     /// Their body bytes.
@@ -98,6 +100,8 @@ pub struct ChannelStats {
     pub channel: String,
     /// Messages waiting for a consumer.
     pub depth: u64,
+    /// Of those, the ones outside of memory.
+    pub backlog_depth: u64,
     /// Messages sent and not finished.
     pub in_flight_count: u64,
     /// Messages waiting for their delay to pass.

@@ -18,6 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wire::{ChannelName, TopicName};
 
 use super::awaited::{Awaited, Teller};
+use super::backlog::BacklogBounds;
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
@@ -28,10 +29,12 @@ use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
 use super::prolongations::Prolongations;
+use super::queue::Queue;
 use super::refusal::Refusal;
 use super::report::{LastWord, Reports};
 use super::service::Service;
 use super::sharing::Group;
+use super::spill::Outstanding;
 use super::store::{MessageRef, Store};
 use super::trace::Trace;
 use super::traffic::Traffic;
@@ -56,8 +59,18 @@ pub struct Bounds {
     pub topics_max: usize,
     /// Channels of one topic.
     pub channels_max: usize,
+    /// What queues may have outside of memory; `None`: nothing. Ephemeral ones have nothing in any case.
+    pub backlog: Option<BacklogBounds>,
     /// Consumers of one channel, 0 = no bound.
     pub channel_consumers_max: usize,
+}
+
+impl Bounds {
+    /// A queue of a topic or a channel.
+    fn queue<T>(&self, is_ephemeral: bool) -> Queue<T> {
+        let backlog = self.backlog.filter(|_| !is_ephemeral);
+        Queue::new(self.mem_queue_size, backlog)
+    }
 }
 
 /// One topic: a queue, perhaps a limit, and the channels that get a copy of everything.
@@ -90,7 +103,7 @@ pub struct Topic {
     pub(super) channels: Vec<ChannelKey>,
     /// What has to be said before anything is passed on.
     pub(super) awaited: Option<Awaited>,
-    pub(super) queue: VecDeque<MessageRef>,
+    pub(super) queue: Queue<MessageRef>,
     pub(super) fresh: Vec<Fresh>,
     pub(super) limiter: Option<TopicLimiter>,
     pub(super) held: VecDeque<Held>,
@@ -137,6 +150,7 @@ pub(super) enum Target {
     Channel(ChannelKey),
     Abandoned(ChannelKey),
     Consumer(ConsumerKey),
+    Backlog(TopicKey),
 }
 
 /// All topics of one reactor.
@@ -184,6 +198,8 @@ pub struct TopicTable {
     pub(super) by_name: FxHashMap<TopicName, TopicKey>,
     pub(super) dirty: Vec<TopicKey>,
     pub(super) wakeups: Wakeups<Target>,
+    /// What is asked for of backlogs.
+    pub(super) outstanding: Outstanding,
     /// Length of the history of traffic that reports tell of.
     pub history_window: Window,
 }
@@ -220,6 +236,7 @@ impl TopicTable {
             by_name: FxHashMap::default(),
             dirty: Vec::new(),
             wakeups: Wakeups::default(),
+            outstanding: Outstanding::default(),
             history_window: Window::default(),
         }
     }
@@ -291,7 +308,7 @@ impl TopicTable {
         let awaited = self.teller.awaited();
         let topic = Topic {
             awaited,
-            ..Topic::new(name.clone())
+            ..Topic::new(name.clone(), self.bounds.queue(name.is_ephemeral()))
         };
         let key = self.topics.insert(topic);
         self.by_name.insert(name.clone(), key);
@@ -347,7 +364,10 @@ impl TopicTable {
         if !has_memory {
             return Err(Refusal::Memory("channel"));
         }
-        let key = self.channels.insert(Channel::new(name.clone(), topic));
+        let queue = self.bounds.queue(name.is_ephemeral());
+        let key = self
+            .channels
+            .insert(Channel::new(name.clone(), topic, queue));
         owner.channels.push(key);
         self.effects.catalog_changed = true;
         let channel = name.to_string();
@@ -414,7 +434,7 @@ impl TopicTable {
 }
 
 impl Topic {
-    fn new(name: TopicName) -> Topic {
+    fn new(name: TopicName, queue: Queue<MessageRef>) -> Topic {
         Topic {
             name,
             paused: false,
@@ -430,7 +450,7 @@ impl Topic {
             fixed_count: 0,
             channels: Vec::new(),
             awaited: None,
-            queue: VecDeque::new(),
+            queue,
             fresh: Vec::new(),
             limiter: None,
             held: VecDeque::new(),
@@ -456,6 +476,12 @@ impl Topic {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.queue.len() + self.fresh.len()
+    }
+
+    /// Of those, the ones in memory.
+    #[inline]
+    pub(super) fn in_memory(&self) -> usize {
+        self.queue.in_memory() + self.fresh.len()
     }
 
     /// Messages that are in the topic itself, in whatever state.

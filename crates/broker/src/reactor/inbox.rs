@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kernel::TaskId;
 use link::Announcement;
-use topics::{Arrival, Published, TopicKey};
+use topics::{Arrival, BacklogAnswer, Published, TopicKey};
 use wire::TopicName;
 
 use super::held::{HeldRequest, RemotePublish};
@@ -37,6 +37,8 @@ pub enum Mail {
     Answered(Box<PublishBatch>),
     /// Outcome of a publish that had been held.
     Settled(Settled),
+    /// What became of messages outside of memory.
+    Backlog(BacklogAnswer),
     /// A topic of another reactor that had declared a share is gone.
     ShareGone(TopicName),
     /// Of publishers and their connections.

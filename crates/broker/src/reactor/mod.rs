@@ -47,6 +47,7 @@ use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
+use crate::backlog::Orders;
 use crate::catalog_file::KeptCatalog;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handover::HandoverBoard;
@@ -60,8 +61,8 @@ use attachments::Attachments;
 use batch::Batches;
 use complaints::Complaints;
 use held::HeldPublish;
-pub use inbox::Inbox;
-use inbox::{Mail, TopicMail};
+use inbox::TopicMail;
+pub use inbox::{Inbox, Mail};
 use memory::Memory;
 use probes::ProbeBudget;
 use schedule::Schedule;
@@ -184,6 +185,7 @@ pub struct Reactor {
     dirty: Vec<ConnectionKey>,
     dirty_consumers: Vec<ConnectionKey>,
     roomy: Vec<TopicKey>,
+    backlog: Option<Orders>,
     held: Arena<HeldPublish>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
@@ -212,7 +214,8 @@ pub fn home_of(topic: &str, reactors: usize) -> usize {
 }
 
 impl Reactor {
-    /// Makes reactor `number`; the one that is given a listener accepts for all.
+    /// Makes reactor `number`; the one that is given a listener accepts for all. With `backlog` it has somebody who keeps messages
+    /// outside of memory.
     ///
     /// # Errors
     /// [`BrokerError::Io`] where the system gives no epoll instance.
@@ -220,6 +223,7 @@ impl Reactor {
         number: usize,
         shared: Arc<Shared>,
         listener: Option<TcpListener>,
+        backlog: Option<Orders>,
     ) -> Result<Reactor, BrokerError> {
         let io = |source| BrokerError::Io {
             what: format!("setting up reactor {number}"),
@@ -273,6 +277,7 @@ impl Reactor {
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
             roomy: Vec::new(),
+            backlog,
             held: Arena::default(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
@@ -384,6 +389,12 @@ impl Reactor {
             self.shared.sharing.began();
         }
         self.roomy.append(&mut effects.roomy);
+        if let Some(backlog) = &self.backlog {
+            effects
+                .backlog
+                .drain(..)
+                .for_each(|order| backlog.give(order));
+        }
         self.table.effects.full.drain(..).for_each(stop::log_full);
         while let Some((topic, task)) = self.table.effects.ended.pop() {
             if self.schedule.end(task) {
@@ -425,6 +436,10 @@ impl Reactor {
                 Mail::Settled(settled) => {
                     let task = settled.task;
                     self.schedule.notice_mail(task, TopicMail::Settled(settled));
+                }
+                Mail::Backlog(answer) => {
+                    is_for_nobody = true;
+                    self.table.hear_backlog(answer, self.now);
                 }
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),

@@ -18,9 +18,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use publisher::{Published, Publishing};
-pub use subscriber::{Subscribed, Subscribing};
 #[cfg(test)]
 pub use subscriber::TopicUse;
+pub use subscriber::{Subscribed, Subscribing};
 
 use bench::BenchError;
 use bench::sys;

@@ -5,6 +5,7 @@ use wire::ChannelName;
 
 use super::{Handed, QueueName};
 use crate::channel::{Channel, Queued};
+use crate::queue;
 use crate::refusal::Refusal;
 use crate::store::{Arrival, MessageRef, Store};
 use crate::table::{Bounds, Fresh, Target, TopicKey, TopicTable};
@@ -85,7 +86,7 @@ impl TopicTable {
             return Ok(());
         };
         let count = batch.messages.len();
-        if !has_room(topic.depth(), count, self.bounds.mem_queue_size) {
+        if !queue::fit(topic.in_memory(), count, self.bounds.mem_queue_size) {
             return Err(NotTaken::Full(count));
         }
         if !topic.handing.begins(batch.stream, batch.number) {
@@ -159,15 +160,10 @@ impl Channel {
         let again = messages.len() - at_once - later;
         let deferred = self.deferred.len() - self.deferred_again;
         let deferred_again = self.deferred_again + self.handing.lifted_again();
-        (at_once == 0 || has_room(self.queue.len(), at_once, bounds.mem_queue_size))
+        (at_once == 0 || self.queue.has_room_for(at_once, bounds.mem_queue_size))
             && deferred + later <= bounds.deferred_max
             && deferred_again + again <= bounds.deferred_max
     }
-}
-
-/// A batch larger than an empty queue enters it all the same.
-fn has_room(held: usize, count: usize, mem_queue_size: usize) -> bool {
-    held == 0 || held + count <= mem_queue_size
 }
 
 fn insert(

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use link::OnFull;
 
+use super::backlog::{Keeper, SPILLING};
 use super::handover::{batch_of, queue_of};
 use super::*;
 use crate::Held;
@@ -30,6 +31,7 @@ enum Step {
     Lift(Option<usize>),
     Settle(Option<usize>, bool),
     TakeOver(Option<usize>, u64),
+    Keep(usize, bool),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -53,6 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => prop::option::of(0..3usize).prop_map(Step::Lift),
         3 => (prop::option::of(0..3usize), any::<bool>()).prop_map(|(queue, is_taken)| Step::Settle(queue, is_taken)),
         2 => (prop::option::of(0..3usize), 0..8u64).prop_map(|(queue, number)| Step::TakeOver(queue, number)),
+        4 => (0..4usize, prop::bool::weighted(0.1)).prop_map(|(count, fails)| Step::Keep(count, fails)),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -62,6 +65,7 @@ const CHANNELS: [&str; 3] = ["a", "b", "c#ephemeral"];
 /// Plays steps against one topic and keeps the consumers' side of the books.
 struct Play {
     world: World,
+    keeper: Keeper,
     consumers: Vec<ConsumerKey>,
     flights: Vec<(ConsumerKey, u64)>,
 }
@@ -114,6 +118,10 @@ impl Play {
                 if let Some(key) = self.world.table.find_channel(topic, &name) {
                     self.operate(key, step);
                 }
+            }
+            Step::Keep(count, fails) => {
+                self.keeper.set_fails(fails);
+                self.keeper.work(&mut self.world, count);
             }
             Step::Leave(_) => {}
         }
@@ -211,7 +219,11 @@ impl Play {
             table.store.len() <= references,
             "every stored message is in some queue"
         );
-        prop_assert_eq!(references == 0, table.store.len() == 0);
+        let topics = table.topics.iter().map(|(_, topic)| topic.queue.outside());
+        let channels = table.channels.iter();
+        let channels = channels.map(|(_, channel)| channel.queue.outside());
+        let outside: usize = topics.chain(channels).sum();
+        prop_assert_eq!(references == outside, table.store.len() == 0);
         // What a stop would lose is all that is here and not ephemeral.
         let lost: u64 = table.losses().iter().map(|loss| loss.messages()).sum();
         let ephemeral = table.channels.iter().map(|(_, channel)| channel);
@@ -226,8 +238,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_or_leaked(steps in steps()) {
-        let mut play = Play { world: World::new(), consumers: Vec::new(), flights: Vec::new() };
+    fn nothing_is_lost_or_leaked(steps in steps(), spills: bool) {
+        let world = World::with(if spills { SPILLING } else { BOUNDS });
+        let keeper = Keeper::default();
+        let mut play = Play { world, keeper, consumers: Vec::new(), flights: Vec::new() };
         for step in &steps {
             play.step(step);
             play.check()?;
@@ -235,5 +249,8 @@ proptest! {
         let topic = play.world.topic("t");
         play.world.table.delete(topic);
         prop_assert_eq!(play.world.table.store.len(), 0);
+        play.keeper.set_fails(false);
+        play.keeper.work(&mut play.world, usize::MAX);
+        prop_assert_eq!(play.keeper.messages(), 0);
     }
 }

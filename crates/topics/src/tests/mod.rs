@@ -1,6 +1,7 @@
 //! The topics in virtual time: a scenario is a list of steps, an outlet records what goes out.
 
 mod awaited;
+mod backlog;
 mod ending;
 mod flow;
 mod full;
@@ -106,6 +107,7 @@ const BOUNDS: Bounds = Bounds {
     abandoned_after: Duration::from_secs(60),
     topics_max: 4,
     channels_max: 3,
+    backlog: None,
     channel_consumers_max: 2,
 };
 

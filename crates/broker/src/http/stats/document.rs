@@ -179,7 +179,7 @@ impl<'a> Topic<'a> {
                 .map(|channel| Channel::new(channel, clients_asked))
                 .collect(),
             depth: topic.depth,
-            backend_depth: 0,
+            backend_depth: topic.backlog_depth,
             message_count: topic.message_count,
             message_bytes: topic.message_bytes,
             paused: topic.paused,
@@ -207,7 +207,7 @@ impl<'a> Channel<'a> {
         Channel {
             channel_name: &channel.channel,
             depth: channel.depth,
-            backend_depth: 0,
+            backend_depth: channel.backlog_depth,
             in_flight_count: channel.in_flight_count,
             deferred_count: channel.deferred_count,
             message_count: channel.message_count,

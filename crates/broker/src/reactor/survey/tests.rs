@@ -20,7 +20,7 @@ fn reactor(topics: usize) -> Reactor {
     };
     let inbox = Arc::new(Inbox::new().expect("descriptors"));
     let shared = Arc::new(Shared::new(config, vec![inbox]));
-    let mut reactor = Reactor::new(0, shared, None).expect("descriptors");
+    let mut reactor = Reactor::new(0, shared, None, None).expect("descriptors");
     for number in 0..topics {
         let made = reactor.table.find_or_create(&format!("t{number}"));
         made.expect("within bounds");

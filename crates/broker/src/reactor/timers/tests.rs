@@ -38,7 +38,7 @@ impl Scene {
         let shared = Shared::new(config, vec![Arc::new(inbox)]);
         shared.open.store(true, Ordering::Release);
         shared.inboxes[0].waker.wake();
-        let mut reactor = Reactor::new(0, Arc::new(shared), Some(listener)).expect("made");
+        let mut reactor = Reactor::new(0, Arc::new(shared), Some(listener), None).expect("made");
         let mut client = TcpStream::connect(address).expect("connects");
         client.write_all(words).expect("written");
         let key = (0..1_000_000).find_map(|_| {

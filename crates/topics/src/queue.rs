@@ -1,0 +1,197 @@
+//! What waits, in its order: one bounded queue for topics and channels.
+//!
+//! The bound is the caller's, for it is that of all queues of a table and none at all while a broker stops; what it means is said here
+//! and nowhere else. It counts what is in memory. Where a [`Backlog`] is kept, what came late waits outside and comes back in its order.
+
+use std::collections::VecDeque;
+
+use clock::Instant;
+
+use crate::backlog::{Backlog, BacklogBounds, Lost, Outcome};
+
+/// Things that wait, first in, first out.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    /// The oldest. Empty only where all that waits is outside.
+    front: VecDeque<T>,
+    /// What came later, where a backlog is kept.
+    backlog: Option<Box<Backlog<T>>>,
+}
+
+/// Whether `count` fit beside `held` into a queue. More than a whole queue holds enter an empty one, else they could never wait.
+#[inline]
+pub(super) fn fit(held: usize, count: usize, capacity: usize) -> bool {
+    held == 0 || held + count <= capacity
+}
+
+impl<T> Queue<T> {
+    /// An empty queue; with `bounds`, one that keeps a backlog.
+    pub(super) fn new(capacity: usize, bounds: Option<BacklogBounds>) -> Queue<T> {
+        Queue {
+            front: VecDeque::new(),
+            backlog: bounds.map(|bounds| Box::new(Backlog::new(capacity, bounds))),
+        }
+    }
+
+    /// All that waits, wherever.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.in_memory() + self.outside()
+    }
+
+    /// What waits in memory.
+    #[inline]
+    pub(super) fn in_memory(&self) -> usize {
+        let behind = self.backlog.as_ref().map_or(0, |backlog| backlog.behind());
+        self.front.len() + behind
+    }
+
+    /// What waits outside.
+    #[inline]
+    pub(super) fn outside(&self) -> usize {
+        self.backlog.as_ref().map_or(0, |backlog| backlog.outside())
+    }
+
+    /// Whether one more fits.
+    #[inline]
+    pub(super) fn has_room(&self, capacity: usize) -> bool {
+        self.in_memory() < capacity
+    }
+
+    /// Whether `count` more fit.
+    pub(super) fn has_room_for(&self, count: usize, capacity: usize) -> bool {
+        fit(self.in_memory(), count, capacity)
+    }
+
+    /// Whether no more than half of what may wait does.
+    pub(super) fn is_half_empty(&self, capacity: usize) -> bool {
+        self.in_memory() <= capacity / 2
+    }
+
+    /// The oldest, if it is in memory.
+    #[inline]
+    pub(super) fn front(&self) -> Option<&T> {
+        self.front.front()
+    }
+
+    /// The newest of those that can be taken one after the other now.
+    pub(super) fn back(&self) -> Option<&T> {
+        self.front.back()
+    }
+
+    /// Takes the oldest, if it is in memory.
+    #[inline]
+    pub(super) fn pop_front(&mut self) -> Option<T> {
+        let first = self.front.pop_front();
+        if self.front.is_empty() {
+            self.draw_up();
+        }
+        first
+    }
+
+    /// Takes the oldest that is in memory, out of its turn where older ones are outside.
+    pub(super) fn pop_oldest(&mut self) -> Option<T> {
+        match self.front.is_empty() {
+            true => self.backlog.as_mut()?.pop_behind(),
+            false => self.pop_front(),
+        }
+    }
+
+    /// Puts one at the end.
+    #[inline]
+    pub(super) fn push_back(&mut self, item: T) {
+        match &mut self.backlog {
+            Some(backlog) if !backlog.takes_front(self.front.len()) => backlog.push(item),
+            _ => self.front.push_back(item),
+        }
+    }
+
+    /// Puts one back that was the oldest.
+    pub(super) fn push_front(&mut self, item: T) {
+        self.front.push_front(item);
+    }
+
+    /// Takes all that is in memory. What is outside is [forgotten](Queue::forget_outside) before, or waits still.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
+        let behind = self.backlog.as_mut().map(|backlog| backlog.take_behind());
+        self.front.drain(..).chain(behind.into_iter().flatten())
+    }
+
+    /// Gives up what is outside or on its way, and says how much that was; `None` where nobody outside need hear of it.
+    pub(super) fn forget_outside(&mut self) -> Option<usize> {
+        let forgotten = self.backlog.as_mut()?.forget();
+        self.draw_up();
+        forgotten
+    }
+
+    /// The segment that is to be written out now, if one is: its number, and what is in it.
+    pub(super) fn begin_write(
+        &mut self,
+        weigh: impl Fn(&T) -> u64,
+        now: Instant,
+    ) -> Option<(u64, &VecDeque<T>)> {
+        self.backlog.as_mut()?.begin_write(weigh, now)
+    }
+
+    /// A segment was written out, or was not. Gives what need not be in memory any more, and whether it is needed outside: it is not
+    /// where some of it was needed here meanwhile.
+    pub(super) fn end_write(
+        &mut self,
+        number: u64,
+        is_done: bool,
+        now: Instant,
+    ) -> (VecDeque<T>, bool) {
+        let Some(backlog) = &mut self.backlog else {
+            return (VecDeque::new(), true);
+        };
+        let ended = backlog.end_write(number, is_done, now);
+        self.draw_up();
+        ended
+    }
+
+    /// The segment that is to be read back now, if there is room for one.
+    pub(super) fn begin_read(&mut self, now: Instant) -> Option<u64> {
+        let held = self.front.len();
+        self.backlog.as_mut()?.begin_read(held, now)
+    }
+
+    /// How many messages that segment has, if it is the one that is being read back.
+    pub(super) fn expected(&self, number: u64) -> Option<usize> {
+        self.backlog.as_ref()?.expected(number)
+    }
+
+    /// The segment that is being read back is here, or is not; gives what of it is lost.
+    pub(super) fn end_read(&mut self, outcome: Outcome<T>, now: Instant) -> Lost {
+        let Some(backlog) = &mut self.backlog else {
+            return Lost::default();
+        };
+        let lost = backlog.end_read(outcome, &mut self.front, now);
+        self.draw_up();
+        lost
+    }
+
+    /// When something that failed is to be tried again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.backlog.as_ref()?.retry_at()
+    }
+
+    /// What is next and here moves up.
+    #[inline]
+    fn draw_up(&mut self) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.draw_up(&mut self.front);
+        }
+    }
+}
+
+impl<T> Extend<T> for Queue<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        match self.backlog {
+            None => self.front.extend(items),
+            Some(_) => items.into_iter().for_each(|item| self.push_back(item)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
