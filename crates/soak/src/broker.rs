@@ -39,6 +39,7 @@ const BOUNDS: Bounds = Bounds {
     abandoned_after: Duration::from_secs(3600),
     topics_max: 64,
     channels_max: 16,
+    backlog: None,
     channel_consumers_max: 0,
 };
 /// Messages that a topic passes on in one turn.
