@@ -1,6 +1,7 @@
 //! The values of the HTTP API: what comes in, what goes out.
 
 use limit::{Limit, Share};
+use link::Contract;
 use placement::{FitStatus, Mode, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +46,14 @@ pub struct TopicSpec {
 }
 
 impl TopicSpec {
-    /// Whether there is anything in it that brokers keep.
+    /// What of it brokers keep.
     #[must_use]
-    pub fn is_told_to_brokers(&self) -> bool {
-        self.limit.is_some() || self.cpu_share.is_some() || self.on_full.is_some()
+    pub fn contract(&self) -> Contract {
+        Contract {
+            limit: self.limit,
+            cpu_share: self.cpu_share,
+            on_full: self.on_full,
+        }
     }
 }
 

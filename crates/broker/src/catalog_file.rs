@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use link::Contract;
 use serde::{Deserialize, Serialize};
 use serde_path_to_error::{Path as JsonPath, Segment};
 use topics::KnownTopic;
@@ -25,7 +26,6 @@ use crate::{BrokerError, Handle};
 
 use health::CatalogHealth;
 
-pub use contracts::Contract;
 pub use health::CatalogState;
 pub use keeping::{KeptCatalog, keep};
 
@@ -47,6 +47,32 @@ pub struct CatalogFile {
     is_doubtful: bool,
     health: CatalogHealth,
     _lock: File,
+}
+
+/// Puts a contract into force again, without its share where that does not fit.
+async fn put_back(
+    handle: &Handle,
+    name: &wire::TopicName,
+    contract: Contract,
+) -> Result<(), BrokerError> {
+    if contract.is_empty() {
+        return Ok(());
+    }
+    let set = handle.set_contract(name.clone(), contract).await;
+    let (Some(share), Err(BrokerError::Refused(reason))) = (contract.cpu_share, &set) else {
+        return set;
+    };
+    tracing::error!(
+        "topic {name} does not get its share {share} of the reactors' time back: {reason}"
+    );
+    let without = Contract {
+        cpu_share: None,
+        ..contract
+    };
+    match without.is_empty() {
+        true => Ok(()),
+        false => handle.set_contract(name.clone(), without).await,
+    }
 }
 
 /// The file, field for field.
@@ -100,20 +126,7 @@ impl CatalogFile {
             let Ok(name) = topic.name.parse::<wire::TopicName>() else {
                 continue;
             };
-            if topic.limit.is_some() {
-                handle.set_limit(name.clone(), topic.limit).await?;
-            }
-            if let Some(share) = topic.cpu_share {
-                match handle.set_cpu_share(name.clone(), Some(share)).await {
-                    Err(BrokerError::Refused(reason)) => tracing::error!(
-                        "topic {name} does not get its share {share} of the reactors' time back: {reason}"
-                    ),
-                    set => set?,
-                }
-            }
-            if topic.on_full.is_some() {
-                handle.set_on_full(name.clone(), topic.on_full).await?;
-            }
+            put_back(handle, &name, topic.contract).await?;
             let channels = topic.channels.iter();
             let channels = channels.filter_map(|each| Some((each.name.parse().ok()?, each.paused)));
             let known = KnownTopic {

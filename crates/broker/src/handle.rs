@@ -11,6 +11,8 @@ mod sharing;
 mod teller;
 mod windows;
 
+pub use contracts::Declaration;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +20,8 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use kernel::Share;
 use limit::adaptor::Window;
-use limit::{Grant, Limit, Prolongation};
-use link::{Move, OnFull, TopicState};
+use limit::{Grant, Prolongation};
+use link::{Move, TopicState};
 use tokio::sync::{Mutex, Notify, oneshot};
 use topics::MemoryBudget;
 use topics::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
@@ -27,7 +29,7 @@ use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
-use crate::catalog_file::{Contract, KeptCatalog};
+use crate::catalog_file::KeptCatalog;
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
@@ -77,14 +79,10 @@ pub enum Request {
     Hear(Teller),
     /// Every topic with all its channels.
     Inventory,
-    /// Put a limit on a topic (created unless it exists), or take it away.
-    SetLimit(TopicName, Option<Limit>),
-    /// Entitle a topic to a share of the reactor's time, or to none of its own; created at its home unless it exists.
-    SetCpuShare(TopicName, Option<Share>),
-    /// Declare what becomes of a topic's full channels; created unless it exists.
-    SetOnFull(TopicName, Option<OnFull>),
-    /// Everything at once, or nothing.
-    SetContract(Box<Contract>),
+    /// Put a contract into force at its topic's home, all or nothing.
+    SetContract(Box<Declaration>),
+    /// Note the share of this reactor's time that a topic of another one is entitled to.
+    DeclareShare(TopicName, Option<Share>),
     /// Share limits with these brokers by gossip; `None`: with whom is not known.
     Join(Option<Group>),
     /// End an estimate interval of all shared limits, with what is known of the others.

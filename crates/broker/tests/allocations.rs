@@ -14,6 +14,7 @@ use broker::{Broker, Config, Handle};
 use client::{Acknowledgement, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
 use limit::sharing::Policy;
 use limit::{Burst, Limit, OnExceed};
+use link::Contract;
 
 /// Counts what threads other than the test's own allocate: that is, the reactor.
 struct Counting;
@@ -107,12 +108,12 @@ fn allocations_of_10_000_messages(
     let mut subscriber =
         Subscriber::connect(broker.tcp_address(), "t", "c", SubscriberOptions::default())
             .expect("subscribes");
-    if limit.is_some() {
+    if let Some(limit) = limit {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .expect("a runtime");
         runtime
-            .block_on(handle.set_limit("t".parse().expect("valid"), limit))
+            .block_on(handle.set_contract("t".parse().expect("valid"), Contract::of_limit(limit)))
             .expect("set");
     }
     round_trip(&mut publishers, &mut subscriber, 2_560, large);

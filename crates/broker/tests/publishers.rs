@@ -10,7 +10,7 @@ use std::time::Duration;
 use broker::window::WindowOrder;
 use broker::{Broker, Config, Handle};
 use limit::Limit;
-use link::{Attachment, Move};
+use link::{Attachment, Contract, Move};
 use wire::{Frame, FrameDecoded, TopicName, command};
 
 const REACTORS: [usize; 2] = [1, 3];
@@ -350,7 +350,7 @@ fn a_limit_tells_announced_publishers_that_they_wait() {
         let handle = broker.handle();
         // So slow that the queue outlasts any pause of this process.
         let limit = Limit::messages(0.1, 1.0).expect("valid");
-        wait(handle.set_limit(topic(), Some(limit))).expect("set");
+        wait(handle.set_contract(topic(), Contract::of_limit(limit))).expect("set");
         let channel = "c".parse().expect("valid");
         wait(handle.channel(topic(), channel, broker::Operation::Create)).expect("made");
         let mut stock = Peer::stock(&broker);

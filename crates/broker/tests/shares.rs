@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use broker::{Broker, BrokerError, Config, Handle, Operation, TaskRow};
 use kernel::Share;
+use link::Contract;
 use tokio::runtime::Runtime;
 
 const REACTORS: usize = 2;
@@ -100,10 +101,13 @@ impl Fixture {
     }
 
     fn try_declare(&self, topic: &str, share: Option<f64>) -> Result<(), BrokerError> {
-        let share = share.map(|share| Share::new(share).expect("a share"));
+        let contract = Contract {
+            cpu_share: share.map(|share| Share::new(share).expect("a share")),
+            ..Contract::default()
+        };
         let topic = topic.parse().expect("valid");
         self.runtime
-            .block_on(self.handle.set_cpu_share(topic, share))
+            .block_on(self.handle.set_contract(topic, contract))
     }
 
     fn charged(&self) -> Vec<Charged> {

@@ -8,6 +8,7 @@
 //!
 //! Only words and their proofs are here, bytes in and bytes out: who acts on them is `broker::agent` on one side and `control` on the other.
 
+mod contract;
 pub mod cpu_share;
 mod frame;
 mod handshake;
@@ -19,6 +20,7 @@ mod probe;
 mod report;
 mod topic;
 
+pub use contract::Contract;
 pub use frame::{MAX_FRAME_BYTES, Opener, Sealer, TAG_BYTES};
 pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
 pub use identity::Identity;
@@ -39,7 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 6;
+pub const LINK_VERSION: u32 = 7;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use limit::{Grant, Limit};
+use limit::Grant;
 use serde::{Deserialize, Serialize};
 
-use crate::{OnFull, TopicChange, TopicState};
+use crate::{Contract, TopicChange, TopicState};
 
 /// From the controller to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,18 +50,8 @@ pub enum ToBroker {
     Contract {
         /// Topic name.
         topic: String,
-        /// `None`: no limit any more.
-        limit: Option<Limit>,
-        /// Part of the time of each of the broker's threads; `None`: an equal part of what others leave.
-        #[serde(
-            default,
-            skip_serializing_if = "Option::is_none",
-            with = "crate::cpu_share"
-        )]
-        cpu_share: Option<kernel::Share>,
-        /// What becomes of a full channel; `None`: by whether it has consumers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        on_full: Option<OnFull>,
+        /// As a whole: what is not in it is not in force any more.
+        contract: Contract,
         /// The number that gossip knows the limit by, where brokers share it among themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit_number: Option<u16>,

@@ -276,12 +276,15 @@ impl Process {
             let Ok(name) = topic.name.parse::<TopicName>() else {
                 continue;
             };
-            if let (Some(limit), Ok(key)) = (topic.limit, self.table.find_or_create(&topic.name)) {
+            if let (Some(limit), Ok(key)) =
+                (topic.contract.limit, self.table.find_or_create(&topic.name))
+            {
                 self.table.set_shared_limit(key, Some(limit), None, now);
             }
-            if let (Some(on_full), Ok(key)) =
-                (topic.on_full, self.table.find_or_create(&topic.name))
-            {
+            if let (Some(on_full), Ok(key)) = (
+                topic.contract.on_full,
+                self.table.find_or_create(&topic.name),
+            ) {
                 self.table.set_on_full(key, Some(on_full));
             }
             let channels = topic.channels.iter();

@@ -3,7 +3,7 @@
 use std::vec;
 
 use clock::Instant;
-use link::{ChannelState, TopicState};
+use link::{ChannelState, Contract, TopicState};
 
 use super::awaited::Awaited;
 use super::channel::{Channel, ChannelKey};
@@ -116,9 +116,11 @@ impl TopicTable {
             name: topic.name.as_str().to_string(),
             paused: topic.paused,
             channels: channels.collect(),
-            limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
-            cpu_share: topic.cpu_share,
-            on_full: topic.on_full,
+            contract: Contract {
+                limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
+                cpu_share: topic.cpu_share,
+                on_full: topic.on_full,
+            },
         })
     }
 

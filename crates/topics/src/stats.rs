@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use limit::sharing::Policy;
 use limit::{Limit, Share};
-use link::OnFull;
+use link::{Contract, OnFull};
 
 use crate::Full;
 
@@ -190,19 +190,9 @@ pub struct CatalogTopic {
     /// Non-ephemeral channels, ordered by name.
     #[serde(default)]
     pub channels: Vec<CatalogChannel>,
-    /// The limit in force, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
-    /// Part of each reactor's time that it is entitled to, if it declares one: more than 0 and at most 1.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "link::cpu_share"
-    )]
-    pub cpu_share: Option<kernel::Share>,
-    /// What becomes of its full channels, if it declares that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_full: Option<OnFull>,
+    /// Its contract.
+    #[serde(flatten)]
+    pub contract: Contract,
 }
 
 /// A channel in the [`Catalog`].

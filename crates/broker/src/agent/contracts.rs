@@ -3,13 +3,13 @@
 use link::{ToBroker, ToController};
 
 use super::orders::{Words, complain, name};
-use crate::catalog_file::Contract;
+use crate::handle::Declaration;
 use crate::{BrokerError, Handle};
 
 /// Contracts that came one behind the other and are kept with one write.
 #[derive(Debug, Default)]
 pub(super) struct Contracts {
-    contracts: Vec<Contract>,
+    contracts: Vec<Declaration>,
     tickets: Vec<u64>,
     wrong: Vec<String>,
 }
@@ -19,9 +19,7 @@ impl Contracts {
     pub(super) fn gather(&mut self, order: ToBroker) -> Option<ToBroker> {
         let ToBroker::Contract {
             topic,
-            limit,
-            cpu_share,
-            on_full,
+            contract,
             limit_number: number,
             ticket,
         } = order
@@ -30,14 +28,11 @@ impl Contracts {
         };
         match name(&topic) {
             Ok(topic) => {
-                let contract = Contract {
+                self.contracts.push(Declaration {
                     topic,
-                    limit,
-                    cpu_share,
-                    on_full,
+                    contract,
                     number,
-                };
-                self.contracts.push(contract);
+                });
                 self.tickets.push(ticket);
             }
             Err(text) => self.wrong.push(text),
@@ -57,7 +52,7 @@ impl Contracts {
         let outcomes = handle.declare(contracts.clone()).await;
         let tickets = self.tickets.drain(..);
         for ((contract, ticket), outcome) in contracts.into_iter().zip(tickets).zip(outcomes) {
-            let is_empty = contract.is_empty();
+            let is_empty = contract.contract.is_empty();
             let topic = contract.topic.to_string();
             match outcome {
                 Ok(()) => {}

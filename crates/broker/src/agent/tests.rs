@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, Door, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker,
+    BrokerReport, ChannelState, Contract, Door, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker,
     ToController, TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -248,9 +248,11 @@ impl Controller {
         let topic = topic.to_owned();
         let contract = ToBroker::Contract {
             topic: topic.clone(),
-            limit,
-            cpu_share,
-            on_full: None,
+            contract: Contract {
+                limit,
+                cpu_share,
+                on_full: None,
+            },
             limit_number: None,
             ticket,
         };
@@ -307,9 +309,10 @@ async fn what_full_channels_do_is_an_order_and_is_reported() {
     ] {
         let contract = ToBroker::Contract {
             topic: String::from("t"),
-            limit: None,
-            cpu_share: None,
-            on_full,
+            contract: Contract {
+                on_full,
+                ..Contract::default()
+            },
             limit_number: None,
             ticket,
         };
@@ -343,9 +346,10 @@ async fn shares_of_time_are_orders_and_are_reported() {
     let other = names.find(|name| home(name) == home("t")).expect("soon");
     let too_much = ToBroker::Contract {
         topic: other.clone(),
-        limit: Some(limit()),
-        cpu_share: share(0.6),
-        on_full: None,
+        contract: Contract {
+            cpu_share: share(0.6),
+            ..Contract::of_limit(limit())
+        },
         limit_number: None,
         ticket: 3,
     };
@@ -368,7 +372,9 @@ async fn shares_of_time_are_orders_and_are_reported() {
     controller.entitle(&other, None, None, 5).await;
     controller.entitle("nowhere", None, None, 6).await;
     let topics = handle.catalog().await.expect("answers").topics;
-    let entitled = topics.iter().filter(|topic| topic.cpu_share.is_some());
+    let entitled = topics
+        .iter()
+        .filter(|topic| topic.contract.cpu_share.is_some());
     assert!(entitled.map(|topic| &topic.name).eq(["t"]), "{topics:?}");
     fixture.end().await;
 }
@@ -668,9 +674,7 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
     }
     let contract = ToBroker::Contract {
         topic: String::from("t"),
-        limit: None,
-        cpu_share: None,
-        on_full: None,
+        contract: Contract::default(),
         limit_number: None,
         ticket: 5,
     };

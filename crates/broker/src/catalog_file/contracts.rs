@@ -5,34 +5,14 @@
 
 use std::time::Duration;
 
-use kernel::Share;
-use limit::Limit;
-use link::OnFull;
-use topics::LimitNumber;
-use wire::TopicName;
-
 use super::CatalogFile;
 use super::keeping::Keeping;
+use crate::handle::Declaration;
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle};
 
 /// A reactor whose inbox is full is asked again after so long.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-
-/// What is declared of a topic, as a whole: what is absent is taken away.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Contract {
-    /// Its topic; made unless it exists, where anything is declared.
-    pub topic: TopicName,
-    /// Its limit.
-    pub limit: Option<Limit>,
-    /// The part of its reactor's time that it is entitled to.
-    pub cpu_share: Option<Share>,
-    /// What becomes of its full channels.
-    pub on_full: Option<OnFull>,
-    /// What gossip knows the limit by.
-    pub number: Option<LimitNumber>,
-}
 
 impl Handle {
     /// Writes contracts to the data folder, if the broker has one, and puts them into force. One outcome for each, in
@@ -42,7 +22,7 @@ impl Handle {
     /// In an outcome: [`BrokerError::NotKept`] where they cannot be written; [`BrokerError::TopicNotFound`] where nothing
     /// is declared of a topic that is not there; [`BrokerError::Refused`] where a share does not fit, or a topic;
     /// [`BrokerError::Exiting`]. The contract before stays then.
-    pub async fn declare(&self, contracts: Vec<Contract>) -> Vec<Result<(), BrokerError>> {
+    pub async fn declare(&self, contracts: Vec<Declaration>) -> Vec<Result<(), BrokerError>> {
         let (handle, count) = (self.clone(), contracts.len());
         // A task of its own: who asked may go meanwhile, and what has begun must not be left half done.
         let declaring = tokio::spawn(async move { declare_all(&handle, contracts).await });
@@ -51,7 +31,7 @@ impl Handle {
     }
 }
 
-async fn declare_all(handle: &Handle, contracts: Vec<Contract>) -> Vec<Result<(), BrokerError>> {
+async fn declare_all(handle: &Handle, contracts: Vec<Declaration>) -> Vec<Result<(), BrokerError>> {
     let mut keeping = handle.kept.keeping.lock().await;
     if let Err(error) = keeping.write_ahead(handle, &contracts).await {
         // The file may hold either; the reactors know.
@@ -73,9 +53,9 @@ async fn declare_all(handle: &Handle, contracts: Vec<Contract>) -> Vec<Result<()
     outcomes
 }
 
-async fn put_into_force(handle: &Handle, contract: Contract) -> Result<(), BrokerError> {
+async fn put_into_force(handle: &Handle, contract: Declaration) -> Result<(), BrokerError> {
     loop {
-        match handle.set_contract(contract.clone()).await {
+        match handle.put_into_force(contract.clone()).await {
             Err(BrokerError::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
             outcome => return outcome,
         }
@@ -87,7 +67,7 @@ impl Keeping {
     async fn write_ahead(
         &mut self,
         handle: &Handle,
-        contracts: &[Contract],
+        contracts: &[Declaration],
     ) -> Result<(), BrokerError> {
         match self {
             Keeping::Nowhere => return Ok(()),
@@ -109,21 +89,17 @@ impl Keeping {
 
 impl CatalogFile {
     /// Whether a crash now would leave these contracts.
-    fn holds(&self, contracts: &[Contract]) -> bool {
+    fn holds(&self, contracts: &[Declaration]) -> bool {
         !self.is_doubtful && contracts.iter().all(|each| each.is_in(&self.written))
     }
 }
 
-impl Contract {
+impl Declaration {
     fn is_in(&self, catalog: &Catalog) -> bool {
         let topics = &catalog.topics;
         match topics.binary_search_by(|topic| topic.name.as_str().cmp(self.topic.as_str())) {
-            Ok(at) => {
-                topics[at].limit == self.limit
-                    && topics[at].cpu_share == self.cpu_share
-                    && topics[at].on_full == self.on_full
-            }
-            Err(_) => self.is_empty(),
+            Ok(at) => topics[at].contract == self.contract,
+            Err(_) => self.contract.is_empty(),
         }
     }
 
@@ -132,7 +108,7 @@ impl Contract {
         let at = topics.binary_search_by(|topic| topic.name.as_str().cmp(self.topic.as_str()));
         let at = match at {
             Ok(at) => at,
-            Err(_) if self.is_empty() || self.topic.is_ephemeral() => return,
+            Err(_) if self.contract.is_empty() || self.topic.is_ephemeral() => return,
             Err(at) => {
                 let name = self.topic.to_string();
                 let topic = CatalogTopic {
@@ -143,13 +119,6 @@ impl Contract {
                 at
             }
         };
-        topics[at].limit = self.limit;
-        topics[at].cpu_share = self.cpu_share;
-        topics[at].on_full = self.on_full;
-    }
-
-    /// Whether nothing is declared.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.limit.is_none() && self.cpu_share.is_none() && self.on_full.is_none()
+        topics[at].contract = self.contract;
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use kernel::Share;
 
 use super::*;
+use crate::handle::Declaration;
 use crate::stats::CatalogChannel;
 use crate::{Broker, Config, Operation};
 
@@ -46,9 +47,11 @@ fn catalog() -> Catalog {
                 name: "..".into(),
                 paused: true,
                 channels,
-                limit: Some(limit),
-                cpu_share: share(0.25),
-                on_full: Some(link::OnFull::Block),
+                contract: Contract {
+                    limit: Some(limit),
+                    cpu_share: share(0.25),
+                    on_full: Some(link::OnFull::Block),
+                },
             },
             CatalogTopic {
                 name: "free".into(),
@@ -56,7 +59,10 @@ fn catalog() -> Catalog {
             },
             CatalogTopic {
                 name: "t".into(),
-                cpu_share: share(0.7),
+                contract: Contract {
+                    cpu_share: share(0.7),
+                    ..Contract::default()
+                },
                 ..CatalogTopic::default()
             },
         ],
@@ -180,7 +186,7 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
     let expected = catalog();
     let limited: wire::TopicName = "..".parse().expect("valid");
     handle
-        .set_limit(limited.clone(), expected.topics[0].limit)
+        .set_contract(limited.clone(), expected.topics[0].contract)
         .await
         .expect("set");
     handle
@@ -204,10 +210,7 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
         .expect("created");
     for topic in &expected.topics {
         let name = topic.name.parse().expect("valid");
-        let set = handle.set_cpu_share(name, topic.cpu_share).await;
-        set.expect("set");
-        let name = topic.name.parse().expect("valid");
-        let set = handle.set_on_full(name, topic.on_full).await;
+        let set = handle.set_contract(name, topic.contract).await;
         set.expect("set");
     }
     stop.send(()).expect("still keeping");
@@ -237,25 +240,26 @@ async fn a_share_that_fits_no_more_does_not_stop_the_start() {
     let broker = broker.expect("starts");
     file.restore(&broker.handle()).await.expect("restored");
     let mut expected = file.catalog().clone();
-    expected.topics[1].cpu_share = None;
+    expected.topics[1].contract.cpu_share = None;
     let restored = broker.handle().catalog().await;
     assert_eq!(restored.expect("answers"), expected);
     broker.stop();
 }
 
-fn contract(topic: &str, rate: Option<f64>) -> Contract {
+fn declaration(topic: &str, rate: Option<f64>) -> Declaration {
     let limit = rate.map(|rate| limit::Limit::messages(rate, 5.0).expect("valid"));
-    Contract {
+    Declaration {
         topic: topic.parse().expect("valid"),
-        limit,
-        cpu_share: None,
-        on_full: None,
+        contract: limit.map(Contract::of_limit).unwrap_or_default(),
         number: None,
     }
 }
 
 async fn declare(broker: &Broker, topic: &str, rate: Option<f64>) -> Result<(), BrokerError> {
-    let mut outcomes = broker.handle().declare(vec![contract(topic, rate)]).await;
+    let mut outcomes = broker
+        .handle()
+        .declare(vec![declaration(topic, rate)])
+        .await;
     outcomes.pop().expect("one for each")
 }
 
@@ -264,13 +268,13 @@ fn rate_in(folder: &Folder, topic: &str) -> Option<f64> {
     let text = fs::read_to_string(folder.0.join(FILE_NAME)).expect("file");
     let catalog = parse(&text).expect("whole");
     let topic = catalog.topics.iter().find(|each| each.name == topic)?;
-    topic.limit.map(|limit| limit.rate.get())
+    topic.contract.limit.map(|limit| limit.rate.get())
 }
 
 async fn rate_in_force(broker: &Broker, topic: &str) -> Option<f64> {
     let catalog = broker.handle().catalog().await.expect("answers");
     let topic = catalog.topics.iter().find(|each| each.name == topic)?;
-    topic.limit.map(|limit| limit.rate.get())
+    topic.contract.limit.map(|limit| limit.rate.get())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,10 +295,8 @@ async fn a_contract_is_in_the_file_before_it_is_confirmed() {
     declare(&broker, "u", Some(1.0)).await.expect("kept");
     assert_eq!(rate_in(&folder, "t"), Some(20.0));
     // What the reactors refuse is taken out again.
-    let too_much = Contract {
-        cpu_share: share(0.6),
-        ..contract("t", Some(30.0))
-    };
+    let mut too_much = declaration("t", Some(30.0));
+    too_much.contract.cpu_share = share(0.6);
     let mut twice = vec![too_much.clone(), too_much];
     twice[1].topic = (0..)
         .map(|number| format!("v{number}"))

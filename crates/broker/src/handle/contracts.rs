@@ -1,52 +1,70 @@
 //! What a topic is declared to be entitled to, put into force. [`Handle::declare`] also keeps it.
 
-use limit::Limit;
-use link::OnFull;
+use kernel::Share;
+use link::Contract;
+use topics::LimitNumber;
 use wire::TopicName;
 
 use super::{Handle, Request};
 use crate::BrokerError;
-use crate::catalog_file::Contract;
 use crate::reactor::home_of;
 
+/// A contract of a topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declaration {
+    /// The topic; made unless it exists, where anything is declared.
+    pub topic: TopicName,
+    /// What is declared of it.
+    pub contract: Contract,
+    /// What gossip knows the limit by.
+    pub number: Option<LimitNumber>,
+}
+
 impl Handle {
-    /// Puts a limit on a topic, resizes the one in force, or takes it away with `None`.
+    /// Puts a contract into force in place of the former one, all of it or nothing: resizes a limit, takes away what is absent. With
+    /// nothing declared the topic must exist.
     ///
     /// # Errors
-    /// [`BrokerError::TopicNotFound`] where a limit is to be taken from a topic that is not there.
-    pub async fn set_limit(
+    /// [`BrokerError::TopicNotFound`] where nothing is declared of a topic that is not there; [`BrokerError::Refused`] where the shares
+    /// of all topics would exceed the whole, the topic's home has more topics than can have shares, or no more topics may be made.
+    pub async fn set_contract(
         &self,
         topic: TopicName,
-        limit: Option<Limit>,
+        contract: Contract,
     ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetLimit(topic, limit)).await
+        let number = None;
+        self.put_into_force(Declaration {
+            topic,
+            contract,
+            number,
+        })
+        .await
     }
 
-    /// Declares what becomes of a topic's full channels; made unless it exists.
+    /// [`Handle::set_contract`] of a limit that gossip may know by a number.
     ///
     /// # Errors
-    /// [`BrokerError::Refused`] where no more topics may be made.
-    pub async fn set_on_full(
-        &self,
-        topic: TopicName,
-        on_full: Option<OnFull>,
-    ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetOnFull(topic, on_full)).await
-    }
-
-    /// Puts everything that is declared of a topic into force as [`Handle::set_limit`], [`Handle::set_cpu_share`] and
-    /// [`Handle::set_on_full`] do, all or nothing. With nothing declared the topic must exist.
-    ///
-    /// # Errors
-    /// Those of the three; nothing has changed then.
-    pub(crate) async fn set_contract(&self, contract: Contract) -> Result<(), BrokerError> {
+    /// Those of the same.
+    pub(crate) async fn put_into_force(&self, declared: Declaration) -> Result<(), BrokerError> {
         let _declaring = self.declaring.lock().await;
-        let (topic, share) = (contract.topic.clone(), contract.cpu_share);
+        let (topic, share) = (declared.topic.clone(), declared.contract.cpu_share);
         let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetContract(Box::new(contract)))
+        self.done(home, Request::SetContract(Box::new(declared)))
             .await?;
         self.declare_elsewhere(home, &topic, share).await
+    }
+
+    /// Tells all reactors but `home`, which has agreed, which share of their time a topic is entitled to.
+    async fn declare_elsewhere(
+        &self,
+        home: usize,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        for reactor in (0..self.inboxes.len()).filter(|&reactor| reactor != home) {
+            let request = Request::DeclareShare(topic.clone(), share);
+            self.done(reactor, request).await?;
+        }
+        Ok(())
     }
 }

@@ -15,17 +15,15 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use limit::{Limit, Share};
-use link::OnFull;
+use link::{Contract, OnFull};
 use serde::Serialize;
 use serde_json::{Value, json};
 use topics::Full;
 use wire::TopicName;
 
-use declared::Declared;
-
 use super::answer::json as answer_json;
 use super::{Service, Shared};
-use crate::catalog_file::Contract;
+use crate::handle::Declaration;
 use crate::stats::{SharingStats, StatsFilter, TopicStats};
 use crate::{BrokerError, Operation};
 
@@ -78,15 +76,15 @@ pub(super) async fn put(
         Ok(body) => body.bytes,
         Err(failure) => return Ok(failure.into_response()),
     };
-    let declared = declared::read(&body);
-    let declared = declared.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
-    if declared == Declared::default() {
+    let contract = declared::read(&body);
+    let contract = contract.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
+    if contract.is_empty() {
         service
             .handle
             .topic(topic.clone(), Operation::Create)
             .await?;
     }
-    declare(&service, &topic, declared).await
+    declare(&service, &topic, contract).await
 }
 
 /// `DELETE /v1/topics/{topic}`: takes the contract away; the topic and its messages stay.
@@ -96,7 +94,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
     is_ours(&service)?;
-    declare(&service, &topic, Declared::default()).await
+    declare(&service, &topic, Contract::default()).await
 }
 
 /// `GET /v1/topics/{topic}/releases`: the instants of releases since the last such request, each eight bytes
@@ -119,17 +117,14 @@ pub(super) async fn releases(
 async fn declare(
     service: &Service,
     topic: &TopicName,
-    declared: Declared,
+    contract: Contract,
 ) -> Result<Response, Refusal> {
-    let contract = Contract {
+    let declared = Declaration {
         topic: topic.clone(),
-        limit: declared.limit,
-        cpu_share: declared.cpu_share,
-        on_full: declared.on_full,
+        contract,
         number: None,
     };
-    let declared = service.handle.declare(vec![contract]).await;
-    for outcome in declared {
+    for outcome in service.handle.declare(vec![declared]).await {
         outcome.map_err(|error| match error {
             BrokerError::Refused(reason) => Refusal(StatusCode::CONFLICT, reason),
             error => error.into(),

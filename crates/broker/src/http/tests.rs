@@ -403,7 +403,7 @@ async fn under_a_controller_contracts_are_shown_and_not_declared() {
     }
     let limit = limit::Limit::messages(10.0, 5.0).expect("valid");
     let handle = fixture.broker.handle();
-    let set = handle.set_limit("t".parse().expect("valid"), Some(limit));
+    let set = handle.set_contract("t".parse().expect("valid"), link::Contract::of_limit(limit));
     set.await.expect("set");
     let shown = fixture.ok("GET", "/v1/topics/t", "").await;
     let shown: Value = serde_json::from_str(&shown).expect("JSON");

@@ -1,16 +1,13 @@
 //! Questions and orders that come through the handle.
 
-use limit::Limit;
-use link::OnFull;
-use topics::{KnownTopic, LimitNumber};
+use topics::KnownTopic;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
 use super::held::HeldRequest;
 use super::inbox::TopicMail;
 use crate::BrokerError;
-use crate::catalog_file::Contract;
-use crate::handle::{Answer, HandoverRequest, Operation, Reply, Request};
+use crate::handle::{Answer, Declaration, HandoverRequest, Operation, Reply, Request};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request, reply: Reply) {
@@ -51,12 +48,11 @@ impl Reactor {
                 self.table.hear(teller);
                 Ok(Answer::Done)
             }
-            Request::SetLimit(topic, limit) => self.set_limit(&topic, limit, None),
-            Request::SetCpuShare(topic, share) => {
-                self.set_cpu_share(&topic, share).map(|()| Answer::Done)
+            Request::SetContract(declared) => self.set_contract(&declared),
+            Request::DeclareShare(topic, share) => {
+                self.declare_share(&topic, share);
+                Ok(Answer::Done)
             }
-            Request::SetOnFull(topic, on_full) => self.set_on_full(&topic, on_full),
-            Request::SetContract(contract) => self.set_contract(&contract),
             Request::Join(group) => {
                 self.table.join(group, self.now);
                 Ok(Answer::Done)
@@ -191,50 +187,15 @@ impl Reactor {
         Ok(Answer::Done)
     }
 
-    fn set_limit(
-        &mut self,
-        topic: &TopicName,
-        limit: Option<Limit>,
-        number: Option<LimitNumber>,
-    ) -> Result<Answer, BrokerError> {
-        let key = match limit {
-            Some(_) => self
-                .table
-                .find_or_create(topic.as_str())
-                .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
-            None => self
-                .table
-                .find(topic.as_str())
-                .ok_or_else(|| BrokerError::TopicNotFound(topic.to_string()))?,
-        };
-        self.table.set_shared_limit(key, limit, number, self.now);
-        Ok(Answer::Done)
-    }
-
-    fn set_on_full(
-        &mut self,
-        topic: &TopicName,
-        on_full: Option<OnFull>,
-    ) -> Result<Answer, BrokerError> {
-        let made = self.table.find_or_create(topic.as_str());
-        let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
-        self.table.set_on_full(key, on_full);
-        Ok(Answer::Done)
-    }
-
     /// The share goes first: it is the one that may be refused.
-    fn set_contract(&mut self, contract: &Contract) -> Result<Answer, BrokerError> {
-        let Contract {
-            topic,
-            limit,
-            cpu_share: share,
-            on_full,
-            number,
-        } = contract;
-        let (limit, share) = (*limit, *share);
+    fn set_contract(&mut self, declared: &Declaration) -> Result<Answer, BrokerError> {
+        let (topic, contract) = (&declared.topic, declared.contract);
         let is_new = self.table.find(topic.as_str()).is_none();
-        if !is_new || share.is_some() {
-            let set = self.set_cpu_share(topic, share);
+        if is_new && contract.is_empty() {
+            return Err(BrokerError::TopicNotFound(topic.to_string()));
+        }
+        if !is_new || contract.cpu_share.is_some() {
+            let set = self.set_cpu_share(topic, contract.cpu_share);
             if set.is_err()
                 && is_new
                 && let Some(key) = self.table.find(topic.as_str())
@@ -243,9 +204,11 @@ impl Reactor {
             }
             set?;
         }
-        if on_full.is_some() || self.table.find(topic.as_str()).is_some() {
-            self.set_on_full(topic, *on_full)?;
-        }
-        self.set_limit(topic, limit, *number)
+        let made = self.table.find_or_create(topic.as_str());
+        let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
+        let (limit, number) = (contract.limit, declared.number);
+        self.table.set_on_full(key, contract.on_full);
+        self.table.set_shared_limit(key, limit, number, self.now);
+        Ok(Answer::Done)
     }
 }

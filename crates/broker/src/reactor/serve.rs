@@ -9,7 +9,7 @@ use wire::TopicName;
 
 use super::inbox::TopicMail;
 use super::readiness::Readiness;
-use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, home_of, write};
+use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, write};
 use crate::BrokerError;
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
@@ -195,7 +195,13 @@ impl Reactor {
         }
     }
 
-    /// Changes the share of this reactor's time that a topic is entitled to; at its home the topic is made if need be.
+    /// Notes the share of this reactor's time that a topic of another one is entitled to.
+    pub(super) fn declare_share(&mut self, topic: &TopicName, share: Option<Share>) {
+        self.carry_out_effects();
+        self.declare_elsewhere(topic, share);
+    }
+
+    /// Changes the share of this reactor's time that a topic of its own is entitled to; the topic is made if need be.
     pub(super) fn set_cpu_share(
         &mut self,
         topic: &TopicName,
@@ -203,10 +209,6 @@ impl Reactor {
     ) -> Result<(), BrokerError> {
         // What topics that are gone had declared is free, on all reactors, before anything is declared here.
         self.carry_out_effects();
-        if home_of(topic.as_str(), self.outboxes.len()) != self.number {
-            self.declare_elsewhere(topic, share);
-            return Ok(());
-        }
         let not_found = || BrokerError::TopicNotFound(topic.to_string());
         let key = match (self.table.find(topic.as_str()), share) {
             (Some(key), _) => key,

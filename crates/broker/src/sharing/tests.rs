@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use limit::sharing::Policy;
 use limit::{Limit, OnExceed};
+use link::Contract;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use topics::Teller;
 use wire::TopicName;
 
 use super::*;
-use crate::catalog_file::Contract;
+use crate::handle::Declaration;
 use crate::stats::{StatsFilter, TopicStats};
 use crate::{Broker, Config, ControllerLink, Operation};
 
@@ -48,11 +49,9 @@ impl Sharer {
         };
         let sharer = Sharer::of(broker, sharing, limit(RATE)).await;
         let handle = sharer.broker.handle();
-        let set = handle.set_contract(Contract {
+        let set = handle.put_into_force(Declaration {
             topic: topic(),
-            limit: Some(limit(RATE)),
-            cpu_share: None,
-            on_full: None,
+            contract: Contract::of_limit(limit(RATE)),
             number: Some(3),
         });
         set.await.expect("in range");
@@ -76,7 +75,7 @@ impl Sharer {
         };
         let handle = sharer.broker.handle();
         handle
-            .set_limit(topic(), Some(limit))
+            .set_contract(topic(), Contract::of_limit(limit))
             .await
             .expect("in range");
         let channel = "c".parse().expect("valid");

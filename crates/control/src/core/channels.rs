@@ -149,7 +149,7 @@ impl Core {
             return;
         }
         if let Some(declared) = self.topics.get(topic.as_str())
-            && declared.spec.is_told_to_brokers()
+            && !declared.spec.contract().is_empty()
         {
             let contract = self.contract_of(topic.as_str(), declared.ticket);
             self.send(number, contract);

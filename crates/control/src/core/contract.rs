@@ -129,9 +129,7 @@ impl Core {
         let spec = self.topics.get(name).map(|topic| &topic.spec);
         ToBroker::Contract {
             topic: name.to_owned(),
-            limit: spec.and_then(|spec| spec.limit),
-            cpu_share: spec.and_then(|spec| spec.cpu_share),
-            on_full: spec.and_then(|spec| spec.on_full),
+            contract: spec.map(api::view::TopicSpec::contract).unwrap_or_default(),
             limit_number: self.topics.get(name).and_then(|topic| topic.limit_number),
             ticket,
         }

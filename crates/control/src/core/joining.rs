@@ -105,7 +105,7 @@ impl Core {
         let part = self.topics.range::<str, _>(behind).take(TOPICS_AT_ONCE);
         let part: Vec<(String, Option<u64>)> = part
             .map(|(name, topic)| {
-                let is_told = topic.spec.is_told_to_brokers();
+                let is_told = !topic.spec.contract().is_empty();
                 (name.clone(), is_told.then_some(topic.ticket))
             })
             .collect();

@@ -185,7 +185,7 @@ impl Core {
             topic.take_seat(*number, &self.brokers[*number as usize]);
         }
         topic.kept_shares = kept;
-        if topic.spec.is_told_to_brokers() {
+        if !topic.spec.contract().is_empty() {
             self.last_ticket += 1;
             topic.ticket = self.last_ticket;
         }

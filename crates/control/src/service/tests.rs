@@ -94,9 +94,9 @@ impl Heard {
         let orders = self.orders.as_mut().expect("linked");
         let orders = std::iter::from_fn(|| orders.try_recv().ok());
         let told = orders.filter_map(|order| match order {
-            ToBroker::Contract { topic, limit, .. } => {
-                Some(format!("{topic}: {}", limit.is_some()))
-            }
+            ToBroker::Contract {
+                topic, contract, ..
+            } => Some(format!("{topic}: {}", contract.limit.is_some())),
             ToBroker::Topic { state, .. } => Some(format!("{}: its channels", state.topic)),
             _ => None,
         });

@@ -52,16 +52,14 @@ impl Process {
         match order {
             ToBroker::Contract {
                 topic,
-                limit,
-                cpu_share: _,
-                on_full,
+                contract,
                 limit_number: number,
                 ticket,
             } => {
                 let contract = Contract {
                     topic: topic.clone(),
-                    limit,
-                    on_full,
+                    limit: contract.limit,
+                    on_full: contract.on_full,
                     number,
                 };
                 let word = match self.declare(&contract, folder, out) {
@@ -137,7 +135,9 @@ impl Process {
         let mut kept = folder.catalog();
         let kept = kept.find(|kept| kept.name == contract.topic);
         match kept {
-            Some(kept) => kept.limit == contract.limit && kept.on_full == contract.on_full,
+            Some(kept) => {
+                (kept.contract.limit, kept.contract.on_full) == (contract.limit, contract.on_full)
+            }
             None => contract.limit.is_none() && contract.on_full.is_none(),
         }
     }
@@ -158,7 +158,8 @@ impl Process {
                 });
                 topics.len() - 1
             });
-        (topics[place].limit, topics[place].on_full) = (contract.limit, contract.on_full);
+        let kept = &mut topics[place].contract;
+        (kept.limit, kept.on_full) = (contract.limit, contract.on_full);
         folder.save(topics)
     }
 

@@ -1,8 +1,7 @@
 //! A contract as it is declared: the body of a PUT.
 
 use kernel::Share;
-use limit::Limit;
-use link::OnFull;
+use link::{Contract, OnFull};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
@@ -14,21 +13,11 @@ const EXAMPLE: &str = r#"write {"limit":{"rate":1000,"burst":50}}"#;
 const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency objectives yet; \
     declare a limit without \"slo\"";
 
-/// What is to be in force; what is none of it is not.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Declared {
-    pub(super) limit: Option<Limit>,
-    /// Share of each reactor's time.
-    pub(super) cpu_share: Option<Share>,
-    /// What becomes of full channels.
-    pub(super) on_full: Option<OnFull>,
-}
-
 /// Reads a contract. `limit` may be left out beside a `cpu_share` or an `on_full`, and each may be `null`.
 ///
 /// # Errors
 /// What is wrong, where, and what to write.
-pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
+pub(super) fn read(body: &[u8]) -> Result<Contract, String> {
     let Distinct(contract) =
         serde_json::from_slice(body).map_err(|error| match error.classify() {
             Category::Data => format!("the contract: {error}"),
@@ -52,7 +41,7 @@ pub(super) fn read(body: &[u8]) -> Result<Declared, String> {
     }
     let cpu_share: Option<f64> = field("cpu_share", cpu_share)?;
     let cpu_share = cpu_share.map(Share::new).transpose();
-    Ok(Declared {
+    Ok(Contract {
         limit: field("limit", limit)?,
         cpu_share: cpu_share.map_err(|error| format!("cpu_share: {error}"))?,
         on_full: word(field("on_full", on_full)?)?,
@@ -88,7 +77,7 @@ mod tests {
     #[test]
     fn contracts_are_read_or_refused_with_a_reason() {
         for nothing in [r#"{"limit":null}"#, r#"{"cpu_share":null}"#] {
-            assert_eq!(read(nothing.as_bytes()), Ok(Declared::default()));
+            assert_eq!(read(nothing.as_bytes()), Ok(Contract::default()));
         }
         let share = Share::new(0.2).ok();
         let alone = read(br#"{"cpu_share":0.2}"#).expect("valid");
@@ -158,7 +147,7 @@ mod tests {
         let alone = read(br#"{"on_full":"drop_oldest"}"#).expect("valid");
         assert_eq!(alone.on_full, Some(OnFull::DropOldest));
         assert_eq!((alone.limit, alone.cpu_share), (None, None));
-        assert_eq!(read(br#"{"on_full":null}"#), Ok(Declared::default()));
+        assert_eq!(read(br#"{"on_full":null}"#), Ok(Contract::default()));
         let unknown = "on_full: \"disk\" is unknown: on_full is one of block, drop_oldest";
         assert_eq!(read(br#"{"on_full":"disk"}"#), Err(unknown.to_owned()));
         let reason = read(br#"{"on_full":5}"#).expect_err("no word");

@@ -1,6 +1,7 @@
 //! Brokers without a controller that find each other.
 
 use super::*;
+use link::Contract;
 
 impl Sharer {
     /// A broker on its own that shares with those at `join`; a name that nobody has counts as one that is not heard.
@@ -54,7 +55,7 @@ async fn brokers_find_each_other_from_one_address_and_share_what_is_least() {
     // One of them has less of a limit to keep than the others: it is that which they share.
     let handle = second.broker.handle();
     handle
-        .set_limit(topic(), Some(limit(RATE / 10.0)))
+        .set_contract(topic(), Contract::of_limit(limit(RATE / 10.0)))
         .await
         .expect("set");
     for broker in all {
@@ -96,7 +97,7 @@ async fn a_broker_without_the_topic_takes_part_and_leaves_it_all_to_the_others()
     second
         .broker
         .handle()
-        .set_limit(topic(), None)
+        .set_contract(topic(), Contract::default())
         .await
         .expect("set");
     first

@@ -687,15 +687,13 @@ impl Cluster {
         match message {
             ToBroker::Contract {
                 topic,
-                limit,
-                cpu_share,
-                on_full,
+                contract,
                 limit_number,
                 ticket,
             } => {
                 let broker = &mut self.brokers[index];
-                broker.take_contract(&topic, (limit, limit_number), on_full);
-                if let Err(error) = broker.entitle(&topic, cpu_share) {
+                broker.take_contract(&topic, (contract.limit, limit_number), contract.on_full);
+                if let Err(error) = broker.entitle(&topic, contract.cpu_share) {
                     let text = error.to_string();
                     self.core.heard(number, ToController::Problem { text }, now);
                     return;
