@@ -31,6 +31,7 @@ Examples:
   srtm up --brokers 3 --data-dir /var/lib/srtm
   srtm up --brokers 2 --max-brokers 6 --emulate-service-time 40us --profile-window 10s
   srtm up --brokers 3 --end-drained-after 10m
+  srtm up --brokers 2 --max-brokers 4 --memory-budget 2GiB                           512MiB for each broker
   srtm up --brokers 2 --realtime --cpus 2,3
   srtm up --brokers 2 --share-period 5ms --announce-base-port 4151 --announce-key @/etc/srtm.key
   srtm up --brokers 3 --demo";
@@ -70,6 +71,10 @@ pub(crate) struct UpFlags {
     /// Runs sensors whose bursts grow and prints how the service keeps its promise.
     #[arg(long)]
     demo: bool,
+    /// Memory for messages and for what is on its way in and out, of all brokers together: each may hold its part of as many as may
+    /// run [default: half of the machine's memory, or of the control group's].
+    #[arg(long, value_name = "SIZE")]
+    memory_budget: Option<ByteSize>,
     #[command(flatten)]
     realtime: RealtimeFlags,
     #[command(flatten)]
@@ -83,7 +88,7 @@ pub(crate) struct UpFlags {
     log_level: String,
 }
 
-/// Each broker may hold so much in any case.
+/// Each broker may hold so much, unless told otherwise.
 const MEMORY_LEAST_BYTES: u64 = 64 << 20;
 
 /// Starts, shows where to look, and waits for a signal.
@@ -99,6 +104,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         .map_err(|reason| Failure::Usage(format!("--log-level: {reason}")))?;
     log::start(&level, "[srtm] ");
     let settings = flags.control.settings()?;
+    let memory_budget = memory_budget(flags.memory_budget, most)?;
     let realtime = flags.realtime.realtime()?;
     if let Some(realtime) = &realtime {
         may_be_realtime(realtime, most)?;
@@ -115,7 +121,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
         let key = KeyFile::open(flags.ports.link_key.as_deref(), data_dir.as_deref())?;
         let controller =
             ControllerDaemon::start(settings, ports, key, data_dir, Some(spawner)).await?;
-        let template = flags.template(&controller, realtime, announce.clone());
+        let template = flags.template(&controller, realtime, announce.clone(), memory_budget);
         let mut children = Children::new(template, most);
         for _ in 0..flags.brokers {
             children.start_one()?;
@@ -240,6 +246,7 @@ impl UpFlags {
         controller: &ControllerDaemon,
         realtime: Option<Realtime>,
         announce: Option<AnnouncePorts>,
+        memory_budget: ByteSize,
     ) -> Template {
         Template {
             ip: controller.ports.http.ip(),
@@ -253,16 +260,32 @@ impl UpFlags {
             schedule: self.schedule.clone(),
             announce,
             drain_timeout: self.drain_timeout,
-            memory_budget: memory_budget(self.max_brokers.unwrap_or(self.brokers)),
+            memory_budget,
             log_level: self.log_level.clone(),
         }
     }
 }
 
-/// What each of so many brokers may hold: all of them together what one may that has the machine for itself.
-fn memory_budget(brokers: u32) -> ByteSize {
-    let all = Config::default().memory_budget_bytes;
-    ByteSize((all / u64::from(brokers.max(1))).max(MEMORY_LEAST_BYTES))
+/// What each of so many brokers may hold: its part of `all`, or of what one may that has the machine for itself.
+fn memory_budget(all: Option<ByteSize>, brokers: u32) -> Result<ByteSize, Failure> {
+    let defaults = Config::default();
+    let part = |all: u64| all / u64::from(brokers.max(1));
+    let Some(all) = all else {
+        let part = part(defaults.memory_budget_bytes);
+        return Ok(ByteSize(part.max(MEMORY_LEAST_BYTES)));
+    };
+    let config = Config {
+        memory_budget_bytes: part(all.0),
+        ..defaults
+    };
+    let refused = |error| {
+        let part = ByteSize(part(all.0));
+        Failure::Usage(format!(
+            "--memory-budget {all} is {part} for each of {brokers} brokers: {error}"
+        ))
+    };
+    config.validate().map_err(refused)?;
+    Ok(ByteSize(config.memory_budget_bytes))
 }
 
 /// Where the brokers that were started take announcements.
@@ -323,6 +346,24 @@ Ctrl-C drains and stops.
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brokers_divide_what_all_may_hold() {
+        let part = |all: &str, brokers| {
+            let all = all.parse().expect("a size");
+            memory_budget(Some(all), brokers).map(|part| part.0)
+        };
+        assert_eq!(part("2GiB", 1).ok(), Some(2 << 30));
+        assert_eq!(part("2GiB", 4).ok(), Some(512 << 20));
+        let text = part("64MiB", 4).expect_err("too little").to_string();
+        for said in ["--memory-budget 64MiB", "16MiB", "each of 4 brokers"] {
+            assert!(text.contains(said), "{text}");
+        }
+        let whole = Config::default().memory_budget_bytes;
+        let default = |brokers| memory_budget(None, brokers).expect("good").0;
+        assert_eq!(default(1), whole.max(MEMORY_LEAST_BYTES));
+        assert_eq!(default(u32::MAX), MEMORY_LEAST_BYTES);
+    }
 
     #[test]
     fn places_name_announce_ports_where_there_are_any() {
