@@ -334,6 +334,12 @@ pub struct BrokerView {
     /// now.
     #[serde(default)]
     pub holds: u64,
+    /// Memory that it holds for messages and for what is on its way in and out, in bytes, by the last report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_used_bytes: Option<u64>,
+    /// What it may hold of that, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_budget_bytes: Option<u64>,
     /// Seconds since its last report.
     pub seconds_since_report: f64,
 }

@@ -32,8 +32,8 @@ pub use probe::{
     probe_answer, probe_question, probed,
 };
 pub use report::{
-    Announcement, Attachment, BrokerReport, Hello, Lateness, ToController, TopicReport, Traced,
-    WindowReport,
+    Announcement, Attachment, BrokerReport, Hello, Lateness, MemoryReport, ToController,
+    TopicReport, Traced, WindowReport,
 };
 pub use topic::{ChannelState, TopicChange, TopicState};
 

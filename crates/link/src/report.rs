@@ -103,6 +103,18 @@ pub struct BrokerReport {
     /// The round before which this broker has left all ([`limit::Vouches::left`]).
     #[serde(default)]
     pub left_rounds: u64,
+    /// Its memory; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryReport>,
+}
+
+/// The memory budget of a broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// What it holds for messages and for what is on its way in and out, in bytes.
+    pub used_bytes: u64,
+    /// What it may hold, in bytes.
+    pub budget_bytes: u64,
 }
 
 /// One topic at one broker.

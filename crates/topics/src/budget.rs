@@ -103,6 +103,12 @@ impl MemoryBudget {
         self.0.used[part as usize].load(Ordering::Relaxed)
     }
 
+    /// What all parts hold, in bytes.
+    #[must_use]
+    pub fn used_all(&self) -> u64 {
+        Part::ALL.iter().map(|&part| self.used(part)).sum()
+    }
+
     /// Times that somebody had to wait for room in it, or was refused.
     #[must_use]
     pub fn waits(&self, part: Part) -> u64 {

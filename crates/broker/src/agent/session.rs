@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use limit::adaptor::Window;
-use link::{BrokerReport, Hello, LinkKey, ToBroker, ToController};
+use link::{BrokerReport, Hello, LinkKey, MemoryReport, ToBroker, ToController};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -158,6 +158,10 @@ impl<'a> Session<'a> {
                 has_more: report.news.has_more,
                 attachments: report.attachments,
                 left_rounds: self.handle.sharing.left_rounds(),
+                memory: Some(MemoryReport {
+                    used_bytes: self.handle.memory.used_all(),
+                    budget_bytes: self.handle.memory.bytes(),
+                }),
             };
             let has_more = report.has_more;
             self.reported_at = now;

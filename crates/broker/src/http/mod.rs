@@ -17,6 +17,7 @@ mod contract;
 mod handover;
 mod info;
 mod listener;
+mod memory;
 mod metrics;
 mod probe;
 mod publish;
@@ -97,6 +98,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route(link::PROBE_PATH, post(probe::answer))
         .route("/v1/sharers", get(sharers::list))
         .route("/v1/sharers/{address}", delete(sharers::forget))
+        .route("/v1/memory", get(memory::memory))
         .route("/v1/tasks", get(tasks::tasks).layer(shared()))
         .route(
             "/v1/announcements",

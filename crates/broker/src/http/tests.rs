@@ -13,6 +13,7 @@ use super::*;
 use crate::{Broker, Config};
 
 mod announcements;
+mod memory;
 mod shares;
 
 /// A broker of its own per test, on ports that the system chooses.
@@ -289,7 +290,7 @@ async fn stats_have_nsqds_fields_in_nsqds_order() {
         timeout_count client_count clients paused e2e_processing_latency count percentiles
         depth backend_depth message_count message_bytes paused e2e_processing_latency srtm
         limit tokens dropped_count rejected_count delayed_count held_publishers latency_us
-        memory heap_objects gc_total_runs producers
+        memory heap_objects gc_total_runs srtm budget_bytes used_bytes parts bodies producers
     ";
     let mut rest = body.as_str();
     for key in order.split_whitespace() {

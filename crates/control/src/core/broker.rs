@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use clock::Instant;
-use link::{Door, Hello, Identity, ToBroker};
+use link::{Door, Hello, Identity, MemoryReport, ToBroker};
 use model::ServiceModel;
 
 use super::check::{self, NameKind};
@@ -79,6 +79,8 @@ pub struct Broker {
     pub silent_since: Instant,
     /// Number of that report.
     pub report_number: u64,
+    /// Its memory, as it said last.
+    pub memory: Option<MemoryReport>,
     /// Messages per second that it carries, if calibrated.
     pub mcap: Option<f64>,
     /// Its service model, if calibrated or emulated.
@@ -135,6 +137,7 @@ impl Broker {
             reported_at: now,
             silent_since: now,
             report_number: 0,
+            memory: None,
             mcap: None,
             model: None,
             recent_rates: [0.0; 2],
@@ -225,6 +228,7 @@ impl Core {
         broker.is_given_up = false;
         (broker.linked_at, broker.reported_at, broker.silent_since) = (now, now, now);
         broker.report_number = 0;
+        broker.memory = None;
         broker.inventory.leave();
         self.joining.remove(&number);
         if is_same_process {

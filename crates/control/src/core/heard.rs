@@ -64,6 +64,7 @@ impl Core {
             return self.distrust(number, &text);
         }
         broker.report_number = report.number;
+        broker.memory = report.memory;
         (broker.reported_at, broker.silent_since) = (now, now);
         if let Liveness::Silent(_) = broker.liveness {
             broker.liveness = Liveness::Up;

@@ -290,6 +290,8 @@ impl Core {
             publishers: here.placed.number(),
             attached: here.attached.number(),
             holds: broker.unfinished(),
+            memory_used_bytes: broker.memory.map(|memory| memory.used_bytes),
+            memory_budget_bytes: broker.memory.map(|memory| memory.budget_bytes),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
         }
     }

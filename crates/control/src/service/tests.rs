@@ -181,7 +181,7 @@ fn hello() -> Hello {
 
 fn says(service: &mut Service, word: ToController) {
     service.words_from(LinkWord::Said(1, Box::new(word), RoomTaken::default()));
-    let _ = service.settle();
+    service.settle();
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirm
     let (reply, mut answer) = oneshot::channel();
     service.command(Command::PutTopic(String::from("t"), spec, reply));
     assert!(matches!(answer.try_recv(), Err(TryRecvError::Empty)));
-    let _ = service.settle();
+    service.settle();
     let mut told = heard.lock().expect("whole");
     assert_eq!(
         (told.commits, told.orders()),
@@ -250,7 +250,7 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
         avoid,
         reply,
     });
-    let _ = service.settle();
+    service.settle();
     assert!(matches!(first.try_recv(), Err(TryRecvError::Empty)));
     assert_eq!(heard.lock().expect("whole").orders(), ["t: its channels"]);
     // Another one asks in vain for as long as it may wait.
@@ -341,13 +341,13 @@ impl Filled {
             hello,
             orders,
         });
-        let _ = self.service.settle();
+        self.service.settle();
         is_there(&mut self.service);
         let (topics, is_last) = (Vec::new(), true);
         let said = Box::new(ToController::Inventory { topics, is_last });
         self.service
             .words_from(LinkWord::Said(link, said, RoomTaken::default()));
-        let _ = self.service.settle();
+        self.service.settle();
     }
 
     fn fill(&self, is_full: bool) {
@@ -360,7 +360,7 @@ impl Filled {
     ) -> Option<Result<T, ControlError>> {
         let (reply, mut answer) = oneshot::channel();
         self.service.command(make(reply));
-        let _ = self.service.settle();
+        self.service.settle();
         answer.try_recv().ok()
     }
 
@@ -390,7 +390,7 @@ impl Filled {
     fn later(&mut self, seconds: u64) {
         let now = self.service.now() + Duration::from_secs(seconds);
         self.service.retry(now);
-        let _ = self.service.settle();
+        self.service.settle();
     }
 }
 
@@ -495,7 +495,7 @@ async fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_wa
         filled
             .service
             .words_from(LinkWord::Said(1, word, RoomTaken::default()));
-        let _ = filled.service.settle();
+        filled.service.settle();
         filled.told()
     };
     assert_eq!(says(&mut filled, TopicChange::TopicCreated), ["topic"]);
@@ -554,4 +554,27 @@ async fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
     filled.later(1);
     assert!(put(&mut filled, "b").expect("answered").is_ok());
     assert!(ask(&mut filled, "b").expect("answered").is_ok());
+}
+
+#[tokio::test]
+async fn brokers_are_shown_with_the_memory_that_they_report() {
+    let mut filled = Filled::new();
+    let memory = |filled: &mut Filled| {
+        let views = filled.ask(Command::Brokers).expect("answered");
+        let view = views.expect("read").remove(0);
+        (view.memory_used_bytes, view.memory_budget_bytes)
+    };
+    assert_eq!(memory(&mut filled), (None, None));
+    let report = link::BrokerReport {
+        number: 1,
+        memory: Some(link::MemoryReport {
+            used_bytes: 7,
+            budget_bytes: 64,
+        }),
+        ..link::BrokerReport::default()
+    };
+    says(&mut filled.service, ToController::Report(report));
+    assert_eq!(memory(&mut filled), (Some(7), Some(64)));
+    filled.dial(2);
+    assert_eq!(memory(&mut filled), (None, None), "another process");
 }

@@ -11,11 +11,13 @@ use axum::response::{IntoResponse, Response};
 use scrape::rendered;
 
 use super::answer::{self, Failure};
+use super::memory::MemoryView;
 use super::query::Query;
 use super::{Service, Shared};
 use crate::stats::{Stats, StatsFilter};
 use crate::sys;
 use document::Document;
+use topics::MemoryBudget;
 
 /// What a request asks for; equal ones that come at the same time get one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,9 @@ fn render(service: &Service, asked: &Asked, mut stats: Stats) -> Response {
         // As nsqd has it: a topic without the channel asked for is not told of at all.
         stats.topics.retain(|topic| !topic.channels.is_empty());
     }
-    let memory = asked.with_memory.then(|| Memory::now(&stats));
+    let memory = asked
+        .with_memory
+        .then(|| Memory::now(&stats, &service.handle.memory));
     let clients_asked = filter.include_clients;
     let mut document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
     document.health = super::info::health(&service.handle);
@@ -73,7 +77,7 @@ fn render(service: &Service, asked: &Asked, mut stats: Stats) -> Response {
 }
 
 /// nsqd's memory section, filled with what corresponds in a process without a garbage collector.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize)]
 struct Memory {
     /// Messages held by the store.
     heap_objects: u64,
@@ -86,10 +90,12 @@ struct Memory {
     gc_pause_usec_95: u64,
     next_gc_bytes: u64,
     gc_total_runs: u32,
+    /// What nsqd does not know: the budget.
+    srtm: MemoryView,
 }
 
 impl Memory {
-    fn now(stats: &Stats) -> Memory {
+    fn now(stats: &Stats, budget: &MemoryBudget) -> Memory {
         Memory {
             heap_objects: stats
                 .reactors
@@ -97,7 +103,14 @@ impl Memory {
                 .map(|reactor| reactor.messages_stored)
                 .sum(),
             heap_in_use_bytes: super::info::resident_bytes(),
-            ..Memory::default()
+            heap_idle_bytes: 0,
+            heap_released_bytes: 0,
+            gc_pause_usec_100: 0,
+            gc_pause_usec_99: 0,
+            gc_pause_usec_95: 0,
+            next_gc_bytes: 0,
+            gc_total_runs: 0,
+            srtm: MemoryView::of(budget),
         }
     }
 }
