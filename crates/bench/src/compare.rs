@@ -13,10 +13,11 @@ use crate::error::BenchError;
 use crate::generator::{self, Outcome, RunOptions};
 use crate::load::{Load, LoadOptions};
 use crate::peers::{Peer, PeerOptions};
-use crate::report::{Results, median, table};
+use crate::report::{Results, table};
 use crate::standings::{Row, render};
 use crate::sys;
 use crate::throughput::{self, Flow};
+use statistics::median;
 
 /// How long messages under way may take after the last send.
 const DRAIN: Duration = Duration::from_secs(3);

@@ -132,18 +132,6 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The middle value (the mean of the two in the middle); NaN for none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
-
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;
@@ -226,17 +214,5 @@ mod tests {
             table(&["name", "value"], &rows),
             "name  value\na         1\nlong      µ\n"
         );
-    }
-
-    #[test]
-    fn medians() {
-        for (values, expected) in [
-            (vec![3.0], 3.0),
-            (vec![5.0, 1.0, 3.0], 3.0),
-            (vec![4.0, 1.0], 2.5),
-        ] {
-            assert_eq!(median(values), expected);
-        }
-        assert!(median([]).is_nan());
     }
 }

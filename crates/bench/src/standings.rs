@@ -2,7 +2,8 @@
 
 use crate::generator::Outcome;
 use crate::peers::Peer;
-use crate::report::{median, table};
+use crate::report::table;
+use statistics::median;
 
 /// Lateness of the generator (p99) above which a row is called doubtful.
 const MAX_LATE_US: f64 = 1000.0;

@@ -62,7 +62,7 @@ pub struct EchoListener {
     reply_to: SocketAddr,
     born: Instant,
     every: u32,
-    random: u64,
+    random: clock::Xoshiro256PlusPlus,
     latencies: Receiver<Duration>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -108,7 +108,7 @@ impl EchoListener {
             born,
             every: every.max(1),
             // Which messages are drawn needs no secrecy, only to differ from publisher to publisher.
-            random: (u64::from(reply_to.port()) << 32) ^ 0x9e37_79b9_7f4a_7c15,
+            random: clock::stream(u64::from(reply_to.port()), "marks"),
             latencies,
             stop,
             thread: Some(thread),
@@ -123,10 +123,7 @@ impl EchoListener {
 
     /// Appends a mark to a message that is about to be sent, if it is one of the sample. Says whether.
     pub fn mark(&mut self, body: &mut Vec<u8>) -> bool {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let is_drawn = (self.random >> 32).is_multiple_of(u64::from(self.every));
+        let is_drawn = clock::below(&mut self.random, self.every) == 0;
         if is_drawn {
             let sent_ns = nanos(now() - self.born);
             let mark = Mark {

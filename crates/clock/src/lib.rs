@@ -18,7 +18,7 @@ mod stream;
 pub use duration::DurationText;
 pub use instant::{Instant, WallTime};
 pub use stamp::{Observed, STEP_THRESHOLD, StampMap};
-pub use stream::{Streams, stream, uniform};
+pub use stream::{Streams, below, stream, uniform};
 
 /// The generator behind every named stream.
 pub use rand_xoshiro::Xoshiro256PlusPlus;

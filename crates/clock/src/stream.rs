@@ -54,6 +54,12 @@ pub fn uniform(random: &mut impl Rng) -> f64 {
     (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
+/// A whole number below `bound`, which is at least 1. Uneven by at most `bound` parts in 2^32.
+#[inline]
+pub fn below(random: &mut impl Rng, bound: u32) -> u32 {
+    ((random.next_u64() >> 32) % u64::from(bound.max(1))) as u32
+}
+
 /// One number for the pair: FNV-1a over the name, begun at a state that depends on the seed.
 fn key(seed: u64, name: &str) -> u64 {
     const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -101,6 +107,14 @@ mod tests {
             streams.stream("service").next_u64(),
             draws(7, "service", 1)[0]
         );
+    }
+
+    #[test]
+    fn whole_numbers_are_below_their_bound_and_all_come() {
+        let mut random = stream(7, "below");
+        let drawn: HashSet<u32> = (0..1000).map(|_| below(&mut random, 10)).collect();
+        assert_eq!(drawn, (0..10).collect());
+        assert_eq!((below(&mut random, 1), below(&mut random, 0)), (0, 0));
     }
 
     /// Recorded seeds must mean the same run in every release: these draws may never change.

@@ -31,6 +31,8 @@ pub use error::{InvalidLimit, InvalidReport};
 pub use lease::{
     Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Prolongation, Report, VOUCHED, Vouches,
 };
-pub use profile::{AccessDelays, FitQuestion, Profile, ProfileError, fit_bucket};
+pub use profile::{
+    AccessDelays, Advice, FitQuestion, Profile, ProfileError, UnderLimit, fit_bucket,
+};
 pub use rate::{Burst, Rate};
 pub use share::Share;

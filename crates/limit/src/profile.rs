@@ -6,21 +6,25 @@
 //! percentile of these numbers is b. It is then held against [`TokenBucket`] itself, nanosecond by nanosecond:
 //! a bucket of b meets the target, one of b − 1 misses it.
 //!
-//! [`AccessDelays`] is the other direction: what a load waits under a limit that is given.
+//! [`AccessDelays`] is the other direction: what a load waits under a limit that is given. [`Advice`] is both: the limit to be declared,
+//! beside the one in force.
 //!
 //! What it does not do: it keeps no arrivals and knows no publishers, and it does not foretell: other traffic
 //! than the recorded one needs another burst.
 
+mod advice;
 mod delays;
 mod needs;
 
 use std::time::Duration;
 
 use clock::Instant;
+use statistics::nearest_rank;
 
 use crate::{Burst, InvalidLimit, Rate, TokenBucket};
 use needs::Needs;
 
+pub use advice::{Advice, UnderLimit};
 pub use delays::{AccessDelays, DELAYED_MAX};
 pub use needs::BURST_MAX;
 
@@ -172,7 +176,7 @@ pub fn fit_bucket(
     };
     let begin = Instant::from_nanos(recording.begin_ns);
     let needs = Needs::of(arrivals.clone(), rate, begin, question.target)?;
-    let enough = needs::enough(recording.messages, question.percentile);
+    let enough = nearest_rank(recording.messages, question.percentile);
     let meets = |burst: Burst| {
         let bucket = TokenBucket::full(rate, burst, begin);
         in_time(arrivals.clone(), bucket, question.target) >= enough

@@ -12,7 +12,6 @@
 mod chance;
 pub mod experiment;
 mod fabric;
-mod fairness;
 mod flow;
 mod network;
 mod outcome;
@@ -21,7 +20,6 @@ mod scenario;
 mod schedule;
 mod world;
 
-pub use fairness::jain;
 pub use outcome::{FlowOutcome, LimiterOutcome, Outcome};
 pub use scenario::{Bottleneck, Cut, Flows, Reach, Scenario, Updates, WebSessions};
 pub use world::run;

@@ -4,6 +4,8 @@
 //! minute. They come in chunks of 32, made when the first latency falls into one: a topic whose latencies lie close together takes some hundred
 //! bytes, one that has seen them all 15 KiB. Each chunk is made once.
 
+use statistics::nearest_rank;
+
 /// Longer is counted as so long.
 pub const LONGEST_NS: u64 = 60_000_000_000;
 
@@ -77,8 +79,7 @@ impl Histogram {
     /// What `quantiles` (ascending, 0 to 1) of the latencies do not exceed, in nanoseconds; zeros where there are none.
     #[must_use]
     pub fn quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
-        let wanted =
-            quantiles.map(|quantile| ((quantile * self.count as f64).ceil() as u64).max(1));
+        let wanted = quantiles.map(|quantile| nearest_rank(self.count, 100.0 * quantile));
         // A bucket that can count no further leaves the last ones unmet: then the longest answers.
         let mut found = [self.max_ns; N];
         let (mut next, mut seen) = (0, 0);

@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use clock::Instant;
+use clock::{Instant, Xoshiro256PlusPlus};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Draws messages of one topic.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sampler {
     per_second: u32,
     /// Messages until the next sample, which is included.
@@ -21,7 +21,7 @@ pub struct Sampler {
     second_began: Instant,
     seen: u32,
     taken: u32,
-    random: u64,
+    random: Xoshiro256PlusPlus,
 }
 
 impl Sampler {
@@ -35,7 +35,7 @@ impl Sampler {
             second_began: Instant::ZERO,
             seen: 0,
             taken: 0,
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: clock::stream(0, "sampler"),
         }
     }
 
@@ -86,11 +86,7 @@ impl Sampler {
     }
 
     fn draw_gap(&mut self) {
-        // xorshift64: even spread is all that is needed.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.countdown = 1 + ((self.random >> 32) % u64::from(2 * self.mean_gap - 1)) as u32;
+        self.countdown = 1 + clock::below(&mut self.random, 2 * self.mean_gap - 1);
     }
 }
 

@@ -9,6 +9,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/wire/src/",
     "crates/limit/src/",
     "crates/model/src/",
+    "crates/statistics/src/",
     "crates/kernel/src/",
     "crates/placement/src/",
     "crates/workload/src/",

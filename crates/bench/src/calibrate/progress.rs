@@ -161,7 +161,7 @@ fn measured_at_mcap_us(calibration: &Calibration) -> Option<f64> {
             && (run.offered_per_second / calibration.mcap - 1.0).abs() < 0.02
     };
     let p99 = calibration.runs.iter().filter(near).map(|run| run.p99_us);
-    Some(crate::report::median(p99)).filter(|median| median.is_finite())
+    Some(statistics::median(p99)).filter(|median| median.is_finite())
 }
 
 fn us(nanoseconds: f64) -> String {

@@ -8,8 +8,9 @@ use super::standings::{self, Standing};
 use super::subject::{Loaded, Subject};
 use crate::error::BenchError;
 use crate::generator::Outcome;
-use crate::report::{Results, median};
+use crate::report::Results;
 use crate::trial::Trial;
+use statistics::median;
 
 /// Broken runs, and no whole one, after which a broker is given up.
 const BROKEN_RUNS: usize = 3;

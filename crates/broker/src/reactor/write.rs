@@ -34,7 +34,7 @@ pub(super) struct Outputs<'a> {
     pub(super) connections: &'a mut Arena<Connection>,
     pub(super) dirty_consumers: &'a mut Vec<ConnectionKey>,
     pub(super) spare: &'a mut Vec<Vec<u8>>,
-    pub(super) random: &'a mut u64,
+    pub(super) random: &'a mut clock::Xoshiro256PlusPlus,
     pub(super) budget: &'a mut ProbeBudget,
     /// An output is full with so many bytes.
     pub(super) full_bytes: usize,
@@ -74,7 +74,7 @@ impl Outlet for Outputs<'_> {
     }
 
     fn draw(&mut self, bound: u8) -> u8 {
-        draw(self.random, u32::from(bound)) as u8
+        clock::below(self.random, u32::from(bound)) as u8
     }
 
     fn follow(&mut self, connection: u64, probe: Probe) {
@@ -99,7 +99,9 @@ impl Outlet for Outputs<'_> {
             return;
         }
         let random = &mut *self.random;
-        probes.follow(probe, output.unsent().len(), |bound| draw(random, bound));
+        probes.follow(probe, output.unsent().len(), |bound| {
+            clock::below(random, bound)
+        });
     }
 }
 
@@ -416,12 +418,4 @@ fn nsq_header(message: &Stored, attempts: u16) -> [u8; MESSAGE_HEADER_BYTES] {
 fn tempo_header(id: TopicId, body: &[u8]) -> [u8; tempo::MESSAGE_HEADER_BYTES] {
     // A body is at most as long as `max_msg_size`, a u32.
     tempo::message_header(id, body.len() as u32)
-}
-
-/// xorshift64: sampling needs no more than even spread.
-fn draw(random: &mut u64, bound: u32) -> u32 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    ((*random >> 32) % u64::from(bound)) as u32
 }

@@ -4,6 +4,7 @@
 //! is not seen: the largest delay is the largest of the marked messages, as in the Tempo paper.
 
 use serde::{Deserialize, Serialize};
+use statistics::percentile_of;
 
 /// Rows of the distribution per factor of ten.
 const ROWS_PER_DECADE: i32 = 10;
@@ -52,20 +53,18 @@ impl Delays {
         Self {
             sampled_messages: delays_ns.len() as u64,
             mean_us: sum / delays_ns.len() as f64 / 1000.0,
-            p50_us: quantile_us(&delays_ns, 0.50),
-            p95_us: quantile_us(&delays_ns, 0.95),
-            p99_us: quantile_us(&delays_ns, 0.99),
+            p50_us: percentile_us(&delays_ns, 50.0),
+            p95_us: percentile_us(&delays_ns, 95.0),
+            p99_us: percentile_us(&delays_ns, 99.0),
             max_us: max_ns as f64 / 1000.0,
             rows: distribution(&delays_ns),
         }
     }
 }
 
-/// The least value that the part `quantile` of `sorted_ns` does not exceed.
-fn quantile_us(sorted_ns: &[u64], quantile: f64) -> f64 {
-    let rank = (quantile * sorted_ns.len() as f64).ceil().max(1.0) as usize;
-    let value = sorted_ns.get(rank - 1).or(sorted_ns.last());
-    value.map_or(f64::NAN, |&ns| ns as f64 / 1000.0)
+/// The delay that `percentile` percent of `sorted_ns` do not exceed.
+fn percentile_us(sorted_ns: &[u64], percentile: f64) -> f64 {
+    percentile_of(sorted_ns, percentile).map_or(f64::NAN, |ns| ns as f64 / 1000.0)
 }
 
 fn distribution(sorted_ns: &[u64]) -> Vec<DelayRow> {

@@ -14,8 +14,8 @@ use super::endpoint::{
 use super::way::Row;
 use bench::BenchError;
 use bench::peers::PeerOptions;
-use bench::report::median;
 use bench::sys;
+use statistics::median;
 
 /// Messages under way of all publishers together, in a run without a rate.
 const UNDER_WAY_MESSAGES: u64 = 65_536;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use super::{ProfileError, needs};
+use statistics::nearest_rank;
+
+use super::ProfileError;
 use crate::{Burst, Rate, TokenBucket};
 
 /// Delayed messages of which the delay is kept; those that pass at once are only counted.
@@ -74,7 +76,7 @@ impl AccessDelays {
     /// The delay that `percentile` of 100 messages do not exceed, by nearest rank; zero without messages.
     /// Percentiles beyond 0 and 100 count as these.
     pub fn percentile(&self, percentile: f64) -> Duration {
-        let rank = needs::enough(self.messages, percentile.clamp(0.0, 100.0));
+        let rank = nearest_rank(self.messages, percentile);
         let at_once = self.messages - self.delayed();
         let waited = rank.checked_sub(at_once + 1);
         let delay_ns = waited.and_then(|waited| self.delayed_ns.get(waited as usize));

@@ -82,10 +82,3 @@ impl Needs {
         self.steps[at] += by;
     }
 }
-
-/// How many of `messages` are `percentile` of 100 of them: the nearest rank, at least one.
-pub(super) fn enough(messages: u64, percentile: f64) -> u64 {
-    // The product's rounding must not ask for one more than a whole number.
-    let exact = messages as f64 * percentile / 100.0;
-    ((exact - exact * 1e-12).ceil() as u64).clamp(1, messages.max(1))
-}

@@ -1,5 +1,7 @@
 //! Latencies of a replay, kept one by one so that percentiles are exact.
 
+use statistics::nearest_rank;
+
 /// End-to-end latencies of the messages of one broker.
 ///
 /// Kept as `f32` microseconds: exact to 2^-24 of the value, in the order of the messages.
@@ -32,8 +34,7 @@ impl Latencies {
         if self.us.is_empty() {
             return None;
         }
-        let rank = (percentile / 100.0 * self.us.len() as f64).ceil();
-        let place = (rank.max(1.0) as usize).min(self.us.len()) - 1;
+        let place = nearest_rank(self.us.len() as u64, percentile) as usize - 1;
         let (_, latency, _) = self.us.select_nth_unstable_by(place, f32::total_cmp);
         Some(f64::from(*latency))
     }

@@ -1,8 +1,8 @@
 //! What came of a scenario.
 
 use clock::Instant;
+use statistics::jain;
 
-use super::jain;
 use crate::tcp::SenderCounts;
 
 /// The time in which samples of limits and weights are told apart, seconds.

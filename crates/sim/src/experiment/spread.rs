@@ -1,5 +1,7 @@
 //! A figure over repeats of a run.
 
+use statistics::median;
+
 /// Mean and deviation over repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
@@ -29,11 +31,9 @@ impl Spread {
         } else {
             0.0
         };
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
         Spread {
             mean,
-            median: sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2]),
+            median: median(values.iter().copied()),
             deviation,
             least: values.iter().copied().fold(f64::INFINITY, f64::min),
             greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),

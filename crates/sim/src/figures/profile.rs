@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use rand::Rng;
+use statistics::nearest_rank;
 use workload::trace::{Trace, TraceHeader};
 use workload::{Arrival, Class, Spec};
 
@@ -102,12 +103,11 @@ fn burst(arrivals: &[Arrival], rate: f64, window_ns: u64, percentile: f64) -> f6
 
 /// The least value that `percentile` of those counted do not exceed.
 fn quantile(found: &[u64], percentile: f64) -> f64 {
-    let all: u64 = found.iter().sum();
-    let needed = percentile / 100.0 * all as f64;
+    let needed = nearest_rank(found.iter().sum(), percentile);
     let mut counted = 0;
     let place = found.iter().position(|&count| {
         counted += count;
-        counted as f64 >= needed
+        counted >= needed
     });
     place.unwrap_or_default() as f64
 }

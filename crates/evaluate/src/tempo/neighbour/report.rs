@@ -6,7 +6,7 @@ use super::super::render::{Form, time};
 use super::{SITUATIONS, Situation};
 use crate::broker_port::Stage;
 use bench::measurement::Percentiles;
-use bench::report::median;
+use statistics::median;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

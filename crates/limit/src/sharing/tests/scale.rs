@@ -56,9 +56,7 @@ fn greatest(parts: &[f64]) -> f64 {
 }
 
 fn fairness(world: &World) -> f64 {
-    let rates = || world.flows.iter().map(|flow| flow.passed);
-    let squares: f64 = rates().map(|rate| rate * rate).sum();
-    rates().sum::<f64>().powi(2) / (rates().count() as f64 * squares)
+    statistics::jain(world.flows.iter().map(|flow| flow.passed))
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! From what a simulation did to the figures that results keep.
 
+use statistics::jain;
+
 use super::definition::Planned;
 use super::record::{Control, Downloads, LocalLimits, Measured, Rates, SizeClass, Steps, rounded};
 use super::traffic::Part;
-use crate::drl::jain;
 use crate::drl::outcome::{FlowOutcome, LimiterOutcome, Outcome};
 use crate::drl::scenario::Scenario;
 

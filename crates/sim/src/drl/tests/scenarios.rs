@@ -2,7 +2,7 @@
 
 use limit::sharing::Policy;
 
-use super::super::{Bottleneck, Cut, Flows, Reach, Scenario, WebSessions, jain, run};
+use super::super::{Bottleneck, Cut, Flows, Reach, Scenario, WebSessions, run};
 use super::{near, outcome};
 
 fn short(scenario: Scenario) -> Scenario {
@@ -205,17 +205,4 @@ fn cut(first: u32, heal_s: f64) -> Cut {
         heal_s,
         notice_ms: 100.0,
     }
-}
-
-#[test]
-fn fairness_is_between_one_part_and_one() {
-    assert_eq!(jain([]), 1.0);
-    assert_eq!(jain([0.0, 0.0]), 1.0);
-    assert_eq!(jain([3.0, 3.0, 3.0]), 1.0);
-    assert_eq!(jain([7.0, 0.0, 0.0, 0.0]), 0.25);
-    assert!(near(
-        jain((0..10).map(|at| f64::from(at.min(1)))),
-        0.9,
-        1e-9
-    ));
 }

@@ -1,7 +1,7 @@
 //! `srtm topic profile`: the limit that a topic's traffic needs, from a recording of it.
 //!
 //! The recording is made at all brokers of a controller or at one broker, or read from a trace file; the fit is
-//! `limit::fit_bucket`.
+//! `limit::Advice`.
 //! What the traffic waits under the limit in force stands beside what it would wait under the fitted one.
 
 mod page;
@@ -10,7 +10,7 @@ mod recording;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use limit::{AccessDelays, Burst, FitQuestion, Limit, Profile, Rate, Unit, fit_bucket};
+use limit::{Advice, FitQuestion, Limit};
 use wire::TopicName;
 use workload::trace::Trace;
 
@@ -49,14 +49,6 @@ pub(crate) struct ProfileFlags {
     whom: Whom,
 }
 
-/// A limit and what the recorded traffic waits under it; no delays where more wait than can be kept.
-#[derive(Debug)]
-struct Judged {
-    rate: Rate,
-    burst: Burst,
-    delays: Option<AccessDelays>,
-}
-
 /// All that is told.
 #[derive(Debug)]
 struct Findings {
@@ -64,9 +56,7 @@ struct Findings {
     question: FitQuestion,
     publishers: usize,
     sends: usize,
-    profile: Profile,
-    fitted: Judged,
-    in_force: Option<Judged>,
+    advice: Advice,
 }
 
 /// Records or reads, fits, tells.
@@ -98,7 +88,7 @@ fn write(path: &Path, trace: &Trace) -> Result<(), Failure> {
 impl Findings {
     fn of(flags: &ProfileFlags, trace: &Trace, limit: Option<Limit>) -> Result<Findings, Failure> {
         let length = trace.header.length;
-        let mut question = FitQuestion {
+        let question = FitQuestion {
             headroom: flags.headroom,
             percentile: flags.percentile,
             target: flags.target.0,
@@ -109,42 +99,14 @@ impl Findings {
             let name = &flags.name;
             Failure::Usage(format!("no limit can be fitted to {name}: {error}"))
         };
-        let mut profile = fit_bucket(arrivals(trace), &question).map_err(failed)?;
-        // Nobody types seventeen digits: what is told is what was fitted.
-        question.rate = rounded_up(profile.rate).filter(|rate| rate.get() >= profile.mean_rate);
-        if question.rate.is_some() {
-            profile = fit_bucket(arrivals(trace), &question).map_err(failed)?;
-        }
-        // Bytes have other tokens.
-        let in_force = limit.filter(|limit| limit.unit == Unit::Messages);
         Ok(Findings {
             topic: flags.name.clone(),
             question,
             publishers: trace.header.publishers.len(),
             sends: trace.arrivals.len(),
-            profile,
-            fitted: Judged::of(trace, profile.rate, profile.burst),
-            in_force: in_force.map(|limit| Judged::of(trace, limit.rate, limit.burst)),
+            advice: Advice::of(arrivals(trace), &question, limit.as_ref()).map_err(failed)?,
         })
     }
-}
-
-impl Judged {
-    fn of(trace: &Trace, rate: Rate, burst: Burst) -> Judged {
-        Judged {
-            rate,
-            burst,
-            delays: AccessDelays::measure(arrivals(trace), rate, burst).ok(),
-        }
-    }
-}
-
-/// The next rate of six digits; one that is off by the rounding of its last digit counts as such a rate.
-fn rounded_up(rate: Rate) -> Option<Rate> {
-    let digits_before_point = rate.get().log10().floor();
-    let scale = 10f64.powf(5.0 - digits_before_point);
-    let scaled = rate.get() * scale;
-    Rate::new((scaled - scaled * 1e-12).ceil() / scale).ok()
 }
 
 fn arrivals(trace: &Trace) -> impl Iterator<Item = (u64, u32)> + Clone {

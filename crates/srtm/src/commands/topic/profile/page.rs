@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use limit::AccessDelays;
+use limit::{AccessDelays, UnderLimit};
 use serde_json::{Value, json};
 
-use super::{Findings, Judged};
+use super::Findings;
 use crate::duration::GoDuration;
 
 /// Percentiles that are told beside the one that was asked for.
@@ -17,9 +17,10 @@ impl Findings {
         let Findings {
             topic,
             question,
-            profile,
+            advice,
             ..
         } = self;
+        let profile = &advice.profile;
         let mut page = format!("topic     {topic}\n");
         let _ = writeln!(
             page,
@@ -50,17 +51,18 @@ impl Findings {
             let _ = write!(page, " {head:>11}");
         }
         page += "        MEAN  WAITING\n";
-        if let Some(judged) = &self.in_force {
+        if let Some(judged) = &advice.in_force {
             page += &line("the limit in force", judged);
         }
-        page += &line("the fitted one", &self.fitted);
+        page += &line("the fitted one", &advice.fitted);
         page
     }
 
     pub(super) fn json(&self) -> Value {
         let Findings {
-            question, profile, ..
+            question, advice, ..
         } = self;
+        let profile = &advice.profile;
         json!({
             "topic": self.topic.as_str(),
             "publishers": self.publishers,
@@ -73,35 +75,34 @@ impl Findings {
             "target_us": microseconds(question.target),
             "rate": profile.rate,
             "burst": profile.burst,
-            "fitted": self.fitted.json(),
-            "in_force": self.in_force.as_ref().map(Judged::json),
+            "fitted": under(&advice.fitted),
+            "in_force": advice.in_force.as_ref().map(under),
         })
     }
 }
 
-impl Judged {
-    fn json(&self) -> Value {
-        let delay = |delays: &AccessDelays| {
-            let at = |percentile| microseconds(delays.percentile(percentile));
-            json!({
-                "p50_us": at(50.0),
-                "p90_us": at(90.0),
-                "p99_us": at(99.0),
-                "p999_us": at(99.9),
-                "max_us": at(100.0),
-                "mean_us": delays.mean_s() * 1e6,
-                "waiting": delays.delayed(),
-            })
-        };
+/// What traffic waits under a limit.
+fn under(limit: &UnderLimit) -> Value {
+    let delay = |delays: &AccessDelays| {
+        let at = |percentile| microseconds(delays.percentile(percentile));
         json!({
-            "rate": self.rate,
-            "burst": self.burst,
-            "access_delay": self.delays.as_ref().map(delay),
+            "p50_us": at(50.0),
+            "p90_us": at(90.0),
+            "p99_us": at(99.0),
+            "p999_us": at(99.9),
+            "max_us": at(100.0),
+            "mean_us": delays.mean_s() * 1e6,
+            "waiting": delays.delayed(),
         })
-    }
+    };
+    json!({
+        "rate": limit.rate,
+        "burst": limit.burst,
+        "access_delay": limit.delays.as_ref().map(delay),
+    })
 }
 
-fn line(name: &str, judged: &Judged) -> String {
+fn line(name: &str, judged: &UnderLimit) -> String {
     let limit = format!("{name}, {:.1}/s {}", judged.rate.get(), judged.burst);
     let mut line = format!("{limit:<32}");
     let Some(delays) = &judged.delays else {

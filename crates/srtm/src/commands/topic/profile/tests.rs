@@ -91,35 +91,17 @@ fn findings_are_told_as_text_and_as_json() {
 }
 
 #[test]
-fn rates_are_told_with_six_digits() {
-    for (rate, expected) in [
-        (12.100000000000001, 12.1),
-        (12.10001, 12.1001),
-        (1_099.798_346_2, 1_099.8),
-        (0.001_234_567_8, 0.001_234_57),
-        (1_234_567.8, 1_234_570.0),
-    ] {
-        let rounded = Rate::new(rate).ok().and_then(rounded_up);
-        assert_eq!(rounded.map(Rate::get), Some(expected), "{rate}");
-    }
-}
-
-#[test]
 fn the_question_is_the_flags() {
     let burst = |arguments: &[&str]| {
         let findings = findings(arguments, None).expect("a fit");
-        (findings.profile.burst.get(), findings.in_force.is_none())
+        let advice = findings.advice;
+        (advice.profile.burst.get(), advice.in_force.is_none())
     };
     assert_eq!(burst(&["t", "--percentile", "50"]), (5.0, true));
     assert_eq!(
         burst(&["t", "--target", "200ms", "--headroom", "2"]),
         (6.0, true)
     );
-    // A limit in bytes says nothing of messages.
-    let mut bytes = Limit::messages(20.0, 5.0).expect("valid");
-    bytes.unit = Unit::Bytes;
-    let findings = findings(&["t"], Some(bytes)).expect("a fit");
-    assert!(findings.in_force.is_none());
 }
 
 #[test]
