@@ -6,7 +6,6 @@ use clock::Instant;
 use proptest::prelude::*;
 use rand::Rng;
 
-use super::needs::enough;
 use super::*;
 
 /// Name, arrivals, percentile, target in microseconds, the burst expected.
@@ -43,7 +42,7 @@ fn in_time(arrivals: &[(u64, u32)], rate: Rate, burst: f64, target: Duration) ->
 
 fn assert_fits(arrivals: &[(u64, u32)], question: &FitQuestion) -> Profile {
     let profile = fit(arrivals, question).expect("a fit");
-    let enough = enough(profile.messages, question.percentile);
+    let enough = nearest_rank(profile.messages, question.percentile);
     let burst = profile.burst.get();
     let served = |burst| in_time(arrivals, profile.rate, burst, question.target);
     assert!(served(burst) >= enough, "{profile:?} {question:?}");
@@ -203,7 +202,10 @@ fn a_burst_is_bounded() {
     }
     // What lies beyond the percentile may need whatever it likes.
     let fits = fit(&[(0, 4 * most), (SECOND, 1)], &question(20.0)).expect("a fifth");
-    assert_eq!(fits.burst.get() as u64, enough(fits.messages, 20.0) - 1);
+    assert_eq!(
+        fits.burst.get() as u64,
+        nearest_rank(fits.messages, 20.0) - 1
+    );
 }
 
 #[test]
@@ -240,26 +242,6 @@ fn delays_under_a_given_limit() {
         unsorted,
         Err(ProfileError::Unsorted { position: 2, .. })
     ));
-}
-
-#[test]
-fn a_percentile_is_a_whole_number_of_messages() {
-    let rows = [
-        (100, 99.0, 99),
-        (1000, 99.9, 999),
-        (1_000_000, 99.9999, 999_999),
-        (101, 99.0, 100),
-        (7, 50.0, 4),
-        (1, 0.1, 1),
-        (5, 100.0, 5),
-    ];
-    for (messages, percentile, expected) in rows {
-        assert_eq!(
-            enough(messages, percentile),
-            expected,
-            "{percentile} of {messages}"
-        );
-    }
 }
 
 proptest! {
