@@ -87,7 +87,7 @@ impl TopicTable {
             if let Some(topic) = self.topics.get_mut(key)
                 && !teller.may_hide_limits()
             {
-                topic.unjudged = None;
+                topic.reported.unjudged = None;
             }
         }
     }

@@ -112,7 +112,7 @@ impl TopicTable {
         if let Some(latency) = self
             .topics
             .get_mut(channel.topic)
-            .and_then(|topic| topic.latency.as_mut())
+            .and_then(|topic| topic.observed.latency.as_mut())
         {
             latency.record(Stage::Fin, now - flight.delivered, 1);
         }
@@ -198,7 +198,7 @@ impl TopicTable {
         if let Some(latencies) = self
             .topics
             .get_mut(channel.topic)
-            .and_then(|topic| topic.latency.as_mut())
+            .and_then(|topic| topic.observed.latency.as_mut())
         {
             latencies.record(Stage::Write, latency, count);
         }

@@ -10,7 +10,8 @@ use clock::Instant;
 use wire::{ChannelName, TopicName};
 
 use super::channel::{Channel, ChannelKey, Queued};
-use super::table::{Topic, TopicTable};
+use super::table::TopicTable;
+use super::topic::Topic;
 
 /// Where a stop stands.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ impl TopicTable {
             was_taken: false,
         });
         for topic in self.topics.values_mut() {
-            self.effects.orphans.extend(topic.held.drain(..));
+            self.effects.orphans.extend(topic.publishers.held.drain(..));
         }
         for consumer in self.consumers.values_mut() {
             consumer.finished_before = consumer.finish_count;

@@ -13,7 +13,8 @@ use wire::{ChannelName, TopicName};
 use super::channel::{Channel, ChannelKey};
 use super::effects::Effects;
 use super::store::{MessageRef, Store};
-use super::table::{Bounds, Target, Topic, TopicTable};
+use super::table::{Bounds, Target, TopicTable};
+use super::topic::Topic;
 use super::wakeups::Wakeups;
 use crate::arena::Arena;
 
@@ -173,7 +174,7 @@ pub(super) fn do_all_take(
         else {
             continue;
         };
-        let (full, news) = channel.meet_full(topic.on_full, bounds, now);
+        let (full, news) = channel.meet_full(topic.declared.on_full, bounds, now);
         effects.note_full(&topic.name, &channel.name, news);
         if full == Full::DropsOldest {
             continue;
@@ -181,7 +182,7 @@ pub(super) fn do_all_take(
         do_take = false;
         let since = channel.fullness.vacant_since;
         let abandoned_at =
-            since.filter(|_| topic.on_full.is_none() && channel.consumers.is_empty());
+            since.filter(|_| topic.declared.on_full.is_none() && channel.consumers.is_empty());
         if let Some(at) = abandoned_at.map(|since| since + bounds.abandoned_after)
             && channel.fullness.wake_at != Some(at)
         {

@@ -14,7 +14,8 @@ use clock::Instant;
 use wire::{ChannelName, TopicName};
 
 use super::store::MessageRef;
-use super::table::{Target, Topic, TopicTable};
+use super::table::{Target, TopicTable};
+use super::topic::Topic;
 pub use take::{Batch, NotTaken};
 
 /// Queues named in one look at most.

@@ -11,7 +11,8 @@ pub struct Held(pub u64);
 impl TopicTable {
     /// Takes the first publisher held at a topic.
     pub fn pop_held(&mut self, key: TopicKey) -> Option<Held> {
-        self.topics.get_mut(key)?.held.pop_front()
+        let topic = self.topics.get_mut(key)?;
+        topic.publishers.held.pop_front()
     }
 
     /// Puts a publisher at the end of those held, or (`first`) back at their head.
@@ -21,9 +22,9 @@ impl TopicTable {
             return;
         };
         if first {
-            topic.held.push_front(held);
+            topic.publishers.held.push_front(held);
         } else {
-            topic.held.push_back(held);
+            topic.publishers.held.push_back(held);
         }
     }
 
@@ -33,6 +34,6 @@ impl TopicTable {
     pub fn has_held(&self, key: TopicKey) -> bool {
         self.topics
             .get(key)
-            .is_some_and(|topic| !topic.held.is_empty())
+            .is_some_and(|topic| !topic.publishers.held.is_empty())
     }
 }

@@ -169,7 +169,7 @@ impl TopicTable {
             false => Some(own_number(&topic.name)),
         };
         let unit = topic.limiter.as_ref().map(|limiter| limiter.limit().unit);
-        if let (Some(traffic), Some(limit)) = (&mut topic.traffic, limit)
+        if let (Some(traffic), Some(limit)) = (&mut topic.reported.traffic, limit)
             && unit.is_some_and(|unit| unit != limit.unit)
         {
             traffic.begin_anew(now);
@@ -194,7 +194,7 @@ impl TopicTable {
         }
         topic.release_at = None;
         if let Some(limiter) = &mut topic.limiter {
-            if let Some(unjudged) = topic.unjudged.take() {
+            if let Some(unjudged) = topic.reported.unjudged.take() {
                 limiter.judge(&unjudged);
             }
             self.effects.report_wanted |= limiter.asks_for_share(now);

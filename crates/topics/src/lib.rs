@@ -39,6 +39,7 @@ mod store;
 mod table;
 mod task;
 mod told;
+mod topic;
 mod trace;
 mod traffic;
 mod unjudged;
@@ -69,8 +70,9 @@ pub use sharing::{Group, IntervalEnd, Known, LimitNumber, identity, interval_of}
 pub use snapshot::{Step, Walk};
 pub use spill::{BacklogAnswer, BacklogOrder, BacklogOutcome, Head, ORDERS_MAX, QueueKey, Segment};
 pub use store::{Arrival, Stored};
-pub use table::{Bounds, Topic, TopicKey, TopicTable};
+pub use table::{Bounds, TopicKey, TopicTable};
 pub use told::Told;
+pub use topic::{Counts, Declared, Topic};
 pub use trace::{Source, TRACE_ARRIVALS_MAX, TraceResult};
 pub use wakeups::Wakeups;
 pub use window::{SAMPLES_MIN, WindowOrder, WindowResult};

@@ -38,7 +38,7 @@ impl TopicTable {
         }
         if let Some(topic) = self.topics.get_mut(key)
             && !topic.name.is_ephemeral()
-            && topic.memory_wanted.replace(more).is_none()
+            && topic.publishers.memory_wanted.replace(more).is_none()
         {
             self.waiting_for_memory.push_back(key);
             self.memory.note_wait();
@@ -48,7 +48,10 @@ impl TopicTable {
 
     /// Whether held publishers of a topic may be tried again.
     pub(super) fn has_memory_for_held(&mut self, key: TopicKey) -> bool {
-        let wanted = self.topics.get(key).and_then(|topic| topic.memory_wanted);
+        let wanted = self
+            .topics
+            .get(key)
+            .and_then(|topic| topic.publishers.memory_wanted);
         wanted.is_none_or(|wanted| self.fits(key, wanted))
     }
 
@@ -77,10 +80,10 @@ impl TopicTable {
             let Some(topic) = self.topics.get_mut(key) else {
                 continue;
             };
-            if topic.held.is_empty() {
-                topic.memory_wanted = None;
+            if topic.publishers.held.is_empty() {
+                topic.publishers.memory_wanted = None;
             } else if may_go_on {
-                topic.memory_wanted = None;
+                topic.publishers.memory_wanted = None;
                 self.effects.roomy.push(key);
             } else {
                 self.waiting_for_memory.push_back(key);

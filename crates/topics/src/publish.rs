@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use clock::Instant;
-use limit::OnExceed;
 
 use super::latency::{Stage, StageHistograms};
 use super::limiter::TopicLimiter;
-use super::queue;
 use super::store::Arrival;
-use super::table::{Fresh, Topic, TopicKey, TopicTable};
+use super::table::{TopicKey, TopicTable};
+use super::topic::{Fresh, Topic};
 use super::traffic::Asked;
 
 /// A wait is not estimated beyond; a throttled frame's field ends not far behind.
@@ -57,7 +56,7 @@ impl TopicTable {
             && let Some(reason) = self.too_many_delays(key)
         {
             if let Some(topic) = self.topics.get_mut(key) {
-                topic.rejected_count += 1;
+                topic.counts.rejected += 1;
             }
             return Published::Refused(reason);
         }
@@ -67,15 +66,18 @@ impl TopicTable {
         // A command that was held back was read long ago; what it finds now is judged now.
         let now = arrival.read.max(self.ran_at);
         if let Err(reason) = topic.admit(&arrival, bodies.clone(), now) {
-            topic.rejected_count += 1;
+            topic.counts.rejected += 1;
             asked.refused_messages = asked.messages;
             asked.refused_bytes = asked.bytes;
             self.note_asked(key, &asked, now);
             return Published::Refused(reason);
         }
-        topic.message_count += asked.messages;
-        topic.message_bytes += asked.bytes;
-        let latency = topic.latency.get_or_insert_with(StageHistograms::default);
+        topic.counts.messages += asked.messages;
+        topic.counts.bytes += asked.bytes;
+        let latency = topic
+            .observed
+            .latency
+            .get_or_insert_with(StageHistograms::default);
         latency.record(
             Stage::Read,
             arrival.read - arrival.at,
@@ -84,7 +86,7 @@ impl TopicTable {
         let mut is_first = true;
         for body in bodies {
             if is_full || topic.exceeds(&arrival, body, now) {
-                topic.dropped_count += 1;
+                topic.counts.dropped += 1;
                 asked.refused_messages += 1;
                 asked.refused_bytes += body.len() as u64;
                 continue;
@@ -92,18 +94,18 @@ impl TopicTable {
             let id = self.ids.next();
             let due = arrival.read + delay;
             let message = self.store.insert(key.slot(), id, arrival, due, body);
-            topic.waiting_bytes += body.len() as u64;
+            topic.waiting.bytes += body.len() as u64;
             let delays = topic.limiter.as_ref().map(TopicLimiter::delays);
             self.store.get_mut(message).has_paid = delays == Some(false);
             if delays == Some(true) || self.service.is_some() {
-                topic.fresh.push(Fresh {
+                topic.waiting.fresh.push(Fresh {
                     at: arrival.at,
                     id,
                     message,
                     is_first: std::mem::take(&mut is_first),
                 });
             } else {
-                topic.queue.push_back(message);
+                topic.waiting.queue.push_back(message);
             }
         }
         self.note_asked(key, &asked, now);
@@ -152,8 +154,8 @@ impl TopicTable {
         let Some(limiter) = topic.limiter.as_ref().filter(|limiter| limiter.delays()) else {
             return Duration::ZERO;
         };
-        let tokens = limiter.tokens_of(topic.depth() as u64, topic.waiting_bytes);
-        let head = topic.queue.front();
+        let tokens = limiter.tokens_of(topic.depth() as u64, topic.waiting.bytes);
+        let head = topic.waiting.queue.front();
         let head_bytes = head.map_or(0, |&head| self.store.get(head).body.len());
         match limiter.wait_of(tokens, head_bytes, now) {
             Some(wait) => wait.min(LONGEST_WAIT),
@@ -166,38 +168,5 @@ impl TopicTable {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wakeups.next()
-    }
-}
-
-impl Topic {
-    #[inline]
-    fn is_full_for(&self, messages: usize, mem_queue_size: usize) -> bool {
-        !queue::fit(self.in_memory(), messages, mem_queue_size)
-    }
-
-    /// Lets a limit with `reject` judge a command.
-    fn admit<'a>(
-        &mut self,
-        arrival: &Arrival,
-        bodies: impl Iterator<Item = &'a [u8]>,
-        now: Instant,
-    ) -> Result<(), String> {
-        match &mut self.limiter {
-            Some(limiter) if limiter.limit().on_exceed == OnExceed::Reject => {
-                limiter.try_take_batch(arrival, bodies, now)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Lets a limit with `drop` judge a message.
-    #[inline]
-    fn exceeds(&mut self, arrival: &Arrival, body: &[u8], now: Instant) -> bool {
-        match &mut self.limiter {
-            Some(limiter) if limiter.limit().on_exceed == OnExceed::Drop => {
-                !limiter.try_take(arrival, body.len(), now)
-            }
-            _ => false,
-        }
     }
 }

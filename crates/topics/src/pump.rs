@@ -14,9 +14,8 @@ use super::in_flight::{Flight, InFlight};
 use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
 use super::queue;
-use super::service::{self, Service};
-use super::store::{Store, Stored};
-use super::table::{Target, Topic, TopicKey, TopicTable};
+use super::store::Stored;
+use super::table::{Target, TopicKey, TopicTable};
 
 /// One message for one consumer.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +61,9 @@ impl TopicTable {
     ) {
         self.ran_at = now;
         if let Some(topic) = self.topics.get_mut(key) {
-            topic.enqueue_fresh(self.service.as_mut(), &mut self.store);
+            topic
+                .waiting
+                .sort_in(self.service.as_mut(), &mut self.store);
             self.do_due(key, now);
             if let Some(topic) = self.topics.get_mut(key) {
                 topic.dirty = false;
@@ -168,7 +169,7 @@ impl TopicTable {
         if let Some(topic) = self.topics.get(key) {
             debug_assert!(topic.is_conserved(), "{topic:?}");
             let has_room = queue::fit(topic.in_memory(), 1, self.bounds.mem_queue_size);
-            if has_room && !topic.held.is_empty() && self.has_memory_for_held(key) {
+            if has_room && !topic.publishers.held.is_empty() && self.has_memory_for_held(key) {
                 self.effects.roomy.push(key);
             }
         }
@@ -198,7 +199,12 @@ impl TopicTable {
         }
         let is_unjudged = topic.limiter.is_none() && teller.may_hide_limits();
         let mut passed = 0;
-        while let Some(&message) = topic.queue.front().filter(|_| passed < messages_max) {
+        while let Some(&message) = topic
+            .waiting
+            .queue
+            .front()
+            .filter(|_| passed < messages_max)
+        {
             // What is deferred needs no room in a queue now.
             let needs_room = store.get(message).due <= now;
             if needs_room && !do_all_take(topic, channels, bounds, now, (wakeups, effects)) {
@@ -209,6 +215,7 @@ impl TopicTable {
             if departure.max(stored.served) > now {
                 let head = (departure, stored.served);
                 let last = topic
+                    .waiting
                     .queue
                     .back()
                     .map_or(Instant::ZERO, |&last| store.get(last).served);
@@ -223,14 +230,14 @@ impl TopicTable {
             passed += 1;
             stored.released = now;
             let due = stored.due;
-            topic.queue.pop_front();
+            topic.waiting.queue.pop_front();
             topic.note_release(stored, departure, now);
             if is_unjudged {
-                let unjudged = topic.unjudged.get_or_insert_default();
+                let unjudged = topic.reported.unjudged.get_or_insert_default();
                 unjudged.note(now, stored.body.len());
             }
-            if topic.releases.len() < *releases_max {
-                topic.releases.push(now.as_nanos());
+            if topic.observed.releases.len() < *releases_max {
+                topic.observed.releases.push(now.as_nanos());
             }
             let keys = &topic.channels;
             put_into_all(
@@ -270,7 +277,7 @@ impl TopicTable {
         }
         let mut latency = topics
             .get_mut(channel.topic)
-            .and_then(|topic| topic.latency.as_mut());
+            .and_then(|topic| topic.observed.latency.as_mut());
         let mut delivered = 0;
         while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front())
             && delivered < messages_max
@@ -421,68 +428,6 @@ impl Consumer {
             delivered: now,
             deadline: now + self.subscription.msg_timeout,
         }
-    }
-}
-
-impl Topic {
-    /// Puts the limited messages read since the last run into the queue in their order of arrival, and has an emulated
-    /// service take them in that order.
-    /// One reactor reads its connections one after another, so reading order is not arrival order,
-    /// and the bucket judges by arrival. Messages of one publisher keep their order.
-    fn enqueue_fresh(&mut self, mut service: Option<&mut Service>, store: &mut Store) {
-        if self.fresh.is_empty() {
-            return;
-        }
-        // With the id in the key an unstable sort keeps reading order, and it allocates nothing.
-        self.fresh
-            .sort_unstable_by_key(|fresh| (fresh.at, fresh.id));
-        if let Some(service) = &mut service {
-            for fresh in &self.fresh {
-                store.get_mut(fresh.message).served = service.serve(fresh.at, fresh.is_first);
-            }
-        }
-        self.queue
-            .extend(self.fresh.drain(..).map(|fresh| fresh.message));
-    }
-
-    /// Keeps the books on a message that leaves the queue at `now`, with its tokens since `departure`.
-    fn note_release(&mut self, stored: &Stored, departure: Instant, now: Instant) {
-        self.passed_count += 1;
-        self.waiting_bytes -= stored.body.len() as u64;
-        self.delayed_count += u64::from(stored.has_waited);
-        let Some(latency) = &mut self.latency else {
-            return;
-        };
-        let read = stored.arrival.read;
-        if stored.has_waited {
-            let due = departure.max(stored.served).max(read);
-            latency.record(Stage::Release, now - due, 1);
-        }
-        latency.record(Stage::Limiter, now - read, 1);
-    }
-
-    /// When to look again for a head that has its tokens and its service at the two instants of `head`, in a queue that is
-    /// served by `last`; `None` if that is asked for already, or if nothing but a new share can help.
-    fn sleep(
-        &mut self,
-        (departure, served): (Instant, Instant),
-        last: Instant,
-        now: Instant,
-    ) -> Option<Instant> {
-        if departure == Instant::MAX {
-            self.release_at = None;
-            return None;
-        }
-        let (earliest, latest) = match departure > now {
-            true => (departure.max(served), departure.max(served)),
-            false => (served, service::wake_at(served, last, now)),
-        };
-        let is_asked = |&at: &Instant| (earliest..=latest).contains(&at);
-        if self.release_at.as_ref().is_some_and(is_asked) {
-            return None;
-        }
-        self.release_at = Some(latest);
-        self.release_at
     }
 }
 

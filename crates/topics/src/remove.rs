@@ -36,20 +36,21 @@ impl TopicTable {
         self.note_gone(&topic);
         let task = topic.task.map(|task| (topic.name.clone(), task));
         self.effects.ended.extend(task);
-        if topic.queue.forget_outside().is_some() {
+        if topic.waiting.queue.forget_outside().is_some() {
             self.effects
                 .backlog
                 .push(BacklogOrder::ForgetAll(QueueKey::Topic(key)));
         }
         for message in topic
+            .waiting
             .queue
             .drain()
-            .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
+            .chain(topic.waiting.fresh.drain(..).map(|fresh| fresh.message))
             .chain(topic.handing.discard())
         {
             self.store.release(message);
         }
-        self.effects.orphans.extend(topic.held.drain(..));
+        self.effects.orphans.extend(topic.publishers.held.drain(..));
         self.effects.catalog_changed = true;
     }
 
@@ -98,21 +99,22 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        if let Some(outside) = topic.queue.forget_outside() {
-            topic.dropped_count += outside as u64;
+        if let Some(outside) = topic.waiting.queue.forget_outside() {
+            topic.counts.dropped += outside as u64;
             let order = BacklogOrder::ForgetAll(QueueKey::Topic(key));
             self.effects.backlog.push(order);
         }
         for message in topic
+            .waiting
             .queue
             .drain()
-            .chain(topic.fresh.drain(..).map(|fresh| fresh.message))
+            .chain(topic.waiting.fresh.drain(..).map(|fresh| fresh.message))
             .chain(topic.handing.discard())
         {
-            topic.dropped_count += 1;
+            topic.counts.dropped += 1;
             self.store.release(message);
         }
-        topic.waiting_bytes = 0;
+        topic.waiting.bytes = 0;
         if let Some(limiter) = &mut topic.limiter {
             limiter.forget_head();
         }

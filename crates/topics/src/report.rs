@@ -8,7 +8,8 @@ use link::TopicReport;
 
 use super::channel::{Channel, ChannelKey};
 use super::fullness::Full;
-use super::table::{Topic, TopicKey, TopicTable};
+use super::table::{TopicKey, TopicTable};
+use super::topic::Topic;
 
 /// A topic that nothing happens with any more is named in so many more reports …
 const FADING_REPORTS: u32 = 64;
@@ -132,7 +133,7 @@ impl TopicTable {
 
     /// A topic is gone from the table.
     pub(super) fn note_gone(&mut self, topic: &Topic) {
-        if was_told(topic.told.as_deref(), self.news.link) {
+        if was_told(topic.reported.told.as_deref(), self.news.link) {
             self.news.gone.push(topic.name.to_string());
         }
     }
@@ -149,8 +150,8 @@ impl TopicTable {
         let Some(topic) = topics.get_mut(key) else {
             return;
         };
-        if !was_told(topic.told.as_deref(), *link) {
-            topic.told = None;
+        if !was_told(topic.reported.told.as_deref(), *link) {
+            topic.reported.told = None;
         }
         if walk.kind == 0 {
             topic.remember_traffic(*history_window, now);
@@ -169,7 +170,7 @@ impl TopicTable {
         let here = topic.channels.iter().filter_map(|&key| channels.get(key));
         let in_channels = here.map(Channel::unfinished).sum();
         let Some(mut report) = topic.report(in_channels, now) else {
-            if topic.told.take().is_some() {
+            if topic.reported.told.take().is_some() {
                 walk.news.gone.push(topic.name.to_string());
             }
             return;
@@ -184,12 +185,12 @@ impl TopicTable {
         let is_open = !topic.paused && topic.awaited.is_none() && !topic.channels.is_empty();
         let waits_for_others = !is_open || !topic.channels.iter().all(has_room);
         let backlog = if waits_for_others { 0 } else { report.depth };
-        let latency = topic.latency.as_mut();
+        let latency = topic.observed.latency.as_mut();
         report.lateness = latency.and_then(|latency| latency.take_lateness(backlog));
         let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
         let names = names.filter_map(|&key| channels.get(key));
         let names = names.map(|channel| channel.name.as_str());
-        if is_news(&mut topic.told, *link, &report, names.clone()) {
+        if is_news(&mut topic.reported.told, *link, &report, names.clone()) {
             let bytes = names.clone().map(str::len).sum::<usize>() + TOPIC_BYTES;
             walk.room = walk.room.saturating_sub(bytes);
             walk.news.topics.push(TopicReport {

@@ -21,7 +21,7 @@ use limit::sharing::{
 use limit::{Limit, OnExceed, Share, Unit};
 use wire::TopicName;
 
-use super::table::{Topic, TopicKey, TopicTable};
+use super::table::{TopicKey, TopicTable};
 use crate::stats::SharingStats;
 
 /// The number that gossip knows a limit by, the same at all brokers.
@@ -74,7 +74,7 @@ pub struct Known {
 
 impl Known {
     /// Nothing was heard of anybody.
-    const NOTHING: Known = Known {
+    pub(super) const NOTHING: Known = Known {
         remote: Remote {
             others: Update::NOTHING,
             connected: 1,
@@ -299,31 +299,6 @@ impl TopicTable {
             topic.release_at = None;
             self.mark_dirty(key);
         }
-    }
-}
-
-impl Topic {
-    /// Whether brokers share its limit by gossip.
-    fn shares_limit(&self) -> bool {
-        let limiter = self.limiter.as_ref();
-        limiter.is_some_and(|limiter| limiter.limit().is_gossiped())
-    }
-
-    fn end_interval(
-        &mut self,
-        now: Instant,
-        known: impl Fn(LimitNumber) -> Option<Known>,
-    ) -> Option<IntervalEnd> {
-        let limiter = self.limiter.as_mut()?;
-        let number = limiter.gossiped().map(SharedLimit::number)?;
-        let known = number.and_then(&known).unwrap_or(Known::NOTHING);
-        let update = limiter.end_interval(now, known);
-        Some(IntervalEnd {
-            number,
-            topic: self.name.clone(),
-            limit: *limiter.limit(),
-            update,
-        })
     }
 }
 

@@ -11,7 +11,8 @@ use super::consumer::ConsumerKey;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::sharing::SharedLimit;
-use super::table::{Topic, TopicKey, TopicTable};
+use super::table::{TopicKey, TopicTable};
+use super::topic::Topic;
 use crate::stats::{
     CatalogChannel, CatalogTopic, ChannelStats, ClientStats, StatsFilter, TopicStats,
 };
@@ -118,8 +119,8 @@ impl TopicTable {
             channels: channels.collect(),
             contract: Contract {
                 limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
-                cpu_share: topic.cpu_share,
-                on_full: topic.on_full,
+                cpu_share: topic.declared.cpu_share,
+                on_full: topic.declared.on_full,
             },
         })
     }
@@ -229,19 +230,19 @@ impl TopicTable {
 impl Topic {
     /// Its counters, without its channels.
     fn stats(&mut self, now: Instant) -> TopicStats {
-        let latency = self.latency.as_mut().map(StageHistograms::summary);
+        let latency = self.observed.latency.as_mut().map(StageHistograms::summary);
         let limiter = self.limiter.as_ref();
         TopicStats {
             topic: self.name.as_str().to_string(),
             channels: Vec::with_capacity(self.channels.len()),
             depth: self.depth() as u64,
-            backlog_depth: self.queue.outside() as u64,
-            message_count: self.message_count,
-            message_bytes: self.message_bytes,
-            dropped_count: self.dropped_count,
-            rejected_count: self.rejected_count,
-            delayed_count: self.delayed_count,
-            held_publishers: self.held.len() as u64,
+            backlog_depth: self.waiting.queue.outside() as u64,
+            message_count: self.counts.messages,
+            message_bytes: self.counts.bytes,
+            dropped_count: self.counts.dropped,
+            rejected_count: self.counts.rejected,
+            delayed_count: self.counts.delayed,
+            held_publishers: self.publishers.held.len() as u64,
             paused: self.paused,
             held: self.awaited.map(Awaited::text),
             limit: limiter.map(|limiter| *limiter.limit()),
@@ -251,8 +252,8 @@ impl Topic {
             sharing: limiter
                 .and_then(TopicLimiter::gossiped)
                 .map(SharedLimit::stats),
-            cpu_share: self.cpu_share,
-            on_full: self.on_full,
+            cpu_share: self.declared.cpu_share,
+            on_full: self.declared.on_full,
             tokens: limiter.map(|limiter| limiter.tokens_at(now)),
             window_excess: limiter.map(TopicLimiter::window_excess),
             latency: latency.unwrap_or_default(),

@@ -178,7 +178,7 @@ impl TopicTable {
         let orders = match queue {
             QueueKey::Topic(key) => topics
                 .get_mut(key)
-                .map(|topic| topic.queue.orders(store, now)),
+                .map(|topic| topic.waiting.queue.orders(store, now)),
             QueueKey::Channel(key) => channels
                 .get_mut(key)
                 .map(|channel| channel.queue.orders(store, now)),
@@ -205,10 +205,13 @@ impl TopicTable {
                 let Some(topic) = self.topics.get_mut(key) else {
                     return;
                 };
-                let heard = topic.queue.hear(answer, key.slot(), &mut self.store, now);
-                topic.dropped_count += heard.lost.messages as u64;
-                topic.waiting_bytes -= heard.lost.bytes;
-                (key, heard, topic.queue.retry_at())
+                let heard = topic
+                    .waiting
+                    .queue
+                    .hear(answer, key.slot(), &mut self.store, now);
+                topic.counts.dropped += heard.lost.messages as u64;
+                topic.waiting.bytes -= heard.lost.bytes;
+                (key, heard, topic.waiting.queue.retry_at())
             }
             QueueKey::Channel(channel) => {
                 let Some(channel) = self.channels.get_mut(channel) else {
@@ -241,7 +244,7 @@ struct Heard {
 }
 
 /// What waits in a queue: a message, and what its queue knows of it.
-pub(super) trait Waiting: Copy {
+pub(super) trait Item: Copy {
     fn message(self) -> MessageRef;
 
     /// What is to be kept of it beside the message: since when it waits, and its deliveries.
@@ -250,7 +253,7 @@ pub(super) trait Waiting: Copy {
     fn back(message: MessageRef, head: &Head) -> Self;
 }
 
-impl Waiting for MessageRef {
+impl Item for MessageRef {
     fn message(self) -> MessageRef {
         self
     }
@@ -264,7 +267,7 @@ impl Waiting for MessageRef {
     }
 }
 
-impl Waiting for Queued {
+impl Item for Queued {
     fn message(self) -> MessageRef {
         self.message
     }
@@ -282,7 +285,7 @@ impl Waiting for Queued {
     }
 }
 
-impl<T: Waiting> Queue<T> {
+impl<T: Item> Queue<T> {
     /// The segments that are to be written and to be read now.
     fn orders(&mut self, store: &Store, now: Instant) -> (Option<(u64, Segment)>, Option<u64>) {
         let weigh = |item: &T| store.get(item.message()).body.len() as u64;

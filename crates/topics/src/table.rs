@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{Share, TaskId};
 use limit::Holder;
 use limit::adaptor::Window;
 use link::{OnFull, TopicChange};
@@ -23,22 +22,16 @@ use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
 use super::ending::Ending;
-use super::handover::Ledger;
-use super::held::Held;
-use super::latency::StageHistograms;
-use super::limiter::TopicLimiter;
 use super::message_id::MessageIds;
 use super::prolongations::Prolongations;
 use super::queue::Queue;
 use super::refusal::Refusal;
-use super::report::{LastWord, Reports};
+use super::report::Reports;
 use super::service::Service;
 use super::sharing::Group;
 use super::spill::Outstanding;
-use super::store::{MessageRef, Store};
-use super::trace::Trace;
-use super::traffic::Traffic;
-use super::unjudged::Unjudged;
+use super::store::Store;
+use super::topic::Topic;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
 use crate::budget::{Account, MemoryBudget, Part};
@@ -67,80 +60,10 @@ pub struct Bounds {
 
 impl Bounds {
     /// A queue of a topic or a channel.
-    fn queue<T>(&self, is_ephemeral: bool) -> Queue<T> {
+    pub(super) fn queue<T>(&self, is_ephemeral: bool) -> Queue<T> {
         let backlog = self.backlog.filter(|_| !is_ephemeral);
         Queue::new(self.mem_queue_size, backlog)
     }
-}
-
-/// One topic: a queue, perhaps a limit, and the channels that get a copy of everything.
-#[derive(Debug)]
-pub struct Topic {
-    /// Its name.
-    pub name: TopicName,
-    /// Nothing is passed to the channels while set.
-    pub paused: bool,
-    /// Accepted from publishers, dropped ones included.
-    pub message_count: u64,
-    /// Body bytes of those.
-    pub message_bytes: u64,
-    /// Passed on to the channels.
-    pub passed_count: u64,
-    /// Discarded by a limit with `drop`, by a full ephemeral queue, or by an order to empty.
-    pub dropped_count: u64,
-    /// Publish commands refused: by a limit with `reject`, and delayed ones at the bound of deferred messages.
-    pub rejected_count: u64,
-    /// Messages that waited for a token.
-    pub delayed_count: u64,
-    /// The share of each reactor's time that it is entitled to; none: an equal part of what others leave.
-    pub cpu_share: Option<Share>,
-    /// What becomes of its full channels; none: by whether they have consumers.
-    pub on_full: Option<OnFull>,
-    /// Its task in the reactor's schedule, once it has been served.
-    pub task: Option<TaskId>,
-    /// Accepted from connections that are not known as publishers of it: nobody can move those.
-    pub fixed_count: u64,
-    pub(super) channels: Vec<ChannelKey>,
-    /// What has to be said before anything is passed on.
-    pub(super) awaited: Option<Awaited>,
-    pub(super) queue: Queue<MessageRef>,
-    pub(super) fresh: Vec<Fresh>,
-    pub(super) limiter: Option<TopicLimiter>,
-    pub(super) held: VecDeque<Held>,
-    /// What a publish wanted that waits for memory, in bytes.
-    pub(super) memory_wanted: Option<u64>,
-    pub(super) release_at: Option<Instant>,
-    /// What fell due of its channels and consumers, to be done when it is run.
-    pub(super) due: Vec<Target>,
-    pub(super) dirty: bool,
-    pub(super) latency: Option<StageHistograms>,
-    /// Arrivals within the profiling window.
-    pub(super) trace: Option<Box<Trace>>,
-    /// Arrivals since somebody asked for them over HTTP; none of a controller's business.
-    pub(super) recording: Option<Box<Trace>>,
-    /// Body bytes of what waits in the topic itself.
-    pub(super) waiting_bytes: u64,
-    /// Instants of releases, nanoseconds, where they are logged.
-    pub(super) releases: Vec<u64>,
-    /// What a controller is told; none without one.
-    pub(super) traffic: Option<Box<Traffic>>,
-    /// What it was told last.
-    pub(super) told: Option<Box<LastWord>>,
-    /// Passed while there could have been a limit that was not known.
-    pub(super) unjudged: Option<Box<Unjudged>>,
-    pub(super) handing: Ledger,
-    /// It is in [`TopicTable::shared`].
-    pub(super) is_among_shared: bool,
-}
-
-/// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fresh {
-    pub(super) at: Instant,
-    pub(super) id: u64,
-    pub(super) message: MessageRef,
-    /// The first of its command.
-    pub(super) is_first: bool,
 }
 
 /// Due at some instant.
@@ -308,7 +231,7 @@ impl TopicTable {
         let awaited = self.teller.awaited();
         let topic = Topic {
             awaited,
-            ..Topic::new(name.clone(), self.bounds.queue(name.is_ephemeral()))
+            ..Topic::new(name.clone(), &self.bounds)
         };
         let key = self.topics.insert(topic);
         self.by_name.insert(name.clone(), key);
@@ -416,7 +339,7 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return;
         };
-        if std::mem::replace(&mut topic.on_full, on_full) != on_full {
+        if std::mem::replace(&mut topic.declared.on_full, on_full) != on_full {
             self.effects.catalog_changed = true;
             self.mark_dirty(key);
         }
@@ -430,69 +353,5 @@ impl TopicTable {
             topic.dirty = true;
             self.dirty.push(key);
         }
-    }
-}
-
-impl Topic {
-    fn new(name: TopicName, queue: Queue<MessageRef>) -> Topic {
-        Topic {
-            name,
-            paused: false,
-            message_count: 0,
-            message_bytes: 0,
-            passed_count: 0,
-            dropped_count: 0,
-            rejected_count: 0,
-            delayed_count: 0,
-            cpu_share: None,
-            on_full: None,
-            task: None,
-            fixed_count: 0,
-            channels: Vec::new(),
-            awaited: None,
-            queue,
-            fresh: Vec::new(),
-            limiter: None,
-            held: VecDeque::new(),
-            memory_wanted: None,
-            release_at: None,
-            due: Vec::new(),
-            dirty: false,
-            latency: None,
-            trace: None,
-            recording: None,
-            waiting_bytes: 0,
-            releases: Vec::new(),
-            traffic: None,
-            told: None,
-            unjudged: None,
-            handing: Ledger::default(),
-            is_among_shared: false,
-        }
-    }
-
-    /// Messages waiting in the topic itself.
-    #[inline]
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.queue.len() + self.fresh.len()
-    }
-
-    /// Of those, the ones in memory.
-    #[inline]
-    pub(super) fn in_memory(&self) -> usize {
-        self.queue.in_memory() + self.fresh.len()
-    }
-
-    /// Messages that are in the topic itself, in whatever state.
-    #[must_use]
-    pub fn unfinished(&self) -> u64 {
-        (self.depth() + self.handing.lifted()) as u64
-    }
-
-    /// Conservation: what was accepted is passed on, dropped, handed over, or still here.
-    pub(super) fn is_conserved(&self) -> bool {
-        let gone = self.passed_count + self.dropped_count + self.handing.over();
-        self.message_count + self.handing.taken() == gone + self.unfinished()
     }
 }

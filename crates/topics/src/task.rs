@@ -20,9 +20,9 @@ impl TopicTable {
     /// Notes what a topic declares to be entitled to.
     pub fn set_cpu_share(&mut self, key: TopicKey, share: Option<Share>) {
         if let Some(topic) = self.topics.get_mut(key)
-            && topic.cpu_share != share
+            && topic.declared.cpu_share != share
         {
-            topic.cpu_share = share;
+            topic.declared.cpu_share = share;
             self.effects.catalog_changed = true;
         }
     }

@@ -74,13 +74,13 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return false;
         };
-        topic.recording = Some(Box::new(Trace::new(now)));
+        topic.observed.recording = Some(Box::new(Trace::new(now)));
         true
     }
 
     /// Ends the recording and says what arrived; `None` where none is open, or for too long.
     pub fn end_recording(&mut self, key: TopicKey, now: Instant) -> Option<TraceResult> {
-        let recording = self.topics.get_mut(key)?.recording.take()?;
+        let recording = self.topics.get_mut(key)?.observed.recording.take()?;
         (!recording.is_stale(now)).then(|| recording.finish())
     }
 
@@ -99,9 +99,9 @@ impl TopicTable {
             return;
         };
         if !source.is_announced {
-            topic.fixed_count += u64::from(messages);
+            topic.counts.fixed += u64::from(messages);
         }
-        for open in [&mut topic.trace, &mut topic.recording] {
+        for open in [&mut topic.observed.trace, &mut topic.observed.recording] {
             let Some(trace) = open else {
                 continue;
             };

@@ -8,7 +8,8 @@ use limit::adaptor::{History, Window};
 use link::TopicReport;
 
 use super::limiter::TopicLimiter;
-use super::table::{Topic, TopicKey, TopicTable};
+use super::table::{TopicKey, TopicTable};
+use super::topic::Topic;
 
 /// What one publish command asks of a topic.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,6 +62,11 @@ impl Traffic {
         self.history = History::new(self.window, now);
     }
 
+    /// Notes a command that asked for `tokens`, where so many are unfinished.
+    pub(super) fn asked(&mut self, now: Instant, tokens: f64, unfinished: f64) {
+        self.history.arrived(now, tokens, unfinished);
+    }
+
     /// Begins anew if the history is to be of another length.
     fn remember(&mut self, window: Window, now: Instant) {
         if self.window != window {
@@ -70,89 +76,53 @@ impl Traffic {
     }
 }
 
-impl Topic {
-    /// Notes a command, refused messages included: they asked for tokens too.
-    pub(super) fn note_asked(&mut self, asked: &Asked, now: Instant) {
-        let tokens = match &self.limiter {
-            Some(limiter) => limiter.tokens_of(asked.messages, asked.bytes),
-            None => asked.messages as f64,
-        };
-        let refused = match &self.limiter {
-            Some(limiter) => limiter.tokens_of(asked.refused_messages, asked.refused_bytes),
-            None => 0.0,
-        };
-        let backlog = self.backlog(now) + refused;
-        let traffic = self
-            .traffic
-            .get_or_insert_with(|| Box::new(Traffic::new(now)));
-        traffic.history.arrived(now, tokens, backlog);
-    }
-
-    /// Whether messages wait, or would, for a share of the limit.
-    pub(super) fn asks_for_share(&self, now: Instant) -> bool {
-        let limiter = self.limiter.as_ref();
-        limiter.is_some_and(|limiter| limiter.asks_for_share(now))
-    }
-
-    /// Everything that waits for tokens, and what the bucket is short of being full.
-    fn backlog(&self, now: Instant) -> f64 {
-        let Some(limiter) = &self.limiter else {
-            return 0.0;
-        };
-        // Where nobody subscribes, messages do not wait for tokens.
-        let waiting = if limiter.delays() && !self.channels.is_empty() && !self.paused {
-            limiter.tokens_of(self.depth() as u64, self.waiting_bytes)
-        } else {
-            0.0
-        };
-        waiting + limiter.unfinished_at(now)
-    }
-}
-
 impl TopicTable {
     /// Takes the releases logged since the last call: nanoseconds of the monotonic clock, ascending.
     pub fn take_releases(&mut self, key: TopicKey) -> Vec<u64> {
         let topic = self.topics.get_mut(key);
-        topic.map_or_else(Vec::new, |topic| std::mem::take(&mut topic.releases))
+        topic.map_or_else(Vec::new, |topic| {
+            std::mem::take(&mut topic.observed.releases)
+        })
     }
 }
 
 impl Topic {
     /// What there is to be said of it, but for its names and its promise; nothing where nobody needs to hear of it.
     pub(super) fn report(&mut self, in_channels: u64, now: Instant) -> Option<TopicReport> {
-        let backlog = self.backlog(now);
-        if self.traffic.is_none() && self.limiter.is_none() {
+        let unfinished = self.unfinished_tokens(now);
+        if self.reported.traffic.is_none() && self.limiter.is_none() {
             return self.entitled();
         }
         let traffic = self
+            .reported
             .traffic
             .get_or_insert_with(|| Box::new(Traffic::new(now)));
-        traffic.history.waiting(now, backlog);
+        traffic.history.waiting(now, unfinished);
         let seen = traffic.history.traffic(now);
-        let told = std::mem::replace(&mut traffic.told_messages, self.message_count);
-        let told_fixed = std::mem::replace(&mut traffic.told_fixed, self.fixed_count);
+        let told = std::mem::replace(&mut traffic.told_messages, self.counts.messages);
+        let told_fixed = std::mem::replace(&mut traffic.told_fixed, self.counts.fixed);
         let length_s = traffic.window.length().as_secs_f64();
         let (share, waiting) = match &self.limiter {
             Some(limiter) => (
                 share_of(limiter, now),
-                limiter.tokens_of(self.queue.len() as u64, self.waiting_bytes),
+                limiter.tokens_of(self.waiting.queue.len() as u64, self.waiting.bytes),
             ),
             None => (TopicReport::default(), 0.0),
         };
         let report = TopicReport {
-            messages: self.message_count - told,
-            fixed_messages: self.fixed_count - told_fixed,
+            messages: self.counts.messages - told,
+            fixed_messages: self.counts.fixed - told_fixed,
             depth: self.depth() as u64,
             unfinished: self.unfinished() + in_channels,
             // A full queue keeps publishers from asking; what waits in it asks for them.
             mean_rate: seen.mean_rate() + waiting / length_s,
             max_backlog: seen.max_backlog(),
-            cpu_share: self.cpu_share,
-            on_full: self.on_full,
+            cpu_share: self.declared.cpu_share,
+            on_full: self.declared.on_full,
             ..share
         };
         let has_traffic = report.messages > 0 || report.unfinished > 0 || report.mean_rate > 0.0;
-        let is_declared = self.cpu_share.is_some() || self.on_full.is_some();
+        let is_declared = self.declared.cpu_share.is_some() || self.declared.on_full.is_some();
         let is_said = self.limiter.is_some() || has_traffic || is_declared;
         is_said.then_some(report)
     }
@@ -160,16 +130,16 @@ impl Topic {
     /// The controller hears of every share and every word about full channels, also where nothing else is to be said: it puts right what is not
     /// as declared.
     fn entitled(&self) -> Option<TopicReport> {
-        let is_declared = self.cpu_share.is_some() || self.on_full.is_some();
+        let is_declared = self.declared.cpu_share.is_some() || self.declared.on_full.is_some();
         is_declared.then(|| TopicReport {
-            cpu_share: self.cpu_share,
-            on_full: self.on_full,
+            cpu_share: self.declared.cpu_share,
+            on_full: self.declared.on_full,
             ..TopicReport::default()
         })
     }
 
     pub(super) fn remember_traffic(&mut self, window: Window, now: Instant) {
-        if let Some(traffic) = &mut self.traffic {
+        if let Some(traffic) = &mut self.reported.traffic {
             traffic.remember(window, now);
         }
     }

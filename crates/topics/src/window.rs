@@ -79,18 +79,21 @@ impl TopicTable {
         let Some(topic) = self.topics.get_mut(key) else {
             return false;
         };
-        let latency = topic.latency.get_or_insert_with(StageHistograms::default);
+        let latency = topic
+            .observed
+            .latency
+            .get_or_insert_with(StageHistograms::default);
         latency.open_window(Window::new(order.percentile, now));
         latency.promise(order.promise_us);
-        topic.trace = order.with_trace.then(|| Box::new(Trace::new(now)));
+        topic.observed.trace = order.with_trace.then(|| Box::new(Trace::new(now)));
         true
     }
 
     /// Closes the window and says what it showed; `None` where none is open, or for too long.
     pub fn end_window(&mut self, key: TopicKey, now: Instant) -> Option<WindowResult> {
         let topic = self.topics.get_mut(key)?;
-        let trace = topic.trace.take();
-        let window = topic.latency.as_mut()?.close_window()?;
+        let trace = topic.observed.trace.take();
+        let window = topic.observed.latency.as_mut()?.close_window()?;
         let traced = trace.map(|trace| trace.finish()).unwrap_or_default();
         (now - window.began < OPEN_MAX).then(|| WindowResult {
             publishers: traced.publishers,
@@ -103,7 +106,7 @@ impl TopicTable {
     /// Records a message that has reached its subscriber.
     pub fn record_landed(&mut self, landed: &Landed) {
         let topic = self.topics.get_mut(landed.probe.topic);
-        if let Some(latency) = topic.and_then(|topic| topic.latency.as_mut()) {
+        if let Some(latency) = topic.and_then(|topic| topic.observed.latency.as_mut()) {
             latency.record_landed(landed);
         }
     }

@@ -219,7 +219,7 @@ impl Reactor {
                 .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
         };
         let task = self.task_of(key).ok_or_else(not_found)?;
-        if self.table.topic(key).map(|topic| topic.cpu_share) != Some(share) {
+        if self.table.topic(key).map(|topic| topic.declared.cpu_share) != Some(share) {
             self.schedule
                 .set_share(task, share)
                 .map_err(|error| BrokerError::Refused(error.to_string()))?;

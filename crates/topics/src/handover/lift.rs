@@ -10,14 +10,14 @@ use wire::handover::{HANDED_HEAD_BYTES, HANDOVER_MESSAGES_MAX};
 use super::{Handed, Lifted};
 use crate::channel::{Channel, Deferred, Queued};
 use crate::store::Store;
-use crate::table::Topic;
+use crate::topic::Topic;
 
 /// Bytes of a batch, unless a single message has more.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 
 impl Topic {
     pub(super) fn is_stranded(&self, store: &Store, patience: Duration, now: Instant) -> bool {
-        let first = self.queue.front();
+        let first = self.waiting.queue.front();
         self.handing.lifted.is_empty()
             && first.is_some_and(|&first| {
                 store.get(first).arrival.read + self.patience(patience) <= now
@@ -39,7 +39,7 @@ impl Topic {
         }
         let patience = self.patience(patience);
         let mut load = Load::default();
-        while let Some(&message) = self.queue.front() {
+        while let Some(&message) = self.waiting.queue.front() {
             let since = store.get(message).arrival.read;
             let lifted = Lifted {
                 message,
@@ -50,8 +50,8 @@ impl Topic {
             if since + patience > now || !load.add(store, lifted, now) {
                 break;
             }
-            self.waiting_bytes -= store.get(message).body.len() as u64;
-            self.queue.pop_front();
+            self.waiting.bytes -= store.get(message).body.len() as u64;
+            self.waiting.queue.pop_front();
         }
         if let Some(limiter) = &mut self.limiter {
             limiter.forget_head();
@@ -62,8 +62,8 @@ impl Topic {
 
     pub(super) fn put_back(&mut self, lifted: &[Lifted], store: &Store) {
         for lifted in lifted.iter().rev() {
-            self.waiting_bytes += store.get(lifted.message).body.len() as u64;
-            self.queue.push_front(lifted.message);
+            self.waiting.bytes += store.get(lifted.message).body.len() as u64;
+            self.waiting.queue.push_front(lifted.message);
         }
         if let Some(limiter) = &mut self.limiter {
             limiter.forget_head();

@@ -8,7 +8,8 @@ use crate::channel::{Channel, Queued};
 use crate::queue;
 use crate::refusal::Refusal;
 use crate::store::{Arrival, MessageRef, Store};
-use crate::table::{Bounds, Fresh, Target, TopicKey, TopicTable};
+use crate::table::{Bounds, Target, TopicKey, TopicTable};
+use crate::topic::Fresh;
 use crate::traffic::Traffic;
 
 /// A batch for a queue here, numbered within its stream.
@@ -69,7 +70,7 @@ impl TopicTable {
         if let Some(topic) = self.topics.get_mut(key).filter(|_| is_controlled) {
             // From now on the controller is told what is here.
             let new = || Box::new(Traffic::new(now));
-            topic.traffic.get_or_insert_with(new);
+            topic.reported.traffic.get_or_insert_with(new);
             self.effects.report_wanted |= topic.asks_for_share(now);
         }
         self.mark_dirty(key);
@@ -100,15 +101,15 @@ impl TopicTable {
             let message = insert(&mut self.store, (key, id), handed, now);
             // Refused or dropped it would be lost: its publisher has its OK.
             self.store.get_mut(message).has_paid = handed.has_paid || delays == Some(false);
-            topic.waiting_bytes += handed.body.len() as u64;
+            topic.waiting.bytes += handed.body.len() as u64;
             match is_sorted {
-                true => topic.fresh.push(Fresh {
+                true => topic.waiting.fresh.push(Fresh {
                     at: now,
                     id,
                     message,
                     is_first: true,
                 }),
-                false => topic.queue.push_back(message),
+                false => topic.waiting.queue.push_back(message),
             }
         }
         Ok(())

@@ -98,7 +98,7 @@ impl World {
     fn counts(&mut self, topic: &str) -> (u64, u64, usize) {
         let key = self.topic(topic);
         let topic = self.table.topic(key).expect("there");
-        (topic.passed_count, topic.dropped_count, topic.depth())
+        (topic.counts.passed, topic.counts.dropped, topic.depth())
     }
 
     fn excess(&mut self, topic: &str) -> f64 {
@@ -439,7 +439,7 @@ proptest! {
         let key = world.topic("t");
         let topic = world.table.topic(key).expect("there");
         prop_assert!(topic.is_conserved());
-        prop_assert_eq!(topic.passed_count, 0);
+        prop_assert_eq!(topic.counts.passed, 0);
     }
 }
 

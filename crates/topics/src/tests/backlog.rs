@@ -211,9 +211,9 @@ fn what_is_lost_outside_is_counted_as_dropped() {
     let dropped: u64 = channels.map(|channel| channel.dropped_count).sum();
     let key = world.topic("t");
     let topic = world.table.topic(key).expect("there");
-    let all = taken.len() as u64 + dropped + topic.dropped_count;
+    let all = taken.len() as u64 + dropped + topic.counts.dropped;
     assert!(dropped > 0 && all == 100, "{dropped} lost");
-    assert_eq!(topic.waiting_bytes, 0);
+    assert_eq!(topic.waiting.bytes, 0);
     let is_in_order = |pair: &[String]| pair[0].len() < pair[1].len() || pair[0] < pair[1];
     assert!(taken.windows(2).all(is_in_order), "{taken:?}");
 }
@@ -292,6 +292,6 @@ fn orders_that_wait_for_answers_are_bounded_and_all_topics_have_their_turn() {
     for topic in &topics {
         let key = world.topic(topic);
         let topic = world.table.topic(key).expect("there");
-        assert!(topic.queue.outside() > 0, "{}", topic.name);
+        assert!(topic.waiting.queue.outside() > 0, "{}", topic.name);
     }
 }

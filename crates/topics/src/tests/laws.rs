@@ -219,7 +219,10 @@ impl Play {
             table.store.len() <= references,
             "every stored message is in some queue"
         );
-        let topics = table.topics.iter().map(|(_, topic)| topic.queue.outside());
+        let topics = table
+            .topics
+            .iter()
+            .map(|(_, topic)| topic.waiting.queue.outside());
         let channels = table.channels.iter();
         let channels = channels.map(|(_, channel)| channel.queue.outside());
         let outside: usize = topics.chain(channels).sum();

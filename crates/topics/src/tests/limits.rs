@@ -100,7 +100,7 @@ fn the_time_of_reading_delays_what_was_conformant_on_arrival() {
         let key = world.topic("t");
         world.advance_us(1_000_000);
         assert_eq!(
-            world.table.topic(key).map(|topic| topic.delayed_count),
+            world.table.topic(key).map(|topic| topic.counts.delayed),
             Some(delayed),
             "{clock}"
         );
@@ -119,7 +119,7 @@ fn drop_and_reject_judge_at_arrival() {
     assert_eq!(world.publish("t", &["a", "b", "c"]), Published::Accepted);
     assert_eq!(world.bodies(), ["a", "b"]);
     assert_eq!(
-        world.table.topic(key).map(|topic| topic.dropped_count),
+        world.table.topic(key).map(|topic| topic.counts.dropped),
         Some(1)
     );
     limit.on_exceed = OnExceed::Reject;

@@ -94,7 +94,7 @@ fn an_ephemeral_topic_drops_and_counts() {
     }
     let key = world.topic("t#ephemeral");
     let topic = world.table.topic(key).expect("made");
-    assert!(topic.dropped_count > 0 && topic.is_conserved());
+    assert!(topic.counts.dropped > 0 && topic.is_conserved());
     assert!(world.table.store.memory() <= budget.limit(Part::Bodies));
 }
 

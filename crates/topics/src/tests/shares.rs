@@ -103,7 +103,7 @@ fn drop_and_reject_find_no_tokens_without_a_share() {
     let mut broker = Controlled::new(OnExceed::Drop, Unit::Messages);
     assert_eq!(broker.world.publish("t", &["m"; 3]), Published::Accepted);
     let topic = broker.world.table.topic(broker.topic).expect("there");
-    assert_eq!((topic.dropped_count, topic.passed_count), (3, 0));
+    assert_eq!((topic.counts.dropped, topic.counts.passed), (3, 0));
 
     let mut broker = Controlled::new(OnExceed::Reject, Unit::Messages);
     let outcome = broker.world.publish("t", &["m"]);

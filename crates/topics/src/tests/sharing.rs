@@ -128,7 +128,8 @@ impl Greedy {
             .table
             .topic(self.topic)
             .expect("it is there")
-            .passed_count as f64
+            .counts
+            .passed as f64
     }
 }
 

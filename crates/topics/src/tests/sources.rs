@@ -78,7 +78,7 @@ fn messages_of_strangers_are_counted_as_fixed() {
     world.publish_from(Source::HTTP, Source::HTTP_NAME, 1);
     let key = world.topic("t");
     let topic = world.table.topic(key).expect("it is there");
-    assert_eq!((topic.message_count, topic.fixed_count), (6, 3));
+    assert_eq!((topic.counts.messages, topic.counts.fixed), (6, 3));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_forgotten_recording_is_dropped_and_a_window_beside_it_goes_on() {
     world.publish_from(SENSOR, "s1", 1);
     let key = world.topic("t");
     let topic = world.table.topics.get(key).expect("there");
-    assert!(topic.recording.is_none() && topic.trace.is_some());
+    assert!(topic.observed.recording.is_none() && topic.observed.trace.is_some());
     world.begin_recording();
     world.advance_us(600_000_000);
     assert_eq!(world.end_recording(), None, "nobody published meanwhile");
@@ -175,7 +175,16 @@ fn a_forgotten_trace_is_dropped() {
     world.advance_us(599_000_000);
     world.publish_from(SENSOR, "s1", 1);
     let key = world.topic("t");
-    let has_trace = |world: &World| world.table.topics.get(key).expect("there").trace.is_some();
+    let has_trace = |world: &World| {
+        world
+            .table
+            .topics
+            .get(key)
+            .expect("there")
+            .observed
+            .trace
+            .is_some()
+    };
     assert!(has_trace(&world));
     world.advance_us(1_000_000);
     world.publish_from(SENSOR, "s1", 1);

@@ -192,6 +192,6 @@ proptest! {
         prop_assert!(released.is_empty() || excess <= most, "{excess} of {most}");
         // And nothing stays for ever.
         world.advance_us(1_000_000 * (published as u64 + u64::from(burst) + 1) / u64::from(rate) + 1);
-        prop_assert_eq!(world.table.topic(key).map(|topic| topic.passed_count), Some(published as u64));
+        prop_assert_eq!(world.table.topic(key).map(|topic| topic.counts.passed), Some(published as u64));
     }
 }

@@ -1,0 +1,347 @@
+//! One topic: what it is made of, and what it decides by itself.
+
+use std::collections::VecDeque;
+
+use clock::Instant;
+use kernel::{Share, TaskId};
+use limit::OnExceed;
+use link::OnFull;
+use wire::TopicName;
+
+use super::awaited::Awaited;
+use super::channel::ChannelKey;
+use super::handover::Ledger;
+use super::held::Held;
+use super::latency::{Stage, StageHistograms};
+use super::limiter::TopicLimiter;
+use super::queue::{self, Queue};
+use super::report::LastWord;
+use super::service::{self, Service};
+use super::sharing::{IntervalEnd, Known, LimitNumber, SharedLimit};
+use super::store::{Arrival, MessageRef, Store, Stored};
+use super::table::{Bounds, Target};
+use super::trace::Trace;
+use super::traffic::{Asked, Traffic};
+use super::unjudged::Unjudged;
+
+/// One topic: a queue, perhaps a limit, and the channels that get a copy of everything.
+#[derive(Debug)]
+pub struct Topic {
+    /// Its name.
+    pub name: TopicName,
+    /// Nothing is passed to the channels while set.
+    pub paused: bool,
+    /// Something happened to it since it was run.
+    pub(super) dirty: bool,
+    /// It is in [`TopicTable::shared`](super::TopicTable::shared).
+    pub(super) is_among_shared: bool,
+    /// What has to be said before anything is passed on.
+    pub(super) awaited: Option<Awaited>,
+    /// Its task in the reactor's schedule, once it has been served.
+    pub task: Option<TaskId>,
+    pub(super) channels: Vec<ChannelKey>,
+    pub(super) waiting: Waiting,
+    pub(super) limiter: Option<TopicLimiter>,
+    /// The instant that it is woken at for the head of its queue.
+    pub(super) release_at: Option<Instant>,
+    /// What fell due of its channels and consumers, to be done when it is run.
+    pub(super) due: Vec<Target>,
+    /// What has become of its messages.
+    pub counts: Counts,
+    /// What its contract says beside the limit.
+    pub declared: Declared,
+    pub(super) publishers: Publishers,
+    pub(super) observed: Observed,
+    pub(super) reported: Reported,
+    pub(super) handing: Ledger,
+}
+
+/// What has become of a topic's messages since it was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Accepted from publishers, dropped ones included.
+    pub messages: u64,
+    /// Body bytes of those.
+    pub bytes: u64,
+    /// Of those, from connections that are not known as publishers of it: nobody can move those.
+    pub fixed: u64,
+    /// Passed on to the channels.
+    pub passed: u64,
+    /// Discarded by a limit with `drop`, by a full ephemeral queue, by an order to empty, or lost outside of memory.
+    pub dropped: u64,
+    /// Publish commands refused: by a limit with `reject`, and delayed ones at the bound of deferred messages.
+    pub rejected: u64,
+    /// Messages that waited for a token.
+    pub delayed: u64,
+}
+
+/// What a contract says beside the limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Declared {
+    /// The share of each reactor's time that the topic is entitled to; none: an equal part of what others leave.
+    pub cpu_share: Option<Share>,
+    /// What becomes of its full channels; none: by whether they have consumers.
+    pub on_full: Option<OnFull>,
+}
+
+/// What waits in the topic itself.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// In order.
+    pub(super) queue: Queue<MessageRef>,
+    /// Not yet put into their order of arrival.
+    pub(super) fresh: Vec<Fresh>,
+    /// Body bytes of both.
+    pub(super) bytes: u64,
+}
+
+/// Publishers that wait for room.
+#[derive(Debug, Default)]
+pub(super) struct Publishers {
+    /// In their order.
+    pub(super) held: VecDeque<Held>,
+    /// What a publish wanted that waits for memory, in bytes.
+    pub(super) memory_wanted: Option<u64>,
+}
+
+/// What is kept for who looks at the topic.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    /// Where the time goes.
+    pub(super) latency: Option<StageHistograms>,
+    /// Arrivals within the profiling window.
+    pub(super) trace: Option<Box<Trace>>,
+    /// Arrivals since somebody asked for them over HTTP; none of a controller's business.
+    pub(super) recording: Option<Box<Trace>>,
+    /// Instants of releases, nanoseconds, where they are logged.
+    pub(super) releases: Vec<u64>,
+}
+
+/// What is kept for a controller; none without one.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// What it is to be told.
+    pub(super) traffic: Option<Box<Traffic>>,
+    /// What it was told last.
+    pub(super) told: Option<Box<LastWord>>,
+    /// Passed while there could have been a limit that was not known.
+    pub(super) unjudged: Option<Box<Unjudged>>,
+}
+
+/// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fresh {
+    pub(super) at: Instant,
+    pub(super) id: u64,
+    pub(super) message: MessageRef,
+    /// The first of its command.
+    pub(super) is_first: bool,
+}
+
+impl Topic {
+    pub(super) fn new(name: TopicName, bounds: &Bounds) -> Topic {
+        Topic {
+            waiting: Waiting {
+                queue: bounds.queue(name.is_ephemeral()),
+                fresh: Vec::new(),
+                bytes: 0,
+            },
+            name,
+            paused: false,
+            dirty: false,
+            is_among_shared: false,
+            awaited: None,
+            task: None,
+            channels: Vec::new(),
+            limiter: None,
+            release_at: None,
+            due: Vec::new(),
+            counts: Counts::default(),
+            declared: Declared::default(),
+            publishers: Publishers::default(),
+            observed: Observed::default(),
+            reported: Reported::default(),
+            handing: Ledger::default(),
+        }
+    }
+
+    /// Messages waiting in the topic itself.
+    #[inline]
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.waiting.queue.len() + self.waiting.fresh.len()
+    }
+
+    /// Of those, the ones in memory.
+    #[inline]
+    pub(super) fn in_memory(&self) -> usize {
+        self.waiting.queue.in_memory() + self.waiting.fresh.len()
+    }
+
+    /// Messages that are in the topic itself, in whatever state.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        (self.depth() + self.handing.lifted()) as u64
+    }
+
+    /// Conservation: what was accepted is passed on, dropped, handed over, or still here.
+    pub(super) fn is_conserved(&self) -> bool {
+        let gone = self.counts.passed + self.counts.dropped + self.handing.over();
+        self.counts.messages + self.handing.taken() == gone + self.unfinished()
+    }
+
+    #[inline]
+    pub(super) fn is_full_for(&self, messages: usize, mem_queue_size: usize) -> bool {
+        !queue::fit(self.in_memory(), messages, mem_queue_size)
+    }
+
+    /// Lets a limit with `reject` judge a command.
+    pub(super) fn admit<'a>(
+        &mut self,
+        arrival: &Arrival,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        now: Instant,
+    ) -> Result<(), String> {
+        match &mut self.limiter {
+            Some(limiter) if limiter.limit().on_exceed == OnExceed::Reject => {
+                limiter.try_take_batch(arrival, bodies, now)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets a limit with `drop` judge a message.
+    #[inline]
+    pub(super) fn exceeds(&mut self, arrival: &Arrival, body: &[u8], now: Instant) -> bool {
+        match &mut self.limiter {
+            Some(limiter) if limiter.limit().on_exceed == OnExceed::Drop => {
+                !limiter.try_take(arrival, body.len(), now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps the books on a message that leaves the queue at `now`, with its tokens since `departure`.
+    pub(super) fn note_release(&mut self, stored: &Stored, departure: Instant, now: Instant) {
+        self.counts.passed += 1;
+        self.waiting.bytes -= stored.body.len() as u64;
+        self.counts.delayed += u64::from(stored.has_waited);
+        let Some(latency) = &mut self.observed.latency else {
+            return;
+        };
+        let read = stored.arrival.read;
+        if stored.has_waited {
+            let due = departure.max(stored.served).max(read);
+            latency.record(Stage::Release, now - due, 1);
+        }
+        latency.record(Stage::Limiter, now - read, 1);
+    }
+
+    /// When to look again for a head that has its tokens and its service at the two instants of `head`, in a queue that is
+    /// served by `last`; `None` if that is asked for already, or if nothing but a new share can help.
+    pub(super) fn sleep(
+        &mut self,
+        (departure, served): (Instant, Instant),
+        last: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        if departure == Instant::MAX {
+            self.release_at = None;
+            return None;
+        }
+        let (earliest, latest) = match departure > now {
+            true => (departure.max(served), departure.max(served)),
+            false => (served, service::wake_at(served, last, now)),
+        };
+        let is_asked = |&at: &Instant| (earliest..=latest).contains(&at);
+        if self.release_at.as_ref().is_some_and(is_asked) {
+            return None;
+        }
+        self.release_at = Some(latest);
+        self.release_at
+    }
+
+    /// Notes a command, refused messages included: they asked for tokens too.
+    pub(super) fn note_asked(&mut self, asked: &Asked, now: Instant) {
+        let tokens = match &self.limiter {
+            Some(limiter) => limiter.tokens_of(asked.messages, asked.bytes),
+            None => asked.messages as f64,
+        };
+        let refused = match &self.limiter {
+            Some(limiter) => limiter.tokens_of(asked.refused_messages, asked.refused_bytes),
+            None => 0.0,
+        };
+        let unfinished = self.unfinished_tokens(now) + refused;
+        let traffic = self
+            .reported
+            .traffic
+            .get_or_insert_with(|| Box::new(Traffic::new(now)));
+        traffic.asked(now, tokens, unfinished);
+    }
+
+    /// Whether messages wait, or would, for a share of the limit.
+    pub(super) fn asks_for_share(&self, now: Instant) -> bool {
+        let limiter = self.limiter.as_ref();
+        limiter.is_some_and(|limiter| limiter.asks_for_share(now))
+    }
+
+    /// Everything that waits for tokens, and what the bucket is short of being full.
+    pub(super) fn unfinished_tokens(&self, now: Instant) -> f64 {
+        let Some(limiter) = &self.limiter else {
+            return 0.0;
+        };
+        // Where nobody subscribes, messages do not wait for tokens.
+        let waiting = if limiter.delays() && !self.channels.is_empty() && !self.paused {
+            limiter.tokens_of(self.depth() as u64, self.waiting.bytes)
+        } else {
+            0.0
+        };
+        waiting + limiter.unfinished_at(now)
+    }
+
+    /// Whether brokers share its limit by gossip.
+    pub(super) fn shares_limit(&self) -> bool {
+        let limiter = self.limiter.as_ref();
+        limiter.is_some_and(|limiter| limiter.limit().is_gossiped())
+    }
+
+    /// Ends the estimate interval of a limit that brokers share, if it is over.
+    pub(super) fn end_interval(
+        &mut self,
+        now: Instant,
+        known: impl Fn(LimitNumber) -> Option<Known>,
+    ) -> Option<IntervalEnd> {
+        let limiter = self.limiter.as_mut()?;
+        let number = limiter.gossiped().map(SharedLimit::number)?;
+        let known = number.and_then(&known).unwrap_or(Known::NOTHING);
+        let update = limiter.end_interval(now, known);
+        Some(IntervalEnd {
+            number,
+            topic: self.name.clone(),
+            limit: *limiter.limit(),
+            update,
+        })
+    }
+}
+
+impl Waiting {
+    /// Puts the limited messages read since the last run into the queue in their order of arrival, and has an emulated
+    /// service take them in that order.
+    /// One reactor reads its connections one after another, so reading order is not arrival order,
+    /// and the bucket judges by arrival. Messages of one publisher keep their order.
+    pub(super) fn sort_in(&mut self, mut service: Option<&mut Service>, store: &mut Store) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        // With the id in the key an unstable sort keeps reading order, and it allocates nothing.
+        self.fresh
+            .sort_unstable_by_key(|fresh| (fresh.at, fresh.id));
+        if let Some(service) = &mut service {
+            for fresh in &self.fresh {
+                store.get_mut(fresh.message).served = service.serve(fresh.at, fresh.is_first);
+            }
+        }
+        self.queue
+            .extend(self.fresh.drain(..).map(|fresh| fresh.message));
+    }
+}
