@@ -5,6 +5,7 @@
 //! publishers wait, nothing is dropped. It is held until the first complete word, or until its channels are said, which
 //! come behind the contract. Afterwards a topic that comes into being here is asked for and held until the answer.
 
+use rustc_hash::FxHashSet;
 use wire::{ChannelName, TopicName};
 
 use super::refusal::Refusal;
@@ -44,6 +45,30 @@ pub struct KnownTopic {
     pub channels: Vec<(ChannelName, bool)>,
 }
 
+/// What is known of the teller, and what it was asked.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// Who it is, and whether it has spoken.
+    pub(super) teller: Teller,
+    /// What happens now was ordered by it, so it is not told of it again.
+    pub(super) is_ordered: bool,
+    /// Topics that were asked for since the last report.
+    asked: FxHashSet<TopicName>,
+    /// Those before it.
+    asked_before: FxHashSet<TopicName>,
+}
+
+impl Default for Telling {
+    fn default() -> Self {
+        Telling {
+            teller: Teller::Nobody,
+            is_ordered: false,
+            asked: FxHashSet::default(),
+            asked_before: FxHashSet::default(),
+        }
+    }
+}
+
 impl Teller {
     /// What a topic that comes into being waits for.
     pub(super) fn awaited(self) -> Option<Awaited> {
@@ -75,12 +100,12 @@ impl TopicTable {
     /// Notes how things stand with the one who says what topics have. When it has said everything, and when it is given
     /// up, no topic is held any more.
     pub fn hear(&mut self, teller: Teller) {
-        self.teller = teller;
+        self.telling.teller = teller;
         if teller == Teller::Silent {
             return;
         }
-        self.asked.clear();
-        self.asked_before.clear();
+        self.telling.asked.clear();
+        self.telling.asked_before.clear();
         let keys: Vec<TopicKey> = self.topics.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.let_flow(key);
@@ -99,7 +124,8 @@ impl TopicTable {
     /// # Errors
     /// [`Refusal`] at a bound; a topic that was held stays held.
     pub fn learn(&mut self, known: &KnownTopic) -> Result<bool, Refusal> {
-        let was_asked = self.asked.contains(&known.name) || self.asked_before.contains(&known.name);
+        let was_asked = self.telling.asked.contains(&known.name)
+            || self.telling.asked_before.contains(&known.name);
         if was_asked && self.find(known.name.as_str()).is_none() {
             return Ok(false);
         }
@@ -112,7 +138,7 @@ impl TopicTable {
 
     /// Holds a topic no longer that was asked for: its channels were made. One that is gone since is not made again.
     pub fn answered(&mut self, name: &TopicName) {
-        self.asked.remove(name);
+        self.telling.asked.remove(name);
         if let Some(key) = self.find(name.as_str()) {
             self.let_flow(key);
         }
@@ -121,15 +147,15 @@ impl TopicTable {
     /// Asks which channels a topic has that came into being.
     pub(super) fn ask(&mut self, name: TopicName) {
         // Beyond the bound an answer makes a topic that was deleted meanwhile.
-        if self.asked.len() < self.bounds.topics_max {
-            self.asked.insert(name.clone());
+        if self.telling.asked.len() < self.bounds.topics_max {
+            self.telling.asked.insert(name.clone());
         }
         self.effects.told.push(Told::Asked(name));
     }
 
     /// Called with each report: what was asked for two reports ago has been answered.
     pub(super) fn forget_asked(&mut self) {
-        self.asked_before = std::mem::take(&mut self.asked);
+        self.telling.asked_before = std::mem::take(&mut self.telling.asked);
     }
 
     fn make_as_said(&mut self, known: &KnownTopic) -> Result<TopicKey, Refusal> {

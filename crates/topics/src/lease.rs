@@ -179,14 +179,19 @@ impl TopicTable {
                 limiter.set(limit, now);
             }
             (limiter, Some(limit)) if limit.is_gossiped() => {
-                *limiter = Some(TopicLimiter::gossiping(limit, number, self.group, now));
+                *limiter = Some(TopicLimiter::gossiping(
+                    limit,
+                    number,
+                    self.sharing.group,
+                    now,
+                ));
                 self.effects.sharing_began = true;
             }
             (limiter, Some(limit)) if self.is_controlled => {
                 *limiter = Some(TopicLimiter::controlled(
                     limit,
-                    self.reports.clone(),
-                    &self.prolongations,
+                    self.reporting.holder.clone(),
+                    &self.reporting.prolongations,
                     now,
                 ));
             }
@@ -209,7 +214,7 @@ impl TopicTable {
     /// Prolongs all leases that have not ended at `now`: none grows by that, and one that has ended stays ended. Each hears of it when it
     /// is looked at next. Whether it is time to look at all ([`TopicTable::settle_lease`]).
     pub fn prolong_leases(&mut self, by: Prolongation, now: Instant) -> bool {
-        self.prolongations.say(by, now)
+        self.reporting.prolongations.say(by, now)
     }
 
     /// Has the lease of the topic in a slot hear what it was prolonged by; whether there are slots behind.

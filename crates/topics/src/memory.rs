@@ -2,6 +2,8 @@
 //!
 //! A topic may hold a few times what is free, so that those that take all they can leave room for the others.
 
+use std::collections::VecDeque;
+
 use super::store::charge_of;
 use super::table::{TopicKey, TopicTable};
 use super::traffic::Asked;
@@ -15,15 +17,31 @@ const TOPIC_BYTES: u64 = 8 * 1024;
 const CHANNEL_BYTES: u64 = 1024;
 const CONSUMER_BYTES: u64 = 256;
 
+/// What the table may hold, and whose publishers wait for it.
+#[derive(Debug)]
+pub(super) struct Room {
+    messages: Account,
+    topics: Account,
+    /// Topics with publishers that wait.
+    waiting: VecDeque<TopicKey>,
+}
+
+impl Room {
+    pub(super) fn within(budget: &MemoryBudget) -> Room {
+        Room {
+            messages: Account::new(budget, Part::Bodies),
+            topics: Account::new(budget, Part::Topics),
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
 impl TopicTable {
     /// The same table with messages counted against `budget`.
     #[must_use]
     pub fn within(self, budget: &MemoryBudget) -> TopicTable {
-        TopicTable {
-            memory: Account::new(budget, Part::Bodies),
-            topic_memory: Account::new(budget, Part::Topics),
-            ..self
-        }
+        let room = Room::within(budget);
+        TopicTable { room, ..self }
     }
 
     /// Whether a topic may have what is asked for; if not, it is remembered as waiting.
@@ -40,8 +58,8 @@ impl TopicTable {
             && !topic.name.is_ephemeral()
             && topic.publishers.memory_wanted.replace(more).is_none()
         {
-            self.waiting_for_memory.push_back(key);
-            self.memory.note_wait();
+            self.room.waiting.push_back(key);
+            self.room.messages.note_wait();
         }
         false
     }
@@ -72,8 +90,8 @@ impl TopicTable {
 
     /// Lets publishers be tried again whose topics may have the memory that they wait for.
     pub fn offer_memory(&mut self) {
-        for _ in 0..self.waiting_for_memory.len().min(LOOKS_MAX) {
-            let Some(key) = self.waiting_for_memory.pop_front() else {
+        for _ in 0..self.room.waiting.len().min(LOOKS_MAX) {
+            let Some(key) = self.room.waiting.pop_front() else {
                 return;
             };
             let may_go_on = self.has_memory_for_held(key);
@@ -86,7 +104,7 @@ impl TopicTable {
                 topic.publishers.memory_wanted = None;
                 self.effects.roomy.push(key);
             } else {
-                self.waiting_for_memory.push_back(key);
+                self.room.waiting.push_back(key);
             }
         }
     }
@@ -94,23 +112,23 @@ impl TopicTable {
     /// Whether publishers wait for memory.
     #[must_use]
     pub fn waits_for_memory(&self) -> bool {
-        !self.waiting_for_memory.is_empty()
+        !self.room.waiting.is_empty()
     }
 
     /// Tells the others what messages of this table hold; once a turn.
     pub fn tell_memory(&mut self) {
-        self.memory.set(self.store.memory());
-        self.memory.tell();
+        self.room.messages.set(self.store.memory());
+        self.room.messages.tell();
         self.count_topics();
-        self.topic_memory.tell();
+        self.room.topics.tell();
     }
 
     /// Whether there is memory for a topic or a channel more.
     pub(super) fn has_memory_for_topic(&mut self) -> bool {
         self.count_topics();
-        let has_room = self.topic_memory.has_room(0, TOPIC_BYTES, 0);
+        let has_room = self.room.topics.has_room(0, TOPIC_BYTES, 0);
         if !has_room {
-            self.topic_memory.note_wait();
+            self.room.topics.note_wait();
         }
         has_room
     }
@@ -119,7 +137,7 @@ impl TopicTable {
         let topics = self.topics.len() as u64 * TOPIC_BYTES;
         let channels = self.channels.len() as u64 * CHANNEL_BYTES;
         let consumers = self.consumers.len() as u64 * CONSUMER_BYTES;
-        self.topic_memory.set(topics + channels + consumers);
+        self.room.topics.set(topics + channels + consumers);
     }
 
     /// Whether there is memory that [`TopicTable::trim`] may give back.
@@ -134,8 +152,10 @@ impl TopicTable {
     }
 
     fn fits(&mut self, key: TopicKey, more: u64) -> bool {
-        self.memory.set(self.store.memory());
+        self.room.messages.set(self.store.memory());
         let held = self.store.memory_of(key.slot());
-        self.memory.has_room(held, more, self.store.spare_memory())
+        self.room
+            .messages
+            .has_room(held, more, self.store.spare_memory())
     }
 }

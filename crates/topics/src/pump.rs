@@ -188,7 +188,7 @@ impl TopicTable {
             wakeups,
             effects,
             releases_max,
-            teller,
+            telling,
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {
@@ -197,7 +197,7 @@ impl TopicTable {
         if topic.paused || topic.awaited.is_some() || topic.channels.is_empty() {
             return 0;
         }
-        let is_unjudged = topic.limiter.is_none() && teller.may_hide_limits();
+        let is_unjudged = topic.limiter.is_none() && telling.teller.may_hide_limits();
         let mut passed = 0;
         while let Some(&message) = topic
             .waiting

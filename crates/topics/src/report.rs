@@ -3,11 +3,16 @@
 //! A topic that nothing happens with any more is named some times more, so that what is reckoned from several reports comes to
 //! its end, and then no more until something does.
 
+use std::sync::Arc;
+
 use clock::Instant;
+use limit::Holder;
+use limit::adaptor::Window;
 use link::TopicReport;
 
 use super::channel::{Channel, ChannelKey};
 use super::fullness::Full;
+use super::prolongations::Prolongations;
 use super::table::{TopicKey, TopicTable};
 use super::topic::Topic;
 
@@ -65,9 +70,15 @@ pub(super) struct LastWord {
     is_fading: bool,
 }
 
-/// Where reports go on that could not name everything.
-#[derive(Debug, Default)]
+/// What was reported, what is still to be, and what counts from the controller's side as an answer to it.
+#[derive(Debug)]
 pub(super) struct Reports {
+    /// Those sent lately, for limits that come between a report and its answer.
+    pub(super) holder: Holder,
+    /// What leases were prolonged by; each hears of it when it is looked at.
+    pub(super) prolongations: Arc<Prolongations>,
+    /// Length of the history of traffic that reports tell of.
+    history_window: Window,
     /// Which link reports are for; each begins with nothing said.
     link: u64,
     /// For topics with a limit and for the others.
@@ -75,19 +86,32 @@ pub(super) struct Reports {
     gone: Vec<String>,
 }
 
+impl Default for Reports {
+    fn default() -> Self {
+        Reports {
+            holder: Holder::new(),
+            prolongations: Arc::default(),
+            history_window: Window::default(),
+            link: 0,
+            next: [0; 2],
+            gone: Vec::new(),
+        }
+    }
+}
+
 impl TopicTable {
     /// Nothing of what was said before counts: the next report is the first of a link.
     pub fn begin_reports(&mut self) {
-        self.news = Reports {
-            link: self.news.link + 1,
-            ..Reports::default()
-        };
+        let reporting = &mut self.reporting;
+        reporting.link += 1;
+        reporting.next = Default::default();
+        reporting.gone.clear();
     }
 
     /// Begins report `number`, in which topics take about `bytes_max`. It counts as sent when each topic is looked at: leases that answer it
     /// are counted from there, never from later.
     pub fn begin_report(&mut self, number: u64, bytes_max: usize, now: Instant) -> ReportWalk {
-        self.reports.report_sent(number, now);
+        self.reporting.holder.report_sent(number, now);
         self.forget_asked();
         ReportWalk {
             number,
@@ -97,7 +121,7 @@ impl TopicTable {
             place: 0,
             ended: [None; 2],
             news: TopicNews {
-                gone: std::mem::take(&mut self.news.gone),
+                gone: std::mem::take(&mut self.reporting.gone),
                 ..TopicNews::default()
             },
         }
@@ -108,7 +132,7 @@ impl TopicTable {
         if walk.place >= walk.slots {
             (walk.kind, walk.place) = (walk.kind + 1, 0);
         }
-        let Some(&begin) = self.news.next.get(walk.kind) else {
+        let Some(&begin) = self.reporting.next.get(walk.kind) else {
             return false;
         };
         if walk.slots == 0 {
@@ -124,17 +148,22 @@ impl TopicTable {
 
     /// What there was to say. The next report goes on where this one had to end.
     pub fn end_report(&mut self, walk: ReportWalk) -> TopicNews {
-        self.news.next = walk.ended.map(Option::unwrap_or_default);
+        self.reporting.next = walk.ended.map(Option::unwrap_or_default);
         TopicNews {
             has_more: walk.ended.iter().any(Option::is_some),
             ..walk.news
         }
     }
 
+    /// Has reports tell of the traffic of so long.
+    pub fn set_history_window(&mut self, window: Window) {
+        self.reporting.history_window = window;
+    }
+
     /// A topic is gone from the table.
     pub(super) fn note_gone(&mut self, topic: &Topic) {
-        if was_told(topic.reported.told.as_deref(), self.news.link) {
-            self.news.gone.push(topic.name.to_string());
+        if was_told(topic.reported.told.as_deref(), self.reporting.link) {
+            self.reporting.gone.push(topic.name.to_string());
         }
     }
 
@@ -143,8 +172,12 @@ impl TopicTable {
             topics,
             channels,
             bounds,
-            history_window,
-            news: Reports { link, .. },
+            reporting:
+                Reports {
+                    link,
+                    history_window,
+                    ..
+                },
             ..
         } = self;
         let Some(topic) = topics.get_mut(key) else {

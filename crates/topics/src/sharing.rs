@@ -99,6 +99,24 @@ pub fn own_number(topic: &TopicName) -> LimitNumber {
     (halves ^ halves >> 16) as u16
 }
 
+/// Who shares limits, and which.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The brokers; `None`: a controller is to say, or it is not known yet.
+    pub(super) group: Option<Group>,
+    /// Topics with limits that are shared by gossip, each once, and some that had one.
+    keys: Vec<TopicKey>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared {
+            group: Some(Group::ALONE),
+            keys: Vec::new(),
+        }
+    }
+}
+
 /// The policy of one topic's limit.
 pub struct SharedLimit {
     limiter: Box<dyn Limiter>,
@@ -233,12 +251,12 @@ impl TopicTable {
     /// Shares limits with the brokers of `group` from now on. Another group than before begins anew: every shared limit
     /// with its N-th part, and with no tokens but those that its bucket held. `None`: nothing of such limits passes.
     pub fn join(&mut self, group: Option<Group>, now: Instant) {
-        if self.group == group {
+        if self.sharing.group == group {
             return;
         }
-        self.group = group;
-        for place in 0..self.shared.len() {
-            let key = self.shared[place];
+        self.sharing.group = group;
+        for place in 0..self.sharing.keys.len() {
+            let key = self.sharing.keys[place];
             if let Some(limiter) = self
                 .topics
                 .get_mut(key)
@@ -259,13 +277,13 @@ impl TopicTable {
         known: impl Fn(LimitNumber) -> Option<Known>,
         ends: &mut Vec<IntervalEnd>,
     ) -> bool {
-        let Some(&key) = self.shared.get(*place) else {
+        let Some(&key) = self.sharing.keys.get(*place) else {
             return false;
         };
         let topic = self.topics.get_mut(key);
         if !topic.as_ref().is_some_and(|topic| topic.shares_limit()) {
             // The last one takes its place.
-            self.shared.swap_remove(*place);
+            self.sharing.keys.swap_remove(*place);
             if let Some(topic) = topic {
                 topic.is_among_shared = false;
             }
@@ -287,7 +305,7 @@ impl TopicTable {
         if let Some(topic) = self.topics.get_mut(key)
             && !std::mem::replace(&mut topic.is_among_shared, true)
         {
-            self.shared.push(key);
+            self.sharing.keys.push(key);
         }
     }
 

@@ -4,37 +4,33 @@
 //! [`Outlet`](super::pump::Outlet), and what only the shell can do (close a connection, let a
 //! held publisher go on) is left in [`Effects`] for it to collect.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use limit::Holder;
-use limit::adaptor::Window;
 use link::{OnFull, TopicChange};
 use model::ServiceModel;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use wire::{ChannelName, TopicName};
 
-use super::awaited::{Awaited, Teller};
+use super::awaited::{Awaited, Teller, Telling};
 use super::backlog::BacklogBounds;
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
 use super::ending::Ending;
+use super::memory::Room;
 use super::message_id::MessageIds;
-use super::prolongations::Prolongations;
 use super::queue::Queue;
 use super::refusal::Refusal;
 use super::report::Reports;
 use super::service::Service;
-use super::sharing::Group;
+use super::sharing::Shared;
 use super::spill::Outstanding;
 use super::store::Store;
 use super::topic::Topic;
 use super::wakeups::Wakeups;
 use crate::arena::{Arena, Key};
-use crate::budget::{Account, MemoryBudget, Part};
+use crate::budget::MemoryBudget;
 
 /// Names a topic.
 pub type TopicKey = Key<Topic>;
@@ -86,35 +82,17 @@ pub struct TopicTable {
     pub(super) ending: Option<Ending>,
     /// Limits are shared by several brokers; what may pass here is for a controller to grant.
     pub(super) is_controlled: bool,
-    /// Who says what topics have, and whether it has spoken.
-    pub(super) teller: Teller,
-    /// Topics that were asked for since the last report.
-    pub(super) asked: FxHashSet<TopicName>,
-    /// Those before it.
-    pub(super) asked_before: FxHashSet<TopicName>,
-    /// What happens now was ordered by the teller, which is not told of it again.
-    pub(super) is_ordered: bool,
-    /// Who shares limits by gossip; `None`: a controller is to say.
-    pub(super) group: Option<Group>,
-    /// Topics with limits that are shared by gossip, each once, and some that had one.
-    pub(super) shared: Vec<TopicKey>,
+    pub(super) telling: Telling,
+    pub(super) sharing: Shared,
     pub(super) service: Option<Service>,
-    /// Reports sent lately, for limits that come between a report and its answer.
-    pub(super) reports: Holder,
-    /// What leases were prolonged by; each hears of it when it is looked at.
-    pub(super) prolongations: Arc<Prolongations>,
-    /// What reports are still to say.
-    pub(super) news: Reports,
+    pub(super) reporting: Reports,
     /// Releases logged of each topic at most; 0: none.
     pub(super) releases_max: usize,
     /// The instant of the latest run.
     pub(super) ran_at: Instant,
     pub(super) ids: MessageIds,
     pub(super) store: Store,
-    pub(super) memory: Account,
-    pub(super) topic_memory: Account,
-    /// Topics with publishers that wait for memory.
-    pub(super) waiting_for_memory: VecDeque<TopicKey>,
+    pub(super) room: Room,
     pub(super) topics: Arena<Topic>,
     pub(super) channels: Arena<Channel>,
     pub(super) consumers: Arena<Consumer>,
@@ -123,8 +101,6 @@ pub struct TopicTable {
     pub(super) wakeups: Wakeups<Target>,
     /// What is asked for of backlogs.
     pub(super) outstanding: Outstanding,
-    /// Length of the history of traffic that reports tell of.
-    pub history_window: Window,
 }
 
 impl TopicTable {
@@ -136,23 +112,15 @@ impl TopicTable {
             bounds,
             ending: None,
             is_controlled: false,
-            teller: Teller::Nobody,
-            asked: FxHashSet::default(),
-            asked_before: FxHashSet::default(),
-            is_ordered: false,
-            group: Some(Group::ALONE),
-            shared: Vec::new(),
+            telling: Telling::default(),
+            sharing: Shared::default(),
             service: None,
-            reports: Holder::new(),
-            prolongations: Arc::default(),
-            news: Reports::default(),
+            reporting: Reports::default(),
             releases_max: 0,
             ran_at: Instant::ZERO,
             ids,
             store: Store::default(),
-            memory: Account::new(&MemoryBudget::new(u64::MAX), Part::Bodies),
-            topic_memory: Account::new(&MemoryBudget::new(u64::MAX), Part::Topics),
-            waiting_for_memory: VecDeque::new(),
+            room: Room::within(&MemoryBudget::new(u64::MAX)),
             topics: Arena::default(),
             channels: Arena::default(),
             consumers: Arena::default(),
@@ -160,29 +128,24 @@ impl TopicTable {
             dirty: Vec::new(),
             wakeups: Wakeups::default(),
             outstanding: Outstanding::default(),
-            history_window: Window::default(),
         }
     }
 
     /// The same table on a broker that obeys a controller: a topic with a limit passes nothing without a share of it, one
     /// that is not known nothing before the controller has spoken.
     #[must_use]
-    pub fn controlled(self) -> TopicTable {
-        TopicTable {
-            is_controlled: true,
-            teller: Teller::Silent,
-            group: None,
-            ..self
-        }
+    pub fn controlled(mut self) -> TopicTable {
+        self.is_controlled = true;
+        self.telling.teller = Teller::Silent;
+        self.sharing.group = None;
+        self
     }
 
     /// The same table on a broker that finds others by itself: limits that are shared pass nothing before it has.
     #[must_use]
-    pub fn gathering(self) -> TopicTable {
-        TopicTable {
-            group: None,
-            ..self
-        }
+    pub fn gathering(mut self) -> TopicTable {
+        self.sharing.group = None;
+        self
     }
 
     /// The same table with messages that take the time that `model` says.
@@ -228,7 +191,7 @@ impl TopicTable {
         let name: TopicName = name
             .parse()
             .expect("callers pass names that the decoder found valid");
-        let awaited = self.teller.awaited();
+        let awaited = self.telling.teller.awaited();
         let topic = Topic {
             awaited,
             ..Topic::new(name.clone(), &self.bounds)
@@ -237,7 +200,7 @@ impl TopicTable {
         self.by_name.insert(name.clone(), key);
         self.effects.catalog_changed = true;
         self.tell(key, TopicChange::TopicCreated);
-        if awaited == Some(Awaited::Channels) && !self.is_ordered {
+        if awaited == Some(Awaited::Channels) && !self.telling.is_ordered {
             self.ask(name);
         }
         Ok(key)

@@ -18,24 +18,24 @@ pub enum Told {
 impl TopicTable {
     /// What happens until [`TopicTable::end_order`] was ordered by the one who would be told of it.
     pub fn begin_order(&mut self) {
-        self.is_ordered = true;
+        self.telling.is_ordered = true;
     }
 
     /// From here on changes are news again.
     pub fn end_order(&mut self) {
-        self.is_ordered = false;
+        self.telling.is_ordered = false;
     }
 
     /// Something became of a topic that is there.
     pub(super) fn tell(&mut self, key: TopicKey, change: TopicChange) {
-        if !self.is_ordered {
+        if !self.telling.is_ordered {
             self.tell_anyway(key, change);
         }
     }
 
     /// The same, even if it follows from an order.
     pub(super) fn tell_anyway(&mut self, key: TopicKey, change: TopicChange) {
-        if self.teller == Teller::Nobody {
+        if self.telling.teller == Teller::Nobody {
             return;
         }
         if let Some(topic) = self.topics.get(key) {

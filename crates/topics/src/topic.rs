@@ -33,7 +33,7 @@ pub struct Topic {
     pub paused: bool,
     /// Something happened to it since it was run.
     pub(super) dirty: bool,
-    /// It is in [`TopicTable::shared`](super::TopicTable::shared).
+    /// It is among those whose limits are shared.
     pub(super) is_among_shared: bool,
     /// What has to be said before anything is passed on.
     pub(super) awaited: Option<Awaited>,

@@ -22,7 +22,7 @@ impl Reactor {
     }
 
     pub(super) fn remember_traffic(&mut self, window: Window) -> Answer {
-        self.table.history_window = window;
+        self.table.set_history_window(window);
         Answer::Done
     }
 
