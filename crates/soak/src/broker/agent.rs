@@ -181,7 +181,7 @@ impl Process {
         self.agent.is_complete = false;
         let steps = usize::try_from(history_ms / HISTORY_STEP_MS).unwrap_or(1);
         if let Ok(window) = Window::new(steps.max(1), HISTORY_STEP_MS) {
-            self.table.history_window = window;
+            self.table.set_history_window(window);
         }
         self.handing.begin_link();
         self.agent.standing = Standing::Linked(Linked {
@@ -278,6 +278,7 @@ impl Process {
             gone,
             attachments: self.attached.news(),
             left_rounds: self.vouching.left(local),
+            memory: None,
         };
         self.agent.reported_at = now;
         let interval = match has_more {
