@@ -6,6 +6,7 @@
 mod broker_port;
 mod clock_check;
 mod cluster;
+mod judged;
 mod latency_check;
 mod limit_check;
 mod tempo;
@@ -49,6 +50,10 @@ enum Command {
     ///
     /// Example: srtm-evaluate neighbour --rows srtm-shares,srtm-equal,nsqd,nats --rounds 3
     Neighbour(Box<tempo::neighbour::NeighbourOptions>),
+    /// Judge the results of checks that are kept, without running anything; fails where something does not hold.
+    ///
+    /// Example: srtm-evaluate check bench/results/cluster.jsonl
+    Check(judged::CheckOptions),
     /// Be the bare relay that measurements start as a process of its own.
     #[command(hide = true)]
     Relay(relay::RelayOptions),
@@ -72,6 +77,7 @@ fn execute(command: &Command) -> Result<(), BenchError> {
         Command::Cluster(options) => cluster::check(options),
         Command::Tempo(options) => tempo::execute(options),
         Command::Neighbour(options) => tempo::neighbour::neighbour(options),
+        Command::Check(options) => judged::check(options, &cluster::JUDGES),
         Command::Relay(options) => relay::relay(options),
     }
 }

@@ -59,7 +59,7 @@ impl Latency {
 }
 
 /// How a run came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Messages that the publishers took.
     pub sent: u64,

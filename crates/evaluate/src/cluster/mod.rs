@@ -6,6 +6,6 @@ mod checks;
 mod consumer;
 mod processes;
 
-pub use checks::{ClusterOptions, check};
+pub use checks::{ClusterOptions, JUDGES, check};
 pub use consumer::Consumer;
 pub use processes::{Broker, Cluster, Setup};

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use api::view::TopicSpec;
 use client::{PlacedOptions, PlacedPublisher, Publisher, PublisherOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
-use super::{ClusterOptions, TOPIC, must, stamped};
+use super::{ClusterOptions, TOPIC, all_hold, must, stamped};
 use crate::cluster::consumer::serve;
 use crate::cluster::processes::until;
 use crate::cluster::{Broker, Cluster, Consumer};
+use crate::judged::{Judged, unmet, verdict};
 use api::Controller;
 use bench::BenchError;
 use bench::sys::{monotonic_ns, pause_for};
@@ -35,9 +37,9 @@ const KNOWN: Duration = Duration::from_secs(5);
 /// A new topic must be listed within this time; nsqd's are after some milliseconds.
 const LISTED_MS: f64 = 200.0;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    case: &'static str,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    case: String,
     sent: u64,
     c_got: u64,
     c_repeated: u64,
@@ -49,31 +51,40 @@ struct Report {
     empty_after_ms: Option<f64>,
 }
 
+impl Judged for Report {
+    const KIND: &'static str = "cluster-channels";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = format!("{}, {}", Self::KIND, self.case);
+        let (sent, c_got, d_got) = (self.sent, self.c_got, self.d_got);
+        let got = format!("of {sent} c got {c_got}, d got {d_got}");
+        let mut verdicts = vec![verdict(
+            &of,
+            "both channels get every message",
+            (c_got, d_got) == (sent, sent),
+            got,
+        )];
+        if let Some(ms) = self.listed_after_ms {
+            verdicts.push(verdict(
+                &of,
+                "lookup names a new topic's broker within 200 ms",
+                ms <= LISTED_MS,
+                format!("{ms:.1} ms"),
+            ));
+        }
+        verdicts
+    }
+}
+
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let mut failures = Vec::new();
     for case in [drained, second_broker, idle] {
         let report = case(options)?;
         println!("{report:#?}");
-        options.keep_own("cluster-channels", &report)?;
-        let Report {
-            case,
-            sent,
-            c_got,
-            d_got,
-            ..
-        } = report;
-        if (c_got, d_got) != (sent, sent) {
-            failures.push(format!(
-                "{case}: of {sent} messages c got {c_got}, d got {d_got}"
-            ));
-        }
-        if report.listed_after_ms.is_some_and(|ms| ms > LISTED_MS) {
-            failures.push(format!(
-                "{case}: lookup named no broker for more than {LISTED_MS} ms"
-            ));
-        }
+        options.keep_own(Report::KIND, &report)?;
+        failures.extend(unmet(&report));
     }
-    must(failures.is_empty(), || failures.join("; "))
+    all_hold(failures)
 }
 
 /// The publisher's broker is drained between two halves, with d's consumer away, and is killed as soon as it says that it holds nothing.
@@ -181,7 +192,7 @@ fn count(case: &'static str, sent: u64, c: &mut Consumer, d: &mut Consumer) -> R
     });
     serve(&mut [c, d], Duration::from_millis(500), |_| false);
     Report {
-        case,
+        case: case.to_owned(),
         sent,
         c_got: c.got(),
         c_repeated: c.repeated(),

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
-use super::{ClusterOptions, TOPIC, begin, must};
+use super::{ClusterOptions, TOPIC, begin};
 use crate::cluster::Cluster;
+use crate::judged::{Judged, verdict};
 use bench::BenchError;
 use bench::cluster::Tally;
 use bench::sys::pause_for;
@@ -14,8 +16,8 @@ use bench::sys::pause_for;
 /// How long it stays away: shorter than a lease.
 const AWAY: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
     tally: Tally,
     received_before: u64,
     received_while_away: u64,
@@ -23,6 +25,35 @@ struct Report {
     moves_after: u64,
     placement_kept: bool,
     shares_after: Vec<f64>,
+}
+
+impl Judged for Report {
+    const KIND: &'static str = "cluster-controller-killed";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let (of, tally) = (Self::KIND, self.tally);
+        let (before, away) = (self.received_before, self.received_while_away);
+        vec![
+            verdict(
+                of,
+                "nothing is lost, nothing comes twice",
+                tally.lost == 0 && tally.duplicated == 0,
+                format!("{tally:?}"),
+            ),
+            verdict(
+                of,
+                "no publisher is moved",
+                self.placement_kept && self.moves_after == 0,
+                format!("{} moves", self.moves_after),
+            ),
+            verdict(
+                of,
+                "data flows on without the controller",
+                away * 2 > before / 2,
+                format!("{away} messages came meanwhile, {before} before"),
+            ),
+        ]
+    }
 }
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
@@ -64,14 +95,5 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         shares_after,
     };
     println!("{report:#?}");
-    options.keep("cluster-controller-killed", &workload, &report)?;
-    must(tally.lost == 0 && tally.duplicated == 0, || {
-        format!("{tally:?}")
-    })?;
-    must(placement_kept && report.moves_after == 0, || {
-        String::from("publishers were moved")
-    })?;
-    must(received_while_away * 2 > received_before / 2, || {
-        String::from("data stopped with the controller")
-    })
+    options.judge(&workload, &report)
 }

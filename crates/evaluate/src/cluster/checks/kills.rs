@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
 use super::watch::ShareWatch;
-use super::{ClusterOptions, TOPIC, begin, busiest, must};
+use super::{ClusterOptions, TOPIC, begin, busiest};
 use crate::cluster::Cluster;
+use crate::judged::{Judged, verdict};
 use bench::BenchError;
 use bench::cluster::Tally;
 use bench::sys::{monotonic_ns, pause_for};
@@ -18,8 +20,8 @@ const HEARD_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time between a broker's return and the next kill.
 const PAUSE: Duration = Duration::from_secs(3);
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
     kills: u32,
     publishers_hit: u64,
     never_heard: u64,
@@ -30,6 +32,34 @@ struct Report {
     resent: u64,
     share_looks: u64,
     share_violations: u64,
+}
+
+impl Judged for Report {
+    const KIND: &'static str = "cluster-kills";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = Self::KIND;
+        vec![
+            verdict(
+                of,
+                "all publishers are heard of again",
+                self.never_heard == 0,
+                format!("{} of {} were not", self.never_heard, self.publishers_hit),
+            ),
+            verdict(
+                of,
+                "99 of 100 publishers are silent for at most 2 s",
+                self.recovery_p99_ms <= 2000.0,
+                format!("{} ms", self.recovery_p99_ms),
+            ),
+            verdict(
+                of,
+                "the sum of shares never exceeds the limit",
+                self.share_violations == 0,
+                format!("{} of {} looks", self.share_violations, self.share_looks),
+            ),
+        ]
+    }
 }
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
@@ -87,14 +117,5 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         share_violations,
     };
     println!("{report:#?}");
-    options.keep("cluster-kills", &workload, &report)?;
-    must(never_heard == 0, || {
-        format!("{never_heard} publishers were never heard of again")
-    })?;
-    must(report.recovery_p99_ms <= 2000.0, || {
-        String::from("publishers were silent for more than 2 s")
-    })?;
-    must(report.share_violations == 0, || {
-        String::from("the sum of shares was above the limit")
-    })
+    options.judge(&workload, &report)
 }

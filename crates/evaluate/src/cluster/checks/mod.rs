@@ -27,6 +27,7 @@ use placement::{Mode, Policy};
 use serde::Serialize;
 
 use super::processes::{Broker, Cluster, Setup, empty_folder};
+use crate::judged::{Judge, Judged, judge, unmet};
 use bench::BenchError;
 use bench::cluster::{Plan, Run};
 use bench::report::Results;
@@ -136,6 +137,26 @@ pub enum Check {
     NeighbourPromise,
 }
 
+/// How the records of checks are judged, by their kind.
+pub const JUDGES: [(&str, Judge); 10] = [
+    (moves::Report::KIND, judge::<moves::Report>),
+    (kills::Report::KIND, judge::<kills::Report>),
+    (stopped::Report::KIND, judge::<stopped::Report>),
+    (
+        controller_killed::Report::KIND,
+        judge::<controller_killed::Report>,
+    ),
+    (shift::Report::KIND, judge::<shift::Report>),
+    (sharing::Parts::KIND, judge::<sharing::Parts>),
+    (channels::Report::KIND, judge::<channels::Report>),
+    (restart::Report::KIND, judge::<restart::Report>),
+    (overload::Report::KIND, judge::<overload::Report>),
+    (
+        neighbour_promise::Report::KIND,
+        judge::<neighbour_promise::Report>,
+    ),
+];
+
 /// Does it, prints and keeps what came out.
 ///
 /// # Errors
@@ -233,6 +254,16 @@ impl ClusterOptions {
         Results::new(Some(&self.results)).append(kind, "srtm", 1, workload, result)
     }
 
+    /// Keeps a result; an error where something that must hold of it does not.
+    pub(super) fn judge<R: Judged>(
+        &self,
+        workload: &Workload,
+        result: &R,
+    ) -> Result<(), BenchError> {
+        self.keep(R::KIND, workload, result)?;
+        all_hold(unmet(result))
+    }
+
     /// Keeps the result of a check that brings its own load.
     pub(super) fn keep_own(&self, kind: &str, result: &impl Serialize) -> Result<(), BenchError> {
         Results::new(Some(&self.results)).append(kind, "srtm", 1, &"its own", result)
@@ -288,6 +319,11 @@ pub(super) fn busiest(cluster: &Cluster, placed: &[Option<String>]) -> usize {
         here.count()
     };
     (0..cluster.brokers.len()).max_by_key(count).unwrap_or(0)
+}
+
+/// Fails with what does not hold, if anything.
+fn all_hold(failures: Vec<String>) -> Result<(), BenchError> {
+    must(failures.is_empty(), || failures.join("; "))
 }
 
 /// Fails with `text` unless `holds`.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
 use super::watch::ShareWatch;
-use super::{ClusterOptions, TOPIC, begin, excess, must, releases};
+use super::{ClusterOptions, TOPIC, begin, excess, releases};
 use crate::cluster::Cluster;
+use crate::judged::{Judged, verdict};
 use api::Controller;
 use bench::BenchError;
 use bench::cluster::{Run, Tally};
@@ -18,8 +20,8 @@ const MOVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Seconds of traffic between two rounds.
 const PAUSE: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
     rounds: u32,
     tally: Tally,
     moves: u64,
@@ -27,10 +29,42 @@ struct Report {
     seconds_per_round: Vec<f64>,
     released: usize,
     window_excess_messages: f64,
+    /// Whether conformance is judged at the release: then nothing may exceed the limit.
+    #[serde(default)]
+    is_strict: bool,
     share_looks: u64,
     share_violations: u64,
     latency_p50_us: u64,
     latency_p99_us: u64,
+}
+
+impl Judged for Report {
+    const KIND: &'static str = "cluster-moves";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = Self::KIND;
+        let (tally, excess) = (self.tally, self.window_excess_messages);
+        vec![
+            verdict(
+                of,
+                "nothing is lost, nothing comes twice",
+                tally.lost == 0 && tally.duplicated == 0,
+                format!("{tally:?}"),
+            ),
+            verdict(
+                of,
+                "the sum of shares never exceeds the limit",
+                self.share_violations == 0,
+                format!("{} of {} looks", self.share_violations, self.share_looks),
+            ),
+            verdict(
+                of,
+                "judged at the release, no window exceeds r·t + b",
+                !self.is_strict || excess <= 1e-3,
+                format!("by {excess} messages at most"),
+            ),
+        ]
+    }
 }
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
@@ -70,24 +104,14 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         seconds_per_round,
         released: released.len(),
         window_excess_messages: excess(&released, limit.rate, limit.burst),
+        is_strict: limit.judged_by == limit::JudgedBy::Release,
         share_looks,
         share_violations,
         latency_p50_us: latency.value_at_quantile(0.5),
         latency_p99_us: latency.value_at_quantile(0.99),
     };
     println!("{report:#?}");
-    options.keep("cluster-moves", &workload, &report)?;
-    must(tally.lost == 0 && tally.duplicated == 0, || {
-        format!("{tally:?}")
-    })?;
-    must(report.share_violations == 0, || {
-        String::from("the sum of shares was above the limit")
-    })?;
-    let is_strict = limit.judged_by == limit::JudgedBy::Release;
-    must(!is_strict || report.window_excess_messages <= 1e-3, || {
-        let excess = report.window_excess_messages;
-        format!("the worst window of releases exceeded r·t + b by {excess} messages")
-    })
+    options.judge(&workload, &report)
 }
 
 /// Drains the broker with the most publishers until all of them are elsewhere, and takes it back; how many seconds it

@@ -9,11 +9,13 @@ use api::view::{Slo, TopicSpec, TopicView};
 use client::{Publisher, PublisherOptions};
 use limit::Limit;
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
 use super::seconds::{Second, each_p99_ms, p99_ms, unfair};
-use super::{ClusterOptions, begin, busiest, must, stamped};
+use super::{ClusterOptions, all_hold, begin, busiest, must, stamped};
 use crate::cluster::{Cluster, Consumer};
+use crate::judged::{Judged, unmet, verdict};
 use api::Controller;
 use bench::BenchError;
 use bench::cluster::{Plan, Run};
@@ -41,8 +43,8 @@ const SETTLED: usize = 30;
 /// A fit ends within this time.
 const FITTED: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
     quiet_p99_ms_before: Vec<f64>,
     quiet_p99_ms_after: Vec<f64>,
     /// In so many of these the machine held up the sender itself: many mean that it judges the machine.
@@ -64,36 +66,50 @@ struct Report {
     contradictions: usize,
 }
 
+impl Judged for Report {
+    const KIND: &'static str = "cluster-neighbour-promise";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = Self::KIND;
+        let (unfitted, contradictions) = (self.quiet_unfitted_looks, self.contradictions);
+        let looks = |count: usize| format!("{count} of the last {SETTLED} s");
+        vec![
+            verdict(
+                of,
+                "the first topic's promise is kept once all has settled",
+                self.quiet_settled_p99_ms <= QUIET_PROMISE_MS,
+                format!(
+                    "{:.1} ms, promised {QUIET_PROMISE_MS} ms",
+                    self.quiet_settled_p99_ms
+                ),
+            ),
+            verdict(
+                of,
+                "it is called fitted in most seconds",
+                unfitted * 2 <= SETTLED,
+                format!("{}, not in {}", self.quiet_state, looks(unfitted)),
+            ),
+            verdict(
+                of,
+                "the newcomer is fitted, or told that the first topic decided",
+                self.loud_state == "fitted" || self.loud_names_quiet,
+                self.loud_state.clone(),
+            ),
+            verdict(
+                of,
+                "it is not called fitted while the first topic is not",
+                contradictions * 2 <= SETTLED,
+                looks(contradictions),
+            ),
+        ]
+    }
+}
+
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let report = measure(options)?;
     println!("{report:#?}");
-    options.keep_own("cluster-neighbour-promise", &report)?;
-    let mut failures = Vec::new();
-    if report.quiet_settled_p99_ms > QUIET_PROMISE_MS {
-        failures.push(format!(
-            "{QUIET}'s promise of {QUIET_PROMISE_MS} ms was broken over the last {SETTLED} s: {:.1} ms",
-            report.quiet_settled_p99_ms
-        ));
-    }
-    if report.quiet_unfitted_looks * 2 > SETTLED {
-        failures.push(format!(
-            "{QUIET} was called fitted in less than half of the last {SETTLED} s, at last {}",
-            report.quiet_state
-        ));
-    }
-    if report.loud_state != "fitted" && !report.loud_names_quiet {
-        failures.push(format!(
-            "{LOUD} is {} and is not told that {QUIET} decided",
-            report.loud_state
-        ));
-    }
-    if report.contradictions * 2 > SETTLED {
-        failures.push(format!(
-            "{LOUD} was called fitted in {} of the last {SETTLED} s in which {QUIET} was not",
-            report.contradictions
-        ));
-    }
-    must(failures.is_empty(), || failures.join("; "))
+    options.keep_own(Report::KIND, &report)?;
+    all_hold(unmet(&report))
 }
 
 fn measure(options: &ClusterOptions) -> Result<Report, BenchError> {

@@ -8,11 +8,13 @@ use std::time::Duration;
 use api::view::{Slo, TopicSpec};
 use limit::Limit;
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
 use super::seconds::{Second, each_p99_ms, p99_ms, unfair};
-use super::{ClusterOptions, TOPIC, begin, busiest, must};
+use super::{ClusterOptions, TOPIC, all_hold, begin, busiest};
 use crate::cluster::{Cluster, Setup};
+use crate::judged::{Judged, unmet, verdict};
 use bench::BenchError;
 use bench::cluster::{Plan, Run};
 use bench::sys::monotonic_ns;
@@ -37,8 +39,8 @@ const MOVE_SPACING_S: f64 = 10.0;
 /// Where publishers are is looked at so often in a second.
 const LOOKS: u32 = 20;
 
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
     window_s: f64,
     /// State of the topic before the change.
     state_before: String,
@@ -59,37 +61,50 @@ struct Report {
     duplicated: u64,
 }
 
+impl Judged for Report {
+    const KIND: &'static str = "cluster-overload";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = format!("{}, windows of {} s", Self::KIND, self.window_s);
+        let kept = self.kept_again_after_s;
+        let after = kept.map_or_else(
+            || format!("not within {WATCHED} s"),
+            |s| format!("after {s} s, {} s allowed", self.allowed_s),
+        );
+        let closest = self.closest_moves_s.unwrap_or(f64::INFINITY);
+        let (lost, duplicated) = (self.lost, self.duplicated);
+        vec![
+            verdict(
+                &of,
+                "the promise is kept again in time",
+                kept.is_some_and(|seconds| seconds <= self.allowed_s),
+                after,
+            ),
+            verdict(
+                &of,
+                "nobody is moved twice within 10 s",
+                closest >= MOVE_SPACING_S,
+                format!("{closest:.1} s between two moves of one"),
+            ),
+            verdict(
+                &of,
+                "nothing is lost, nothing comes twice",
+                lost == 0 && duplicated == 0,
+                format!("{lost} lost, {duplicated} twice"),
+            ),
+        ]
+    }
+}
+
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let mut failures = Vec::new();
     for (window_s, allowed_s) in [(5.0, 15), (60.0, 20)] {
         let report = measure(options, window_s, allowed_s)?;
         println!("{report:#?}");
-        options.keep_own("cluster-overload", &report)?;
-        match report.kept_again_after_s {
-            Some(seconds) if seconds <= allowed_s => {}
-            Some(seconds) => failures.push(format!(
-                "windows of {window_s} s: the promise was kept again after {seconds} s, not {allowed_s} s"
-            )),
-            None => failures.push(format!(
-                "windows of {window_s} s: the promise was not kept again within {WATCHED} s"
-            )),
-        }
-        if report.closest_moves_s.is_some_and(|s| s < MOVE_SPACING_S) {
-            let closest = report.closest_moves_s.unwrap_or_default();
-            failures.push(format!(
-                "windows of {window_s} s: a publisher was moved again after {closest:.1} s"
-            ));
-        }
-        if report.lost > 0 || report.duplicated > 0 {
-            let Report {
-                lost, duplicated, ..
-            } = report;
-            failures.push(format!(
-                "windows of {window_s} s: {lost} messages lost, {duplicated} twice"
-            ));
-        }
+        options.keep_own(Report::KIND, &report)?;
+        failures.extend(unmet(&report));
     }
-    must(failures.is_empty(), || failures.join("; "))
+    all_hold(failures)
 }
 
 fn measure(

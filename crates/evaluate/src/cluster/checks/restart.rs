@@ -9,11 +9,13 @@ use std::time::Duration;
 use api::view::TopicSpec;
 use client::{ClientError, Publisher, PublisherOptions};
 use limit::{Limit, OnExceed};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
-use super::{ClusterOptions, TOPIC, must, stamped};
+use super::{ClusterOptions, TOPIC, all_hold, stamped};
 use crate::cluster::consumer::serve;
 use crate::cluster::{Cluster, Consumer, Setup};
+use crate::judged::{Judged, unmet, verdict};
 use bench::BenchError;
 use bench::sys::{Signal, monotonic_ns, pause_for};
 
@@ -36,9 +38,9 @@ const BACK: Duration = Duration::from_secs(30);
 /// Time between two messages of a trickle: less than the limit's rate.
 const TRICKLE: Duration = Duration::from_millis(150);
 
-#[derive(Debug, Serialize)]
-struct Report {
-    case: &'static str,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    case: String,
     sent: u64,
     passed: u64,
     /// From the first message until the last one that passed came.
@@ -53,6 +55,33 @@ struct Report {
 
 /// What is done between declaring a limit and the flood; the number of the broker that is flooded.
 type Deed = fn(&mut Cluster) -> Result<usize, BenchError>;
+
+impl Judged for Report {
+    const KIND: &'static str = "cluster-restart";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = format!("{}, {}", Self::KIND, self.case);
+        let (passed, allowed) = (self.passed, self.allowed);
+        let again = self.passes_again_s.map_or_else(
+            || "nothing passed".to_owned(),
+            |s| format!("after {s:.1} s"),
+        );
+        vec![
+            verdict(
+                &of,
+                "no more than b + r·t passes",
+                passed as f64 <= allowed,
+                format!("{passed} passed where {allowed:.1} may"),
+            ),
+            verdict(
+                &of,
+                "messages pass again within 30 s",
+                self.passes_again_s.is_some(),
+                again,
+            ),
+        ]
+    }
+}
 
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let kept = |setup: Setup| Setup {
@@ -93,18 +122,10 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     for (case, setup, is_calm_first, deed) in cases {
         let report = flood_after(case, setup, is_calm_first, deed)?;
         println!("{report:#?}");
-        options.keep_own("cluster-restart", &report)?;
-        let Report {
-            passed, allowed, ..
-        } = report;
-        if passed as f64 > allowed {
-            failures.push(format!("{case}: {passed} passed where {allowed:.1} may"));
-        }
-        if report.passes_again_s.is_none() {
-            failures.push(format!("{case}: nothing passed within {BACK:?} afterwards"));
-        }
+        options.keep_own(Report::KIND, &report)?;
+        failures.extend(unmet(&report));
     }
-    must(failures.is_empty(), || failures.join("; "))
+    all_hold(failures)
 }
 
 fn restart(cluster: &mut Cluster) -> Result<usize, BenchError> {
@@ -187,7 +208,7 @@ fn flood(case: &'static str, cluster: &Cluster, number: usize) -> Result<Report,
     let last_ns = consumer.latest_ns().max(began_ns);
     let seconds = (last_ns - began_ns) as f64 / 1e9;
     Ok(Report {
-        case,
+        case: case.to_owned(),
         sent: FLOOD,
         passed: consumer.got_of(0..FLOOD),
         seconds,

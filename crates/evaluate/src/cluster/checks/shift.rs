@@ -5,10 +5,12 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use placement::Mode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
-use super::{ClusterOptions, TOPIC, begin, must};
+use super::{ClusterOptions, TOPIC, begin};
 use crate::cluster::Cluster;
+use crate::judged::{Judged, verdict};
 use bench::BenchError;
 use bench::sys::pause_for;
 
@@ -19,24 +21,43 @@ const ADAPT_WINDOW: Duration = Duration::from_secs(5);
 /// Part of their batches that publishers send at the quiet broker.
 const QUIET: f64 = 0.2;
 
-#[derive(Debug, Serialize)]
-struct Report {
-    adaptor: &'static str,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    adaptor: String,
     /// 99th percentile of end-to-end latency, second by second; the shift is in the middle.
     p99_ms_per_second: Vec<f64>,
     /// Seconds after the shift until the latency stays below twice that before it.
     recovered_after_s: Option<usize>,
 }
 
+impl Judged for Report {
+    const KIND: &'static str = "cluster-shift";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let of = format!("{}, adaptor {}", Self::KIND, self.adaptor);
+        let figures = match self.recovered_after_s {
+            Some(seconds) => format!("after {seconds} s"),
+            None => "it never did".to_owned(),
+        };
+        let recovers = self.recovered_after_s.is_some();
+        vec![if self.adaptor == "on" {
+            verdict(&of, "latency recovers after the shift", recovers, figures)
+        } else {
+            verdict(
+                &of,
+                "latency does not recover by itself",
+                !recovers,
+                figures,
+            )
+        }]
+    }
+}
+
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     for adaptor in ["on", "off"] {
         let report = measure(options, adaptor)?;
         println!("{report:#?}");
-        options.keep("cluster-shift", &options.workload(options.group()), &report)?;
-        let recovered = report.recovered_after_s.is_some();
-        must(recovered == (adaptor == "on"), || {
-            format!("with the adaptor {adaptor}: recovered {recovered}")
-        })?;
+        options.judge(&options.workload(options.group()), &report)?;
     }
     Ok(())
 }
@@ -103,7 +124,7 @@ fn measure(options: &ClusterOptions, adaptor: &'static str) -> Result<Report, Be
         Some(_) => None,
     };
     Ok(Report {
-        adaptor,
+        adaptor: adaptor.to_owned(),
         p99_ms_per_second,
         recovered_after_s,
     })

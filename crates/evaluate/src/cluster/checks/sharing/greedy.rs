@@ -9,11 +9,13 @@ use std::time::Duration;
 use api::view::TopicSpec;
 use limit::OnExceed;
 use limit::sharing::Policy;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sim::experiment::Verdict;
 
 use super::{ClusterOptions, TOPIC, Way, limit};
 use crate::cluster::checks::{excess, releases, releases_of};
 use crate::cluster::{Cluster, Setup};
+use crate::judged::{Judged, verdict};
 use bench::BenchError;
 use bench::protocol::nsq::{Acknowledgement, Nsq};
 use bench::protocol::{Batch, Protocol, Template};
@@ -31,22 +33,27 @@ const MEASURE: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Who got how much.
-#[derive(Debug, Serialize)]
-pub(super) struct Parts {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Parts {
     /// Messages per second that passed at the brokers, of three publishers and of seven.
     per_second: [f64; 2],
     /// Part of the three; 0.3 is fair.
-    pub(super) part: f64,
+    part: f64,
     /// All that passed, as a multiple of the limit's rate.
     of_limit: f64,
     /// Messages by which the worst window exceeded r·t + b, once shares had settled.
     worst_excess: f64,
 }
 
-impl Parts {
-    /// How far from fair, as a part of it.
-    pub(super) fn distance(&self) -> f64 {
-        (self.part / 0.3 - 1.0).abs()
+impl Judged for Parts {
+    const KIND: &'static str = "cluster-sharing-greedy";
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let finding =
+            "three of ten greedy publishers get three tenths of what passes, within a tenth";
+        let is_fair = (self.part / 0.3 - 1.0).abs() <= 0.1;
+        let figures = format!("{:.3}", self.part);
+        vec![verdict(Self::KIND, finding, is_fair, figures)]
     }
 }
 

@@ -8,8 +8,11 @@ use limit::sharing::Policy;
 use limit::{JudgedBy, Limit, OnExceed};
 use serde::Serialize;
 
-use super::{ClusterOptions, TOPIC, must};
+pub(super) use greedy::Parts;
+
+use super::{ClusterOptions, TOPIC, all_hold};
 use crate::cluster::Cluster;
+use crate::judged::{Judged, unmet};
 use bench::BenchError;
 
 /// A way of sharing.
@@ -26,17 +29,14 @@ struct Way {
 pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
     let parts = greedy::measure(options)?;
     println!("{parts:#?}");
-    options.keep("cluster-sharing-greedy", &greedy::workload(), &parts)?;
+    options.keep(Parts::KIND, &greedy::workload(), &parts)?;
     println!("{}", shifting::Row::head());
     for way in shifting::WAYS {
         let row = shifting::measure(options, way)?;
         println!("{row}");
         options.keep("cluster-sharing", &shifting::workload(options), &row)?;
     }
-    must(parts.distance() <= 0.1, || {
-        let part = parts.part;
-        format!("three of ten greedy publishers got {part:.3} of what passed")
-    })
+    all_hold(unmet(&parts))
 }
 
 fn limit(options: &ClusterOptions, way: Way) -> Result<Limit, BenchError> {
