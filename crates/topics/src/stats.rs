@@ -181,18 +181,69 @@ pub struct Catalog {
 
 /// A topic in the [`Catalog`].
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "CatalogEntry", into = "CatalogEntry")]
 pub struct CatalogTopic {
     /// Topic name.
     pub name: String,
     /// Whether it is paused.
-    #[serde(default)]
     pub paused: bool,
     /// Non-ephemeral channels, ordered by name.
-    #[serde(default)]
     pub channels: Vec<CatalogChannel>,
     /// Its contract.
-    #[serde(flatten)]
     pub contract: Contract,
+}
+
+/// A [`CatalogTopic`] as it is written, field by field: serde says where a fault is only without `flatten`.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct CatalogEntry {
+    name: String,
+    #[serde(default)]
+    paused: bool,
+    #[serde(default)]
+    channels: Vec<CatalogChannel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<Limit>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "link::cpu_share"
+    )]
+    cpu_share: Option<kernel::Share>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_full: Option<OnFull>,
+}
+
+impl From<CatalogEntry> for CatalogTopic {
+    fn from(entry: CatalogEntry) -> CatalogTopic {
+        CatalogTopic {
+            name: entry.name,
+            paused: entry.paused,
+            channels: entry.channels,
+            contract: Contract {
+                limit: entry.limit,
+                cpu_share: entry.cpu_share,
+                on_full: entry.on_full,
+            },
+        }
+    }
+}
+
+impl From<CatalogTopic> for CatalogEntry {
+    fn from(topic: CatalogTopic) -> CatalogEntry {
+        let Contract {
+            limit,
+            cpu_share,
+            on_full,
+        } = topic.contract;
+        CatalogEntry {
+            name: topic.name,
+            paused: topic.paused,
+            channels: topic.channels,
+            limit,
+            cpu_share,
+            on_full,
+        }
+    }
 }
 
 /// A channel in the [`Catalog`].
