@@ -19,12 +19,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// The path `path`, which begins with `/` and stands as it is.
+    /// The path `path`, which begins with `/` and stands as it is; it may have a query.
     #[must_use]
     pub fn new(path: &'static str) -> Target {
         Target {
+            has_query: path.contains('?'),
             text: path.to_owned(),
-            has_query: false,
         }
     }
 
@@ -74,6 +74,12 @@ impl fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_goes_on_where_one_has_begun() {
+        let target = Target::new("/stats?format=json").query("topic", "t");
+        assert_eq!(target.as_str(), "/stats?format=json&topic=t");
+    }
 
     #[test]
     fn segments_and_values_hold_any_characters() {

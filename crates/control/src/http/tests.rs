@@ -487,6 +487,8 @@ async fn the_document_names_every_field() {
         http_address: Some(String::new()),
         gossip_address: Some(String::new()),
         not_counted: Some(String::new()),
+        memory_used_bytes: Some(1),
+        memory_budget_bytes: Some(2),
         ..BrokerView::default()
     };
     let named = json!({"topic": "t", "id": 1});
