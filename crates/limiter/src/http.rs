@@ -15,11 +15,9 @@ use axum::Json;
 use axum::extract::rejection::StringRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
-use port::{Counts, Gate};
-use scrape::{Lane, Pages, rendered, share};
+use http::{Counts, Pages, Settings, rendered};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -37,9 +35,6 @@ const QUESTIONS_MAX: usize = 64;
 const BODY_MAX_BYTES: usize = 64 * 1024;
 /// Time that requests under way have when the port closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Memory of answers with all numbers that are still being read; see [`Pages`].
-const PAGES_BYTES: usize = 32 << 20;
 
 /// The port, its thread, and the questions that come from it.
 #[derive(Debug)]
@@ -136,7 +131,8 @@ impl HttpPort {
                 .collect(),
             counts: Counts::default(),
         });
-        let settings = settings(&config.http_hosts, desk.counts.clone());
+        let hosts = config.http_hosts.iter().cloned();
+        let settings = Settings::new(hosts, "message", CLOSE_TIMEOUT, desk.counts.clone());
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
@@ -178,7 +174,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 fn serve(
     listener: TcpListener,
     desk: Arc<Desk>,
-    settings: port::Settings,
+    settings: Settings,
     closed: oneshot::Receiver<()>,
 ) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -187,7 +183,7 @@ fn serve(
             let listener = tokio::net::TcpListener::from_std(listener)?;
             // A sender that is dropped means the same as a message.
             let closed = async { drop(closed.await) };
-            port::serve(listener, router(desk), settings, closed).await;
+            http::serve(listener, router(desk), settings, closed).await;
             Ok(())
         })
     });
@@ -196,26 +192,13 @@ fn serve(
     }
 }
 
-/// How the port is served; changes may be asked for by these names, too.
-fn settings(hosts: &[String], counts: Counts) -> port::Settings {
-    port::Settings {
-        gate: Gate::new(hosts.iter().cloned().chain([port::hostname()])),
-        text_field: "message",
-        nsq_port: None,
-        close_timeout: CLOSE_TIMEOUT,
-        counts,
-    }
-}
-
 fn router(desk: Arc<Desk>) -> axum::Router {
-    let pages = Pages::new(PAGES_BYTES);
-    // A line each: none waits for another's crowd.
-    let shared = || from_fn_with_state(Lane::new(&pages), share);
+    let pages = Pages::default();
     axum::Router::new()
         .route("/ping", get(async || "OK"))
-        .route("/metrics", get(metrics).layer(shared()))
-        .route("/v1/sites", get(sites).layer(shared()))
-        .route("/v1/limits", get(limits).layer(shared()))
+        .route("/metrics", pages.shared(get(metrics)))
+        .route("/v1/sites", pages.shared(get(sites)))
+        .route("/v1/limits", pages.shared(get(limits)))
         .route("/v1/limits/{class}", put(set_limit))
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(desk)
@@ -296,7 +279,7 @@ async fn set_limit(
     Path(class): Path<String>,
     body: Result<String, StringRejection>,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|rejection| match port::is_late(&rejection) {
+    let body = body.map_err(|rejection| match http::is_late(&rejection) {
         true => Refusal(StatusCode::REQUEST_TIMEOUT, rejection.body_text()),
         false => Refusal(rejection.status(), rejection.body_text()),
     })?;

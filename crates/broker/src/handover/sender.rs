@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
-use port::exchange;
+use http::exchange;
 use rustc_hash::FxHasher;
 use topics::{Handed, QueueName};
 use wire::handover::{HandedMessage, Handover, put_handover};

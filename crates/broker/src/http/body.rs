@@ -7,7 +7,7 @@
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
-use port::{BodyError, Held, Room};
+use http::{BodyError, Held, Room};
 use topics::{Charge, MemoryBudget, Part};
 
 use super::answer::Failure;

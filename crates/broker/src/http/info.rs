@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
-use port::hostname;
+use http::hostname;
 use serde::Serialize;
 
 use super::answer::json;
@@ -35,7 +35,7 @@ pub struct HttpInfo {
     /// The level in force, readable and settable at `/config/log_level`.
     pub log_level: LogLevel,
     /// What has become of HTTP connections.
-    pub counts: port::Counts,
+    pub counts: http::Counts,
 }
 
 impl HttpInfo {
@@ -55,7 +55,7 @@ impl HttpInfo {
             hostname: hostname(),
             broadcast_address: config.broadcast_address.clone(),
             log_level,
-            counts: port::Counts::default(),
+            counts: http::Counts::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use port::{Gate, Settings};
+use http::Settings;
 use tokio::net::TcpListener;
 
 use super::{HttpInfo, router};
@@ -18,14 +18,11 @@ pub async fn serve(
     info: HttpInfo,
     shutdown: impl Future<Output = ()>,
 ) {
-    let own = [&info.hostname, &info.broadcast_address];
-    let names = own.into_iter().chain(&handle.config().http_hosts);
+    let hosts = handle.config().http_hosts.iter();
+    let names = hosts.chain([&info.broadcast_address]).cloned();
     let settings = Settings {
-        gate: Gate::new(names.cloned()),
-        text_field: "message",
         nsq_port: Some(info.tcp_port),
-        close_timeout: CLOSE_TIMEOUT,
-        counts: info.counts.clone(),
+        ..Settings::new(names, "message", CLOSE_TIMEOUT, info.counts.clone())
     };
-    port::serve(listener, router(handle, info), settings, shutdown).await;
+    http::serve(listener, router(handle, info), settings, shutdown).await;
 }

@@ -30,9 +30,8 @@ mod topics;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
-use scrape::{Lane, Pages, share};
+use http::{Lane, Pages};
 
 use crate::{Handle, Operation};
 use answer::Failure;
@@ -41,12 +40,9 @@ use body::BodyRoom;
 use stats::Asked;
 
 pub use config::LogLevel;
+pub use http::hostname;
 pub use info::{HttpInfo, nsqd_version_line};
 pub use listener::serve;
-pub use port::hostname;
-
-/// Memory of answers about everything that are still being read; see [`Pages`].
-const PAGES_BYTES: usize = 32 << 20;
 
 /// What every handler can reach.
 #[derive(Debug)]
@@ -66,9 +62,7 @@ type Shared = axum::extract::State<Arc<Service>>;
 /// All routes over one broker.
 pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
     let room = BodyRoom::new(handle.config().max_body_size, handle.memory.clone());
-    let pages = Pages::new(PAGES_BYTES);
-    // A line each: none waits for another's crowd.
-    let shared = || from_fn_with_state(Lane::new(&pages), share);
+    let pages = Pages::default();
     let service = Arc::new(Service {
         handle,
         info,
@@ -85,7 +79,7 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/pub", post(publish::publish))
         .route("/mpub", post(publish::publish_many))
         .merge(operations())
-        .route("/v1/topics", get(contract::list).layer(shared()))
+        .route("/v1/topics", pages.shared(get(contract::list)))
         .route(
             "/v1/topics/{topic}",
             get(contract::show)
@@ -99,12 +93,12 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         .route("/v1/sharers", get(sharers::list))
         .route("/v1/sharers/{address}", delete(sharers::forget))
         .route("/v1/memory", get(memory::memory))
-        .route("/v1/tasks", get(tasks::tasks).layer(shared()))
+        .route("/v1/tasks", pages.shared(get(tasks::tasks)))
         .route(
             "/v1/announcements",
-            get(announcements::announcements).layer(shared()),
+            pages.shared(get(announcements::announcements)),
         )
-        .route("/metrics", get(metrics::metrics).layer(shared()))
+        .route("/metrics", pages.shared(get(metrics::metrics)))
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
         .with_state(service)

@@ -8,8 +8,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use http::rendered;
 use kernel::{Shares, TaskStats};
-use scrape::rendered;
 use serde::Serialize;
 
 use super::Shared;

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use port::exchange;
+use http::exchange;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::watch;

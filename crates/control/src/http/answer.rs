@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use port::BodyError;
+use http::BodyError;
 use serde::Serialize;
 
 use crate::ControlError;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
-use port::{Held, Room};
+use http::{Held, Room};
 use serde::de::DeserializeOwned;
 
 use super::Service;

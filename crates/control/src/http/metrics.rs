@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use http::rendered;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use scrape::rendered;
 
 use super::Shared;
 use super::answer::Failure;
@@ -54,7 +54,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
 struct Beside {
     pace: super::pace::Pace,
     event_streams: f64,
-    counts: port::Counts,
+    counts: http::Counts,
 }
 
 fn render(snapshot: Snapshot, beside: Beside) -> Response {

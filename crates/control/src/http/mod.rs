@@ -20,10 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use port::{Counts, Gate, Places, Room};
-use scrape::{Lane, Pages, share};
+use http::{Counts, Pages, Places, Room, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -34,10 +32,7 @@ use events::EventCounts;
 /// Event streams that are open at once, half of them at most to one address.
 const EVENT_STREAMS_MAX: usize = 64;
 /// Time that requests under way have when a port closes.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Memory of answers about everything that are still being read; see [`Pages`].
-const PAGES_BYTES: usize = 32 << 20;
-
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What every handler gets.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -67,24 +62,9 @@ pub async fn serve(
         stop.send_replace(true);
     };
     let counts = Counts::default();
-    let settings = settings("error", hosts, counts.clone());
+    let settings = Settings::new(hosts, "error", CLOSE_TIMEOUT, counts.clone());
     let router = router(handle, is_stopping, counts);
-    port::serve(listener, router, settings, told).await;
-}
-
-/// How a port of the control plane is served, whose errors have their text in this field.
-pub(crate) fn settings(
-    text_field: &'static str,
-    hosts: Vec<String>,
-    counts: Counts,
-) -> port::Settings {
-    port::Settings {
-        gate: Gate::new(hosts.into_iter().chain([port::hostname()])),
-        text_field,
-        nsq_port: None,
-        close_timeout: CLOSE_TIMEOUT,
-        counts,
-    }
+    http::serve(listener, router, settings, told).await;
 }
 
 /// All routes. To be called within a runtime: events are counted beside it.
@@ -100,12 +80,10 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         counts,
         is_stopping,
     });
-    let pages = Pages::new(PAGES_BYTES);
-    // A line each: none waits for another's crowd.
-    let shared = || from_fn_with_state(Lane::new(&pages), share);
+    let pages = Pages::default();
     Router::new()
         .route("/ping", get(openapi::ping))
-        .route("/v1/topics", get(topics::list).layer(shared()))
+        .route("/v1/topics", pages.shared(get(topics::list)))
         .route(
             "/v1/topics/{topic}",
             get(topics::show).put(topics::put).delete(topics::remove),
@@ -122,7 +100,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         )
         .route("/v1/names", get(names::list))
         .route("/v1/names/{topic}", get(names::show).put(names::put))
-        .route("/v1/brokers", get(brokers::list).layer(shared()))
+        .route("/v1/brokers", pages.shared(get(brokers::list)))
         .route(
             "/v1/brokers/{broker}",
             get(brokers::show).delete(brokers::remove),
@@ -131,7 +109,7 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         .route("/v1/brokers/{broker}/resume", post(brokers::resume))
         .route("/v1/events", get(events::events))
         .route("/v1/openapi.json", get(openapi::document))
-        .route("/metrics", get(metrics::metrics).layer(shared()))
+        .route("/metrics", pages.shared(get(metrics::metrics)))
         .fallback(async || Failure::not_found("no such path; GET /v1/openapi.json lists them"))
         .method_not_allowed_fallback(async || Failure::method_not_allowed())
         .with_state(service)

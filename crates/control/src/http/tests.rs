@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request, StatusCode};
 use futures_util::StreamExt;
-use port::Counts;
+use http::Counts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

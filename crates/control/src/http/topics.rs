@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use scrape::rendered;
+use http::rendered;
 
 use super::Shared;
 use super::answer::Failure;

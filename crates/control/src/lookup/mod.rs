@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clock::{Instant, WallTime};
-use port::Counts;
+use http::{Counts, Settings, hostname, serve as serve_http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::{ControlHandle, http};
+use crate::ControlHandle;
+use crate::http::CLOSE_TIMEOUT;
 use cluster::Cluster;
 use registry::{Registry, Rules};
 use wire::lookup::Introduction;
@@ -61,7 +62,7 @@ pub async fn serve(
     stopped: impl Future<Output = ()>,
 ) {
     let hosts = config.http_hosts.iter().chain(&config.broadcast_address);
-    let settings = http::settings("message", hosts.cloned().collect(), Counts::default());
+    let settings = Settings::new(hosts.cloned(), "message", CLOSE_TIMEOUT, Counts::default());
     let ports =
         [&tcp, &http_listener].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
     let lookup = Arc::new(Lookup::new(handle, config, ports));
@@ -77,7 +78,7 @@ pub async fn serve(
     let served = async {
         tokio::join!(
             peers::serve(&lookup, tcp, stopping()),
-            port::serve(http_listener, router, settings, stopping()),
+            serve_http(http_listener, router, settings, stopping()),
         )
     };
     let told = async {
@@ -93,7 +94,7 @@ impl Lookup {
         config: Config,
         [tcp_port, http_port]: [u16; 2],
     ) -> Lookup {
-        let hostname = port::hostname();
+        let hostname = hostname();
         let introduction = Introduction {
             broadcast_address: config.broadcast_address.unwrap_or_else(|| hostname.clone()),
             hostname,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
+use http::exchange;
 use link::{ANSWER_BYTES_MAX, Door, LinkKey, PROBE_PATH, Present, probe_question};
-use port::exchange;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};

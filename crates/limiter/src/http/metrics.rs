@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write};
 
-use port::Counts;
+use http::Counts;
 
 use super::{Snapshot, StandingNumbers};
 use crate::packet::Odd;

@@ -22,7 +22,8 @@ fn answers(requests: &[String]) -> Vec<String> {
         counts: Counts::default(),
     });
     let (close, closed) = oneshot::channel();
-    let settings = settings(&["lim.example".to_owned()], Counts::default());
+    let hosts = ["lim.example".to_owned()];
+    let settings = Settings::new(hosts, "message", CLOSE_TIMEOUT, Counts::default());
     let thread = std::thread::spawn(move || serve(listener, desk, settings, closed));
     let answers = requests.iter().map(|request| {
         let mut stream = TcpStream::connect(address).expect("listening");

@@ -16,11 +16,11 @@ use std::fmt;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use http::rendered;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use scrape::rendered;
 
 use super::Shared;
 use super::answer::Failure;
@@ -136,7 +136,7 @@ struct Snapshot {
 struct Surroundings {
     /// `None`: the broker keeps nothing.
     catalog: Option<CatalogState>,
-    http: port::Counts,
+    http: http::Counts,
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
     gossip: SharingFigures,

@@ -88,7 +88,7 @@ fn announcements() -> AnnounceStats {
 
 fn surroundings() -> Surroundings {
     Surroundings {
-        http: port::Counts::default(),
+        http: http::Counts::default(),
         announcements: Some(announcements()),
         gossip: SharingFigures {
             brokers: 3,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use scrape::rendered;
+use http::rendered;
 
 use super::answer::{self, Failure};
 use super::memory::MemoryView;

@@ -1,60 +1,105 @@
 //! The metrics page, as Prometheus reads it.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
-#[test]
-fn every_site_and_class_has_its_series_and_labels_are_escaped() {
-    let standing = StandingNumbers {
+/// A sample of each series, as the page has had them since its first release: name, labels, value.
+const SAMPLES: &str = include_str!("samples.txt");
+
+/// Every number is another one.
+fn snapshot() -> Snapshot {
+    let mut next = 0;
+    let mut number = || {
+        next += 1;
+        next
+    };
+    let mut standing = |local_limit| StandingNumbers {
         passed: crate::site::Passed {
-            forwarded_packets: 7,
-            ..Default::default()
+            forwarded_packets: number(),
+            forwarded_bytes: number(),
+            dropped_packets: number(),
+            dropped_bytes: number(),
         },
-        local_limit: None,
-        demand: 3.0,
-        passing: 2.0,
-        connected: 1,
+        local_limit,
+        demand: number() as f64 + 0.5,
+        passing: number() as f64,
+        connected: number() as u32,
     };
-    let limited = StandingNumbers {
-        local_limit: Some(1250.5),
-        ..standing
+    let standings = vec![standing(None), standing(Some(1250.5))];
+    let gossip = gossip::Counters {
+        updates_sent: number(),
+        update_bytes_sent: number(),
+        membership_sent: number(),
+        membership_bytes_sent: number(),
+        overflowed: number(),
+        updates_received: number(),
+        membership_received: number(),
+        lost: number(),
+        overtaken: number(),
+        forged: number(),
+        replayed: number(),
+        malformed: number(),
+        unknown_peer: number(),
+        unknown_limit: number(),
+        refused: number(),
     };
-    let snapshot = Snapshot {
+    Snapshot {
         limits: vec![None, None],
-        standings: vec![standing, limited],
-        gossip: vec![Some(gossip::Counters {
-            forged: 9,
-            ..Default::default()
-        })],
-        unsent: Default::default(),
-        counters: Default::default(),
-        devices: crate::service::DeviceCounters {
-            moved: 64,
-            calls: 2,
-            ..Default::default()
+        standings,
+        gossip: vec![Some(gossip)],
+        unsent: crate::service::Unsent {
+            emulated: number(),
+            blocked: number(),
+            unreachable: number(),
+            failed: number(),
         },
-        queues: Default::default(),
-        held: 4,
-    };
-    let text = render(
-        &["o\"ne".to_owned()],
-        &["a".to_owned(), "b".to_owned()],
-        &snapshot,
-        &Counts::default(),
-    );
-    for line in [
-        "srtm_limiter_forwarded_packets_total{site=\"o\\\"ne\",class=\"a\"} 7",
-        "srtm_limiter_local_limit_bytes_per_second{site=\"o\\\"ne\",class=\"b\"} 1250.5",
-        "srtm_limiter_gossip_forged_total{site=\"o\\\"ne\"} 9",
-        "srtm_limiter_lost_packets_total{cause=\"odd_length\"} 0",
-        "srtm_limiter_moved_packets_total 64",
-        "srtm_limiter_device_calls_total 2",
-        "srtm_limiter_held_packets 4",
-        "srtm_limiter_http_connections 0",
-        "srtm_limiter_http_refused_total 0",
-    ] {
-        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        counters: crate::router::Counters {
+            odd: [number(), number(), number()],
+            unplaced: number(),
+            unclassed: number(),
+            returned: number(),
+            returned_bytes: number(),
+            lost_at_bottlenecks: number(),
+            lost_at_links: number(),
+            lost_in_hold: number(),
+            delivered: number(),
+            late_ns: 2_500_000_000,
+            latest_ns: 125_000_000,
+        },
+        devices: crate::service::DeviceCounters {
+            refused: number(),
+            gone: number(),
+            moved: number(),
+            calls: number(),
+        },
+        queues: crate::service::QueueCounters {
+            overruns: number(),
+            refused: number(),
+        },
+        held: number() as usize,
     }
-    assert!(!text.contains("local_limit_bytes_per_second{site=\"o\\\"ne\",class=\"a\"}"));
-    let mut types = text.lines().filter(|line| line.starts_with("# TYPE"));
+}
+
+fn page() -> String {
+    let (sites, classes) = (["o\"ne".to_owned()], ["a".to_owned(), "b".to_owned()]);
+    render(&sites, &classes, &snapshot(), &Counts::default())
+}
+
+/// Values by name and labels.
+fn samples(page: &str) -> BTreeMap<&str, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let samples = lines.map(|line| {
+        let (series, value) = line.rsplit_once(' ').expect("a sample");
+        (series, value.parse().expect("a number"))
+    });
+    samples.collect()
+}
+
+#[test]
+fn names_labels_and_values_stay_as_they_are() {
+    let page = page();
+    assert_eq!(samples(&page), samples(SAMPLES));
+    let mut types = page.lines().filter(|line| line.starts_with("# TYPE"));
     assert!(types.all(|line| line.ends_with(" counter") || line.ends_with(" gauge")));
 }

@@ -39,7 +39,11 @@ struct Asked<K> {
 }
 
 /// Middleware for a route without parameters: all who ask at the same time share one answer of the handler.
-pub async fn share(State(lane): State<Lane<Method>>, request: Request, next: Next) -> Response {
+pub(crate) async fn share(
+    State(lane): State<Lane<Method>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let method = request.method().clone();
     lane.ask(method, next.run(request)).await
 }

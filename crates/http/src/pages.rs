@@ -6,13 +6,21 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::response::Parts;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::Lane;
+use crate::lane::share;
+
 /// An answer waits so long for others to be read.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Memory of a port's answers, unless it says otherwise.
+const PAGES_BYTES: usize = 32 << 20;
 
 const UNIT_BYTES: usize = 1024;
 
@@ -39,6 +47,16 @@ struct Held {
 }
 
 impl Pages {
+    /// A route without parameters: all who ask it at the same time share one answer. It has a line of its own, so that none waits for
+    /// another's crowd.
+    #[must_use]
+    pub fn shared<S: Clone + Send + Sync + 'static>(
+        &self,
+        route: MethodRouter<S>,
+    ) -> MethodRouter<S> {
+        route.layer(from_fn_with_state(Lane::new(self), share))
+    }
+
     /// Answers of `bytes_max` in all, 1 KiB to 4 TiB.
     #[must_use]
     pub fn new(bytes_max: usize) -> Pages {
@@ -76,6 +94,13 @@ impl Pages {
             },
             _ => Page::unavailable("too many answers are not read to their end; ask again"),
         }
+    }
+}
+
+impl Default for Pages {
+    /// 32 MiB.
+    fn default() -> Pages {
+        Pages::new(PAGES_BYTES)
     }
 }
 

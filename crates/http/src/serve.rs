@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::conversation::{Conversation, Desk};
 use crate::output::Paced;
-use crate::{Counts, Gate, Place, Places};
+use crate::{Counts, Gate, Place, Places, hostname};
 
 /// Connections served at once.
 const PLACES: usize = 1024;
@@ -46,6 +46,25 @@ pub struct Settings {
     pub close_timeout: Duration,
     /// Where connections are counted.
     pub counts: Counts,
+}
+
+impl Settings {
+    /// Of a port that is not beside one of NSQ's. Changes may be asked for by `names` and the name of this machine.
+    #[must_use]
+    pub fn new(
+        names: impl IntoIterator<Item = String>,
+        text_field: &'static str,
+        close_timeout: Duration,
+        counts: Counts,
+    ) -> Settings {
+        Settings {
+            gate: Gate::new(names.into_iter().chain([hostname()])),
+            text_field,
+            nsq_port: None,
+            close_timeout,
+            counts,
+        }
+    }
 }
 
 /// Serves `router` on `listener` until `stopped` completes, then lets requests under way end.

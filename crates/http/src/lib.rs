@@ -1,0 +1,36 @@
+//! What the HTTP ports of all daemons have in common, whoever asks and whatever about.
+//!
+//! * *Bounds.* [`serve`] gives each connection a [`Place`]; [`places`] says whose is freed when places are short. Who finds none still
+//!   gets an answer from a small reserve: `/ping` and `/metrics` as ever, 503 to everything else. A peer has a time limit for its head,
+//!   for its body and for taking an answer; bodies share a [`Room`]. [`Gate`] refuses changes that a foreign web page asks for.
+//! * *Answers about everything.* To tell of ten thousand topics takes work, wherever it is done. So such questions stand in a
+//!   [`Lane`]: one answer is made at a time, and all who ask for the same before it is begun get it. Who comes later gets the next one, so an
+//!   answer tells of everything that had happened when it was asked for. After each answer a lane rests as long as that took.
+//!   [`Pages`] bounds the memory of answers that their readers take their time with.
+//! * *Asking.* [`exchange`] asks somebody else's port.
+//!
+//! Routes are their owners'.
+
+mod body;
+mod conversation;
+mod counts;
+mod exchange;
+mod gate;
+mod host;
+mod lane;
+mod output;
+mod pages;
+pub mod places;
+mod room;
+mod serve;
+
+pub use body::is_late;
+pub use counts::{Counts, Figure};
+pub use exchange::exchange;
+pub use gate::Gate;
+pub use host::hostname;
+pub use lane::{Lane, rendered};
+pub use pages::Pages;
+pub use places::{Place, Places};
+pub use room::{BodyError, Held, Room};
+pub use serve::{Settings, serve};
