@@ -49,7 +49,6 @@ struct Held {
 impl Pages {
     /// A route without parameters: all who ask it at the same time share one answer. It has a line of its own, so that none waits for
     /// another's crowd.
-    #[must_use]
     pub fn shared<S: Clone + Send + Sync + 'static>(
         &self,
         route: MethodRouter<S>,
