@@ -104,7 +104,7 @@ fn arrows(columns: &str) -> BTreeSet<&str> {
 }
 
 /// Crates of the workspace under `[dependencies]` of a manifest.
-fn dependencies<'a>(manifest: &'a Source, is_ours: impl Fn(&str) -> bool) -> BTreeSet<&'a str> {
+fn dependencies(manifest: &Source, is_ours: impl Fn(&str) -> bool) -> BTreeSet<&str> {
     let lines = manifest.text.lines().map(str::trim);
     let section = lines.skip_while(|line| *line != "[dependencies]").skip(1);
     let names = section
