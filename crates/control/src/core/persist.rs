@@ -16,7 +16,6 @@ use super::catalog::{Known, channel_name};
 use super::inventory::{Subject, topic_name};
 use super::names::Names;
 use super::publisher::Row;
-use super::registry::LIVES_RECORD;
 use super::sharers::KEY_RECORD;
 use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
 use crate::ControlError;
@@ -96,8 +95,6 @@ impl Core {
         let former = epoch.unwrap_or(0);
         let mut core = Core::new(settings, settings.least_epoch.max(former + 1), now);
         core.keep(Table::Meta, EPOCH, Some(Value::from(core.epoch)));
-        let lives = meta.iter().find(|(key, _)| key == LIVES_RECORD);
-        core.lives = lives.and_then(|(_, value)| value.as_u64()).unwrap_or(0);
         for (name, value) in store.load(Table::Brokers)? {
             let record = read(Table::Brokers, &name, value)?;
             core.restore_broker(name, record, now);

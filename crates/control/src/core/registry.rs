@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use clock::Instant;
 use link::Hello;
-use serde_json::Value;
 
 use super::{BROKERS_MAX, Broker, BrokerNumber, Core, Liveness};
 use crate::ControlError;
 use crate::store::Table;
 
-/// Record of the number that was given to a broker's life last.
-pub(super) const LIVES_RECORD: &str = "lives";
+/// Lives of brokers in one life of the controller: as many as fit.
+const LIFE_BITS: u32 = 32;
 
 /// Brokers from one address at most, but for those of this machine.
 const BROKERS_FROM_ONE_MAX: usize = BROKERS_MAX / 10;
@@ -62,10 +61,10 @@ impl Core {
         }
     }
 
-    /// Another number for every life of every broker, greater than those before; kept over restarts.
+    /// Another number for every life of every broker, greater than those before; also where a life of this controller could keep none
+    /// of those that it gave.
     pub(super) fn next_life(&mut self) -> u64 {
-        self.lives += 1;
-        self.keep(Table::Meta, LIVES_RECORD, Some(Value::from(self.lives)));
+        self.lives = (self.lives + 1).max(self.epoch << LIFE_BITS);
         self.lives
     }
 
@@ -141,7 +140,7 @@ impl Core {
             return Ok(());
         }
         if owner == hello.identity {
-            // A greater one was given by a life of the controller that could not keep it.
+            // A later one than is known was told by a life of this controller that could not keep it.
             let is_outlived = hello.life != 0 && hello.life < broker.life;
             return match is_outlived {
                 false => Ok(()),

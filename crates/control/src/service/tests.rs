@@ -151,8 +151,7 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
 fn is_there(service: &mut Service) {
     let probe = Probe {
         broker: 0,
-        life: 1,
-        door: Door::Clients,
+        life: 1 << 32,
         address: String::from("127.0.0.1:4150"),
         is_known: false,
     };

@@ -101,11 +101,28 @@ fn lives_are_given_in_turn_and_survive_the_controller() {
 }
 
 #[test]
+fn lives_that_could_not_be_kept_are_given_to_nobody_else() {
+    let mut cluster = Cluster::new(0);
+    let first = says(&mut cluster, 1, &hello("a", 1, 0), HOST).expect("new");
+    cluster.carry_out();
+    cluster.is_full = true;
+    let unkept = says(&mut cluster, 2, &hello("a", 1, 0), HOST).expect("started again");
+    cluster.carry_out();
+    cluster.core = Core::restore(settings(), &cluster.kept, cluster.now).expect("kept");
+    let other = says(&mut cluster, 3, &hello("b", 2, 0), HOST).expect("new");
+    assert!(other > unkept);
+    let again = says(&mut cluster, 4, &hello("a", 1, unkept), HOST).expect("it is the latest");
+    assert!(again > unkept);
+    let outlived = says(&mut cluster, 5, &hello("a", 1, first), HOST);
+    assert_eq!(outlived, Err(false));
+}
+
+#[test]
 fn no_clock_and_no_number_burns_a_name() {
     let mut cluster = Cluster::new(0);
     let life = says(&mut cluster, 1, &hello("a", 1, u64::MAX), HOST)
         .expect("whatever it was told elsewhere");
-    assert!(life < 100);
+    assert!(life < u64::MAX);
     cluster.core.link_lost(1, cluster.now);
     cluster
         .core
