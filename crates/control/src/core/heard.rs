@@ -191,13 +191,12 @@ impl Core {
         let broker = &mut self.brokers[number as usize];
         broker.is_rearranged |= is_resting(row, now);
         if attached {
-            let link = broker.link.unwrap_or(0);
-            topic.publishers.attach(index, Some((number, link)), loads);
+            topic.publishers.attach(index, number, loads);
             if topic.spec.slo.is_some() {
                 self.due.fits.insert(&publisher.topic);
             }
-        } else if row.attached == Some(number) {
-            topic.publishers.attach(index, None, loads);
+        } else {
+            topic.publishers.detach(index, number, loads);
         }
     }
 

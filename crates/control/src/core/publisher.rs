@@ -15,6 +15,9 @@ use super::parts::{LOOKS_AT_ONCE, ROWS_AT_ONCE};
 use super::tally::{Bag, Count, Loads, Tally};
 use crate::view::PublisherSpec;
 
+/// Places that a publisher may have left without a word, at most; beyond that the one of longest ago is forgotten.
+const FORMER_MAX: usize = 8;
+
 /// One publisher.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -62,6 +65,9 @@ pub struct Publishers {
     tallies: BTreeMap<BrokerNumber, Tally>,
     unplaced: BTreeSet<u32>,
     misplaced: BTreeSet<u32>,
+    /// Where some were connected before, latest last, as far as those brokers have not said that they are gone: what brokers say of one
+    /// publisher comes in any order, and one that was stopped says of connections that are long gone that they came.
+    former: BTreeMap<u32, Vec<BrokerNumber>>,
     declared: Count,
     batches: Bag<u32>,
     /// Messages that the members of a group send at once, as declared.
@@ -81,6 +87,7 @@ impl Publishers {
             tallies: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             misplaced: BTreeSet::new(),
+            former: BTreeMap::new(),
             declared: Count::default(),
             batches: Bag::default(),
             groups: FxHashMap::default(),
@@ -139,6 +146,10 @@ impl Publishers {
         }
         self.by_id.remove(id);
         let row = self.rows.swap_remove(index);
+        self.former.remove(&(index as u32));
+        if let Some(former) = self.former.remove(&(last as u32)) {
+            self.former.insert(index as u32, former);
+        }
         if let Some(moved) = self.rows.get(index) {
             self.by_id.insert(moved.spec.id.clone(), index as u32);
             self.count(index, true, loads);
@@ -191,18 +202,46 @@ impl Publishers {
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
 
-    /// One is connected there now, as this link says.
-    pub(super) fn attach(
-        &mut self,
-        index: usize,
-        at: Option<(BrokerNumber, u64)>,
-        loads: &mut Loads,
-    ) {
-        let (at, link) = at.unzip();
+    /// One is connected there now.
+    pub(super) fn attach(&mut self, index: usize, at: BrokerNumber, loads: &mut Loads) {
+        let before = self.rows[index].attached;
+        self.forget_former(index, at);
+        if let Some(before) = before.filter(|&before| before != at) {
+            let former = self.former.entry(index as u32).or_default();
+            if former.len() == FORMER_MAX {
+                former.remove(0);
+            }
+            former.push(before);
+        }
         self.change(index, loads, |row| {
-            (row.attached, row.told_at) = (at, None);
-            row.attached_link = link.unwrap_or(0);
+            (row.attached, row.told_at) = (Some(at), None);
         });
+    }
+
+    /// One is not connected there any more: then where it was before, unless it has left there too.
+    pub(super) fn detach(&mut self, index: usize, from: BrokerNumber, loads: &mut Loads) {
+        self.forget_former(index, from);
+        if self.rows[index].attached != Some(from) {
+            return;
+        }
+        let former = self.former.get(&(index as u32));
+        let former = former.and_then(|former| former.last().copied());
+        if let Some(former) = former {
+            self.forget_former(index, former);
+        }
+        self.change(index, loads, |row| {
+            (row.attached, row.told_at) = (former, None);
+        });
+    }
+
+    fn forget_former(&mut self, index: usize, broker: BrokerNumber) {
+        let index = index as u32;
+        if let Some(former) = self.former.get_mut(&index) {
+            former.retain(|&former| former != broker);
+            if former.is_empty() {
+                self.former.remove(&index);
+            }
+        }
     }
 
     /// One is told to move.
@@ -236,22 +275,17 @@ impl Publishers {
         }
     }
 
-    /// Those who are connected to this broker through another link than its present one are not any more: as many of those `below` an
-    /// index as are looked at in one part. Says below which index the others are.
-    pub(super) fn detach_stale(
-        &mut self,
-        broker: BrokerNumber,
-        link: Option<u64>,
-        below: usize,
-        loads: &mut Loads,
-    ) -> Looked {
+    /// Nobody is connected to this broker any more.
+    pub(super) fn detach_all(&mut self, broker: BrokerNumber, loads: &mut Loads) {
+        let doubtful: Vec<u32> = self.former.keys().copied().collect();
+        for index in doubtful {
+            self.forget_former(index as usize, broker);
+        }
         if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
             return Looked::default();
         }
-        let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
-        let looked = self.look_below(below, is_stale);
-        for &index in &looked.found {
-            self.attach(index, None, loads);
+        for index in 0..self.rows.len() {
+            self.detach(index, broker, loads);
         }
         looked
     }

@@ -9,7 +9,8 @@ enum Step {
     Put(u8, f64, u32, Option<u8>),
     Remove(u8),
     Place(u8, Option<u32>),
-    Attach(u8, Option<u32>),
+    Attach(u8, u32),
+    Leave(u8, u32),
     Believe(u32, f64),
     Detach(u32),
     Promise(Option<u32>),
@@ -22,7 +23,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(id, rate, batch, group)| Step::Put(id, rate, batch, group)),
         (0u8..12).prop_map(Step::Remove),
         (0u8..12, broker()).prop_map(|(id, at)| Step::Place(id, at)),
-        (0u8..12, broker()).prop_map(|(id, at)| Step::Attach(id, at)),
+        (0u8..12, 0u32..3).prop_map(|(id, at)| Step::Attach(id, at)),
+        (0u8..12, 0u32..3).prop_map(|(id, at)| Step::Leave(id, at)),
         (0u32..3, 0.5f64..2.0).prop_map(|(at, factor)| Step::Believe(at, factor)),
         (0u32..3).prop_map(Step::Detach),
         prop::option::of(1u32..3).prop_map(Step::Promise),
@@ -50,6 +52,11 @@ fn apply(publishers: &mut Publishers, loads: &mut Loads, step: &Step) {
         Step::Attach(id, at) => {
             if let Some(index) = find(publishers, id) {
                 publishers.attach(index, at.map(|at| (at, 1)), loads);
+            }
+        }
+        Step::Leave(id, from) => {
+            if let Some(index) = find(publishers, id) {
+                publishers.detach(index, from, loads);
             }
         }
         Step::Believe(at, factor) => publishers.believe(loads, |_, row| {
@@ -90,6 +97,11 @@ fn check(publishers: &Publishers) {
     };
     assert_eq!(*publishers.unplaced(), indices(&|row| row.broker.is_none()));
     assert_eq!(*publishers.misplaced(), indices(&Row::is_misplaced));
+    for (&index, former) in &publishers.former {
+        let attached = publishers.rows()[index as usize].attached;
+        assert!(attached.is_some_and(|at| !former.contains(&at)));
+        assert!((1..=FORMER_MAX).contains(&former.len()));
+    }
     let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows() {
         let key = row.spec.group.clone().unwrap_or(row.spec.id.clone());
@@ -130,4 +142,45 @@ proptest! {
             prop_assert_eq!(loads.at(number).tightest_beside(None), None);
         }
     }
+}
+
+#[test]
+fn a_broker_that_says_late_that_a_publisher_came_and_went_takes_it_from_nobody() {
+    let (mut loads, mut publishers) = (Loads::default(), Publishers::new("t", None));
+    let spec = PublisherSpec {
+        id: String::from("p"),
+        rate: 1.0,
+        batch: 1,
+        group: None,
+    };
+    publishers.put(spec, &mut loads);
+    let said: [(u32, bool, Option<u32>); 9] = [
+        (0, true, Some(0)),
+        // It moves.
+        (1, true, Some(1)),
+        (0, false, Some(1)),
+        // Its former broker, stopped meanwhile, read a dial of before.
+        (0, true, Some(0)),
+        (0, false, Some(1)),
+        // It moves, and the words come the other way round.
+        (1, false, None),
+        (2, true, Some(2)),
+        (2, true, Some(2)),
+        (2, false, None),
+    ];
+    for (step, (at, comes, expected)) in said.into_iter().enumerate() {
+        match comes {
+            true => publishers.attach(0, at, &mut loads),
+            false => publishers.detach(0, at, &mut loads),
+        }
+        assert_eq!(publishers.rows()[0].attached, expected, "step {step}");
+    }
+    for at in [0, 1, 2] {
+        publishers.attach(0, at, &mut loads);
+    }
+    publishers.detach_all(1, &mut loads);
+    publishers.detach(0, 2, &mut loads);
+    assert_eq!(publishers.rows()[0].attached, Some(0), "one is gone");
+    publishers.detach(0, 0, &mut loads);
+    assert_eq!(publishers.rows()[0].attached, None);
 }
