@@ -4,6 +4,7 @@
 //! they are made. What a silent broker may hold on to is taken back when another broker of its round has left it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use limit::Ledger;
 use link::{Door, Round, ToBroker};
@@ -36,6 +37,17 @@ const ROUND_BROKERS_MAX: usize = 64;
 /// Rounds in one life of the controller: as many as fit.
 const ROUND_BITS: u32 = 32;
 
+impl Rounds {
+    /// Those who may hold on to shares. One broker alone has nobody who vouches for it, nor anybody who could leave the round and so
+    /// end what was granted in it.
+    fn holders(&self) -> Arc<[BrokerNumber]> {
+        match (2..=ROUND_BROKERS_MAX).contains(&self.members.len()) {
+            true => self.members.keys().copied().collect(),
+            false => Arc::default(),
+        }
+    }
+}
+
 impl Core {
     /// Begins another round if other brokers are there than before.
     pub(super) fn drive_rounds(&mut self) {
@@ -66,7 +78,12 @@ impl Core {
         });
         self.rounds.members = members.collect();
         self.rounds.number = round;
-        self.rounds.version += 1;
+        let holders = self.rounds.holders();
+        for topic in self.topics.values_mut() {
+            if let Some(ledger) = &mut topic.shares {
+                ledger.begin_round(round, Arc::clone(&holders));
+            }
+        }
         self.look_at_all_shares();
         let told: Vec<BrokerNumber> = self.rounds.members.keys().copied().collect();
         for number in told {
@@ -81,8 +98,8 @@ impl Core {
             return;
         }
         let members = self.rounds.members.iter();
-        let can_ask = members.len() <= ROUND_BROKERS_MAX;
-        let others = members.filter(|(other, _)| can_ask && **other != number);
+        let can_hold = !self.rounds.holders().is_empty();
+        let others = members.filter(|(other, _)| can_hold && **other != number);
         let round = Round {
             number: self.rounds.number,
             others: others
@@ -110,17 +127,11 @@ impl Core {
     }
 }
 
-impl Rounds {
-    /// Another number whenever ledgers are to be told something.
-    pub(super) fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// Tells a ledger what is known of rounds.
-    pub(super) fn tell(&self, ledger: &mut Ledger) {
-        ledger.begin_round(self.number);
-        for (&number, &(since, left)) in &self.left {
-            ledger.has_left(number, since, left);
+    /// Tells a new ledger what the others know of rounds.
+    pub(super) fn rounds_of(&self, ledger: &mut Ledger) {
+        ledger.begin_round(self.rounds.number, self.rounds.holders());
+        for (number, member) in &self.rounds.members {
+            ledger.has_left(*number, member.since, member.left);
         }
     }
 }

@@ -23,6 +23,7 @@ mod rest;
 mod target;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clock::Instant;
 
@@ -63,8 +64,9 @@ pub struct Ledger {
     planned: Option<Planned>,
     /// Until then shares are renewed as they are, unless all brokers that were known have reported.
     settling_until: Option<Instant>,
-    /// The round in which grants are made; 0: none is held on to.
+    /// The round in which grants are made to the brokers on its list; in ascending order.
     round: u64,
+    listed: Arc<[u32]>,
     leavers: Leavers,
 }
 
@@ -83,6 +85,7 @@ impl Ledger {
             planned: None,
             settling_until: None,
             round: 0,
+            listed: Arc::default(),
             leavers: Leavers::default(),
         }
     }
@@ -187,10 +190,18 @@ impl Ledger {
         self.limit = limit;
     }
 
-    /// Grants are made in `round` from now on: brokers that are on its list, and hear all others that are, may hold on to
-    /// their shares when leases end. 0: none may.
-    pub fn begin_round(&mut self, round: u64) {
-        self.round = round;
+    /// Grants are made in `round` from now on: brokers that are `listed`, in ascending order, and hear all others that are, may hold on
+    /// to their shares when leases end. Nobody else may: nobody who could end a round has a broker on its list that is not there.
+    pub fn begin_round(&mut self, round: u64, listed: Arc<[u32]>) {
+        (self.round, self.listed) = (round, listed);
+    }
+
+    /// The round in which a broker is granted something; 0 where it may not hold on to it.
+    fn round_of(&self, broker: u32) -> u64 {
+        match self.listed.binary_search(&broker) {
+            Ok(_) => self.round,
+            Err(_) => 0,
+        }
     }
 
     /// A broker that is on the lists of all rounds since `since` says that it has left those before `left`

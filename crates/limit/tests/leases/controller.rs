@@ -113,7 +113,7 @@ impl Controller {
             return Vec::new();
         }
         self.round += 1;
-        ledger.begin_round(self.round);
+        ledger.begin_round(self.round, present.clone().into());
         let round = self.round;
         self.since.retain(|broker, _| present.contains(broker));
         for broker in &present {

@@ -82,6 +82,7 @@ impl Ledger {
             return None;
         }
         self.seq += 1;
+        let round = self.round_of(broker);
         let grant = Grant {
             epoch: self.epoch,
             seq: self.seq,
@@ -89,7 +90,7 @@ impl Ledger {
             floor,
             ttl_ms: self.config.ttl_ms(),
             answers_report: report.number,
-            round: self.round,
+            round,
         };
         let ends_at = self.config.lease_end(report.received_at);
         let member = self.members.get_mut(&broker)?;
@@ -97,7 +98,7 @@ impl Ledger {
             seq: grant.seq,
             share,
             floor,
-            round: grant.round,
+            round,
         });
         member.report = Some(Heard {
             is_answered: true,
@@ -108,8 +109,8 @@ impl Ledger {
             share: share.into(),
             floor: floor.into(),
             ends_at,
-            round: self.round,
-            is_over: self.leavers.have_ended(broker, self.round),
+            round,
+            is_over: self.leavers.have_ended(broker, round),
         });
         Some(grant)
     }

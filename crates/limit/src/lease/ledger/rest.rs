@@ -14,19 +14,21 @@ impl Ledger {
     /// A broker's report numbered `number`, received at `now`, did not name the topic: nothing has changed there since the
     /// last report that did.
     pub fn unchanged(&mut self, broker: u32, number: u64, now: Instant) {
+        let round = self.round_of(broker);
         if let Some(member) = self.members.get_mut(&broker) {
-            member.hear_nothing_new(number, self.round, now);
+            member.hear_nothing_new(number, round, now);
         }
     }
 
     /// A broker has just reported and uses nothing. Where it has what it was granted last, it is not granted that again: its
     /// lease is renewed with all others.
     pub fn rest(&mut self, broker: u32) {
+        let round = self.round_of(broker);
         let Some(member) = self.members.get_mut(&broker) else {
             return;
         };
         let has_it = member.sent.is_some_and(|sent| sent.share == member.held);
-        let is_as_it_is = member.is_confirmed() && member.is_of(self.round);
+        let is_as_it_is = member.is_confirmed() && member.is_of(round);
         if is_as_it_is
             && has_it
             && let Some(report) = &mut member.report
@@ -49,10 +51,11 @@ impl Ledger {
     pub fn is_at_rest(&self, now: Instant, is_heard: impl Fn(u32) -> bool) -> bool {
         let is_planned = self.settling_until.is_none() && !self.is_due && self.planned.is_some();
         let mut members = self.members.iter();
-        is_planned && members.all(|(&broker, member)| self.rests(member, is_heard(broker), now))
+        is_planned
+            && members.all(|(&broker, member)| self.rests(broker, member, is_heard(broker), now))
     }
 
-    fn rests(&self, member: &Member, is_heard: bool, now: Instant) -> bool {
+    fn rests(&self, broker: u32, member: &Member, is_heard: bool, now: Instant) -> bool {
         if now >= self.config.lease_end(member.heard_at) {
             let outstanding = &member.outstanding;
             return outstanding.exposure(now) == outstanding.exposure(Instant::MAX);
@@ -62,7 +65,7 @@ impl Ledger {
         is_heard
             && is_answered
             && has_its_share
-            && member.is_of(self.round)
+            && member.is_of(self.round_of(broker))
             && member.is_confirmed()
             && !member.is_leaving
     }
