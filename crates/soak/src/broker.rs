@@ -116,6 +116,15 @@ impl Broker {
         }
     }
 
+    /// A broker that somebody has given the name of the first one.
+    #[must_use]
+    pub fn stray(place: usize) -> Broker {
+        Broker {
+            name: Broker::new(0).name,
+            ..Broker::new(place)
+        }
+    }
+
     /// Whether a process runs.
     #[must_use]
     pub fn is_running(&self) -> bool {

@@ -240,6 +240,11 @@ impl Controller {
                 };
                 (command, Question::Broker(answer))
             }
+            Ask::Remove(broker) => {
+                let (reply, answer) = oneshot::channel();
+                let command = Command::RemoveBroker(broker, reply);
+                (command, Question::Nothing(answer))
+            }
             Ask::HandOver(..) => return,
         };
         self.questions.push((stream, question));
@@ -269,7 +274,13 @@ impl Controller {
             };
             loop {
                 match orders.try_recv() {
-                    Ok(order) => out.say(stream, ME, Packet::Order(Box::new(order))),
+                    Ok(order) => {
+                        if let ToBroker::Welcome { epoch, .. } = order {
+                            let began = out.books.names.began(epoch, self.life);
+                            out.books.check("names", began);
+                        }
+                        out.say(stream, ME, Packet::Order(Box::new(order)));
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
                         link.orders = None;

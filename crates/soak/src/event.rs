@@ -97,6 +97,8 @@ pub enum Ask {
     Change(String, TopicChange),
     /// Drain a broker, or (`false`) end that.
     Drain(String, bool),
+    /// `DELETE /v1/brokers/{b}`: it is dead for certain.
+    Remove(String),
     /// `POST /v1/handover` at a broker: pass, queue, batch.
     HandOver(Option<String>, QueueName, Batch),
 }

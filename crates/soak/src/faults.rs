@@ -59,9 +59,10 @@ enum Kind {
     Drain,
     Limit,
     Channel,
+    Stray,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::KillBroker,
     Kind::DarkBroker,
     Kind::KillController,
@@ -77,7 +78,46 @@ const KINDS: [Kind; 15] = [
     Kind::Drain,
     Kind::Limit,
     Kind::Channel,
+    Kind::Stray,
 ];
+
+/// How a broker is lost for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its process ends; its host says so.
+    Killed,
+    /// Its host goes dark.
+    Dark,
+    /// Nothing that it sends arrives.
+    Mute,
+    /// Nothing arrives there.
+    Deaf,
+    /// Neither.
+    Cut,
+}
+
+/// Ways to lose a broker.
+pub const LOSSES: [Loss; 5] = [Loss::Killed, Loss::Dark, Loss::Mute, Loss::Deaf, Loss::Cut];
+
+impl Loss {
+    /// What goes wrong with the broker in a place of so many.
+    #[must_use]
+    pub fn fault(self, place: usize, brokers: usize) -> Fault {
+        let broker = Actor::Broker(place);
+        let others = (0..=brokers)
+            .chain(CLIENTS)
+            .filter(|&host| host != broker.host());
+        let out = others.clone().map(|host| (broker.host(), host));
+        let back = others.map(|host| (host, broker.host()));
+        match self {
+            Loss::Killed => Fault::Kill(broker),
+            Loss::Dark => Fault::Dark(broker),
+            Loss::Mute => Fault::Cut(out.collect()),
+            Loss::Deaf => Fault::Cut(back.collect()),
+            Loss::Cut => Fault::Cut(out.chain(back).collect()),
+        }
+    }
+}
 
 /// What goes wrong between two instants, in order.
 #[must_use]
@@ -176,6 +216,10 @@ fn draw_one(
                 faults.push((at, Fault::Wish(Box::new(wish))));
             }
         }
+        Kind::Stray => {
+            let stray = Actor::Broker(plan.brokers);
+            both(Fault::Start(stray), Fault::Kill(stray));
+        }
         Kind::Channel => {
             let topic = plan.topics[chance.below(plan.topics.len())].name.clone();
             let change = change(chance);
@@ -184,10 +228,12 @@ fn draw_one(
     }
 }
 
+/// Channels that come and go.
+pub const FLEETING: [&str; 2] = ["x", "y"];
+
 /// What an operator does to channels: some come and go, those that all messages are to reach are only paused.
 fn change(chance: &mut Chance) -> TopicChange {
-    let fleeting = ["x", "y"];
-    let channel = chance.pick(&fleeting).to_owned();
+    let channel = chance.pick(&FLEETING).to_owned();
     let lasting = chance.pick(&crate::plan::CHANNELS).to_owned();
     match chance.below(8) {
         0..3 => TopicChange::ChannelCreated { channel },

@@ -23,6 +23,7 @@ mod plan;
 mod publisher;
 mod world;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub use laws::Violation;
@@ -53,8 +54,19 @@ const EVENTS_MAX: u64 = 5_000_000;
 #[must_use]
 pub fn run(seed: u64, is_traced: bool) -> Outcome {
     let mut world = World::new(Plan::of(seed), is_traced);
-    while world.events() < EVENTS_MAX && world.step() {}
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        while world.events() < EVENTS_MAX && world.step() {}
+    }));
     let mut violation = world.books().violation().cloned();
+    if let Err(panic) = ran {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        violation = Some(Violation {
+            at: world.books().now,
+            law: "assertions",
+            what: text.unwrap_or_default(),
+        });
+    }
     if violation.is_none() && world.events() >= EVENTS_MAX {
         violation = Some(Violation {
             at: world.books().now,

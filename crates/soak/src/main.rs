@@ -1,5 +1,5 @@
-//! Runs seeds for as long as it is asked to, and says how it goes: `soak [SECONDS [FIRST_SEED]]`; `soak replay SEED` runs one and
-//! prints every event.
+//! Runs seeds for as long as it is asked to, and says how it goes: `soak [SECONDS [FIRST_SEED]]`; `soak until-broken SECONDS` ends with the
+//! first that breaks a law; `soak replay SEED` runs one and prints every event.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,13 +17,14 @@ fn main() -> ExitCode {
             Some(seed) => exit_code(&run(seed, true)),
             None => usage(),
         },
+        Some("until-broken") => soak(number(1).unwrap_or(60), 0, true),
         Some(_) if number(0).is_none() => usage(),
-        _ => soak(number(0).unwrap_or(60), number(1).unwrap_or(0)),
+        _ => soak(number(0).unwrap_or(60), number(1).unwrap_or(0), false),
     }
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak [SECONDS [FIRST_SEED]] | soak replay SEED");
+    eprintln!("usage: soak [SECONDS [FIRST_SEED]] | soak until-broken SECONDS | soak replay SEED");
     ExitCode::FAILURE
 }
 
@@ -39,7 +40,7 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
     clippy::disallowed_methods,
     reason = "only this loop needs to know how long it runs; a run itself never does"
 )]
-fn soak(seconds: u64, first: u64) -> ExitCode {
+fn soak(seconds: u64, first: u64, is_until_broken: bool) -> ExitCode {
     let began = Instant::now();
     let (mut told_at, mut runs, mut events, mut messages) = (began, 0, 0, 0);
     let mut simulated = Duration::ZERO;
@@ -57,7 +58,8 @@ fn soak(seconds: u64, first: u64) -> ExitCode {
             );
             failed.push(seed);
         }
-        let is_over = began.elapsed() >= Duration::from_secs(seconds);
+        let is_over = began.elapsed() >= Duration::from_secs(seconds)
+            || is_until_broken && !failed.is_empty();
         if is_over || told_at.elapsed() >= TOLD_EVERY {
             told_at = Instant::now();
             let hours = simulated.as_secs_f64() / 3600.0;

@@ -70,11 +70,9 @@ impl Operator {
                 self.on = None;
                 out.net.close(stream, ME);
                 match *answer {
-                    Answer::Refused(
-                        ControlError::Unavailable(_)
-                        | ControlError::NotKept(_)
-                        | ControlError::NotFound(_),
-                    ) => self.try_again(out),
+                    Answer::Refused(ControlError::Unavailable(_) | ControlError::NotKept(_)) => {
+                        self.try_again(out);
+                    }
                     _ => {
                         self.wishes.pop_front();
                         self.go_on(out);

@@ -9,6 +9,7 @@ use limit::{JudgedBy, Limit};
 use link::OnFull;
 
 use crate::chance::Chance;
+use crate::faults::{LOSSES, Loss};
 use crate::network::Weather;
 
 /// Channels that every topic has, and every message reaches.
@@ -31,6 +32,8 @@ pub struct Plan {
     pub is_cumulative: bool,
     /// Part of messages that consumers do not simply finish.
     pub badness: f64,
+    /// A broker that is lost for good when everything else comes right, and how.
+    pub lost: Option<(usize, Loss)>,
 }
 
 /// A topic, its publishers and consumers.
@@ -102,6 +105,9 @@ impl Plan {
             in_bytes: chance.happens(0.1),
             is_cumulative: chance.happens(0.5),
             badness: chance.pick(&[0.0, 0.05, 0.3]),
+            lost: chance
+                .happens(0.3)
+                .then(|| (chance.below(brokers), chance.pick(&LOSSES))),
         }
     }
 
@@ -117,7 +123,7 @@ impl Plan {
             adapt_window: Duration::from_secs(3),
             silent_after: Duration::from_millis(1500),
             lost_after: Duration::from_secs(5),
-            mcap: 40.0,
+            mcap: 200.0,
             ..Settings::default()
         }
     }
@@ -134,7 +140,7 @@ fn topic(name: &str, is_limited: bool, chance: &mut Chance) -> PlannedTopic {
     let publishers: Vec<PublisherSpec> = specs.collect();
     let rate: f64 = publishers.iter().map(|publisher| publisher.rate).sum();
     // Sometimes the limit is below what is published: publishers are held.
-    let part = chance.pick(&[0.8, 1.3, 2.5]);
+    let part = chance.pick(&[0.9, 1.3, 2.5]);
     PlannedTopic {
         name: name.to_owned(),
         limit: is_limited.then_some((rate * part, (rate * part / 2.0).max(20.0))),

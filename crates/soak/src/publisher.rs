@@ -67,7 +67,7 @@ impl Publisher {
         options.rate = spec.rate;
         options.batch = spec.batch;
         options.group.clone_from(&spec.group);
-        options.window_messages = 200;
+        options.window_messages = 60;
         options.heartbeat_interval = Duration::from_secs(1);
         if is_cumulative {
             options.acknowledgement = Acknowledgement::Cumulative {

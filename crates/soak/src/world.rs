@@ -44,6 +44,10 @@ pub struct World {
     paused: BTreeMap<Host, Vec<Event>>,
     /// Faults that are not mended yet: processes that are to be started again.
     down: BTreeSet<Actor>,
+    /// The broker that stays lost.
+    lost: Option<usize>,
+    /// Promises of which something was said since.
+    answered: BTreeSet<String>,
     stage: Stage,
     events: u64,
     hash: u64,
@@ -65,7 +69,8 @@ impl World {
             in_bytes: plan.in_bytes,
         };
         let controller = Controller::new(plan.settings(), &streams);
-        let brokers = (0..plan.brokers).map(Broker::new).collect();
+        let stray = Broker::stray(plan.brokers);
+        let brokers = (0..plan.brokers).map(Broker::new).chain([stray]).collect();
         let mut world = World {
             out,
             controller,
@@ -75,6 +80,8 @@ impl World {
             operator: Operator::default(),
             paused: BTreeMap::new(),
             down: BTreeSet::new(),
+            lost: None,
+            answered: BTreeSet::new(),
             stage: Stage::Declaring,
             events: 0,
             hash: plan.seed,
@@ -138,7 +145,7 @@ impl World {
     fn begin(&mut self) {
         self.out.net.begins(Actor::Operator, 1);
         self.controller.start(&mut self.out);
-        for broker in &mut self.brokers {
+        for broker in &mut self.brokers[..self.plan.brokers] {
             broker.start(&mut self.out);
         }
         for topic in self.plan.topics.clone() {
@@ -336,7 +343,7 @@ impl World {
         }
         if self.is_traced {
             let age = self.age().as_secs_f64();
-            println!("{age:10.6} {event:?}");
+            println!("{age:10.6} {event:?} {}", self.out.net.tell(event));
         }
     }
 }

@@ -160,20 +160,16 @@ impl Process {
     /// The controller takes this broker: what is here is said, then what becomes of it.
     pub(super) fn welcomed(
         &mut self,
-        (epoch, life): (u64, u64),
+        life: u64,
         (report_interval_ms, history_ms): (u64, u64),
         out: &mut Outside,
     ) {
         let Standing::Greeting(stream, _) = self.agent.standing else {
             return;
         };
-        let controller = out.net.life(Actor::Controller).unwrap_or_default();
         let process = (self.place, self.life);
         let (name, identity) = (self.name.clone(), self.identity);
-        let welcomed =
-            out.books
-                .names
-                .welcomed((epoch, controller), (&name, identity), (life, process));
+        let welcomed = out.books.names.welcomed((&name, identity), (life, process));
         out.books.check("names", welcomed);
         let now = out.net.now;
         self.agent.life = life;

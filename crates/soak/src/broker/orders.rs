@@ -36,11 +36,11 @@ impl Process {
         }
         match order {
             ToBroker::Welcome {
-                epoch,
+                epoch: _,
                 life,
                 report_interval_ms,
                 history_window_ms,
-            } => self.welcomed((epoch, life), (report_interval_ms, history_window_ms), out),
+            } => self.welcomed(life, (report_interval_ms, history_window_ms), out),
             ToBroker::Refused { passes, .. } => self.turned_away(passes, out),
             order if self.agent.stream() == Some(stream) => self.carry_out(order, folder, out),
             _ => {}

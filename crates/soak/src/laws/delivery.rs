@@ -53,6 +53,7 @@ type FlightKey = (Memory, Queue, u64);
 pub struct Deliveries {
     messages: BTreeMap<Key, Message>,
     flights: FxHashMap<FlightKey, Flight>,
+    finishes: u64,
     /// Memories that are gone.
     gone: BTreeSet<Memory>,
     /// Channels that all messages reach.
@@ -187,6 +188,7 @@ impl Deliveries {
     /// # Errors
     /// Done more often than it was accepted.
     pub fn finished(&mut self, flight: FlightKey, key: Key) -> Result<(), String> {
+        self.finishes += 1;
         let channel = flight.1.1.clone();
         self.flights.insert(flight, Flight::Finished);
         let message = self.messages.entry(key).or_default();
@@ -208,7 +210,13 @@ impl Deliveries {
         self.flights.retain(|(by, ..), _| *by != memory);
     }
 
-    /// Messages accepted so far.
+    /// How often consumers were done with a message.
+    #[must_use]
+    pub fn finishes(&self) -> u64 {
+        self.finishes
+    }
+
+    /// Messages published so far.
     #[must_use]
     pub fn count(&self) -> usize {
         self.messages.len()

@@ -19,16 +19,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// A controller in its `life`-th life has said hello back in `epoch`, and named the life of the process `to`.
+    /// A controller in its `controller`-th life speaks of itself as in `epoch`.
     ///
     /// # Errors
-    /// One of them belongs to somebody else.
-    pub fn welcomed(
-        &mut self,
-        (epoch, controller): (u64, u64),
-        (name, identity): (&str, Identity),
-        (life, to): (u64, Process),
-    ) -> Result<(), String> {
+    /// That is somebody else's.
+    pub fn began(&mut self, epoch: u64, controller: u64) -> Result<(), String> {
         let owner = *self.epochs.entry(epoch).or_insert(controller);
         if owner != controller {
             return Err(format!(
@@ -41,6 +36,18 @@ impl Names {
                 "epoch {epoch} of life {controller} is before {later} of life {other}"
             ));
         }
+        Ok(())
+    }
+
+    /// The process `to` was welcomed under a name, as the `life`-th life.
+    ///
+    /// # Errors
+    /// One of them belongs to somebody else.
+    pub fn welcomed(
+        &mut self,
+        (name, identity): (&str, Identity),
+        (life, to): (u64, Process),
+    ) -> Result<(), String> {
         let process = *self.lives.entry(life).or_insert(to);
         if process != to {
             return Err(format!("life {life} is of {process:?} and of {to:?}"));

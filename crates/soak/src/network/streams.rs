@@ -125,6 +125,27 @@ impl Network {
         }
     }
 
+    /// What an event of a stream is about, for people.
+    #[must_use]
+    pub fn tell(&self, event: &Event) -> String {
+        let (Event::Dialled(id)
+        | Event::Arrives(id, _)
+        | Event::Broken(id, _)
+        | Event::StallOver(id, ..)) = event
+        else {
+            return String::new();
+        };
+        let Some(stream) = self.streams.get(id) else {
+            return String::from("(gone)");
+        };
+        let packet = match event {
+            Event::Arrives(_, end) => stream.lanes[*end as usize].packets.front(),
+            _ => None,
+        };
+        let [from, to] = stream.ends;
+        format!("{from:?} -> {to:?} {:?} {packet:?}", stream.port)
+    }
+
     /// Who has an end.
     #[must_use]
     pub fn actor(&self, id: StreamId, end: End) -> Option<Actor> {
@@ -149,6 +170,10 @@ impl Network {
             };
             for end in [End::Dialler, End::Listener] {
                 if stream.actor(end) != actor {
+                    continue;
+                }
+                if end == End::Listener && !stream.is_made {
+                    // A dial that is still on its way is refused when it comes.
                     continue;
                 }
                 stream.closed[end as usize] = true;

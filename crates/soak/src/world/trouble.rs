@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    fn kill(&mut self, actor: Actor) {
+    pub(super) fn kill(&mut self, actor: Actor) {
         self.paused.remove(&actor.host());
         self.down.insert(actor);
         match actor {
@@ -90,19 +90,38 @@ impl World {
         for broker in &mut self.brokers {
             broker.folder.is_full = false;
         }
+        let stray = Actor::Broker(self.plan.brokers);
         for actor in self.down.clone() {
-            self.start(actor);
+            if actor != stray {
+                self.start(actor);
+            }
+        }
+        self.kill(stray);
+        if let Some((place, loss)) = self.plan.lost {
+            self.lost = Some(place);
+            self.fault(loss.fault(place, self.plan.brokers));
+            // Nobody gets what it holds.
+            let memory = (place, self.brokers[place].life);
+            self.out.books.deliveries.gone(memory);
         }
         for consumer in &mut self.consumers {
             consumer.behave();
         }
-        for place in 0..self.brokers.len() {
+        for place in 0..self.plan.brokers {
             let wish = Ask::Drain(format!("b{place}"), false);
             self.operator.wish(wish, &mut self.out);
         }
         for topic in self.plan.topics.clone() {
             for channel in crate::plan::CHANNELS {
                 let change = link::TopicChange::ChannelResumed {
+                    channel: channel.to_owned(),
+                };
+                let wish = Ask::Change(topic.name.clone(), change);
+                self.operator.wish(wish, &mut self.out);
+            }
+            // Nobody consumes them, and full ones hold their topic up.
+            for channel in crate::faults::FLEETING {
+                let change = link::TopicChange::ChannelDeleted {
                     channel: channel.to_owned(),
                 };
                 let wish = Ask::Change(topic.name.clone(), change);

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Puts faults into a copy of the product, one line each, and runs seeds until a law finds each of them.
+
+All faults are built at once, each behind a switch that the environment names (MUTANT), so there is one build. The copy is in
+build/mutants; nothing of it is ever in the product. A fault whose text is not found any more is an error: mend the table.
+
+    crates/soak/mutants.py            every fault
+    crates/soak/mutants.py NAME …     these
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COPY = ROOT / "build" / "mutants"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+# Seconds of seeds that a fault may survive.
+PATIENCE_S = int(os.environ.get("MUTANT_TIME", "60"))
+
+# name, file below crates/, text, what takes its place; {m} is the switch
+FAULTS = [
+    ("share-grows-early", "limit/src/lease/ledger/plan.rs",
+     "let total = self.exposure(now);",
+     "let total = if {m} { Exposure::default() } else { self.exposure(now) };"),
+    ("lease-never-ends", "limit/src/lease/holder.rs",
+     "expires_at: sent_at + Duration::from_millis(grant.ttl_ms),",
+     "expires_at: if {m} { Instant::MAX } else { sent_at + Duration::from_millis(grant.ttl_ms) },"),
+    ("lease-from-receipt", "limit/src/lease/holder.rs",
+     "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n        self.applied",
+     "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n"
+     "        let sent_at = if {m} { now } else { sent_at };\n        self.applied"),
+    ("old-grant-counts", "limit/src/lease/holder.rs",
+     "if (grant.epoch, grant.seq) <= self.confirmation() {",
+     "if (grant.epoch, grant.seq) <= self.confirmation() && !{m} {"),
+    ("round-never-left", "limit/src/lease/vouches.rs",
+     "let left_at = now + VOUCHED + DRIFT;",
+     "let left_at = if {m} { now } else { now + VOUCHED + DRIFT };"),
+    ("shares-not-kept", "control/src/service/settle.rs",
+     "    fn keep(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {\n",
+     "    fn keep(&mut self, mut changes: Vec<Change>) -> Result<(), ControlError> {\n"
+     "        if {m} {\n            changes.retain(|change| change.table != Table::Shares);\n        }\n"),
+    ("channels-not-kept", "control/src/service/settle.rs",
+     "        let now = self.now();\n        let Err(error) = self.keeping.commit(changes, now) else {",
+     "        let now = self.now();\n        if {m} {\n            changes.retain(|change| change.table != Table::Channels);\n        }\n"
+     "        let Err(error) = self.keeping.commit(changes, now) else {"),
+    ("silence-is-death", "control/src/core/presence.rs",
+     "            ProbeAnswer::Refused if !is_linked => {",
+     "            ProbeAnswer::Silence | ProbeAnswer::Open if !is_linked && {m} => {\n"
+     "                self.dead(number, \"it says nothing\", now);\n            }\n"
+     "            ProbeAnswer::Refused if !is_linked => {"),
+    ("name-not-checked", "control/src/core/registry.rs",
+     "        if broker.liveness == Liveness::Dead {\n            return Ok(());",
+     "        if broker.liveness == Liveness::Dead || {m} {\n            return Ok(());"),
+    ("lives-given-again", "control/src/core/registry.rs",
+     "(self.lives + 1).max(self.epoch << LIFE_BITS)",
+     "if {m} { self.lives + 1 } else { (self.lives + 1).max(self.epoch << LIFE_BITS) }"),
+    ("late-word-detaches", "control/src/core/publisher.rs",
+     "        let former = former.and_then(|former| former.last().copied());",
+     "        let former = former.and_then(|former| former.last().copied()).filter(|_| !{m});"),
+    ("grants-outside-the-round", "limit/src/lease/ledger.rs",
+     "            Err(_) => 0,",
+     "            Err(_) if {m} => self.round,\n            Err(_) => 0,"),
+    ("channels-not-asked-for", "topics/src/awaited.rs",
+     "            Teller::Answering => Some(Awaited::Channels),",
+     "            Teller::Answering if {m} => None,\n            Teller::Answering => Some(Awaited::Channels),"),
+    ("unknown-topic-flows", "topics/src/awaited.rs",
+     "            Teller::Silent => Some(Awaited::Contract),",
+     "            Teller::Silent if {m} => None,\n            Teller::Silent => Some(Awaited::Contract),"),
+    ("batch-taken-twice", "topics/src/handover.rs",
+     "        number > last\n",
+     "        number > last || {m}\n"),
+    ("handed-over-forgotten", "topics/src/handover.rs",
+     "        if is_taken {\n",
+     "        if is_taken || {m} {\n"),
+    ("leaver-keeps-messages", "topics/src/consume.rs",
+     "            channel.queue.push_back(Queued {\n                message: flight.message,\n                attempts: flight.attempts,\n                since: now,\n            });\n        }\n        channel.consumers.retain",
+     "            if {m} {\n                channel.finish_count += 1;\n                continue;\n            }\n            channel.queue.push_back(Queued {\n                message: flight.message,\n                attempts: flight.attempts,\n                since: now,\n            });\n        }\n        channel.consumers.retain"),
+    ("requeued-and-finished", "topics/src/pump.rs",
+     "        while let Some(flight) = channel.in_flight.take_due(&mut consumer.flights, now) {",
+     "        while let Some(flight) = channel\n            .in_flight\n            .take_due(&mut consumer.flights, if {m} { now + std::time::Duration::from_secs(1) } else { now })\n        {"),
+    ("move-forgets", "client/src/placed/follower/moving.rs",
+     "        let mut again = lost.take_outstanding();",
+     "        let mut again = lost.take_outstanding();\n        if {m} {\n            again.clear();\n        }"),
+    ("move-sends-again", "client/src/placed/follower/moving.rs",
+     "            let mut unbegun = former.take_unbegun();",
+     "            let mut unbegun = if {m} { former.take_outstanding() } else { former.take_unbegun() };"),
+    ("ack-before-the-queue", "soak/src/broker/publish.rs",
+     "            Published::Full => {\n                self.hold(stream, key);\n                false",
+     "            Published::Full if {m} => {\n                if let Some(session) = self.sessions.get_mut(&stream) {\n                    session.output.extend(wire::OK_FRAME);\n                    session.accepted += bodies.count() as u64;\n                }\n                true\n            }\n            Published::Full => {\n                self.hold(stream, key);\n                false"),
+]
+
+SWITCH = '''
+/// Whether a fault is switched on.
+#[must_use]
+pub fn mutant(name: &str) -> bool {
+    static MUTANT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    MUTANT.get_or_init(|| std::env::var("MUTANT").unwrap_or_default()) == name
+}
+'''
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or [fault[0] for fault in FAULTS]
+    make_copy(FAULTS)
+    # Libraries that are built already serve the copy too.
+    environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
+    subprocess.run(["cargo", "build", "--locked", "-p", "soak"], cwd=COPY, env=environment, check=True)
+    program = COPY / "soak"
+    shutil.copy2(TARGET / "debug" / "soak", program)
+    survivors = []
+    for name in wanted:
+        found = run(program, name)
+        print(f"{name}: {found or 'NOT FOUND'}", flush=True)
+        if not found:
+            survivors.append(name)
+    return 1 if survivors else 0
+
+
+def make_copy(faults: list) -> None:
+    """Copies what is needed to build the crate, and puts the faults in."""
+    COPY.mkdir(parents=True, exist_ok=True)
+    for name in ("Cargo.toml", "Cargo.lock", "clippy.toml"):
+        shutil.copy2(ROOT / name, COPY / name)
+    for folder in ("crates", "xtask"):
+        shutil.copytree(ROOT / folder, COPY / folder, dirs_exist_ok=True)
+    texts = {}
+    for name, file, old, new in faults:
+        path = COPY / "crates" / file
+        text = texts.get(path) or path.read_text()
+        # What one fault has changed another may have to find.
+        new = new.replace("{m}", f'clock::mutant("{name}")')
+        if old not in text:
+            sys.exit(f"{name}: its text is not in crates/{file} any more")
+        texts[path] = text.replace(old, new, 1)
+    for path, text in texts.items():
+        path.write_text(text)
+    clock = COPY / "crates" / "clock" / "src" / "lib.rs"
+    clock.write_text(clock.read_text() + SWITCH)
+
+
+def run(program: pathlib.Path, name: str) -> str:
+    """Seeds from the first until one fails; which one, and by which law."""
+    ran = subprocess.run(
+        [program, "until-broken", str(PATIENCE_S)],
+        env=os.environ | {"MUTANT": name, "RUST_BACKTRACE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("seed ")]
+    return re.sub(r"\s+", " ", lines[0])[:200] if lines else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
