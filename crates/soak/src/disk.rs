@@ -24,6 +24,12 @@ impl StoreDisk {
         self.lock().is_full = is_full;
     }
 
+    /// Whether nothing can be written.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.lock().is_full
+    }
+
     fn lock(&self) -> MutexGuard<'_, Medium> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

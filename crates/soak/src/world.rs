@@ -9,7 +9,7 @@ use std::time::Duration;
 use clock::{Instant, Streams};
 use control::core::{Probe, ProbeAnswer};
 use control::service::Next;
-use link::{Present, TopicChange};
+use link::{Door, Present, TopicChange};
 
 use crate::broker::{Broker, place_of};
 use crate::chance::Chance;
@@ -269,6 +269,10 @@ impl World {
         let broker = &self.brokers[place];
         let (answer, after) = match (is_open, broker.is_running()) {
             (false, _) => (ProbeAnswer::Silence, Duration::from_millis(500)),
+            // By UDP nobody says that nobody listens.
+            (true, false) if probe.door == Door::Gossip => {
+                (ProbeAnswer::Silence, Duration::from_millis(500))
+            }
             (true, false) => (ProbeAnswer::Refused, self.out.net.way()),
             (true, true) if self.paused.contains_key(&there) => {
                 (ProbeAnswer::Open, Duration::from_secs(2))

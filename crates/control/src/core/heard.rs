@@ -191,7 +191,8 @@ impl Core {
         let broker = &mut self.brokers[number as usize];
         broker.is_rearranged |= is_resting(row, now);
         if attached {
-            topic.publishers.attach(index, number, loads);
+            let link = broker.link.unwrap_or(0);
+            topic.publishers.attach(index, (number, link), loads);
             if topic.spec.slo.is_some() {
                 self.due.fits.insert(&publisher.topic);
             }

@@ -141,6 +141,8 @@ pub struct Core {
     broker_by_name: FxHashMap<String, BrokerNumber>,
     /// Numbers that stand for no broker any more, since when; in this order.
     free_numbers: VecDeque<(Instant, BrokerNumber)>,
+    /// Processes of brokers so far, in this life.
+    processes: u64,
     /// The life of a broker that was numbered last.
     lives: u64,
     topics: BTreeMap<String, Topic>,

@@ -65,9 +65,9 @@ pub struct Publishers {
     tallies: BTreeMap<BrokerNumber, Tally>,
     unplaced: BTreeSet<u32>,
     misplaced: BTreeSet<u32>,
-    /// Where some were connected before, latest last, as far as those brokers have not said that they are gone: what brokers say of one
+    /// Where, and as which link said, some were connected before, latest last, as far as those brokers have not said that they are gone: what brokers say of one
     /// publisher comes in any order, and one that was stopped says of connections that are long gone that they came.
-    former: BTreeMap<u32, Vec<BrokerNumber>>,
+    former: BTreeMap<u32, Vec<(BrokerNumber, u64)>>,
     declared: Count,
     batches: Bag<u32>,
     /// Messages that the members of a group send at once, as declared.
@@ -202,11 +202,12 @@ impl Publishers {
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
 
-    /// One is connected there now.
-    pub(super) fn attach(&mut self, index: usize, at: BrokerNumber, loads: &mut Loads) {
-        let before = self.rows[index].attached;
-        self.forget_former(index, at);
-        if let Some(before) = before.filter(|&before| before != at) {
+    /// One is connected there now, as this link says.
+    pub(super) fn attach(&mut self, index: usize, at: (BrokerNumber, u64), loads: &mut Loads) {
+        let row = &self.rows[index];
+        let before = row.attached.map(|before| (before, row.attached_link));
+        self.forget_former(index, at.0);
+        if let Some(before) = before.filter(|before| before.0 != at.0) {
             let former = self.former.entry(index as u32).or_default();
             if former.len() == FORMER_MAX {
                 former.remove(0);
@@ -214,7 +215,8 @@ impl Publishers {
             former.push(before);
         }
         self.change(index, loads, |row| {
-            (row.attached, row.told_at) = (Some(at), None);
+            (row.attached, row.told_at) = (Some(at.0), None);
+            row.attached_link = at.1;
         });
     }
 
@@ -226,18 +228,20 @@ impl Publishers {
         }
         let former = self.former.get(&(index as u32));
         let former = former.and_then(|former| former.last().copied());
-        if let Some(former) = former {
+        if let Some((former, _)) = former {
             self.forget_former(index, former);
         }
+        let (attached, link) = former.unzip();
         self.change(index, loads, |row| {
-            (row.attached, row.told_at) = (former, None);
+            (row.attached, row.told_at) = (attached, None);
+            row.attached_link = link.unwrap_or(0);
         });
     }
 
     fn forget_former(&mut self, index: usize, broker: BrokerNumber) {
         let index = index as u32;
         if let Some(former) = self.former.get_mut(&index) {
-            former.retain(|&former| former != broker);
+            former.retain(|former| former.0 != broker);
             if former.is_empty() {
                 self.former.remove(&index);
             }
@@ -275,16 +279,25 @@ impl Publishers {
         }
     }
 
-    /// Nobody is connected to this broker any more.
-    pub(super) fn detach_all(&mut self, broker: BrokerNumber, loads: &mut Loads) {
-        let doubtful: Vec<u32> = self.former.keys().copied().collect();
-        for index in doubtful {
-            self.forget_former(index as usize, broker);
+    /// Those who are connected to this broker through another link than its present one are not any more: as many of those `below` an
+    /// index as are looked at in one part. Says below which index the others are.
+    pub(super) fn detach_stale(
+        &mut self,
+        broker: BrokerNumber,
+        link: Option<u64>,
+        below: usize,
+        loads: &mut Loads,
+    ) -> Looked {
+        for former in self.former.values_mut() {
+            former.retain(|&(of, by)| of != broker || Some(by) == link);
         }
+        self.former.retain(|_, former| !former.is_empty());
         if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
             return Looked::default();
         }
-        for index in 0..self.rows.len() {
+        let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
+        let looked = self.look_below(below, is_stale);
+        for &index in &looked.found {
             self.detach(index, broker, loads);
         }
         looked

@@ -140,7 +140,7 @@ impl Core {
             return Ok(());
         }
         if owner == hello.identity {
-            // A later one than is known was told by a life of this controller that could not keep it.
+            // A greater one was given by a life of the controller that could not keep it.
             let is_outlived = hello.life != 0 && hello.life < broker.life;
             return match is_outlived {
                 false => Ok(()),

@@ -19,6 +19,8 @@ pub(super) struct Rounds {
     /// By broker, also of those that are not on the list any more: since which round it was on all lists, and before which it has left
     /// all.
     left: BTreeMap<BrokerNumber, (u64, u64)>,
+    /// Those on the list who may hold on to shares, in order.
+    holders: Arc<[BrokerNumber]>,
     /// Counts up with all that ledgers are told of rounds.
     version: u64,
 }
@@ -40,7 +42,7 @@ const ROUND_BITS: u32 = 32;
 impl Rounds {
     /// Those who may hold on to shares. One broker alone has nobody who vouches for it, nor anybody who could leave the round and so
     /// end what was granted in it.
-    fn holders(&self) -> Arc<[BrokerNumber]> {
+    fn able_to_hold(&self) -> Arc<[BrokerNumber]> {
         match (2..=ROUND_BROKERS_MAX).contains(&self.members.len()) {
             true => self.members.keys().copied().collect(),
             false => Arc::default(),
@@ -78,12 +80,8 @@ impl Core {
         });
         self.rounds.members = members.collect();
         self.rounds.number = round;
-        let holders = self.rounds.holders();
-        for topic in self.topics.values_mut() {
-            if let Some(ledger) = &mut topic.shares {
-                ledger.begin_round(round, Arc::clone(&holders));
-            }
-        }
+        self.rounds.holders = self.rounds.able_to_hold();
+        self.rounds.version += 1;
         self.look_at_all_shares();
         let told: Vec<BrokerNumber> = self.rounds.members.keys().copied().collect();
         for number in told {
@@ -98,7 +96,7 @@ impl Core {
             return;
         }
         let members = self.rounds.members.iter();
-        let can_hold = !self.rounds.holders().is_empty();
+        let can_hold = !self.rounds.holders.is_empty();
         let others = members.filter(|(other, _)| can_hold && **other != number);
         let round = Round {
             number: self.rounds.number,
@@ -127,11 +125,17 @@ impl Core {
     }
 }
 
-    /// Tells a new ledger what the others know of rounds.
-    pub(super) fn rounds_of(&self, ledger: &mut Ledger) {
-        ledger.begin_round(self.rounds.number, self.rounds.holders());
-        for (number, member) in &self.rounds.members {
-            ledger.has_left(*number, member.since, member.left);
+impl Rounds {
+    /// Another number whenever ledgers are to be told something.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Tells a ledger what is known of rounds.
+    pub(super) fn tell(&self, ledger: &mut Ledger) {
+        ledger.begin_round(self.number, Arc::clone(&self.holders));
+        for (&number, &(since, left)) in &self.left {
+            ledger.has_left(number, since, left);
         }
     }
 }

@@ -152,6 +152,7 @@ fn is_there(service: &mut Service) {
     let probe = Probe {
         broker: 0,
         life: 1 << 32,
+        door: Door::Clients,
         address: String::from("127.0.0.1:4150"),
         is_known: false,
     };

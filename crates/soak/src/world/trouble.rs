@@ -1,9 +1,14 @@
 //! Faults begin and end.
 
+use std::time::Duration;
+
 use super::World;
 use crate::event::{Actor, Ask, Event};
 use crate::faults::Fault;
 use crate::network::Host;
+
+/// Two lives of the controller whose numbers could not be kept begin so far apart at least.
+const LIVES_APART: Duration = Duration::from_secs(1);
 
 impl World {
     pub(super) fn fault(&mut self, fault: Fault) {
@@ -60,6 +65,12 @@ impl World {
         match actor {
             Actor::Controller if !self.controller.is_running() => {
                 self.controller.start(&mut self.out);
+                if self.controller.disk.is_full() && self.controller.is_running() {
+                    // As `control::Service::run` does where the number of its life is not kept.
+                    self.paused.entry(actor.host()).or_default();
+                    let goes_on = Event::Fault(Fault::Resume(actor));
+                    self.out.net.after(LIVES_APART, goes_on);
+                }
                 if !self.controller.is_running() {
                     // It cannot write its store; who runs it tries again.
                     let again = Event::Fault(Fault::Start(actor));

@@ -51,7 +51,7 @@ fn apply(publishers: &mut Publishers, loads: &mut Loads, step: &Step) {
         }
         Step::Attach(id, at) => {
             if let Some(index) = find(publishers, id) {
-                publishers.attach(index, at.map(|at| (at, 1)), loads);
+                publishers.attach(index, (at, 1), loads);
             }
         }
         Step::Leave(id, from) => {
@@ -99,7 +99,7 @@ fn check(publishers: &Publishers) {
     assert_eq!(*publishers.misplaced(), indices(&Row::is_misplaced));
     for (&index, former) in &publishers.former {
         let attached = publishers.rows()[index as usize].attached;
-        assert!(attached.is_some_and(|at| !former.contains(&at)));
+        assert!(attached.is_some_and(|at| former.iter().all(|&(of, _)| of != at)));
         assert!((1..=FORMER_MAX).contains(&former.len()));
     }
     let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
@@ -170,15 +170,15 @@ fn a_broker_that_says_late_that_a_publisher_came_and_went_takes_it_from_nobody()
     ];
     for (step, (at, comes, expected)) in said.into_iter().enumerate() {
         match comes {
-            true => publishers.attach(0, at, &mut loads),
+            true => publishers.attach(0, (at, 1), &mut loads),
             false => publishers.detach(0, at, &mut loads),
         }
         assert_eq!(publishers.rows()[0].attached, expected, "step {step}");
     }
     for at in [0, 1, 2] {
-        publishers.attach(0, at, &mut loads);
+        publishers.attach(0, (at, 1), &mut loads);
     }
-    publishers.detach_all(1, &mut loads);
+    publishers.detach_stale(1, None, usize::MAX, &mut loads);
     publishers.detach(0, 2, &mut loads);
     assert_eq!(publishers.rows()[0].attached, Some(0), "one is gone");
     publishers.detach(0, 0, &mut loads);
