@@ -149,9 +149,11 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
 
 /// The broker answers at its address.
 fn is_there(service: &mut Service) {
+    // The first that is given.
+    let life = service.core.epoch() << 32;
     let probe = Probe {
         broker: 0,
-        life: 1 << 32,
+        life,
         door: Door::Clients,
         address: String::from("127.0.0.1:4150"),
         is_known: false,
@@ -159,7 +161,7 @@ fn is_there(service: &mut Service) {
     let present = Present {
         broker: String::from("b1"),
         identity: Identity([1; 16]),
-        life: 1,
+        life,
     };
     let now = service.now();
     let present = ProbeAnswer::Present(present);
