@@ -71,7 +71,11 @@ impl Judged for Report {
             || format!("not within {WATCHED} s"),
             |s| format!("after {s} s, {} s allowed", self.allowed_s),
         );
-        let closest = self.closest_moves_s.unwrap_or(f64::INFINITY);
+        let closest = self.closest_moves_s;
+        let between = closest.map_or_else(
+            || "nobody was moved twice".to_owned(),
+            |seconds| format!("{seconds:.1} s between two moves of one"),
+        );
         let (lost, duplicated) = (self.lost, self.duplicated);
         vec![
             verdict(
@@ -83,8 +87,8 @@ impl Judged for Report {
             verdict(
                 &of,
                 "nobody is moved twice within 10 s",
-                closest >= MOVE_SPACING_S,
-                format!("{closest:.1} s between two moves of one"),
+                closest.is_none_or(|seconds| seconds >= MOVE_SPACING_S),
+                between,
             ),
             verdict(
                 &of,
