@@ -19,8 +19,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Whether reading a request's body failed because it took longer than half a minute.
-#[must_use]
-pub fn is_late(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn is_late(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<Late>() {

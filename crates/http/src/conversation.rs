@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 
 use crate::body::{Arriving, Gone, Leaving};
-use crate::{Counts, Gate, Place};
+use crate::{Counts, Gate, Place, Refusal};
 
 /// What stays reachable when all places are taken.
 const VITAL_PATHS: [&str; 2] = ["/ping", "/metrics"];
@@ -86,7 +86,7 @@ impl Conversation {
     }
 
     fn refusal(&self, status: StatusCode, text: &str) -> Response<Body> {
-        let object = serde_json::Map::from_iter([(self.desk.text_field.to_owned(), text.into())]);
-        (status, axum::Json(object)).into_response()
+        let refusal = Refusal::new(status, text).with_text_in(self.desk.text_field);
+        refusal.into_response()
     }
 }

@@ -7,6 +7,8 @@
 //!   [`Lane`]: one answer is made at a time, and all who ask for the same before it is begun get it. Who comes later gets the next one, so an
 //!   answer tells of everything that had happened when it was asked for. After each answer a lane rests as long as that took.
 //!   [`Pages`] bounds the memory of answers that their readers take their time with.
+//! * *Questions.* [`Query`] reads parameters, [`read_object`] a body; a [`Refusal`] says what is wrong, and [`nsq`] what NSQ's clients know.
+//!   [`metrics`] are tables.
 //! * *Asking.* [`exchange`] asks somebody else's port.
 //!
 //! Routes are their owners'.
@@ -17,20 +19,27 @@ mod counts;
 mod exchange;
 mod gate;
 mod host;
+mod json;
 mod lane;
+pub mod metrics;
+pub mod nsq;
 mod output;
 mod pages;
 pub mod places;
+mod query;
+mod refusal;
 mod room;
 mod serve;
 
-pub use body::is_late;
 pub use counts::{Counts, Figure};
 pub use exchange::exchange;
 pub use gate::Gate;
 pub use host::hostname;
+pub use json::{Distinct, read_object};
 pub use lane::{Lane, rendered};
 pub use pages::Pages;
 pub use places::{Place, Places};
+pub use query::{Query, QueryError, flag_word};
+pub use refusal::Refusal;
 pub use room::{BodyError, Held, Room};
 pub use serve::{Settings, serve};

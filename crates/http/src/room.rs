@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use bytes::BytesMut;
 use hyper::body::Body as HttpBody;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -67,6 +67,19 @@ pub enum BodyError {
     Late(axum::Error),
     /// It broke off.
     Broken(axum::Error),
+}
+
+impl BodyError {
+    /// The status that says so.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            BodyError::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            BodyError::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            BodyError::Broken(_) => StatusCode::BAD_REQUEST,
+        }
+    }
 }
 
 /// A body on its way.

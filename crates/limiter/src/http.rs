@@ -12,12 +12,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::rejection::StringRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
-use http::{Counts, Pages, Settings, rendered};
+use http::metrics::answer;
+use http::{Counts, Pages, Refusal, Room, Settings, read_object, rendered};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -33,6 +33,12 @@ use crate::site::Passed;
 const QUESTIONS_MAX: usize = 64;
 /// Longest body: a limit takes less than a hundred bytes.
 const BODY_MAX_BYTES: usize = 64 * 1024;
+/// Room that all bodies share, in bytes.
+const ROOM_BYTES: usize = 64 * BODY_MAX_BYTES;
+/// Field of an error's JSON object that holds its text.
+const TEXT_FIELD: &str = "message";
+/// What a change of a limit looks like.
+const FORM: &str = r#"{"rate": "20 Mbps", "burst_bytes": 75000}"#;
 /// Time that requests under way have when the port closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -110,6 +116,7 @@ struct Desk {
     sites: Vec<String>,
     classes: Vec<String>,
     counts: Counts,
+    room: Room,
 }
 
 impl HttpPort {
@@ -130,9 +137,10 @@ impl HttpPort {
                 .map(|class| class.name.clone())
                 .collect(),
             counts: Counts::default(),
+            room: room(),
         });
         let hosts = config.http_hosts.iter().cloned();
-        let settings = Settings::new(hosts, "message", CLOSE_TIMEOUT, desk.counts.clone());
+        let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, desk.counts.clone());
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
@@ -200,17 +208,16 @@ fn router(desk: Arc<Desk>) -> axum::Router {
         .route("/v1/sites", pages.shared(get(sites)))
         .route("/v1/limits", pages.shared(get(limits)))
         .route("/v1/limits/{class}", put(set_limit))
-        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(desk)
 }
 
 /// Why there is no answer.
-struct Refusal(StatusCode, String);
+fn refusal(status: StatusCode, text: impl Into<String>) -> Refusal {
+    Refusal::new(status, text).with_text_in(TEXT_FIELD)
+}
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        (self.0, Json(json!({ "message": self.1 }))).into_response()
-    }
+fn room() -> Room {
+    Room::new(ROOM_BYTES, BODY_MAX_BYTES)
 }
 
 impl Desk {
@@ -220,14 +227,14 @@ impl Desk {
     ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
         let gone = || {
-            Refusal(
+            refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the limiter is stopping".to_owned(),
             )
         };
         match self.questions.try_send(question(answer)) {
             Ok(()) => answered.await.map_err(|_| gone()),
-            Err(TrySendError::Full(_)) => Err(Refusal(
+            Err(TrySendError::Full(_)) => Err(refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("{QUESTIONS_MAX} requests wait already: ask again"),
             )),
@@ -239,9 +246,12 @@ impl Desk {
 async fn metrics(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
     let snapshot = desk.ask(Question::Snapshot).await?;
     let page = move || {
-        let text = metrics::render(&desk.sites, &desk.classes, &snapshot, &desk.counts);
-        let kind = "text/plain; version=0.0.4; charset=utf-8";
-        ([("content-type", kind)], text).into_response()
+        let page = metrics::Page {
+            sites: desk.sites.clone(),
+            classes: desk.classes.clone(),
+            snapshot,
+        };
+        answer(metrics::render(page, desk.counts.clone()))
     };
     Ok(rendered(page).await)
 }
@@ -277,25 +287,22 @@ async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
 async fn set_limit(
     State(desk): State<Arc<Desk>>,
     Path(class): Path<String>,
-    body: Result<String, StringRejection>,
+    request: Request,
 ) -> Result<Response, Refusal> {
-    let body = body.map_err(|rejection| match http::is_late(&rejection) {
-        true => Refusal(StatusCode::REQUEST_TIMEOUT, rejection.body_text()),
-        false => Refusal(rejection.status(), rejection.body_text()),
-    })?;
+    let (head, body) = request.into_parts();
+    let body = desk.room.read(&head.headers, body, BODY_MAX_BYTES).await;
+    let body =
+        body.map_err(|error| Refusal::unread(&error, BODY_MAX_BYTES).with_text_in(TEXT_FIELD))?;
     let number = desk.classes.iter().position(|known| *known == class);
     let number = number.ok_or_else(|| {
         let known = desk.classes.join(", ");
-        Refusal(
+        refusal(
             StatusCode::NOT_FOUND,
             format!("there is no class {class:?}: there are {known}"),
         )
     })?;
-    let change: LimitChange = serde_json::from_str(&body).map_err(|error| {
-        let reason =
-            format!("{error}; write it as {{\"rate\": \"20 Mbps\", \"burst_bytes\": 75000}}");
-        Refusal(StatusCode::BAD_REQUEST, reason)
-    })?;
+    let change: LimitChange =
+        read_object(&body.bytes, FORM).map_err(|text| refusal(StatusCode::BAD_REQUEST, text))?;
     let limit = desk
         .ask(|answer| Question::SetLimit {
             class: number,
@@ -303,7 +310,7 @@ async fn set_limit(
             answer,
         })
         .await?;
-    let limit = limit.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
+    let limit = limit.map_err(|reason| refusal(StatusCode::BAD_REQUEST, reason))?;
     Ok(Json(json!({ "class": class, "limit": limit })).into_response())
 }
 

@@ -6,11 +6,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use http::Refusal;
+use http::nsq::json;
 use serde::Serialize;
 
 use super::Shared;
-use super::answer::json;
-use super::contract::Refusal;
 use crate::announce::{AnnounceConfig, AnnounceStats};
 use crate::stats::{ReactorStats, StatsFilter};
 
@@ -79,7 +79,7 @@ struct Data {
 pub(super) async fn announcements(State(service): Shared) -> Result<Response, Refusal> {
     let Some(config) = &service.handle.config().announce else {
         let why = "this broker takes no part in announcements; start it with --announce-address";
-        return Err(Refusal(StatusCode::CONFLICT, why.to_owned()));
+        return Err(Refusal::new(StatusCode::CONFLICT, why.to_owned()));
     };
     let reactors = service.handle.stats(StatsFilter::default()).await?.reactors;
     let stats = service.handle.announcements.stats();

@@ -14,12 +14,12 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use clock::DurationText;
+use http::nsq::json as answer_json;
+use http::{Query, Refusal};
 use serde::Serialize;
 use wire::TopicName;
 
-use super::answer::json as answer_json;
-use super::contract::{Refusal, name};
-use super::query::Query;
+use super::contract::name;
 use super::{Service, Shared};
 use crate::window::TraceResult;
 use crate::{BrokerError, Handle, sys};
@@ -113,7 +113,7 @@ impl Recording {
             // Not 404, which says that nothing was there to record.
             BrokerError::TopicNotFound(topic) => {
                 let why = format!("{topic} was deleted while it was being recorded");
-                Refusal(StatusCode::GONE, why)
+                Refusal::new(StatusCode::GONE, why)
             }
             error => error.into(),
         })
@@ -144,12 +144,12 @@ impl Taken {
         let mut topics = service.recordings.lock();
         if topics.contains(topic.as_str()) {
             let why = format!("{topic} is being recorded already; wait for that recording's end");
-            return Err(Refusal(StatusCode::CONFLICT, why));
+            return Err(Refusal::new(StatusCode::CONFLICT, why));
         }
         if topics.len() >= RECORDINGS_MAX {
             let why =
                 format!("{RECORDINGS_MAX} topics are being recorded already; try again later");
-            return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, why));
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
         topics.insert(topic.to_string());
         Ok(Taken {
@@ -172,8 +172,8 @@ impl Recordings {
 }
 
 fn window(uri: &Uri) -> Result<Duration, Refusal> {
-    let refuse = |why: String| Refusal(StatusCode::BAD_REQUEST, format!("window: {why}"));
-    let query = Query::of(uri).map_err(|_| refuse(String::from("the query is malformed")))?;
+    let refuse = |why: String| Refusal::invalid(format!("window: {why}"));
+    let query = Query::of(uri)?;
     let text = query.get("window").unwrap_or("10s");
     let window: DurationText = text.parse().map_err(refuse)?;
     if (WINDOW_MIN..=WINDOW_MAX).contains(&window.0) {
@@ -191,7 +191,7 @@ mod tests {
     fn windows_have_bounds() {
         let window = |query: &str| {
             let uri = format!("/v1/topics/t/arrivals{query}");
-            window(&uri.parse().expect("a URI")).map_err(|refusal| refusal.1)
+            window(&uri.parse().expect("a URI")).map_err(|refusal| refusal.text().to_owned())
         };
         assert_eq!(window("").ok(), Some(Duration::from_secs(10)));
         assert_eq!(window("?window=1m30s").ok(), Some(Duration::from_secs(90)));
@@ -199,7 +199,7 @@ mod tests {
             ("?window=5", "no duration"),
             ("?window=1ms", "window: 1ms is out of range: 10ms to 9m"),
             ("?window=10m", "out of range"),
-            ("?window=%zz", "malformed"),
+            ("?window=%zz", "broken % escape"),
         ] {
             let reason = window(query).expect_err(query);
             assert!(reason.contains(text), "{reason}");

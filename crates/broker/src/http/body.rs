@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use http::{BodyError, Held, Room};
 use topics::{Charge, MemoryBudget, Part};
 
-use super::answer::Failure;
+use http::nsq::Failure;
 
 /// Room that all bodies share, in bytes, unless four bodies of the greatest size need more.
 const ROOM_BYTES: usize = 64 * 1024 * 1024;
@@ -54,17 +54,25 @@ impl BodyRoom {
         max_bytes: usize,
         too_big: &'static str,
     ) -> Result<HeldBody, Failure> {
+        let held = self.hold(headers, body, max_bytes).await;
+        held.map_err(|error| Failure::unread(&error, too_big))
+    }
+
+    /// Reads `body` up to `max_bytes`.
+    ///
+    /// # Errors
+    /// See [`BodyError`]; memory that is short is room that is short.
+    pub(super) async fn hold(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        max_bytes: usize,
+    ) -> Result<HeldBody, BodyError> {
         let most = body.size_hint().upper().unwrap_or(u64::MAX);
         let charge = most.min(max_bytes as u64).max(CHARGE_MIN_BYTES as u64);
         let charge = self.memory.charge(Part::Input, charge);
-        let charge = charge.ok_or_else(|| Failure::new(503, "BUSY"))?;
-        let held = self.room.read(headers, body, max_bytes).await;
-        let held = held.map_err(|error| match error {
-            BodyError::TooLong => Failure::new(413, too_big),
-            BodyError::Busy => Failure::new(503, "BUSY"),
-            BodyError::Late(_) => Failure::new(408, "REQUEST_TIMEOUT"),
-            BodyError::Broken(_) => Failure::new(500, "INTERNAL_ERROR"),
-        })?;
+        let charge = charge.ok_or(BodyError::Busy)?;
+        let held = self.room.read(headers, body, max_bytes).await?;
         Ok(HeldBody {
             bytes: held.bytes.clone(),
             _held: held,

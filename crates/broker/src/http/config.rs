@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use http::nsq::{Failure, json as answer_json, text};
 use serde_json::{Value, json};
 
-use super::answer::{Failure, json as answer_json, text};
 use super::{Service, Shared};
 use crate::Config;
 

@@ -7,13 +7,14 @@
 //! if there is one, before it is in force, and is answered as it stands in force.
 
 mod declared;
-mod distinct;
 
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use http::Refusal;
+use http::nsq::json as answer_json;
 use limit::{Limit, Share};
 use link::{Contract, OnFull};
 use serde::Serialize;
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 use topics::Full;
 use wire::TopicName;
 
-use super::answer::json as answer_json;
 use super::{Service, Shared};
 use crate::handle::Declaration;
 use crate::stats::{SharingStats, StatsFilter, TopicStats};
@@ -29,9 +29,6 @@ use crate::{BrokerError, Operation};
 
 /// Longest contract, in bytes.
 const CONTRACT_MAX_BYTES: usize = 64 * 1024;
-
-/// What is wrong with a request, as `{"error":"…"}`.
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 
 /// `GET /v1/topics`: all topics with their contracts, ordered by name.
 pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
@@ -67,17 +64,11 @@ pub(super) async fn put(
     let topic = name(&topic)?;
     is_ours(&service)?;
     let (parts, body) = request.into_parts();
-    let too_big = "the contract is longer than 65536 bytes";
-    let read = service
-        .room
-        .read(&parts.headers, body, CONTRACT_MAX_BYTES, too_big)
-        .await;
-    let body = match read {
-        Ok(body) => body.bytes,
-        Err(failure) => return Ok(failure.into_response()),
-    };
-    let contract = declared::read(&body);
-    let contract = contract.map_err(|reason| Refusal(StatusCode::BAD_REQUEST, reason))?;
+    let read = service.room.hold(&parts.headers, body, CONTRACT_MAX_BYTES);
+    let body = read
+        .await
+        .map_err(|error| Refusal::unread(&error, CONTRACT_MAX_BYTES))?;
+    let contract = declared::read(&body.bytes).map_err(Refusal::invalid)?;
     if contract.is_empty() {
         service
             .handle
@@ -106,7 +97,7 @@ pub(super) async fn releases(
     let topic = name(&topic)?;
     if service.handle.config().release_log_messages == 0 {
         let why = "releases are not logged; start the broker with a release log";
-        return Err(Refusal(StatusCode::CONFLICT, why.to_owned()));
+        return Err(Refusal::new(StatusCode::CONFLICT, why.to_owned()));
     }
     let releases = service.handle.releases(topic).await?;
     let bytes: Vec<u8> = releases.iter().flat_map(|at| at.to_le_bytes()).collect();
@@ -126,7 +117,7 @@ async fn declare(
     };
     for outcome in service.handle.declare(vec![declared]).await {
         outcome.map_err(|error| match error {
-            BrokerError::Refused(reason) => Refusal(StatusCode::CONFLICT, reason),
+            BrokerError::Refused(reason) => Refusal::new(StatusCode::CONFLICT, reason),
             error => error.into(),
         })?;
     }
@@ -142,7 +133,7 @@ fn is_ours(service: &Service) -> Result<(), Refusal> {
                 "this broker obeys the controller at {}: declare the contract there",
                 link.address
             );
-            Err(Refusal(StatusCode::CONFLICT, why))
+            Err(Refusal::new(StatusCode::CONFLICT, why))
         }
     }
 }
@@ -211,34 +202,6 @@ pub(super) fn name(text: &str) -> Result<TopicName, Refusal> {
     text.parse().map_err(|_| {
         let rule =
             "a name is 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and may end in #ephemeral";
-        Refusal(
-            StatusCode::BAD_REQUEST,
-            format!("topic {text:?} is not a valid name: {rule}"),
-        )
+        Refusal::invalid(format!("topic {text:?} is not a valid name: {rule}"))
     })
-}
-
-impl From<BrokerError> for Refusal {
-    fn from(error: BrokerError) -> Refusal {
-        let status = match error {
-            BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_) => {
-                StatusCode::NOT_FOUND
-            }
-            BrokerError::Refused(_) => StatusCode::TOO_MANY_REQUESTS,
-            BrokerError::Busy(_) | BrokerError::Exiting => StatusCode::SERVICE_UNAVAILABLE,
-            BrokerError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
-            BrokerError::Io { .. } | BrokerError::Config { .. } => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        };
-        Refusal(status, error.to_string())
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let mut response = answer_json(&json!({ "error": self.1 }));
-        *response.status_mut() = self.0;
-        response
-    }
 }

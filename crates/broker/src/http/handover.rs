@@ -5,14 +5,14 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use http::Query;
+use http::nsq::{Failure, text};
 use topics::{Batch, Handed, NotTaken, QueueName};
 use wire::TopicName;
 use wire::handover::{
     HANDED_HEAD_BYTES, HANDOVER_HEAD_BYTES, HANDOVER_MESSAGES_MAX, decode_handover,
 };
 
-use super::answer::{Failure, text};
-use super::query::Query;
 use super::{Service, Shared, publish};
 
 /// Takes a batch that a broker of the same cluster hands over.

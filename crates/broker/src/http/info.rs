@@ -8,9 +8,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
 use http::hostname;
+use http::nsq::json;
 use serde::Serialize;
 
-use super::answer::json;
 use super::{LogLevel, Shared};
 use crate::{Config, Handle, NSQD_VERSION, sys};
 

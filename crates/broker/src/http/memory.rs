@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
+use http::nsq::json;
 use serde::Serialize;
 
 use super::Shared;
-use super::answer::json;
 use topics::{MemoryBudget, Part};
 
 /// The budget as it stands; also `srtm` in the `memory` of `/stats`. Sizes are bytes.

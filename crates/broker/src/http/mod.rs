@@ -21,7 +21,6 @@ mod memory;
 mod metrics;
 mod probe;
 mod publish;
-mod query;
 mod sharers;
 mod stats;
 mod tasks;
@@ -31,10 +30,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
+use http::nsq::Failure;
 use http::{Lane, Pages};
 
 use crate::{Handle, Operation};
-use answer::Failure;
 use arrivals::Recordings;
 use body::BodyRoom;
 use stats::Asked;

@@ -3,10 +3,10 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use http::nsq::Failure;
 use link::{Door, QUESTION_BYTES};
 
 use super::Shared;
-use super::answer::Failure;
 
 /// Answers who knows the cluster's key.
 pub(super) async fn answer(State(service): Shared, request: Request) -> Result<Response, Failure> {

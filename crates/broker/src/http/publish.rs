@@ -11,10 +11,10 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
+use http::nsq::{Failure, text};
+use http::{Query, flag_word};
 use wire::TopicName;
 
-use super::answer::{Failure, text};
-use super::query::{Query, flag_word};
 use super::{Service, Shared};
 use crate::Operation;
 
@@ -64,9 +64,7 @@ pub(super) async fn publish_many(
 
 /// The `topic` of a publish or a create.
 pub(super) fn topic(query: &Query) -> Result<TopicName, Failure> {
-    let name = query
-        .get("topic")
-        .ok_or_else(|| Failure::new(400, "MISSING_ARG_TOPIC"))?;
+    let name = query.required("topic")?;
     name.parse().map_err(|_| Failure::new(400, "INVALID_TOPIC"))
 }
 

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use http::Refusal;
+use http::nsq::json as answer_json;
 use serde_json::json;
 
 use super::Shared;
-use super::answer::json as answer_json;
-use super::contract::Refusal;
 
 /// `GET /v1/sharers`: how many share, those that this broker found by itself, and what they were told differently.
 pub(super) async fn list(State(service): Shared) -> Response {
@@ -31,7 +31,7 @@ pub(super) async fn forget(
     let parsed: SocketAddr = address.parse().map_err(|_| {
         let text =
             format!("`{address}` is not a gossip address; use IP:PORT as GET /v1/sharers has it");
-        Refusal(StatusCode::BAD_REQUEST, text)
+        Refusal::new(StatusCode::BAD_REQUEST, text)
     })?;
     match service.handle.sharing.forget(parsed) {
         true => Ok(answer_json(&json!({ "forgotten": parsed }))),
@@ -39,7 +39,7 @@ pub(super) async fn forget(
             let text = format!(
                 "{parsed} is none of the brokers that this one found by --gossip-join; GET /v1/sharers lists them"
             );
-            Err(Refusal(StatusCode::NOT_FOUND, text))
+            Err(Refusal::new(StatusCode::NOT_FOUND, text))
         }
     }
 }

@@ -8,12 +8,12 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use http::nsq::{Failure, json};
 use http::rendered;
 use kernel::{Shares, TaskStats};
 use serde::Serialize;
 
 use super::Shared;
-use super::answer::{Failure, json};
 use crate::reactor::{TaskReport, TaskRow};
 
 /// The whole answer.

@@ -7,12 +7,12 @@
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use http::Query;
+use http::nsq::{Failure, done};
 use wire::{ChannelName, TopicName};
 
 use super::Shared;
-use super::answer::{Failure, done};
 use super::publish;
-use super::query::Query;
 use crate::Operation;
 
 /// Does `operation` to the topic of the query.
@@ -25,9 +25,7 @@ pub(super) async fn topic(
     let topic = match operation {
         Operation::Create | Operation::Empty => publish::topic(&query)?,
         Operation::Delete | Operation::Pause | Operation::Unpause => {
-            let name = query
-                .get("topic")
-                .ok_or_else(|| Failure::new(400, "MISSING_ARG_TOPIC"))?;
+            let name = query.required("topic")?;
             name.parse()
                 .map_err(|_| Failure::new(404, "TOPIC_NOT_FOUND"))?
         }
@@ -48,15 +46,11 @@ pub(super) async fn channel(
 }
 
 fn names(query: &Query) -> Result<(TopicName, ChannelName), Failure> {
-    let topic = query
-        .get("topic")
-        .ok_or_else(|| Failure::new(400, "MISSING_ARG_TOPIC"))?;
+    let topic = query.required("topic")?;
     let topic = topic
         .parse()
         .map_err(|_| Failure::new(400, "INVALID_ARG_TOPIC"))?;
-    let channel = query
-        .get("channel")
-        .ok_or_else(|| Failure::new(400, "MISSING_ARG_CHANNEL"))?;
+    let channel = query.required("channel")?;
     let channel = channel
         .parse()
         .map_err(|_| Failure::new(400, "INVALID_ARG_CHANNEL"))?;

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
-use http::{Held, Room};
+use http::{Held, Refusal, Room, read_object};
 use serde::de::DeserializeOwned;
 
 use super::Service;
-use super::answer::Failure;
 
 /// Longest body but that of a list of publishers, in bytes.
 pub(super) const BODY_MAX_BYTES: usize = 1 << 20;
@@ -32,35 +31,18 @@ impl<const MAX: usize> Body<MAX> {
     ///
     /// # Errors
     /// 400 with the place of what is wrong.
-    pub(super) fn read<T: DeserializeOwned>(&self, form: &str) -> Result<T, Failure> {
-        let bytes = &self.held.bytes;
-        if bytes.trim_ascii_start().first() != Some(&b'{') {
-            let text = format!("the body is no JSON object; expected {form}");
-            return Err(Failure::invalid(text));
-        }
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let place = match error.path().to_string() {
-                path if path == "." => String::from("the body"),
-                path => path,
-            };
-            Failure::invalid(format!("{place}: {}; expected {form}", error.inner()))
-        })?;
-        let end = json.end();
-        end.map_err(|error| {
-            Failure::invalid(format!("behind the value: {error}; expected {form}"))
-        })?;
-        Ok(value)
+    pub(super) fn read<T: DeserializeOwned>(&self, form: &str) -> Result<T, Refusal> {
+        read_object(&self.held.bytes, form).map_err(Refusal::invalid)
     }
 }
 
 impl<const MAX: usize> FromRequest<Arc<Service>> for Body<MAX> {
-    type Rejection = Failure;
+    type Rejection = Refusal;
 
-    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Failure> {
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Refusal> {
         let (head, body) = request.into_parts();
         let held = service.room.read(&head.headers, body, MAX).await;
-        let held = held.map_err(|error| Failure::unread(error, MAX))?;
+        let held = held.map_err(|error| Refusal::unread(&error, MAX))?;
         Ok(Body { held })
     }
 }

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use http::Refusal;
 
 use super::Shared;
-use super::answer::Failure;
 use crate::handle::Command;
 use crate::view::{BrokerView, BrokerViews};
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/brokers", responses((status = 200, body = BrokerViews))))]
-pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Failure> {
+pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Refusal> {
     let brokers = service.handle.ask(Command::Brokers).await?;
     Ok(Json(BrokerViews { brokers }))
 }
@@ -20,11 +20,11 @@ pub(super) async fn list(State(service): Shared) -> Result<Json<BrokerViews>, Fa
 pub(super) async fn show(
     State(service): Shared,
     Path(broker): Path<String>,
-) -> Result<Json<BrokerView>, Failure> {
+) -> Result<Json<BrokerView>, Refusal> {
     let brokers = service.handle.ask(Command::Brokers).await?;
     let found = brokers.into_iter().find(|view| view.broker == broker);
     found.map(Json).ok_or_else(|| {
-        Failure::not_found(format!(
+        Refusal::not_found(format!(
             "there is no broker {broker}; GET /v1/brokers lists them"
         ))
     })
@@ -36,7 +36,7 @@ pub(super) async fn show(
 pub(super) async fn drain(
     State(service): Shared,
     Path(broker): Path<String>,
-) -> Result<Json<BrokerView>, Failure> {
+) -> Result<Json<BrokerView>, Refusal> {
     Ok(Json(
         service
             .handle
@@ -51,7 +51,7 @@ pub(super) async fn drain(
 pub(super) async fn resume(
     State(service): Shared,
     Path(broker): Path<String>,
-) -> Result<Json<BrokerView>, Failure> {
+) -> Result<Json<BrokerView>, Refusal> {
     Ok(Json(
         service
             .handle
@@ -67,7 +67,7 @@ pub(super) async fn resume(
 pub(super) async fn remove(
     State(service): Shared,
     Path(broker): Path<String>,
-) -> Result<StatusCode, Failure> {
+) -> Result<StatusCode, Refusal> {
     service
         .handle
         .ask(|reply| Command::RemoveBroker(broker, reply))

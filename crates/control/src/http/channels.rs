@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http::Refusal;
 
 use super::Shared;
-use super::answer::Failure;
 use crate::handle::Command;
 use crate::view::ChannelViews;
 
@@ -14,7 +14,7 @@ use crate::view::ChannelViews;
 pub(super) async fn list(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<ChannelViews>, Failure> {
+) -> Result<Json<ChannelViews>, Refusal> {
     let channels = |reply| Command::Channels(topic, reply);
     Ok(Json(service.handle.ask(channels).await?))
 }

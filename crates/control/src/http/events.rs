@@ -9,13 +9,12 @@ use axum::extract::{ConnectInfo, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use http::Place;
+use http::{Place, Refusal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-use super::Shared;
-use super::answer::Failure;
+use super::{Shared, answer};
 use crate::view::EventView;
 
 /// Kinds that are counted; the control plane has about a dozen.
@@ -32,9 +31,9 @@ pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 pub(super) async fn events(
     State(service): Shared,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     let place = service.event_streams.enter(peer.ip()).filter(Place::serve);
-    let place = place.ok_or_else(Failure::too_many_streams)?;
+    let place = place.ok_or_else(answer::too_many_streams)?;
     let begin = (service.handle.events(), service.is_stopping.clone(), place);
     let stream = unfold(begin, |(mut events, mut is_stopping, place)| async move {
         let event = match next(&mut events, &mut is_stopping).await? {

@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use http::{Counts, Pages, Places, Room, Settings};
+use http::{Counts, Pages, Places, Refusal, Room, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::ControlHandle;
-use answer::Failure;
 use events::EventCounts;
 
 /// Event streams that are open at once, half of them at most to one address.
@@ -110,8 +109,8 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         .route("/v1/events", get(events::events))
         .route("/v1/openapi.json", get(openapi::document))
         .route("/metrics", pages.shared(get(metrics::metrics)))
-        .fallback(async || Failure::not_found("no such path; GET /v1/openapi.json lists them"))
-        .method_not_allowed_fallback(async || Failure::method_not_allowed())
+        .fallback(async || Refusal::not_found("no such path; GET /v1/openapi.json lists them"))
+        .method_not_allowed_fallback(async || answer::method_not_allowed())
         .with_state(service)
 }
 

@@ -1,31 +1,20 @@
 //! `/v1/names`: which number stands for a topic on Tempo's data path.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use serde::Deserialize;
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use http::{Query, Refusal};
 
 use super::Shared;
-use super::answer::Failure;
 use crate::handle::Command;
 use crate::view::{NameView, NameViews};
-
-/// Query of `GET /v1/names`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    /// The last name of the answer before.
-    after: Option<String>,
-}
 
 /// Names with identifiers, in order of name; `?after=NAME` those behind it only.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/names", params(("after" = Option<String>, Query)),
     responses((status = 200, body = NameViews))))]
-pub(super) async fn list(
-    State(service): Shared,
-    asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Json<NameViews>, Failure> {
-    let Query(Asked { after }) = asked.map_err(|error| Failure::invalid(error.body_text()))?;
+pub(super) async fn list(State(service): Shared, uri: Uri) -> Result<Json<NameViews>, Refusal> {
+    let query = Query::of(&uri)?.only(&["after"])?;
+    let after = query.get("after").map(str::to_owned);
     let names = |reply| Command::Names(after, reply);
     Ok(Json(service.handle.ask(names).await?))
 }
@@ -35,7 +24,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<NameView>, Failure> {
+) -> Result<Json<NameView>, Refusal> {
     let name = |reply| Command::Name(topic, reply);
     Ok(Json(service.handle.ask(name).await?))
 }
@@ -48,7 +37,7 @@ pub(super) async fn show(
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<NameView>, Failure> {
+) -> Result<Json<NameView>, Refusal> {
     let put = |reply| Command::PutName(topic, reply);
     Ok(Json(service.handle.ask(put).await?))
 }

@@ -1,10 +1,10 @@
 //! What `/metrics` says of the controller's own work.
 
+use std::fmt;
+
+use http::metrics::{Series, counter, float, gauge, put};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::service::PaceView;
 
@@ -12,60 +12,57 @@ use crate::service::PaceView;
 #[derive(Debug)]
 pub(super) struct Pace(pub(super) PaceView);
 
+const TURNS: &[Series<PaceView>] = &[
+    gauge(
+        "turn_longest_seconds",
+        "The longest turn of the controller's loop within the last one to two minutes.",
+        |pace| Some(pace.longest_s),
+    ),
+    counter(
+        "turns_seconds",
+        "Time that turns of the controller's loop took.",
+        |pace| Some(pace.busy_s),
+    ),
+    counter("turns", "Turns of the controller's loop.", |pace| {
+        float(pace.turns)
+    }),
+    counter("long_turns", "Turns that took longer than 50 ms.", |pace| {
+        float(pace.long_turns)
+    }),
+    counter(
+        "publishers_looked_at",
+        "Publishers looked at to place or to move some.",
+        |pace| float(pace.work.publishers),
+    ),
+    counter(
+        "topics_looked_at",
+        "Topics looked at because time has passed.",
+        |pace| float(pace.work.topics),
+    ),
+    counter("topics_reported", "Topics named in reports.", |pace| {
+        float(pace.work.reported)
+    }),
+];
+const LONGEST_STEP: Series<f64> = gauge(
+    "turn_step_longest_seconds",
+    "The longest step of those turns, by kind.",
+    |step_s| Some(*step_s),
+);
+
 impl Collector for Pace {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let Pace(PaceView {
-            turns,
-            busy_s,
-            long_turns,
-            longest_s,
-            longest_steps,
-            work,
-        }) = self;
-        let help = "The longest turn of the controller's loop within the last one to two minutes.";
-        let longest =
-            encoder.encode_descriptor("turn_longest_seconds", help, None, MetricType::Gauge)?;
-        ConstGauge::new(*longest_s).encode(longest)?;
-        let help = "The longest step of those turns, by kind.";
-        let name = "turn_step_longest_seconds";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (step, step_s) in longest_steps {
-            let labels = [("step", *step)];
-            ConstGauge::new(*step_s).encode(family.encode_family(&labels)?)?;
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for series in TURNS {
+            put(&mut encoder, series, [([], &self.0)])?;
         }
-        let help = "Time that turns of the controller's loop took.";
-        let busy = encoder.encode_descriptor("turns_seconds", help, None, MetricType::Counter)?;
-        ConstCounter::new(*busy_s).encode(busy)?;
-        let counters = [
-            ("turns", "Turns of the controller's loop.", *turns),
-            (
-                "long_turns",
-                "Turns that took longer than 50 ms.",
-                *long_turns,
-            ),
-            (
-                "publishers_looked_at",
-                "Publishers looked at to place or to move some.",
-                work.publishers,
-            ),
-            (
-                "topics_looked_at",
-                "Topics looked at because time has passed.",
-                work.topics,
-            ),
-            ("topics_reported", "Topics named in reports.", work.reported),
-        ];
-        for (name, help, value) in counters {
-            let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(value).encode(counter)?;
-        }
-        Ok(())
+        let steps = self.0.longest_steps.iter();
+        let steps = steps.map(|(step, step_s)| ([("step", *step)], step_s));
+        put(&mut encoder, &LONGEST_STEP, steps)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text;
+    use http::metrics::text_of;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -80,14 +77,13 @@ mod tests {
             longest_steps: vec![("report", 0.05)],
             ..PaceView::default()
         })));
-        let mut page = String::new();
-        text::encode(&mut page, &registry).expect("a String");
+        let page = text_of(&registry);
         for line in [
             "srtm_control_turn_longest_seconds 0.0625",
             "srtm_control_turn_step_longest_seconds{step=\"report\"} 0.05",
-            "srtm_control_turns_total 7",
-            "srtm_control_long_turns_total 1",
-            "srtm_control_topics_looked_at_total 0",
+            "srtm_control_turns_total 7.0",
+            "srtm_control_long_turns_total 1.0",
+            "srtm_control_topics_looked_at_total 0.0",
         ] {
             assert!(page.lines().any(|each| each == line), "{line}\n{page}");
         }

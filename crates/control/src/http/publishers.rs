@@ -1,32 +1,24 @@
 //! `/v1/topics/{topic}/publishers`: who publishes, and where.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
+use axum::http::Uri;
+use http::{Query, Refusal};
 
 use super::Shared;
-use super::answer::Failure;
 use super::body::{Body, PUBLISHERS_MAX_BYTES};
 use crate::handle::Command;
 use crate::view::{PublisherList, PublisherView, PublisherViews};
 
 const FORM: &str = r#"{"publishers":[{"id":"s1","rate":10,"batch":1,"group":"g7"}]}"#;
 
-/// Query of `GET /v1/topics/{topic}/publishers/{id}`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    /// Name or address of a broker that the publisher could not reach.
-    avoid: Option<String>,
-}
-
 #[cfg_attr(test, utoipa::path(get, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)),
     responses((status = 200, body = PublisherViews), (status = 404, description = "no such topic"))))]
 pub(super) async fn list(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<PublisherViews>, Failure> {
+) -> Result<Json<PublisherViews>, Refusal> {
     let publishers = service
         .handle
         .ask(|reply| Command::Publishers(topic, reply))
@@ -42,7 +34,7 @@ pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
     body: Body<PUBLISHERS_MAX_BYTES>,
-) -> Result<Json<PublisherViews>, Failure> {
+) -> Result<Json<PublisherViews>, Refusal> {
     let list: PublisherList = body.read(FORM)?;
     let put = |reply| Command::PutPublishers(topic, list.publishers, reply);
     let publishers = service.handle.ask(put).await?;
@@ -56,9 +48,10 @@ pub(super) async fn put(
 pub(super) async fn show(
     State(service): Shared,
     Path((topic, id)): Path<(String, String)>,
-    asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<PublisherView>, Failure> {
-    let Query(Asked { avoid }) = asked.map_err(|error| Failure::invalid(error.body_text()))?;
+    uri: Uri,
+) -> Result<Json<PublisherView>, Refusal> {
+    let query = Query::of(&uri)?.only(&["avoid"])?;
+    let avoid = query.get("avoid").map(str::to_owned);
     let ask = |reply| Command::Publisher {
         topic,
         id,
@@ -74,7 +67,7 @@ pub(super) async fn show(
 pub(super) async fn remove(
     State(service): Shared,
     Path((topic, id)): Path<(String, String)>,
-) -> Result<StatusCode, Failure> {
+) -> Result<StatusCode, Refusal> {
     service
         .handle
         .ask(|reply| Command::DeletePublisher(topic, id, reply))

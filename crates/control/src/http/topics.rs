@@ -4,10 +4,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use http::rendered;
+use http::{Refusal, rendered};
 
 use super::Shared;
-use super::answer::Failure;
 use super::body::{BODY_MAX_BYTES, Body};
 use crate::handle::Command;
 use crate::view::{PlacementView, TopicSpec, TopicView, TopicViews};
@@ -15,7 +14,7 @@ use crate::view::{PlacementView, TopicSpec, TopicView, TopicViews};
 const FORM: &str = r#"{"limit":{"rate":1000,"burst":50},"slo":{"percentile":99,"latency_us":1000},"cpu_share":0.2}"#;
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/topics", responses((status = 200, body = TopicViews))))]
-pub(super) async fn list(State(service): Shared) -> Result<Response, Failure> {
+pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
     let topics = service.handle.topics().await?;
     Ok(rendered(|| Json(TopicViews { topics }).into_response()).await)
 }
@@ -25,7 +24,7 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Failure> {
 pub(super) async fn show(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<TopicView>, Failure> {
+) -> Result<Json<TopicView>, Refusal> {
     Ok(Json(
         service
             .handle
@@ -43,7 +42,7 @@ pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,
     body: Body<BODY_MAX_BYTES>,
-) -> Result<Json<TopicView>, Failure> {
+) -> Result<Json<TopicView>, Refusal> {
     let spec: TopicSpec = body.read(FORM)?;
     let put = |reply| Command::PutTopic(topic, spec, reply);
     Ok(Json(service.handle.ask(put).await?))
@@ -54,7 +53,7 @@ pub(super) async fn put(
 pub(super) async fn remove(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<StatusCode, Failure> {
+) -> Result<StatusCode, Refusal> {
     service
         .handle
         .ask(|reply| Command::DeleteTopic(topic, reply))
@@ -68,7 +67,7 @@ pub(super) async fn remove(
 pub(super) async fn placement(
     State(service): Shared,
     Path(topic): Path<String>,
-) -> Result<Json<PlacementView>, Failure> {
+) -> Result<Json<PlacementView>, Refusal> {
     Ok(Json(
         service
             .handle

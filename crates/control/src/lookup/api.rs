@@ -6,25 +6,20 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::Uri;
+use axum::response::Response;
 use axum::routing::{get, post};
+use http::Query;
+use http::nsq::{Failure, done, json, json_text};
 use link::TopicChange;
-use serde::Serialize;
-use serde_json::json;
 use wire::{ChannelName, TopicName};
 
 use super::debug;
 use super::document::{Channels, Found, Nodes, Topics};
-use super::query::Query;
 use super::registry::Full;
 use super::{Lookup, NSQLOOKUPD_VERSION};
 use crate::ControlError;
 use wire::lookup::Subject;
-
-/// A status and nsqlookupd's word for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure(pub(super) u16, pub(super) &'static str);
 
 type Shared = State<Arc<Lookup>>;
 
@@ -43,43 +38,42 @@ pub(super) fn router(lookup: Arc<Lookup>) -> Router {
         .route("/topic/tombstone", post(tombstone_topic))
         .route("/channel/create", post(create_channel))
         .route("/channel/delete", post(delete_channel))
-        .fallback(async || Failure(404, "NOT_FOUND"))
-        .method_not_allowed_fallback(async || Failure(405, "METHOD_NOT_ALLOWED"))
+        .fallback(async || Failure::new(404, "NOT_FOUND"))
+        .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
         .with_state(lookup)
 }
 
 async fn info() -> Response {
-    answer(&json!({ "version": NSQLOOKUPD_VERSION }))
+    json(&serde_json::json!({ "version": NSQLOOKUPD_VERSION }))
 }
 
 async fn show_debug(State(lookup): Shared) -> Response {
-    let headers = [(header::CONTENT_TYPE, JSON), (NSQ_HEADER, NSQ_VERSION_1)];
-    (headers, debug::body(lookup)).into_response()
+    json_text(debug::body(lookup))
 }
 
 async fn lookup_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
-    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let topic = query.required("topic")?;
     let now = lookup.now();
     let cluster = lookup.cluster.snapshot(now).await?;
     let tombstones = lookup.cluster.tombstones();
     let found = Found::new(topic, &lookup.registry(), &cluster, &tombstones, now);
-    let found = found.ok_or(Failure(404, "TOPIC_NOT_FOUND"))?;
-    Ok(answer(&found))
+    let found = found.ok_or_else(|| Failure::new(404, "TOPIC_NOT_FOUND"))?;
+    Ok(json(&found))
 }
 
 async fn topics(State(lookup): Shared) -> Result<Response, Failure> {
     let cluster = lookup.cluster.snapshot(lookup.now()).await?;
     let topics = Topics::new(&lookup.registry(), &cluster);
-    Ok(answer(&topics))
+    Ok(json(&topics))
 }
 
 async fn channels(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
-    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let topic = query.required("topic")?;
     let cluster = lookup.cluster.snapshot(lookup.now()).await?;
     let channels = Channels::new(topic, &lookup.registry(), &cluster);
-    Ok(answer(&channels))
+    Ok(json(&channels))
 }
 
 async fn nodes(State(lookup): Shared) -> Result<Response, Failure> {
@@ -87,7 +81,7 @@ async fn nodes(State(lookup): Shared) -> Result<Response, Failure> {
     let cluster = lookup.cluster.snapshot(now).await?;
     let tombstones = lookup.cluster.tombstones();
     let nodes = Nodes::new(&lookup.registry(), &cluster, &tombstones, now);
-    Ok(answer(&nodes))
+    Ok(json(&nodes))
 }
 
 async fn create_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
@@ -100,7 +94,7 @@ async fn create_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failu
 
 async fn delete_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
-    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
+    let topic = query.required("topic")?;
     lookup.registry().delete_topic(topic);
     let cluster = lookup.cluster.snapshot(lookup.now()).await?;
     if let Ok(topic) = topic.parse::<TopicName>()
@@ -116,8 +110,8 @@ async fn delete_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failu
 
 async fn tombstone_topic(State(lookup): Shared, uri: Uri) -> Result<Response, Failure> {
     let query = Query::of(&uri)?;
-    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
-    let node = query.get("node").ok_or(Failure(400, "MISSING_ARG_NODE"))?;
+    let topic = query.required("topic")?;
+    let node = query.required("node")?;
     let now = lookup.now();
     lookup.registry().tombstone(topic, node, now);
     lookup.cluster.place_tombstone(topic, node, now).await?;
@@ -140,7 +134,7 @@ async fn delete_channel(State(lookup): Shared, uri: Uri) -> Result<Response, Fai
         let gone = TopicChange::ChannelDeleted { channel };
         lookup.cluster.change(&topic, gone).await?;
     } else if !was_registered {
-        return Err(Failure(404, "CHANNEL_NOT_FOUND"));
+        return Err(Failure::new(404, "CHANNEL_NOT_FOUND"));
     }
     Ok(done())
 }
@@ -159,65 +153,29 @@ async fn create(
     Ok(done())
 }
 
-const MISSING_TOPIC: Failure = Failure(400, "MISSING_ARG_TOPIC");
-
 fn topic_of(query: &Query) -> Result<TopicName, Failure> {
-    let topic = query.get("topic").ok_or(MISSING_TOPIC)?;
-    topic.parse().map_err(|_| Failure(400, "INVALID_ARG_TOPIC"))
+    let topic = query.required("topic")?;
+    topic
+        .parse()
+        .map_err(|_| Failure::new(400, "INVALID_ARG_TOPIC"))
 }
 
 fn channel_of(query: &Query) -> Result<Subject, Failure> {
     let topic = topic_of(query)?;
-    let channel = query
-        .get("channel")
-        .ok_or(Failure(400, "MISSING_ARG_CHANNEL"))?;
+    let channel = query.required("channel")?;
     let channel = channel
         .parse()
-        .map_err(|_| Failure(400, "INVALID_ARG_CHANNEL"))?;
+        .map_err(|_| Failure::new(400, "INVALID_ARG_CHANNEL"))?;
     Ok(Subject {
         topic,
         channel: Some(channel),
     })
 }
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
-const NSQ_VERSION_1: HeaderValue = HeaderValue::from_static("nsq; version=1.0");
-
-/// 200 with JSON.
-fn answer(value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
-        Ok(bytes) => (
-            [(header::CONTENT_TYPE, JSON), (NSQ_HEADER, NSQ_VERSION_1)],
-            bytes,
-        )
-            .into_response(),
-        Err(error) => {
-            tracing::error!(%error, "an answer could not be rendered");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
-}
-
-/// 200 without a body.
-fn done() -> Response {
-    ([(NSQ_HEADER, NSQ_VERSION_1)], ()).into_response()
-}
-
-const NSQ_HEADER: header::HeaderName = header::HeaderName::from_static("x-nsq-content-type");
-
-impl IntoResponse for Failure {
-    fn into_response(self) -> Response {
-        let mut response = answer(&json!({ "message": self.1 }));
-        *response.status_mut() =
-            StatusCode::from_u16(self.0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response
-    }
-}
-
 impl From<Full> for Failure {
     fn from(full: Full) -> Failure {
         // nsqlookupd has no bounds and so no words for them.
-        Failure(
+        Failure::new(
             503,
             match full {
                 Full::Topics => "TOO_MANY_TOPICS",
@@ -232,9 +190,9 @@ impl From<Full> for Failure {
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Failure {
         match error {
-            ControlError::NotKept(_) => Failure(507, "NOT_KEPT"),
+            ControlError::NotKept(_) => Failure::new(507, "NOT_KEPT"),
             // Half an answer looks like a whole one; a failure makes clients ask again.
-            _ => Failure(503, "CONTROLLER_UNAVAILABLE"),
+            _ => Failure::new(503, "CONTROLLER_UNAVAILABLE"),
         }
     }
 }

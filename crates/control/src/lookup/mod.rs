@@ -9,7 +9,6 @@ mod cluster;
 mod debug;
 mod document;
 mod peers;
-mod query;
 pub mod registry;
 pub mod session;
 

@@ -1,310 +1,261 @@
-//! `GET /metrics`: the numbers of a snapshot in Prometheus's text format.
+//! `GET /metrics`: the numbers of a snapshot for Prometheus, in the OpenMetrics text format.
 //!
 //! A series per site and class: their number is bounded by the configuration.
 
-use std::fmt::{Display, Write};
+use std::fmt;
 
 use http::Counts;
+use http::metrics::{Series, counter, float, gauge, put, text_of};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
 
 use super::{Snapshot, StandingNumbers};
 use crate::packet::Odd;
 
-/// A family of series and where its numbers are found.
-struct Family<T> {
-    name: &'static str,
-    help: &'static str,
-    kind: &'static str,
-    value: fn(&T) -> Option<f64>,
-}
-
-const STANDING: &[Family<StandingNumbers>] = &[
-    Family {
-        name: "srtm_limiter_forwarded_packets_total",
-        help: "Packets that were forwarded.",
-        kind: "counter",
-        value: |s| Some(s.passed.forwarded_packets as f64),
-    },
-    Family {
-        name: "srtm_limiter_forwarded_bytes_total",
-        help: "Bytes of them, IP headers included.",
-        kind: "counter",
-        value: |s| Some(s.passed.forwarded_bytes as f64),
-    },
-    Family {
-        name: "srtm_limiter_dropped_packets_total",
-        help: "Packets that exceeded the limit.",
-        kind: "counter",
-        value: |s| Some(s.passed.dropped_packets as f64),
-    },
-    Family {
-        name: "srtm_limiter_dropped_bytes_total",
-        help: "Bytes of them, IP headers included.",
-        kind: "counter",
-        value: |s| Some(s.passed.dropped_bytes as f64),
-    },
-    Family {
-        name: "srtm_limiter_local_limit_bytes_per_second",
-        help: "What the site may let through at present.",
-        kind: "gauge",
-        value: |s| s.local_limit,
-    },
-    Family {
-        name: "srtm_limiter_demand",
-        help: "What the site divides the limit by: bytes per second, or for fps its weight in flows.",
-        kind: "gauge",
-        value: |s| s.local_limit.map(|_| s.demand),
-    },
-    Family {
-        name: "srtm_limiter_passing_bytes_per_second",
-        help: "What the site let through of late.",
-        kind: "gauge",
-        value: |s| s.local_limit.map(|_| s.passing),
-    },
-    Family {
-        name: "srtm_limiter_connected_sites",
-        help: "Sites that it hears of, itself included.",
-        kind: "gauge",
-        value: |s| s.local_limit.map(|_| s.connected.into()),
-    },
+/// Of each site and class.
+const STANDING: &[Series<StandingNumbers>] = &[
+    counter("forwarded_packets", "Packets that were forwarded.", |s| {
+        Some(s.passed.forwarded_packets as f64)
+    }),
+    counter(
+        "forwarded_bytes",
+        "Bytes of them, IP headers included.",
+        |s| Some(s.passed.forwarded_bytes as f64),
+    ),
+    counter("dropped_packets", "Packets that exceeded the limit.", |s| {
+        Some(s.passed.dropped_packets as f64)
+    }),
+    counter(
+        "dropped_bytes",
+        "Bytes of them, IP headers included.",
+        |s| Some(s.passed.dropped_bytes as f64),
+    ),
+    gauge(
+        "local_limit_bytes_per_second",
+        "What the site may let through at present.",
+        |s| s.local_limit,
+    ),
+    gauge(
+        "demand",
+        "What the site divides the limit by: bytes per second, or for fps its weight in flows.",
+        |s| s.local_limit.map(|_| s.demand),
+    ),
+    gauge(
+        "passing_bytes_per_second",
+        "What the site let through of late.",
+        |s| s.local_limit.map(|_| s.passing),
+    ),
+    gauge(
+        "connected_sites",
+        "Sites that it hears of, itself included.",
+        |s| s.local_limit.map(|_| s.connected.into()),
+    ),
 ];
 
 /// Of each site's gossip.
-const GOSSIP: &[Total<gossip::Counters>] = &[
-    total("updates_sent", "Updates sent.", |c| c.updates_sent),
-    total("update_bytes_sent", "Bytes of them on the network.", |c| {
-        c.update_bytes_sent
+const GOSSIP: &[Series<gossip::Counters>] = &[
+    counter("gossip_updates_sent", "Updates sent.", |c| {
+        float(c.updates_sent)
     }),
-    total("membership_sent", "Membership datagrams sent.", |c| {
-        c.membership_sent
-    }),
-    total(
-        "membership_bytes_sent",
+    counter(
+        "gossip_update_bytes_sent",
         "Bytes of them on the network.",
-        |c| c.membership_bytes_sent,
+        |c| float(c.update_bytes_sent),
     ),
-    total("updates_received", "Updates that counted.", |c| {
-        c.updates_received
+    counter(
+        "gossip_membership_sent",
+        "Membership datagrams sent.",
+        |c| float(c.membership_sent),
+    ),
+    counter(
+        "gossip_membership_bytes_sent",
+        "Bytes of them on the network.",
+        |c| float(c.membership_bytes_sent),
+    ),
+    counter("gossip_updates_received", "Updates that counted.", |c| {
+        float(c.updates_received)
     }),
-    total(
-        "membership_received",
+    counter(
+        "gossip_membership_received",
         "Membership datagrams taken in.",
-        |c| c.membership_received,
+        |c| float(c.membership_received),
     ),
-    total("lost", "Updates that later ones made up for.", |c| c.lost),
-    total("overtaken", "Updates that came after a later one.", |c| {
-        c.overtaken
+    counter("gossip_lost", "Updates that later ones made up for.", |c| {
+        float(c.lost)
     }),
-    total("forged", "Datagrams with a wrong tag.", |c| c.forged),
-    total("replayed", "Datagrams that had come already.", |c| {
-        c.replayed
+    counter(
+        "gossip_overtaken",
+        "Updates that came after a later one.",
+        |c| float(c.overtaken),
+    ),
+    counter("gossip_forged", "Datagrams with a wrong tag.", |c| {
+        float(c.forged)
     }),
-    total("malformed", "Datagrams of another length or kind.", |c| {
-        c.malformed
+    counter("gossip_replayed", "Datagrams that had come already.", |c| {
+        float(c.replayed)
     }),
-    total("unknown_peer", "Datagrams of strangers.", |c| {
-        c.unknown_peer
+    counter(
+        "gossip_malformed",
+        "Datagrams of another length or kind.",
+        |c| float(c.malformed),
+    ),
+    counter("gossip_unknown_peer", "Datagrams of strangers.", |c| {
+        float(c.unknown_peer)
     }),
-    total(
-        "unknown_limit",
+    counter(
+        "gossip_unknown_limit",
         "Updates about limits not known here.",
-        |c| c.unknown_limit,
+        |c| float(c.unknown_limit),
     ),
-    total("refused", "Datagrams whose contents cannot be.", |c| {
-        c.refused
-    }),
-    total("overflowed", "Datagrams that found no room.", |c| {
-        c.overflowed
+    counter(
+        "gossip_refused",
+        "Datagrams whose contents cannot be.",
+        |c| float(c.refused),
+    ),
+    counter("gossip_overflowed", "Datagrams that found no room.", |c| {
+        float(c.overflowed)
     }),
 ];
 
-/// What the process counts as a whole.
-const TOTALS: &[Total<Snapshot>] = &[
-    total("returned_packets", "Packets from sinks, which pass.", |s| {
-        s.counters.returned
+/// Of the process as a whole.
+const TOTALS: &[Series<Snapshot>] = &[
+    counter("returned_packets", "Packets from sinks, which pass.", |s| {
+        float(s.counters.returned)
     }),
-    total("returned_bytes", "Bytes of them.", |s| {
-        s.counters.returned_bytes
+    counter("returned_bytes", "Bytes of them.", |s| {
+        float(s.counters.returned_bytes)
     }),
-    total(
+    counter(
         "unclassed_packets",
         "Packets that belong to no class; they pass.",
-        |s| s.counters.unclassed,
+        |s| float(s.counters.unclassed),
     ),
-    total(
+    counter(
         "delivered_packets",
         "Packets that emulation held back and delivered.",
-        |s| s.counters.delivered,
+        |s| float(s.counters.delivered),
     ),
-    total(
+    counter(
         "refused_packets",
         "Packets that a device did not take.",
-        |s| s.devices.refused,
+        |s| float(s.devices.refused),
     ),
-    total(
+    counter(
         "moved_packets",
         "Packets that came from devices, and that they took.",
-        |s| s.devices.moved,
+        |s| float(s.devices.moved),
     ),
-    total("device_calls", "System calls that this took.", |s| {
-        s.devices.calls
+    counter("device_calls", "System calls that this took.", |s| {
+        float(s.devices.calls)
     }),
-    total(
+    counter(
         "queue_overruns",
         "Times that NFQUEUE dropped packets that were not read in time.",
-        |s| s.queues.overruns,
+        |s| float(s.queues.overruns),
     ),
-    total("queue_refused", "Answers that NFQUEUE did not take.", |s| {
-        s.queues.refused
+    counter("queue_refused", "Answers that NFQUEUE did not take.", |s| {
+        float(s.queues.refused)
     }),
-    total("gone_devices", "Pairs of devices that are no more.", |s| {
-        s.devices.gone
+    counter("gone_devices", "Pairs of devices that are no more.", |s| {
+        float(s.devices.gone)
+    }),
+    counter(
+        "late_seconds",
+        "Time by which emulated deliveries were late, added up.",
+        |s| Some(s.counters.late_ns as f64 / 1e9),
+    ),
+    gauge(
+        "latest_seconds",
+        "The most that an emulated delivery was late.",
+        |s| Some(s.counters.latest_ns as f64 / 1e9),
+    ),
+    gauge("held_packets", "Packets that emulation holds back.", |s| {
+        Some(s.held as f64)
     }),
 ];
 
-/// A counter, named by what it counts, and where its number is found.
-struct Total<T> {
-    name: &'static str,
-    help: &'static str,
-    value: fn(&T) -> u64,
+/// Packets that were lost, and datagrams, by what became of them.
+const LOST: Series<u64> = counter(
+    "lost_packets",
+    "Packets that were lost for another reason than a limit.",
+    |count| float(*count),
+);
+const UNSENT: Series<u64> = counter(
+    "gossip_unsent",
+    "Datagrams of gossip that were not sent.",
+    |count| float(*count),
+);
+
+/// What the page tells, but for the port's own numbers.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) sites: Vec<String>,
+    pub(super) classes: Vec<String>,
+    pub(super) snapshot: Snapshot,
 }
 
-/// Renders all of `snapshot`.
-pub(super) fn render(
-    sites: &[String],
-    classes: &[String],
-    snapshot: &Snapshot,
-    counts: &Counts,
-) -> String {
-    let mut text = Text::default();
-    for family in STANDING {
-        text.head(family.name, family.help, family.kind);
-        for (number, standing) in snapshot.standings.iter().enumerate() {
-            let labels = [
-                ("site", sites[number / classes.len()].as_str()),
-                ("class", classes[number % classes.len()].as_str()),
-            ];
-            if let Some(value) = (family.value)(standing) {
-                text.series(family.name, &labels, value);
-            }
+/// Renders all of it.
+pub(super) fn render(page: Page, counts: Counts) -> String {
+    let mut registry = Registry::with_prefix("srtm_limiter");
+    registry.register_collector(Box::new(page));
+    registry.register_collector(Box::new(counts));
+    text_of(&registry)
+}
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for series in STANDING {
+            put(&mut encoder, series, self.standings())?;
         }
-    }
-    whole(&mut text, snapshot);
-    by_cause(&mut text, snapshot);
-    for family in GOSSIP {
-        let name = format!("srtm_limiter_gossip_{}_total", family.name);
-        text.head(&name, family.help, "counter");
-        for (site, counters) in sites.iter().zip(&snapshot.gossip) {
-            if let Some(counters) = counters {
-                text.series(&name, &[("site", site)], (family.value)(counters));
-            }
+        for series in TOTALS {
+            put(&mut encoder, series, [([], &self.snapshot)])?;
         }
-    }
-    for figure in counts.figures() {
-        let (ending, kind) = match figure.is_counter {
-            true => ("_total", "counter"),
-            false => ("", "gauge"),
-        };
-        let name = format!("srtm_limiter_{}{ending}", figure.name);
-        text.head(&name, figure.help, kind);
-        text.series(&name, &[], figure.value);
-    }
-    text.0
-}
-
-/// What the process counts as a whole.
-fn whole(text: &mut Text, snapshot: &Snapshot) {
-    let counters = &snapshot.counters;
-    for total in TOTALS {
-        let name = format!("srtm_limiter_{}_total", total.name);
-        text.head(&name, total.help, "counter");
-        text.series(&name, &[], (total.value)(snapshot));
-    }
-    let late_s = "srtm_limiter_late_seconds_total";
-    text.head(
-        late_s,
-        "Time by which emulated deliveries were late, added up.",
-        "counter",
-    );
-    text.series(late_s, &[], counters.late_ns as f64 / 1e9);
-    let gauges = [
-        (
-            "latest_seconds",
-            "The most that an emulated delivery was late.",
-            counters.latest_ns as f64 / 1e9,
-        ),
-        (
-            "held_packets",
-            "Packets that emulation holds back.",
-            snapshot.held as f64,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        let name = format!("srtm_limiter_{name}");
-        text.head(&name, help, "gauge");
-        text.series(&name, &[], value);
-    }
-}
-
-/// Packets that were lost for another reason than a limit.
-fn by_cause(text: &mut Text, snapshot: &Snapshot) {
-    let counters = &snapshot.counters;
-    let name = "srtm_limiter_lost_packets_total";
-    text.head(
-        name,
-        "Packets that were lost for another reason than a limit.",
-        "counter",
-    );
-    for odd in Odd::ALL {
-        let cause = format!("odd_{}", odd.as_str());
-        text.series(name, &[("cause", &cause)], counters.odd[odd.index()]);
-    }
-    for (cause, value) in [
-        ("unplaced", counters.unplaced),
-        ("bottleneck", counters.lost_at_bottlenecks),
-        ("link", counters.lost_at_links),
-        ("hold", counters.lost_in_hold),
-    ] {
-        text.series(name, &[("cause", cause)], value);
-    }
-    let name = "srtm_limiter_gossip_unsent_total";
-    text.head(name, "Datagrams of gossip that were not sent.", "counter");
-    let unsent = &snapshot.unsent;
-    for (cause, value) in [
-        ("emulated", unsent.emulated),
-        ("blocked", unsent.blocked),
-        ("unreachable", unsent.unreachable),
-        ("failed", unsent.failed),
-    ] {
-        text.series(name, &[("cause", cause)], value);
-    }
-}
-
-const fn total<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Total<T> {
-    Total { name, help, value }
-}
-
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn head(&mut self, name: &str, help: &str, kind: &str) {
-        // Writing into a String cannot fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn series(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        for (number, (label, text)) in labels.iter().enumerate() {
-            let open = if number == 0 { '{' } else { ',' };
-            let text = text
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
-            let _ = write!(self.0, "{open}{label}=\"{text}\"");
+        self.put_causes(&mut encoder)?;
+        for series in GOSSIP {
+            let sites = self.sites.iter().zip(&self.snapshot.gossip);
+            let heard = sites
+                .filter_map(|(site, gossip)| Some(([("site", site.as_str())], gossip.as_ref()?)));
+            put(&mut encoder, series, heard)?;
         }
-        let close = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{close} {value}");
+        Ok(())
     }
+}
+
+impl Page {
+    fn standings(&self) -> impl Iterator<Item = ([(&str, &str); 2], &StandingNumbers)> {
+        let places = self.sites.iter().flat_map(|site| {
+            let classes = self.classes.iter();
+            classes.map(move |class| [("site", site.as_str()), ("class", class.as_str())])
+        });
+        places.zip(&self.snapshot.standings)
+    }
+
+    fn put_causes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Snapshot {
+            counters, unsent, ..
+        } = &self.snapshot;
+        let odd = Odd::ALL.map(|odd| (format!("odd_{}", odd.as_str()), counters.odd[odd.index()]));
+        let odd = odd.iter().map(|(cause, count)| (cause.as_str(), count));
+        let lost = [
+            ("unplaced", &counters.unplaced),
+            ("bottleneck", &counters.lost_at_bottlenecks),
+            ("link", &counters.lost_at_links),
+            ("hold", &counters.lost_in_hold),
+        ];
+        put(encoder, &LOST, odd.chain(lost).map(by_cause))?;
+        let unsent = [
+            ("emulated", &unsent.emulated),
+            ("blocked", &unsent.blocked),
+            ("unreachable", &unsent.unreachable),
+            ("failed", &unsent.failed),
+        ];
+        put(encoder, &UNSENT, unsent.map(by_cause))
+    }
+}
+
+fn by_cause<'a>((cause, count): (&'a str, &'a u64)) -> ([(&'a str, &'a str); 1], &'a u64) {
+    ([("cause", cause)], count)
 }
 
 #[cfg(test)]

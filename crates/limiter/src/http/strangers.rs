@@ -20,10 +20,11 @@ fn answers(requests: &[String]) -> Vec<String> {
         sites: Vec::new(),
         classes: vec!["web".to_owned()],
         counts: Counts::default(),
+        room: room(),
     });
     let (close, closed) = oneshot::channel();
     let hosts = ["lim.example".to_owned()];
-    let settings = Settings::new(hosts, "message", CLOSE_TIMEOUT, Counts::default());
+    let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, Counts::default());
     let thread = std::thread::spawn(move || serve(listener, desk, settings, closed));
     let answers = requests.iter().map(|request| {
         let mut stream = TcpStream::connect(address).expect("listening");
@@ -64,9 +65,13 @@ fn strangers_change_nothing_and_bodies_are_short() {
         (
             put("Host: 127.0.0.1\r\n", &"x".repeat(BODY_MAX_BYTES + 1)),
             "413",
-            "length limit",
+            "longer than 65536 bytes",
         ),
-        (put("Host: 127.0.0.1\r\n", "{}"), "400", "write it as"),
+        (
+            put("Host: 127.0.0.1\r\n", "{}"),
+            "400",
+            "missing field `rate`",
+        ),
         // These would change something if there were a limiter.
         (put("Host: 127.0.0.1\r\n", change), "503", "stopping"),
         (put("Host: lim.example\r\n", change), "503", "stopping"),
@@ -96,6 +101,7 @@ async fn a_crowd_costs_the_packets_few_snapshots() {
         sites: Vec::new(),
         classes: Vec::new(),
         counts: Counts::default(),
+        room: room(),
     }));
     let packets = std::thread::spawn(move || {
         let snapshots = asked.iter().map(|question| match question {

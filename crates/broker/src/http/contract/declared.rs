@@ -1,12 +1,11 @@
 //! A contract as it is declared: the body of a PUT.
 
+use http::Distinct;
 use kernel::Share;
 use link::{Contract, OnFull};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
-
-use super::distinct::Distinct;
 
 const EXAMPLE: &str = r#"write {"limit":{"rate":1000,"burst":50}}"#;
 

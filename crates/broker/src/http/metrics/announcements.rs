@@ -2,7 +2,8 @@
 //!
 //! A broker without an announce port has none of them: a row of zeros would say that it listens and hears nobody.
 
-use super::series::{Series, counter, float, gauge};
+use http::metrics::{Series, counter, float, gauge};
+
 use crate::announce::AnnounceStats;
 use crate::stats::ReactorStats;
 

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use http::metrics::{Series, counter, float, gauge};
 use prometheus_client::encoding::DescriptorEncoder;
 use topics::{MemoryBudget, Part};
 
 use super::put;
-use super::series::{Series, counter, float, gauge};
 
 /// One part of the budget.
 #[derive(Debug)]

@@ -14,16 +14,16 @@ mod tasks;
 use std::fmt;
 
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
+use http::metrics::{Series, answer, put, text_of};
+use http::nsq::Failure;
 use http::rendered;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Shared;
-use super::answer::Failure;
 use crate::announce::AnnounceStats;
 use crate::catalog_file::CatalogState;
 use crate::reactor::TaskReport;
@@ -31,15 +31,10 @@ use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use memory::MemoryFigures;
-use series::{
-    CATALOG, CHANNEL, Kind, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, Series, TASK,
-    TOPIC,
-};
+use series::{CATALOG, CHANNEL, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, TASK, TOPIC};
 use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, HANDOVERS, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};
-
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Channels of one topic with series of their own.
 const CHANNELS_MAX: usize = 50;
@@ -75,10 +70,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
         }),
     };
     let topics_max = config.metrics_max_topics;
-    let page = move || {
-        let page = render(stats, tasks, surroundings, topics_max);
-        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()
-    };
+    let page = move || answer(render(stats, tasks, surroundings, topics_max));
     Ok(rendered(page).await)
 }
 
@@ -108,11 +100,7 @@ fn render(
     registry.register_collector(Box::new(snapshot));
     let of_port = registry.sub_registry_with_prefix("srtm");
     of_port.register_collector(Box::new(http));
-    let mut page = String::new();
-    if let Err(error) = text::encode(&mut page, &registry) {
-        tracing::error!(%error, "the metrics could not be rendered");
-    }
-    page
+    text_of(&registry)
 }
 
 /// What belongs to no topic and no reactor.
@@ -300,33 +288,6 @@ fn put_numbered<T>(
         .collect();
     let labels = numbers.iter().map(|number| [("reactor", number.as_str())]);
     put(encoder, series, labels.zip(of_reactors))
-}
-
-/// One family: descriptor, then a sample per labelled item that has the value.
-fn put<'a, T: 'a, const N: usize>(
-    encoder: &mut DescriptorEncoder<'_>,
-    series: &Series<T>,
-    items: impl IntoIterator<Item = ([(&'a str, &'a str); N], &'a T)>,
-) -> fmt::Result {
-    let kind = match series.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
-    };
-    let mut metric = encoder.encode_descriptor(series.name, series.help, None, kind)?;
-    for (labels, item) in items {
-        let Some(value) = (series.value)(item) else {
-            continue;
-        };
-        match (series.kind, N) {
-            (Kind::Counter, 0) => metric.encode_counter::<NoLabelSet, f64, u64>(&value, None)?,
-            (Kind::Gauge, 0) => metric.encode_gauge(&value)?,
-            (Kind::Counter, _) => metric
-                .encode_family(&labels)?
-                .encode_counter::<NoLabelSet, f64, u64>(&value, None)?,
-            (Kind::Gauge, _) => metric.encode_family(&labels)?.encode_gauge(&value)?,
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

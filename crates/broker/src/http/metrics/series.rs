@@ -1,63 +1,17 @@
 //! The table of series: name, meaning and where the value comes from.
 //!
-//! Counters get `_total` from the format. Units stand last in the name. docs/operating.md has the
+//! docs/operating.md has the
 //! same table for operators, and a test holds the two together.
 
 use std::time::Duration;
 
+use http::metrics::{Series, counter, float, gauge};
 use kernel::{Share, TaskStats};
 use topics::Full;
 
 use super::Snapshot;
 use crate::catalog_file::CatalogState;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
-
-/// Whether a value can only grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Counter,
-    Gauge,
-}
-
-/// One family of series over things of type `T`.
-pub(super) struct Series<T: 'static> {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) kind: Kind,
-    /// `None` where the thing has no such value.
-    pub(super) value: fn(&T) -> Option<f64>,
-}
-
-pub(super) const fn counter<T>(
-    name: &'static str,
-    help: &'static str,
-    value: fn(&T) -> Option<f64>,
-) -> Series<T> {
-    Series {
-        name,
-        help,
-        kind: Kind::Counter,
-        value,
-    }
-}
-
-pub(super) const fn gauge<T>(
-    name: &'static str,
-    help: &'static str,
-    value: fn(&T) -> Option<f64>,
-) -> Series<T> {
-    Series {
-        name,
-        help,
-        kind: Kind::Gauge,
-        value,
-    }
-}
-
-/// Counts beyond 2^53 lose their last digits, after 285 years at a million a second.
-pub(super) fn float(count: u64) -> Option<f64> {
-    Some(count as f64)
-}
 
 /// Of a broker with a data folder.
 pub(super) const CATALOG: &[Series<CatalogState>] = &[

@@ -2,7 +2,8 @@
 //!
 //! A broker that was told no list of brokers has none of gossip's: zeros would say that it is alone among others.
 
-use super::series::{Kind, Series, counter, float, gauge};
+use http::metrics::{Kind, Series, counter, float, gauge};
+
 use crate::sharing::SharingFigures;
 
 /// Of the whole broker.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::metrics::Kind;
 use kernel::TaskStats;
 use topics::MemoryBudget;
 

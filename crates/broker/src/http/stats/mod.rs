@@ -8,11 +8,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use http::rendered;
+use http::nsq::{self, Failure};
+use http::{Query, rendered};
 
-use super::answer::{self, Failure};
 use super::memory::MemoryView;
-use super::query::Query;
 use super::{Service, Shared};
 use crate::stats::{Stats, StatsFilter};
 use crate::sys;
@@ -71,8 +70,8 @@ fn render(service: &Service, asked: &Asked, mut stats: Stats) -> Response {
     let mut document = Document::new(&service.info, &stats, memory, is_unknown, clients_asked);
     document.health = super::info::health(&service.handle);
     match asked.as_json {
-        true => answer::json(&document),
-        false => answer::text(text::render(&service.info, &document, sys::wall_now())),
+        true => nsq::json(&document),
+        false => nsq::text(text::render(&service.info, &document, sys::wall_now())),
     }
 }
 

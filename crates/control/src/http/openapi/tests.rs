@@ -2,12 +2,19 @@
 
 use utoipa::OpenApi;
 
-use crate::http::answer::Refusal;
 use crate::http::{brokers, channels, events, metrics, names, publishers, topics};
 use crate::view::{
     BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherList,
     PublisherView, TopicSpec, TopicView,
 };
+
+/// The body of every error.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "it stands for what `http::Refusal` renders")]
+struct Refusal {
+    /// What is wrong, where, and what to do.
+    error: String,
+}
 
 #[derive(OpenApi)]
 #[openapi(

@@ -82,8 +82,12 @@ fn snapshot() -> Snapshot {
 }
 
 fn page() -> String {
-    let (sites, classes) = (["o\"ne".to_owned()], ["a".to_owned(), "b".to_owned()]);
-    render(&sites, &classes, &snapshot(), &Counts::default())
+    let page = Page {
+        sites: vec!["o\"ne".to_owned()],
+        classes: vec!["a".to_owned(), "b".to_owned()],
+        snapshot: snapshot(),
+    };
+    render(page, Counts::default())
 }
 
 /// Values by name and labels.
