@@ -12,11 +12,13 @@ GO_TOOLS := nsqd nsqlookupd nsqadmin nsq_tail nsq_to_file to_nsq
 CARGO_DENY_VERSION := 0.20.2
 # Seconds per fuzz target.
 FUZZ_TIME ?= 60
+# Seconds of simulated clusters.
+SOAK_TIME ?= 60
 
 # $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
 
-.PHONY: help run test bench bench-fit experiments testbed pictures fuzz lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
+.PHONY: help run test bench bench-fit experiments testbed pictures fuzz soak mutants lint tidy fmt clippy doc deny advisories python-lint go-check cargo-test loom \
 	clients clients-nsqd hostile binary debian-packages cargo-deny install-cargo-deny
 
 help: ## Say what can be made.
@@ -62,6 +64,12 @@ fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fu
 	fi
 
 # --- static checks -------------------------------------------------------------------------------------------------
+
+soak: ## Run simulated clusters under faults for SOAK_TIME seconds, one seed after the other.
+	cargo run --locked -p soak -- $(SOAK_TIME) $(SOAK_FROM)
+
+mutants: ## Put faults into a copy of the product; a simulated cluster must find each.
+	python3 crates/soak/mutants.py
 
 lint: tidy fmt clippy doc deny python-lint go-check ## Everything that needs no running broker.
 

@@ -57,6 +57,8 @@ pub struct Broker {
     pub identity: Identity,
     /// What outlives its processes.
     pub folder: Folder,
+    /// Without a data folder every process begins with nothing, and as another broker.
+    pub has_folder: bool,
     /// Processes so far.
     pub life: u64,
     process: Option<Process>,
@@ -111,6 +113,7 @@ impl Broker {
             name: format!("b{place}"),
             identity: Identity([place as u8 + 1; 16]),
             folder: Folder::default(),
+            has_folder: true,
             life: 0,
             process: None,
         }
@@ -137,6 +140,10 @@ impl Broker {
             return;
         }
         self.life += 1;
+        if !self.has_folder && self.life > 1 {
+            self.folder = Folder::default();
+            self.identity.0[8..].copy_from_slice(&out.chance.number().to_be_bytes());
+        }
         let me = Actor::Broker(self.place);
         out.net.begins(me, self.life);
         let offset = Duration::from_nanos(out.chance.number() % 1_000_000_000_000);

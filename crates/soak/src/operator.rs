@@ -69,8 +69,10 @@ impl Operator {
             Packet::Answer(answer) => {
                 self.on = None;
                 out.net.close(stream, ME);
-                match *answer {
-                    Answer::Refused(ControlError::Unavailable(_) | ControlError::NotKept(_)) => {
+                match (*answer, self.wishes.front()) {
+                    (Answer::Refused(ControlError::Unavailable(_) | ControlError::NotKept(_)), _)
+                    // Its link is there until its controller's host gives that up.
+                    | (Answer::Refused(ControlError::Conflict(_)), Some(Ask::Remove(_))) => {
                         self.try_again(out);
                     }
                     _ => {

@@ -30,6 +30,8 @@ pub struct Plan {
     pub in_bytes: bool,
     /// Publishers want cumulative acknowledgements.
     pub is_cumulative: bool,
+    /// Brokers have data folders.
+    pub have_folders: bool,
     /// Part of messages that consumers do not simply finish.
     pub badness: f64,
     /// A broker that is lost for good when everything else comes right, and how.
@@ -105,6 +107,7 @@ impl Plan {
             in_bytes: chance.happens(0.1),
             is_cumulative: chance.happens(0.5),
             badness: chance.pick(&[0.0, 0.05, 0.3]),
+            have_folders: chance.happens(0.75),
             lost: chance
                 .happens(0.3)
                 .then(|| (chance.below(brokers), chance.pick(&LOSSES))),

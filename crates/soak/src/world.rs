@@ -70,7 +70,11 @@ impl World {
         };
         let controller = Controller::new(plan.settings(), &streams);
         let stray = Broker::stray(plan.brokers);
-        let brokers = (0..plan.brokers).map(Broker::new).chain([stray]).collect();
+        let mut brokers: Vec<Broker> = (0..plan.brokers).map(Broker::new).collect();
+        for broker in &mut brokers {
+            broker.has_folder = plan.have_folders;
+        }
+        brokers.push(stray);
         let mut world = World {
             out,
             controller,

@@ -197,14 +197,9 @@ impl World {
                 .map(|broker| broker.share(&topic, now).map(|share| share.rate))
                 .collect();
             let sum: f64 = shares.iter().flatten().sum();
+            // What a broker that is not dead for certain may be using stays reserved, all of it at worst: until somebody says that it is dead.
             let is_proven = self.plan.lost.is_none_or(|(_, loss)| loss == Loss::Killed);
-            // What a broker that is not dead for certain may go on with stays reserved: half of its share, or all of it where a controller
-            // that has been started again only knows that it had it.
-            let least = match (is_proven, self.controller.life) {
-                (true, _) => 0.95,
-                (false, 1) => 0.45,
-                (false, _) => 0.0,
-            };
+            let least = if is_proven { 0.95 } else { 0.0 };
             if sum < least * declared.rate {
                 return Some(format!(
                     "{sum:.3} of {declared:?} of {topic} are shared out: {shares:?}"
@@ -217,7 +212,10 @@ impl World {
     /// Promises of which nothing is said.
     fn silent_about_promises(&mut self) -> Option<String> {
         for topic in self.plan.topics.clone() {
-            if !topic.has_promise {
+            // Under a limit below what is published nothing can be promised, and the queue never ends that a window would wait for.
+            let asked: f64 = topic.publishers.iter().map(|each| each.rate).sum();
+            let declared = self.out.books.limits.declared(&topic.name);
+            if !topic.has_promise || declared.is_some_and(|limit| limit.rate < 1.1 * asked) {
                 continue;
             }
             let out = &mut self.out;
