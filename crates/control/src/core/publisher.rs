@@ -3,6 +3,8 @@
 //! Every change goes through here and keeps the sums ([`super::tally`]), so that no question costs as much as there are
 //! publishers.
 
+mod attached;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,9 +16,6 @@ use super::BrokerNumber;
 use super::parts::{LOOKS_AT_ONCE, ROWS_AT_ONCE};
 use super::tally::{Bag, Count, Loads, Tally};
 use crate::view::PublisherSpec;
-
-/// Places that a publisher may have left without a word, at most; beyond that the one of longest ago is forgotten.
-const FORMER_MAX: usize = 8;
 
 /// One publisher.
 #[derive(Clone, Debug)]
@@ -202,52 +201,6 @@ impl Publishers {
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
 
-    /// One is connected there now, as this link says.
-    pub(super) fn attach(&mut self, index: usize, at: (BrokerNumber, u64), loads: &mut Loads) {
-        let row = &self.rows[index];
-        let before = row.attached.map(|before| (before, row.attached_link));
-        self.forget_former(index, at.0);
-        if let Some(before) = before.filter(|before| before.0 != at.0) {
-            let former = self.former.entry(index as u32).or_default();
-            if former.len() == FORMER_MAX {
-                former.remove(0);
-            }
-            former.push(before);
-        }
-        self.change(index, loads, |row| {
-            (row.attached, row.told_at) = (Some(at.0), None);
-            row.attached_link = at.1;
-        });
-    }
-
-    /// One is not connected there any more: then where it was before, unless it has left there too.
-    pub(super) fn detach(&mut self, index: usize, from: BrokerNumber, loads: &mut Loads) {
-        self.forget_former(index, from);
-        if self.rows[index].attached != Some(from) {
-            return;
-        }
-        let former = self.former.get(&(index as u32));
-        let former = former.and_then(|former| former.last().copied());
-        if let Some((former, _)) = former {
-            self.forget_former(index, former);
-        }
-        let (attached, link) = former.unzip();
-        self.change(index, loads, |row| {
-            (row.attached, row.told_at) = (attached, None);
-            row.attached_link = link.unwrap_or(0);
-        });
-    }
-
-    fn forget_former(&mut self, index: usize, broker: BrokerNumber) {
-        let index = index as u32;
-        if let Some(former) = self.former.get_mut(&index) {
-            former.retain(|former| former.0 != broker);
-            if former.is_empty() {
-                self.former.remove(&index);
-            }
-        }
-    }
-
     /// One is told to move.
     pub(super) fn told(&mut self, index: usize, now: Instant) {
         let row = &mut self.rows[index];
@@ -277,30 +230,6 @@ impl Publishers {
         for (row, group) in self.rows.iter_mut().zip(group_of) {
             row.inferred_group = group.filter(|_| row.spec.group.is_none());
         }
-    }
-
-    /// Those who are connected to this broker through another link than its present one are not any more: as many of those `below` an
-    /// index as are looked at in one part. Says below which index the others are.
-    pub(super) fn detach_stale(
-        &mut self,
-        broker: BrokerNumber,
-        link: Option<u64>,
-        below: usize,
-        loads: &mut Loads,
-    ) -> Looked {
-        for former in self.former.values_mut() {
-            former.retain(|&(of, by)| of != broker || Some(by) == link);
-        }
-        self.former.retain(|_, former| !former.is_empty());
-        if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
-            return Looked::default();
-        }
-        let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
-        let looked = self.look_below(below, is_stale);
-        for &index in &looked.found {
-            self.detach(index, broker, loads);
-        }
-        looked
     }
 
     fn change(&mut self, index: usize, loads: &mut Loads, change: impl FnOnce(&mut Row)) {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::attached::FORMER_MAX;
 use super::*;
 
 #[derive(Clone, Debug)]
