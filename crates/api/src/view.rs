@@ -245,6 +245,9 @@ pub struct PlacementView {
     pub brokers: Vec<BrokerAddress>,
     /// Broker by publisher id.
     pub publishers: std::collections::BTreeMap<String, String>,
+    /// The last publisher that a part covers; `None`: the last there is.
+    #[serde(skip)]
+    pub last_publisher: Option<String>,
     /// The neighbour whose promise decided on this, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<NeighbourView>,

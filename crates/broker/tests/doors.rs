@@ -160,7 +160,10 @@ async fn each_address_counts_once_its_broker_has_answered_there() {
     };
     let put = controller.ask(|reply| Command::PutTopic(String::from("t"), spec, reply));
     put.await.expect("good");
-    let holdings = controller.ask(Command::Holdings).await.expect("runs");
+    let holdings = controller
+        .ask(|reply| Command::Holdings(None, usize::MAX, reply))
+        .await
+        .expect("runs");
     let found = holdings.brokers.iter();
     let found: Vec<_> = found
         .map(|holds| (holds.broker.as_str(), holds.http_address.is_some()))

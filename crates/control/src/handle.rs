@@ -1,6 +1,6 @@
 //! The way into the control plane for HTTP, lookup and the process around it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::TopicName;
 
 use crate::ControlError;
-use crate::core::Topics;
+use crate::core::{Declared, Topics};
 use crate::service::{Pace, PaceView};
 use crate::view::{
     BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherSpec,
@@ -19,6 +19,12 @@ use crate::view::{
 
 /// Topics that are told of in one turn of the controller's loop.
 pub const TOPICS_AT_ONCE: usize = 64;
+
+/// Topics whose brokers are told in one turn.
+pub(crate) const HOLDINGS_AT_ONCE: usize = 500;
+
+/// Publishers that are told of in one turn.
+pub(crate) const PUBLISHERS_AT_ONCE: usize = 500;
 
 /// A question or an order.
 #[derive(Debug)]
@@ -33,10 +39,12 @@ pub enum Command {
     Topic(String, Reply<TopicView>),
     /// Removes a topic: its limit, its promise and its publishers.
     DeleteTopic(String, Reply<()>),
-    /// Adds publishers, or declares them anew, and places them.
-    PutPublishers(String, Vec<PublisherSpec>, Reply<Vec<PublisherView>>),
-    /// All publishers of a topic, ordered by id.
-    Publishers(String, Reply<Vec<PublisherView>>),
+    /// Adds publishers, or declares them anew, and places them. Answered once they may be told their places.
+    PutPublishers(String, Declared, Reply<()>),
+    /// Publishers of a topic by id, in the order asked for.
+    PublishersNamed(String, Vec<String>, Reply<Vec<PublisherView>>),
+    /// Publishers of a topic behind the given one, so many at most, ordered by id.
+    Publishers(String, Option<String>, usize, Reply<Vec<PublisherView>>),
     /// One publisher; `avoid` names a broker that it could not reach.
     Publisher {
         /// Topic name.
@@ -50,8 +58,8 @@ pub enum Command {
     },
     /// Removes a publisher.
     DeletePublisher(String, String, Reply<()>),
-    /// Where a topic is, or would be.
-    Placement(String, Reply<PlacementView>),
+    /// Where a topic is, or would be; of its publishers those behind the given one, so many at most.
+    Placement(String, Option<String>, usize, Reply<PlacementView>),
     /// All brokers, ordered by name.
     Brokers(Reply<Vec<BrokerView>>),
     /// Moves all publishers away from a broker and gives it no more.
@@ -70,8 +78,8 @@ pub enum Command {
     NamesCount(Reply<usize>),
     /// Channels of a topic.
     Channels(String, Reply<ChannelViews>),
-    /// Topics and channels by broker, for lookup.
-    Holdings(Reply<Holdings>),
+    /// Topics and channels by broker, for lookup: those behind the given topic, so many at most.
+    Holdings(Option<TopicName>, usize, Reply<Holdings>),
     /// Changes a topic or channel at all brokers.
     ChangeTopic(String, TopicChange, Reply<()>),
     /// For `lifetime`, a deletion of the topic at one broker is of that broker alone.
@@ -97,6 +105,31 @@ pub struct Holdings {
     pub brokers: Vec<BrokerHoldings>,
     /// Every topic that is known, with the channels that are known of it, whether a broker has them or not.
     pub topics: Topics,
+    /// The last topic that this covers; `None`: all.
+    pub last: Option<TopicName>,
+}
+
+impl Holdings {
+    /// Takes the next part over; brokers are as it says.
+    pub(crate) fn extend(&mut self, part: Holdings) {
+        let before = std::mem::take(&mut self.brokers).into_iter();
+        let mut before: BTreeMap<String, BrokerHoldings> =
+            before.map(|each| (each.broker.clone(), each)).collect();
+        let brokers = part.brokers.into_iter().map(|next| {
+            let former = before.remove(&next.broker).unwrap_or_default();
+            let (mut topics, mut placed) = (former.topics, former.placed);
+            topics.extend(next.topics);
+            placed.extend(next.placed);
+            BrokerHoldings {
+                topics,
+                placed,
+                ..next
+            }
+        });
+        self.brokers = brokers.collect();
+        self.topics.extend(part.topics);
+        self.last = part.last;
+    }
 }
 
 /// What a broker has.
@@ -111,7 +144,7 @@ pub struct BrokerHoldings {
     /// Time since its last report.
     pub silent_for: Duration,
     /// Topics and their channels that are there.
-    pub topics: Arc<Topics>,
+    pub topics: Topics,
     /// Topics whose publishers are placed there.
     pub placed: BTreeSet<TopicName>,
 }
@@ -205,6 +238,90 @@ impl ControlHandle {
             topics.extend(part);
             if is_last {
                 return Ok(topics);
+            }
+        }
+    }
+
+    /// All publishers of a topic, ordered by id, each as of some instant since the call; as [`ControlHandle::topics`].
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]; [`ControlError::Unavailable`], as [`ControlHandle::ask`].
+    pub async fn publishers(&self, topic: &str) -> Result<Vec<PublisherView>, ControlError> {
+        let mut publishers: Vec<PublisherView> = Vec::new();
+        loop {
+            let after = publishers.last().map(|last| last.id.clone());
+            let ask =
+                |reply| Command::Publishers(topic.to_owned(), after, PUBLISHERS_AT_ONCE, reply);
+            let part = self.ask(ask).await?;
+            let is_last = part.len() < PUBLISHERS_AT_ONCE;
+            publishers.extend(part);
+            if is_last {
+                return Ok(publishers);
+            }
+        }
+    }
+
+    /// Adds publishers, or declares them anew, and places them: all or none. Gives them in the order of the list, each as of some instant
+    /// after it was taken.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] naming the publisher and the field; [`ControlError::Unavailable`] at a bound, or as
+    /// [`ControlHandle::ask`]; [`ControlError::NotKept`].
+    pub async fn declare(
+        &self,
+        topic: &str,
+        specs: Vec<PublisherSpec>,
+    ) -> Result<Vec<PublisherView>, ControlError> {
+        let publishers = Declared::new(specs)?;
+        let mut ids = publishers.ids();
+        self.ask(|reply| Command::PutPublishers(topic.to_owned(), publishers, reply))
+            .await?;
+        let mut views = Vec::with_capacity(ids.len());
+        while !ids.is_empty() {
+            let behind = ids.split_off(ids.len().min(PUBLISHERS_AT_ONCE));
+            let part = std::mem::replace(&mut ids, behind);
+            let ask = |reply| Command::PublishersNamed(topic.to_owned(), part, reply);
+            views.extend(self.ask(ask).await?);
+        }
+        Ok(views)
+    }
+
+    /// Where a topic is, or would be, and where each of its publishers is as of some instant since the call.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`]; [`ControlError::Unavailable`], as [`ControlHandle::ask`].
+    pub async fn placement(&self, topic: &str) -> Result<PlacementView, ControlError> {
+        let mut placed = BTreeMap::new();
+        let mut after = None;
+        loop {
+            let ask =
+                |reply| Command::Placement(topic.to_owned(), after, PUBLISHERS_AT_ONCE, reply);
+            let mut part = self.ask(ask).await?;
+            after = part.last_publisher.take();
+            placed.append(&mut part.publishers);
+            if after.is_none() {
+                return Ok(PlacementView {
+                    publishers: placed,
+                    ..part
+                });
+            }
+        }
+    }
+
+    /// Topics and channels by broker, each topic as of some instant since the call.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`], as [`ControlHandle::ask`].
+    pub(crate) async fn holdings(&self) -> Result<Holdings, ControlError> {
+        let mut all = Holdings::default();
+        loop {
+            let after = all.last.take();
+            let part = self
+                .ask(|reply| Command::Holdings(after, HOLDINGS_AT_ONCE, reply))
+                .await?;
+            all.extend(part);
+            if all.last.is_none() {
+                return Ok(all);
             }
         }
     }

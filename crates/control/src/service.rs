@@ -33,7 +33,7 @@ use crate::view::{EventView, TopicView};
 use crate::{ControlError, ControlHandle};
 use keeping::Keeping;
 pub use pace::{Pace, PaceView, TURN_GOAL};
-use placing::Placing;
+use placing::{Place, Placing};
 use step::Step;
 use surroundings::Process;
 pub use surroundings::Surroundings;
@@ -49,6 +49,8 @@ const WORDS_MAX: usize = 4096;
 const WORDS_AT_ONCE: usize = 256;
 /// And for no longer than this, for the writing takes its time too.
 const WORDS_TIME: Duration = Duration::from_millis(10);
+/// While others have turns all the time, what is worked off in parts has one after so many.
+const TURNS_PER_PART: u32 = 8;
 /// Events that a slow reader may lag behind.
 const EVENTS_MAX: usize = 4096;
 /// Lives of the controller have numbers of their own where they are so long apart, kept or not.
@@ -93,6 +95,8 @@ pub struct Service {
     link_of: HashMap<BrokerNumber, u64>,
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
     placing: Placing,
+    /// Who waits for a list of publishers to be taken.
+    declared: BTreeMap<u64, (String, Reply<()>)>,
     /// Counts up when topics or channels have changed.
     holdings: Arc<AtomicU64>,
     pace: Pace,
@@ -164,6 +168,7 @@ impl Service {
             link_of: HashMap::new(),
             waiting: BTreeMap::new(),
             placing: Placing::default(),
+            declared: BTreeMap::new(),
             holdings,
             pace,
             longest: Longest::default(),
@@ -195,6 +200,7 @@ impl Service {
         }
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut others = 0;
         loop {
             let next = tokio::select! {
                 () = &mut stopped => break,
@@ -206,7 +212,15 @@ impl Service {
                 // Others are heard between two parts of what takes long.
                 () = tokio::task::yield_now(), if self.core.is_busy() => Next::Part,
             };
+            others = match &next {
+                Next::Part => 0,
+                _ => others + 1,
+            };
             self.turn(next);
+            if others >= TURNS_PER_PART && self.core.is_busy() {
+                others = 0;
+                self.turn(Next::Part);
+            }
         }
     }
 
@@ -228,6 +242,7 @@ impl Service {
                 }
             }
             Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
+            Effect::Declared(number) => self.list_declared(number),
             Effect::Prepared { topic } => {
                 let kept = (&self.core, &self.keeping);
                 self.placing.prepared(kept, topic.as_deref());
@@ -315,14 +330,24 @@ impl Service {
             }
             Command::TopicsCount(reply) => answer(reply, Ok(core.topics_count())),
             Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
-            Command::Publishers(name, reply) => answer(reply, core.publisher_views(&name)),
-            Command::Placement(name, reply) => answer(reply, core.placement_view(&name)),
+            Command::Publishers(name, after, at_most, reply) => {
+                let views = core.publisher_views(&name, after.as_deref(), at_most);
+                answer(reply, views);
+            }
+            Command::PublishersNamed(name, ids, reply) => {
+                answer(reply, Ok(core.publishers_named(&name, &ids)));
+            }
+            Command::Placement(name, after, at_most, reply) => {
+                answer(reply, core.placement_view(&name, after.as_deref(), at_most));
+            }
             Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
             Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
             Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
             Command::NamesCount(reply) => answer(reply, Ok(core.names())),
             Command::Channels(name, reply) => answer(reply, core.channel_views(&name)),
-            Command::Holdings(reply) => answer(reply, Ok(core.holdings(now))),
+            Command::Holdings(after, at_most, reply) => {
+                answer(reply, Ok(core.holdings(after.as_ref(), at_most, now)));
+            }
             Command::PlaceTombstone {
                 topic,
                 node,
@@ -361,7 +386,12 @@ impl Service {
                 self.confirm(reply, deleted);
             }
             Command::PutPublishers(name, specs, reply) => {
-                self.put_publishers(name, specs, reply, now);
+                let asked = self.core.asks_declare(&name, &specs);
+                let kept = self.keep_first(asked);
+                match kept.and_then(|()| self.core.declare(&name, specs, now)) {
+                    Ok(number) => drop(self.declared.insert(number, (name, reply))),
+                    Err(error) => answer(reply, Err(error)),
+                }
             }
             Command::Publisher {
                 topic,
@@ -417,6 +447,15 @@ impl Service {
     fn confirm<T>(&mut self, reply: Reply<T>, with: Result<T, ControlError>) {
         self.settle();
         answer(reply, with);
+    }
+
+    /// A list of publishers has been taken; it was kept before.
+    fn list_declared(&mut self, number: u64) {
+        let Some((topic, reply)) = self.declared.remove(&number) else {
+            return;
+        };
+        let now = self.now();
+        self.place(topic, Place::All(reply), now);
     }
 
     fn contract_settled(&mut self, ticket: u64, missing: &[String]) {

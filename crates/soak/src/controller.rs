@@ -1,12 +1,13 @@
 //! The controller's process: the real service, and a shell that carries links, questions and probes.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clock::{Instant, Streams};
-use control::core::{FitJob, Probe};
+use control::core::{Declared, FitJob, Probe};
 use control::handle::{Command, Reply};
 use control::link_server::RoomTaken;
 use control::service::{LinkWord, Next, Service, Surroundings};
@@ -61,6 +62,8 @@ enum Question {
     Topic(oneshot::Receiver<Result<api::view::TopicView, ControlError>>),
     Publisher(oneshot::Receiver<Result<api::view::PublisherView, ControlError>>),
     Publishers(oneshot::Receiver<Result<Vec<api::view::PublisherView>, ControlError>>),
+    /// Whether a publisher is declared; then it is looked up, as the handle does.
+    Declared(String, String, oneshot::Receiver<Result<(), ControlError>>),
     Holdings(oneshot::Receiver<Result<control::handle::Holdings, ControlError>>),
     Broker(oneshot::Receiver<Result<api::view::BrokerView, ControlError>>),
     Nothing(oneshot::Receiver<Result<(), ControlError>>),
@@ -210,8 +213,16 @@ impl Controller {
             }
             Ask::Register(topic, spec) => {
                 let (reply, answer) = oneshot::channel();
-                let command = Command::PutPublishers(topic, vec![spec], reply);
-                (command, Question::Publishers(answer))
+                let id = spec.id.clone();
+                let list = match Declared::new(vec![spec]) {
+                    Ok(list) => list,
+                    Err(error) => {
+                        let refused = Answer::Refused(error);
+                        return out.say(stream, ME, Packet::Answer(Box::new(refused)));
+                    }
+                };
+                let command = Command::PutPublishers(topic.clone(), list, reply);
+                (command, Question::Declared(topic, id, answer))
             }
             Ask::Place(topic, id, avoid) => {
                 let (reply, answer) = oneshot::channel();
@@ -225,7 +236,8 @@ impl Controller {
             }
             Ask::Holdings => {
                 let (reply, answer) = oneshot::channel();
-                (Command::Holdings(reply), Question::Holdings(answer))
+                let command = Command::Holdings(None, usize::MAX, reply);
+                (command, Question::Holdings(answer))
             }
             Ask::Change(topic, change) => {
                 let (reply, answer) = oneshot::channel();
@@ -295,15 +307,25 @@ impl Controller {
     fn answer(&mut self, out: &mut Outside) {
         let answered = |question: &mut (StreamId, Question)| Some((question.0, question.1.take()?));
         let mut waiting = Vec::new();
+        let mut next = Vec::new();
         for mut question in std::mem::take(&mut self.questions) {
-            match answered(&mut question) {
-                Some((stream, answer)) => {
+            match (answered(&mut question), &mut question.1) {
+                (Some((stream, Answer::Done)), Question::Declared(topic, id, _)) => {
+                    let (reply, answer) = oneshot::channel();
+                    let (topic, ids) = (std::mem::take(topic), vec![std::mem::take(id)]);
+                    next.push(Command::PublishersNamed(topic, ids, reply));
+                    waiting.push((stream, Question::Publishers(answer)));
+                }
+                (Some((stream, answer)), _) => {
                     out.say(stream, ME, Packet::Answer(Box::new(answer)));
                 }
-                None => waiting.push(question),
+                (None, _) => waiting.push(question),
             }
         }
         self.questions = waiting;
+        for command in next {
+            self.turn(Next::Command(command), out);
+        }
     }
 
     fn look_around(&mut self, out: &mut Outside) {
@@ -334,6 +356,7 @@ impl Question {
             Question::Topic(answer) => heard(answer, |_| Answer::Done),
             Question::Publisher(answer) => heard(answer, |view| Answer::Publishers(vec![view])),
             Question::Publishers(answer) => heard(answer, Answer::Publishers),
+            Question::Declared(_, _, answer) => heard(answer, |()| Answer::Done),
             Question::Holdings(answer) => heard(answer, |held| Answer::Holdings(Box::new(held))),
             Question::Broker(answer) => heard(answer, |_| Answer::Done),
             Question::Nothing(answer) => heard(answer, |()| Answer::Done),
@@ -377,6 +400,8 @@ impl Surroundings for Shared {
     fn fit(&mut self, job: Box<FitJob>) {
         self.lock().fits.push(job);
     }
+
+    fn dispose(&mut self, _rubbish: Box<dyn Any + Send>) {}
 }
 
 impl Shared {

@@ -1,10 +1,11 @@
 //! Topics beside the one that is fitted: on every broker that a fit touches, all promises count (SRTM, section IV-B,
 //! step 3), and what is sent without a promise takes service from the others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use placement::{BrokerIndex, Neighbour, Publisher, Trace};
 
+use super::tally::Promised;
 use super::window::Part;
 use super::{BrokerNumber, Core};
 use crate::view::Slo;
@@ -55,24 +56,20 @@ impl Core {
         } else {
             topic.publishers.places().collect()
         };
-        let others = self.topics.iter().filter(|(other, _)| *other != name);
-        let mut found: Vec<(f64, String, Vec<BrokerNumber>)> = others
-            .filter_map(|(other, topic)| {
-                let present = topic.publishers.tallies();
-                let present = present.filter(|(_, tally)| tally.present.number() > 0);
-                let at: Vec<BrokerNumber> = present
-                    .map(|(at, _)| at)
-                    .filter(|at| touched.contains(at) && self.broker(*at).link.is_some())
-                    .collect();
-                let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
-                (!at.is_empty()).then(|| (promise_us, other.clone(), at))
-            })
-            .collect();
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        found.truncate(BESIDE_MAX);
+        let linked = touched.into_iter();
+        let linked = linked.filter(|&at| self.broker(at).link.is_some());
+        // The tightest of all are among the tightest of each.
+        let mut found: BTreeMap<&Promised, Vec<BrokerNumber>> = BTreeMap::new();
+        for at in linked {
+            let others = self.loads.at(at).topics.iter();
+            let others = others.filter(|promised| *promised.topic != *name);
+            for promised in others.take(BESIDE_MAX) {
+                found.entry(promised).or_default().push(at);
+            }
+        }
+        let found = found.into_iter().take(BESIDE_MAX);
         found
-            .into_iter()
-            .map(|(_, other, at)| (other, at))
+            .map(|(promised, at)| (promised.topic.as_ref().to_owned(), at))
             .collect()
     }
 

@@ -13,6 +13,7 @@ use link::{Door, Hello, Identity, MemoryReport, ToBroker};
 use model::ServiceModel;
 
 use super::check::{self, NameKind};
+use super::hearing::Hearing;
 use super::joining::Joining;
 use super::parts::Job;
 use super::presence::Presence;
@@ -77,8 +78,10 @@ pub struct Broker {
     pub reported_at: Instant,
     /// Since when its silence counts: since that report, and the pauses of the controller do not count.
     pub silent_since: Instant,
-    /// Number of that report.
+    /// Number of the last report that was heard in whole, or is by the time that anybody asks.
     pub report_number: u64,
+    /// When that one came.
+    pub(super) heard_at: Instant,
     /// Its memory, as it said last.
     pub memory: Option<MemoryReport>,
     /// Messages per second that it carries, if calibrated.
@@ -106,10 +109,12 @@ pub struct Broker {
     pub(super) confirmed_ticket: u64,
     /// Topics of which the last word was not that nothing happens.
     pub(super) loud: BTreeSet<String>,
-    /// What those come to.
+    /// Those of them whose promise is broken, and that is to be answered.
+    pub(super) troubled: BTreeSet<String>,
+    /// What its words come to.
     pub(super) flow: Flow,
-    /// Topics that it named on a former link and has not named on this one.
-    pub(super) unnamed: BTreeSet<String>,
+    /// Reports that were not heard in whole.
+    pub(super) hearing: Hearing,
     /// How long leases there last that were renewed all at once.
     pub(super) renewal: Option<Renewal>,
 }
@@ -137,6 +142,7 @@ impl Broker {
             reported_at: now,
             silent_since: now,
             report_number: 0,
+            heard_at: now,
             memory: None,
             mcap: None,
             model: None,
@@ -151,8 +157,9 @@ impl Broker {
             joining: Joining::default(),
             confirmed_ticket: 0,
             loud: BTreeSet::new(),
+            troubled: BTreeSet::new(),
             flow: Flow::default(),
-            unnamed: BTreeSet::new(),
+            hearing: Hearing::default(),
             renewal: None,
         }
     }
@@ -230,12 +237,16 @@ impl Core {
         broker.report_number = 0;
         broker.memory = None;
         broker.inventory.leave();
+        self.hearing.remove(&number);
+        broker.hearing = Hearing::default();
+        // Reports are counted from 1 again.
+        broker.told_again.clear();
         self.joining.remove(&number);
         if is_same_process {
-            broker.unnamed = broker.topics.keys().cloned().collect();
             self.forget_link(number, now);
         } else {
-            broker.forget_words();
+            let former = broker.forget_words();
+            self.discard(former);
             self.end_inventory(number);
             if !is_new {
                 self.forget_process(number, now);
@@ -252,6 +263,8 @@ impl Core {
         if let Some(index) = found {
             self.brokers[index].link = None;
             self.brokers[index].inventory.leave();
+            self.brokers[index].hearing = Hearing::default();
+            self.hearing.remove(&(index as BrokerNumber));
             self.brokers[index].joining = Joining::default();
             self.joining.remove(&(index as BrokerNumber));
             self.look_at_all_shares();
@@ -309,9 +322,12 @@ impl Core {
         if let Some(link) = broker.link.take() {
             self.effects.push(Effect::CloseLink(link));
         }
+        self.hearing.remove(&number);
         let broker = &mut self.brokers[number as usize];
-        broker.forget_words();
+        broker.hearing = Hearing::default();
+        let former = broker.forget_words();
         let text = format!("{} is dead: {why}", broker.name);
+        self.discard(former);
         self.tell("broker-dead", None, Some(number), text);
         self.end_inventory(number);
         self.forget_process(number, now);

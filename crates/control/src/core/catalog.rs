@@ -3,7 +3,8 @@
 //! `#ephemeral` channels are not in here: they live and die at each broker. An `#ephemeral` topic is, for as long as a
 //! broker has it. Pure: who says what, and who is told, is [`super::channels`]'.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use link::{ChannelState, TopicChange, TopicState};
 use wire::{ChannelName, TopicName};
@@ -44,6 +45,8 @@ pub(super) struct News {
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     topics: BTreeMap<TopicName, Known>,
+    /// The `#ephemeral` ones.
+    ephemeral: BTreeSet<TopicName>,
 }
 
 impl Catalog {
@@ -57,14 +60,16 @@ impl Catalog {
         &self.topics
     }
 
-    /// All topics, in order of name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&TopicName, &Known)> {
-        self.topics.iter()
+    /// `#ephemeral` topics behind one, in order of name.
+    pub(super) fn ephemeral(&self, after: Option<TopicName>) -> impl Iterator<Item = &TopicName> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.ephemeral.range((begin, Bound::Unbounded))
     }
 
     /// Forgets a topic.
     pub(super) fn remove(&mut self, topic: &str) {
         self.topics.remove(topic);
+        self.ephemeral.remove(topic);
     }
 
     /// Takes a change over.
@@ -164,6 +169,7 @@ impl Catalog {
         let is_new = known.is_none();
         let mut alone = Catalog {
             topics: known.into_iter().collect(),
+            ephemeral: BTreeSet::new(),
         };
         let news = alone.apply(topic, change)?;
         let known = alone.topics.remove(topic);
@@ -181,6 +187,9 @@ impl Catalog {
 
     fn topic_or_new(&mut self, topic: &TopicName) -> Result<&mut Known, String> {
         self.has_room(topic)?;
+        if topic.is_ephemeral() && !self.ephemeral.contains(topic) {
+            self.ephemeral.insert(topic.clone());
+        }
         Ok(self.topics.entry(topic.clone()).or_default())
     }
 

@@ -125,13 +125,24 @@ impl Core {
         self.send(number, ToBroker::Topic { state, ticket });
     }
 
-    /// Looks which `#ephemeral` topics no broker has any more.
+    /// Looks which `#ephemeral` topics no broker has any more, in parts.
     pub(super) fn forget_orphans(&mut self) {
-        let topics = self.catalog.iter().map(|(topic, _)| topic);
-        let ephemeral = topics.filter(|topic| topic.is_ephemeral());
-        for topic in ephemeral.cloned().collect::<Vec<TopicName>>() {
-            self.forget_orphan(&topic);
+        self.orphans = Some(None);
+        self.go_on_orphans();
+    }
+
+    /// The next part of that.
+    pub(super) fn go_on_orphans(&mut self) {
+        let Some(last) = self.orphans.take() else {
+            return;
+        };
+        let part = self.catalog.ephemeral(last).take(self.sizes.topics);
+        let part: Vec<TopicName> = part.cloned().collect();
+        for topic in &part {
+            self.forget_orphan(topic);
         }
+        let last = part.into_iter().nth(self.sizes.topics - 1);
+        self.orphans = last.map(Some);
     }
 
     /// An `#ephemeral` topic is known as long as a broker has it.
@@ -304,7 +315,8 @@ impl Core {
 
     /// What a broker had is gone with its process.
     pub(super) fn end_inventory(&mut self, number: BrokerNumber) {
-        self.brokers[number as usize].inventory.end();
+        let former = self.brokers[number as usize].inventory.end();
+        self.discard(former);
         self.forget_orphans();
     }
 }

@@ -76,9 +76,9 @@ impl Core {
             {
                 continue;
             }
-            // A broker that has dialled anew counts its reports from 1.
+            // A report that is heard in parts comes here with each of them.
             let told = broker.told_again.get(&said.topic).copied();
-            let told = told.filter(|&told| told < report && report - told < REFRESH_REPORTS);
+            let told = told.filter(|&told| told <= report && report - told < REFRESH_REPORTS);
             told_again.insert(said.topic.clone(), told.unwrap_or(report));
             if told.is_none() {
                 let ticket = self.topics.get(&said.topic).map_or(0, |topic| topic.ticket);

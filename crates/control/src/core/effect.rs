@@ -29,6 +29,8 @@ pub enum Effect {
         /// Brokers that have not confirmed.
         missing: Vec<String>,
     },
+    /// A list of publishers has been taken in whole ([`Core::declare`]), or its topic is gone.
+    Declared(u64),
     /// A broker has the channels that publishers waited for: of this topic, or of all that it has.
     Prepared {
         /// Topic; `None`: any.

@@ -1,31 +1,19 @@
 //! What brokers say, believed only as far as it can be true.
 
 use clock::Instant;
-use link::{Announcement, Attachment, BrokerReport, ToController, TopicReport};
+use link::{Announcement, Attachment, ToController, TopicReport};
 use wire::is_valid_name;
 
 use super::moves::is_resting;
 use super::words::Carried;
-use super::{BrokerNumber, Core, Liveness, TOPICS_MAX, check};
+use super::{BrokerNumber, Core, check};
 use crate::view::PublisherSpec;
-
-/// Topics in one report at most.
-const REPORTED_TOPICS_MAX: usize = 65_536;
 
 /// Weight of the newest report in the rate of clients that cannot be moved.
 const FIXED_RATE_WEIGHT: f64 = 0.3;
 
 /// A rate below this of which nothing is seen any more is none, in messages per second.
 const FADED_RATE: f64 = 1e-2;
-
-/// What a report says of topics.
-struct Heard {
-    number: u64,
-    seconds: f64,
-    topics: Vec<TopicReport>,
-    gone: Vec<String>,
-    has_more: bool,
-}
 
 impl Core {
     /// A broker says something.
@@ -51,108 +39,13 @@ impl Core {
         }
     }
 
-    fn report(&mut self, number: BrokerNumber, report: BrokerReport, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
-        if report.number <= broker.report_number {
-            let text = format!(
-                "report {} after report {}",
-                report.number, broker.report_number
-            );
-            return self.distrust(number, &text);
-        }
-        if let Err(text) = check::amount("seconds", report.seconds, 1e6) {
-            return self.distrust(number, &text);
-        }
-        broker.report_number = report.number;
-        broker.memory = report.memory;
-        (broker.reported_at, broker.silent_since) = (now, now);
-        if let Liveness::Silent(_) = broker.liveness {
-            broker.liveness = Liveness::Up;
-            broker.inventory.waiting.clear();
-            broker.is_given_up = false;
-            let text = format!("{} reports again", broker.name);
-            self.tell("broker-up", None, Some(number), text);
-        }
-        self.round_left(number, report.left_rounds);
-        for attachment in report.attachments {
-            self.attachment(number, attachment, now);
-        }
-        let heard = Heard {
-            number: report.number,
-            seconds: report.seconds,
-            topics: report.topics,
-            gone: report.gone,
-            has_more: report.has_more,
-        };
-        self.topics_reported(number, heard, now);
-    }
-
-    /// Takes over what is new of topics: of those that are not named, nothing is.
-    fn topics_reported(&mut self, number: BrokerNumber, report: Heard, now: Instant) {
-        let Heard {
-            number: report,
-            seconds,
-            topics,
-            mut gone,
-            has_more,
-        } = report;
-        if topics.len() > REPORTED_TOPICS_MAX {
-            return self.distrust(number, &format!("a report on {} topics", topics.len()));
-        }
-        self.forget_topics(number, &gone);
-        let mut named = Vec::with_capacity(topics.len());
-        for topic in topics {
-            if let Err(text) = believable(&topic, seconds) {
-                let shown: String = topic.topic.chars().take(70).collect();
-                self.distrust(number, &format!("topic {shown:?}: {text}"));
-                continue;
-            }
-            let former = &mut self.brokers[number as usize].topics;
-            let before = former.remove(&topic.topic).unwrap_or_default();
-            if before.report.topic.is_empty() && former.len() >= TOPICS_MAX {
-                self.distrust(number, &format!("reports on more than {TOPICS_MAX} topics"));
-                break;
-            }
-            let here = self.topics.get(&topic.topic);
-            let connected = here.and_then(|topic| topic.publishers.at(number));
-            let connected = connected.map_or(0, |at| at.attached.number());
-            let carried = before.followed_by(topic, seconds, connected);
-            self.share_reported(number, report, &carried, now);
-            let name = carried.report.topic.clone();
-            let topics = &mut self.brokers[number as usize].topics;
-            topics.insert(name.clone(), carried);
-            named.push(name);
-        }
-        let broker = &mut self.brokers[number as usize];
-        if !broker.unnamed.is_empty() {
-            for name in &named {
-                broker.unnamed.remove(name);
-            }
-        }
-        if !has_more {
-            let unnamed: Vec<String> = std::mem::take(&mut broker.unnamed).into_iter().collect();
-            self.forget_topics(number, &unnamed);
-            gone.extend(unnamed);
-        }
-        self.work.reported += named.len() as u64;
-        self.renew_leases(number, now);
-        self.refresh_contracts(number, report, &named);
-        self.judge_report(number, seconds, &named, now);
-        for name in named.iter().chain(&gone) {
-            self.drive_shares(name, now);
-        }
-    }
-
-    fn forget_topics(&mut self, number: BrokerNumber, gone: &[String]) {
-        let broker = &mut self.brokers[number as usize];
-        for name in gone {
-            broker.topics.remove(name);
-            broker.loud.remove(name);
-        }
-    }
-
     /// A publisher came to a broker or went.
-    fn attachment(&mut self, number: BrokerNumber, attachment: Attachment, now: Instant) {
+    pub(super) fn attachment(
+        &mut self,
+        number: BrokerNumber,
+        attachment: Attachment,
+        now: Instant,
+    ) {
         let Attachment {
             publisher,
             attached,
@@ -236,7 +129,12 @@ impl Core {
 
 impl Carried {
     /// The next word on the topic, over `seconds`, with so many publishers `connected`.
-    fn followed_by(self, report: TopicReport, seconds: f64, connected: usize) -> Carried {
+    pub(super) fn followed_by(
+        self,
+        report: TopicReport,
+        seconds: f64,
+        connected: usize,
+    ) -> Carried {
         let per_s = |messages: u64| {
             if seconds > 0.0 {
                 messages as f64 / seconds
@@ -252,6 +150,8 @@ impl Carried {
             left: per_s(left),
             seen: self.seen.next(movable, connected),
             violation: self.violation,
+            link: self.link,
+            said_in: self.said_in,
             report,
         }
     }
@@ -275,7 +175,7 @@ fn smoothed(before: f64, seen: f64) -> f64 {
 }
 
 /// Whether a topic's numbers can be true.
-fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
+pub(super) fn believable(report: &TopicReport, seconds: f64) -> Result<(), String> {
     if !is_valid_name(report.topic.as_bytes()) {
         return Err(String::from("not a topic name"));
     }

@@ -1,48 +1,73 @@
 //! What consumers that look for topics are told: who has what.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::ops::Bound;
 
 use clock::Instant;
 use link::Door;
 use wire::TopicName;
 
+use super::catalog::Known;
 use super::{Broker, BrokerNumber, Core, Liveness, Topics, check};
 use crate::ControlError;
 use crate::handle::{BrokerHoldings, Holdings};
 use crate::view::{ChannelView, ChannelViews};
 
 impl Core {
-    /// Topics and channels by broker, and those that no broker may have. Brokers that are dead for certain, or not yet seen to be
-    /// where they say, have nothing; one that
-    /// is drained has what it holds messages of, or what is still published there.
+    /// Topics and channels by broker, and those that no broker may have, in order of name behind `after`, `at_most` so many. Brokers that
+    /// are dead for certain, or not yet seen to be where they say, have nothing; one that is drained has what it holds messages of, or
+    /// what is still published there.
     #[must_use]
-    pub fn holdings(&self, now: Instant) -> Holdings {
-        let mut placed = self.placed_topics();
-        let counted = (0u32..)
-            .zip(&self.brokers)
-            .filter(|(_, broker)| broker.counts());
+    pub fn holdings(&self, after: Option<&TopicName>, at_most: usize, now: Instant) -> Holdings {
+        let last = self.end_of_part(after, at_most);
+        let part = Part {
+            after: after.map(TopicName::as_str),
+            last: last.as_ref().map(TopicName::as_str),
+        };
+        let mut topics: Topics = part.of(self.catalog.topics());
+        let mut placed: BTreeMap<BrokerNumber, BTreeSet<TopicName>> = BTreeMap::new();
+        for (name, topic) in self.topics.range::<str, _>(part.bounds()) {
+            let Ok(name) = name.parse::<TopicName>() else {
+                continue;
+            };
+            for number in topic.publishers.places() {
+                placed.entry(number).or_default().insert(name.clone());
+            }
+            topics.entry(name).or_default();
+        }
+        let counted = (0u32..).zip(&self.brokers);
+        let counted = counted.filter(|(_, broker)| broker.counts());
         let brokers = counted.map(|(number, broker)| BrokerHoldings {
             broker: broker.name.clone(),
             tcp_address: broker.tcp_address.clone(),
             http_address: broker.answering(Door::Http).cloned(),
             silent_for: now - broker.reported_at,
-            topics: broker.told_topics(),
+            topics: broker.told_topics(&part),
             placed: placed.remove(&number).unwrap_or_default(),
         });
         let mut brokers: Vec<BrokerHoldings> = brokers.collect();
         brokers.sort_by(|a, b| a.broker.cmp(&b.broker));
-        let known = self.catalog.iter();
-        let known = known.map(|(topic, known)| {
-            let channels = known.channels.keys().cloned().collect();
-            (topic.clone(), channels)
-        });
-        let mut topics: Topics = known.collect();
-        let declared = self.topics.keys().filter_map(|name| name.parse().ok());
-        for topic in declared {
-            topics.entry(topic).or_default();
+        Holdings {
+            brokers,
+            topics,
+            last,
         }
-        Holdings { brokers, topics }
+    }
+
+    /// The last topic of a part that begins behind `after`; `None` where it reaches the end.
+    fn end_of_part(&self, after: Option<&TopicName>, at_most: usize) -> Option<TopicName> {
+        let at = at_most.saturating_sub(1);
+        let begin = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str()));
+        let behind = (begin, Bound::Unbounded);
+        let declared = self.topics.range::<str, _>(behind).nth(at);
+        let declared = declared.and_then(|(name, _)| name.parse().ok());
+        let known = self.catalog.topics().range::<str, _>(behind).nth(at);
+        let brokers = self.brokers.iter().filter(|broker| broker.counts());
+        let here = brokers
+            .filter_map(|broker| broker.inventory.topics().range::<str, _>(behind).nth(at))
+            .map(|(name, _)| name.clone());
+        let known = known.map(|(name, _)| name.clone());
+        here.chain(known).chain(declared).min()
     }
 
     /// Channels of a topic over all brokers.
@@ -82,43 +107,41 @@ impl Core {
             brokers,
         })
     }
+}
 
-    /// Topics whose publishers are placed on each broker: consumers may be there before them.
-    fn placed_topics(&self) -> BTreeMap<BrokerNumber, BTreeSet<TopicName>> {
-        let mut placed: BTreeMap<BrokerNumber, BTreeSet<TopicName>> = BTreeMap::new();
-        for (name, topic) in &self.topics {
-            let Ok(name) = name.parse::<TopicName>() else {
-                continue;
-            };
-            for number in topic.publishers.places() {
-                placed.entry(number).or_default().insert(name.clone());
-            }
-        }
-        placed
+/// Names behind one, up to and with another.
+struct Part<'a> {
+    after: Option<&'a str>,
+    last: Option<&'a str>,
+}
+
+impl Part<'_> {
+    fn bounds(&self) -> (Bound<&str>, Bound<&str>) {
+        (
+            self.after.map_or(Bound::Unbounded, Bound::Excluded),
+            self.last.map_or(Bound::Unbounded, Bound::Included),
+        )
+    }
+
+    /// What is known of the topics of this part.
+    fn of(&self, known: &BTreeMap<TopicName, Known>) -> Topics {
+        let known = known.range::<str, _>(self.bounds());
+        known
+            .map(|(topic, known)| (topic.clone(), known.channels.keys().cloned().collect()))
+            .collect()
     }
 }
 
 impl Broker {
-    /// Messages that it holds, all topics: whoever stops it now loses them.
-    #[must_use]
-    pub fn unfinished(&self) -> u64 {
-        let topics = self.topics.values();
-        topics.fold(0, |sum: u64, carried| {
-            sum.saturating_add(carried.report.unfinished)
-        })
-    }
-
-    /// Topics that consumers find here.
-    fn told_topics(&self) -> Arc<Topics> {
-        let all = self.inventory.topics();
-        if !self.is_draining {
-            return Arc::clone(all);
-        }
-        let topics = all.iter().filter(|(topic, _)| {
+    /// Topics of a part that consumers find here.
+    fn told_topics(&self, part: &Part<'_>) -> Topics {
+        let all = self.inventory.topics().range::<str, _>(part.bounds());
+        let is_told = |topic: &TopicName| {
             let carried = self.topics.get(topic.as_str());
             carried.is_some_and(|carried| carried.report.unfinished > 0 || carried.rate > 0.0)
-        });
-        let topics = topics.map(|(topic, channels)| (topic.clone(), channels.clone()));
-        Arc::new(topics.collect())
+        };
+        let told = all.filter(|(topic, _)| !self.is_draining || is_told(topic));
+        told.map(|(topic, channels)| (topic.clone(), channels.clone()))
+            .collect()
     }
 }

@@ -1,7 +1,6 @@
 //! What one broker has: topics and channels by its own word and by what it was told since.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -32,13 +31,14 @@ const CROSSING: Duration = Duration::from_secs(2);
 /// One broker's.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    /// Shared with those who look topics up.
-    topics: Arc<Topics>,
+    topics: Topics,
     names: usize,
     /// All that it has was said on this link: the broker hears of changes from now on.
     pub(super) is_whole: bool,
     said: BTreeMap<TopicName, Known>,
     said_names: usize,
+    /// What was said and is taken over already.
+    taken: Topics,
     early: Vec<(String, TopicChange)>,
     /// Topics that it was told and has not confirmed.
     pub(super) preparing: BTreeMap<TopicName, Preparing>,
@@ -63,7 +63,7 @@ pub(super) struct Preparing {
 impl Inventory {
     /// Topics with their channels.
     #[must_use]
-    pub fn topics(&self) -> &Arc<Topics> {
+    pub fn topics(&self) -> &Topics {
         &self.topics
     }
 
@@ -87,7 +87,8 @@ impl Inventory {
     /// The link is gone: what the broker has is not known for certain any more.
     pub(super) fn leave(&mut self) {
         self.is_whole = false;
-        self.take_said();
+        self.said_names = 0;
+        (self.said, self.taken) = (BTreeMap::new(), Topics::new());
         self.early.clear();
         self.preparing.clear();
         self.told.clear();
@@ -95,10 +96,11 @@ impl Inventory {
         self.deaf.clear();
     }
 
-    /// The process is gone, and what it had with it.
-    pub(super) fn end(&mut self) {
+    /// The process is gone, and what it had with it; gives that.
+    pub(super) fn end(&mut self) -> Topics {
         self.leave();
-        (self.topics, self.names) = (Arc::default(), 0);
+        self.names = 0;
+        std::mem::take(&mut self.topics)
     }
 
     /// A topic that the broker says it has.
@@ -119,37 +121,48 @@ impl Inventory {
         Ok(())
     }
 
-    /// What was said so far.
-    pub(super) fn said(&self) -> &BTreeMap<TopicName, Known> {
-        &self.said
+    /// Takes over the next topics of what was said, `at_most` so many; gives them.
+    pub(super) fn take_said(&mut self, at_most: usize) -> Vec<(TopicName, Known)> {
+        let mut part = Vec::new();
+        while part.len() < at_most
+            && let Some((topic, known)) = self.said.pop_first()
+        {
+            let channels = known.channels.keys().cloned().collect();
+            self.taken.insert(topic.clone(), channels);
+            part.push((topic, known));
+        }
+        part
     }
 
-    /// Takes what was said, in whole.
-    pub(super) fn take_said(&mut self) -> BTreeMap<TopicName, Known> {
-        self.said_names = 0;
-        std::mem::take(&mut self.said)
+    /// Whether all that was said is taken over.
+    pub(super) fn is_taken(&self) -> bool {
+        self.said.is_empty()
     }
 
     /// Takes a topic or channel from what was said, for it was deleted meanwhile; gives what the broker is to do about it.
     pub(super) fn unsay(&mut self, (topic, channel): &Subject) -> Option<TopicChange> {
         let Some(channel) = channel else {
-            return self.said.remove(topic).map(|_| TopicChange::TopicDeleted);
+            let is_said = self.said.remove(topic).is_some();
+            let is_here = self.taken.remove(topic).is_some() || is_said;
+            return is_here.then_some(TopicChange::TopicDeleted);
         };
-        self.said.get_mut(topic)?.channels.remove(channel)?;
+        match self.said.get_mut(topic) {
+            Some(known) => drop(known.channels.remove(channel)?),
+            None if self.taken.get_mut(topic)?.remove(channel) => {}
+            None => return None,
+        }
         Some(TopicChange::ChannelDeleted {
             channel: channel.to_string(),
         })
     }
 
-    /// What was said takes the place of what was known.
-    pub(super) fn replace(&mut self, said: &BTreeMap<TopicName, Known>) {
-        let topics = said.iter();
-        let topics: Topics = topics
-            .map(|(topic, known)| (topic.clone(), known.channels.keys().cloned().collect()))
-            .collect();
-        self.names = topics.len() + topics.values().map(BTreeSet::len).sum::<usize>();
-        self.topics = Arc::new(topics);
+    /// What was taken over takes the place of what was known; gives that.
+    pub(super) fn replace(&mut self) -> Topics {
+        let topics = std::mem::take(&mut self.taken);
+        // Deletions meanwhile make it an upper bound.
+        self.names = std::mem::take(&mut self.said_names);
         self.is_whole = true;
+        std::mem::replace(&mut self.topics, topics)
     }
 
     /// A change while the broker still says what it has.
@@ -178,7 +191,7 @@ impl Inventory {
             TopicChange::TopicDeleted => {
                 self.preparing.remove(topic);
                 if self.topics.contains_key(topic) {
-                    let gone = Arc::make_mut(&mut self.topics).remove(topic);
+                    let gone = self.topics.remove(topic);
                     self.names -= 1 + gone.map_or(0, |channels| channels.len());
                 }
             }
@@ -197,7 +210,7 @@ impl Inventory {
                 }
                 let here = self.topics.get(topic);
                 if here.is_some_and(|here| here.contains(&channel))
-                    && let Some(here) = Arc::make_mut(&mut self.topics).get_mut(topic)
+                    && let Some(here) = self.topics.get_mut(topic)
                 {
                     here.remove(&channel);
                     self.names -= 1;
@@ -327,7 +340,7 @@ impl Inventory {
             return Err(format!("{topic}: it has {NAMES_MAX} names already"));
         }
         self.names += more;
-        let here = Arc::make_mut(&mut self.topics).entry(topic.clone());
+        let here = self.topics.entry(topic.clone());
         here.or_default().extend(channel);
         Ok(())
     }

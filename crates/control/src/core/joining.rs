@@ -12,11 +12,8 @@ use clock::Instant;
 use link::ToBroker;
 use wire::TopicName;
 
-use super::catalog::{Audience, Known};
+use super::catalog::Audience;
 use super::{BrokerNumber, Core, Effect};
-
-/// Topics in one part.
-const TOPICS_AT_ONCE: usize = 500;
 
 /// How far a broker has come; names are the last that were dealt with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +29,7 @@ enum Stage {
     #[default]
     Saying,
     /// That is taken over.
-    Taking(Option<TopicName>),
+    Taking,
     /// It is told what there is.
     Telling(Option<TopicName>),
     /// That was all.
@@ -62,7 +59,7 @@ impl Core {
 
     /// It has said all that it has.
     pub(super) fn take_inventory(&mut self, number: BrokerNumber, now: Instant) {
-        self.brokers[number as usize].joining.stage = Stage::Taking(None);
+        self.brokers[number as usize].joining.stage = Stage::Taking;
         self.join_on(number, now);
     }
 
@@ -72,11 +69,11 @@ impl Core {
         {
             return;
         }
-        if let Stage::Taking(last) = self.stage_of(number) {
-            match self.take_part(number, last, now) {
-                Some(last) => return self.set_stage(number, Stage::Taking(Some(last))),
-                None => self.taken_over(number, now),
+        if self.stage_of(number) == Stage::Taking {
+            if !self.take_part(number, now) {
+                return;
             }
+            self.taken_over(number, now);
         }
         if let Stage::Telling(last) = self.stage_of(number) {
             if let Some(last) = self.tell_part(number, last, now) {
@@ -102,14 +99,14 @@ impl Core {
             return true;
         };
         let behind = (Bound::Excluded(last.as_str()), Bound::Unbounded);
-        let part = self.topics.range::<str, _>(behind).take(TOPICS_AT_ONCE);
+        let part = self.topics.range::<str, _>(behind).take(self.sizes.topics);
         let part: Vec<(String, Option<u64>)> = part
             .map(|(name, topic)| {
                 let is_told = !topic.spec.contract().is_empty();
                 (name.clone(), is_told.then_some(topic.ticket))
             })
             .collect();
-        let is_last = part.len() < TOPICS_AT_ONCE;
+        let is_last = part.len() < self.sizes.topics;
         let last = part.last().map(|(name, _)| name.clone());
         for (name, ticket) in part {
             if let Some(ticket) = ticket {
@@ -120,19 +117,13 @@ impl Core {
         is_last
     }
 
-    /// Takes over a part of what a broker has; the last topic of it, `None` where nothing is left.
-    fn take_part(
-        &mut self,
-        number: BrokerNumber,
-        last: Option<TopicName>,
-        now: Instant,
-    ) -> Option<TopicName> {
+    /// Takes over a part of what a broker has; whether nothing is left.
+    fn take_part(&mut self, number: BrokerNumber, now: Instant) -> bool {
         self.catch_up(number, now);
-        let said = self.broker(number).inventory.said();
-        let part: BTreeMap<TopicName, Known> = behind(said, last)
-            .take(TOPICS_AT_ONCE)
-            .map(|(topic, known)| (topic.clone(), known.clone()))
-            .collect();
+        let at_most = self.sizes.topics;
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let part = inventory.take_said(at_most);
+        let is_taken = inventory.is_taken();
         for (topic, there) in &part {
             match self.catalog.merge(topic, there) {
                 Ok((is_new, news)) => {
@@ -146,17 +137,15 @@ impl Core {
                 Err(text) => self.distrust(number, &text),
             }
         }
-        let is_last = part.len() < TOPICS_AT_ONCE;
-        let last = part.last_key_value().map(|(topic, _)| topic.clone());
-        last.filter(|_| !is_last)
+        is_taken
     }
 
     /// All that the broker has is known: from now on it hears of changes.
     fn taken_over(&mut self, number: BrokerNumber, now: Instant) {
         let inventory = &mut self.brokers[number as usize].inventory;
-        let said = inventory.take_said();
-        inventory.replace(&said);
+        let former = inventory.replace();
         let early = inventory.take_early();
+        self.discard(former);
         for (topic, change) in early {
             self.changed(number, &topic, change, now);
         }
@@ -173,7 +162,7 @@ impl Core {
         now: Instant,
     ) -> Option<TopicName> {
         let here = &self.brokers[number as usize].inventory;
-        let part = behind(self.catalog.topics(), last).take(TOPICS_AT_ONCE);
+        let part = behind(self.catalog.topics(), last).take(self.sizes.topics);
         let part: Vec<(TopicName, bool)> = part
             .map(|(topic, known)| {
                 let says_something = known.is_paused || !known.channels.is_empty();
@@ -181,7 +170,7 @@ impl Core {
                 (topic.clone(), is_told)
             })
             .collect();
-        let is_last = part.len() < TOPICS_AT_ONCE;
+        let is_last = part.len() < self.sizes.topics;
         let last = part.last().map(|(topic, _)| topic.clone());
         for (topic, _) in part.iter().filter(|(_, is_told)| *is_told) {
             self.tell_topic(number, topic, now);

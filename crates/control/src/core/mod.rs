@@ -8,11 +8,14 @@ mod channels;
 mod check;
 mod contract;
 mod cpu_share;
+mod declaring;
 mod due;
 mod effect;
 mod fit;
+mod forgetting;
 mod handover;
 mod heard;
+mod hearing;
 mod held;
 mod holdings;
 mod inventory;
@@ -42,6 +45,7 @@ mod views;
 mod window;
 mod words;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -51,6 +55,7 @@ use rustc_hash::FxHashMap;
 
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use catalog::CHANNELS_MAX;
+pub use declaring::Declared;
 pub use due::Work;
 pub use effect::{Effect, Event, Probe, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
@@ -149,16 +154,31 @@ pub struct Core {
     catalog: catalog::Catalog,
     names: names::Names,
     publishers: usize,
+    /// Topics that something is promised of.
+    promised: BTreeSet<String>,
     /// What the publishers of all topics come to, by broker.
     loads: tally::Loads,
     due: due::Due,
     /// Brokers that join, in parts, and whose part was the last.
     joining: BTreeSet<BrokerNumber>,
     joined_last: BrokerNumber,
+    /// Brokers with reports that were not heard in whole, and whose part was the last.
+    hearing: BTreeSet<BrokerNumber>,
+    heard_last: BrokerNumber,
     /// What is done for all topics, and how far it has come.
     jobs: BTreeMap<parts::Job, parts::Place>,
+    /// Lists of publishers that were not taken in whole.
+    declaring: declaring::Declaring,
+    /// Topics that were removed, whose publishers' records are still there.
+    forgetting: forgetting::Forgetting,
+    /// Where the search for `#ephemeral` topics that no broker has goes on behind, if it does.
+    orphans: Option<Option<wire::TopicName>>,
+    /// What is not needed any more, and takes long to take apart.
+    rubbish: Vec<Box<dyn Any + Send>>,
+    sizes: parts::Sizes,
     work: Work,
     move_budget: TokenBucket,
+    moved: moves::MovedLately,
     last_ticket: u64,
     last_window: u64,
     /// Topics by the number of the window that they have open.
@@ -194,13 +214,22 @@ impl Core {
             catalog: catalog::Catalog::default(),
             names: names::Names::default(),
             publishers: 0,
+            promised: BTreeSet::new(),
             loads: tally::Loads::default(),
             due: due::Due::default(),
             joining: BTreeSet::new(),
             joined_last: 0,
+            hearing: BTreeSet::new(),
+            heard_last: 0,
             jobs: BTreeMap::new(),
+            declaring: declaring::Declaring::default(),
+            forgetting: forgetting::Forgetting::new(),
+            orphans: None,
+            rubbish: Vec::new(),
+            sizes: parts::Sizes::default(),
             work: Work::default(),
             move_budget: TokenBucket::full(rate, burst, now),
+            moved: moves::MovedLately::default(),
             last_ticket: 0,
             last_window: 0,
             windows: BTreeMap::new(),
@@ -239,6 +268,15 @@ impl Core {
     pub fn take_changes(&mut self) -> Vec<Change> {
         self.held.taken();
         std::mem::take(&mut self.changes)
+    }
+
+    /// Takes what is not needed any more: to be dropped where nobody waits for it.
+    pub fn take_rubbish(&mut self) -> Vec<Box<dyn Any + Send>> {
+        std::mem::take(&mut self.rubbish)
+    }
+
+    fn discard(&mut self, thing: impl Any + Send) {
+        self.rubbish.push(Box::new(thing));
     }
 
     /// Number of this life.

@@ -1,7 +1,8 @@
 //! Publishers that are not where they are to be are told to move, so many per second, and only to brokers that have all
 //! channels of the topic.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -18,10 +19,42 @@ pub(super) const MOVE_REST: Duration = Duration::from_secs(12);
 const REPEAT: Duration = Duration::from_secs(8);
 
 /// Publishers of a topic that are looked at in one turn, at most.
-const LOOKED_AT_ONCE: usize = 4096;
+const LOOKED_AT_ONCE: usize = 1024;
+
+/// Publishers that have moved lately, of which that is remembered, at most.
+const MOVED_MAX: usize = 65_536;
 
 /// Moves in one order at most.
 const MOVES_PER_ORDER: usize = 1000;
+
+/// A publisher that was told to move.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) at: Instant,
+    pub(super) topic: Arc<str>,
+    /// Its index by then.
+    pub(super) index: u32,
+}
+
+/// Those that were told to move lately, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct MovedLately(VecDeque<Moved>);
+
+impl MovedLately {
+    pub(super) fn note(&mut self, moved: Moved) {
+        let is_over = |former: &Moved| moved.at - former.at >= MOVE_REST;
+        while self.0.len() >= MOVED_MAX || self.0.front().is_some_and(is_over) {
+            self.0.pop_front();
+        }
+        self.0.push_back(moved);
+    }
+
+    /// Those that rest.
+    pub(super) fn resting(&self, now: Instant) -> impl Iterator<Item = &Moved> {
+        let moved = self.0.iter();
+        moved.filter(move |moved| now - moved.at < MOVE_REST)
+    }
+}
 
 impl Core {
     /// Tells publishers to move, as far as the budget goes.
@@ -37,6 +70,7 @@ impl Core {
             topics,
             brokers,
             move_budget,
+            moved,
             ..
         } = self;
         let Some(topic) = topics.get_mut(name) else {
@@ -69,6 +103,11 @@ impl Core {
                 to: brokers[to as usize].tcp_address.clone(),
             });
             topic.publishers.told(index, now);
+            moved.note(Moved {
+                at: now,
+                topic: Arc::clone(topic.publishers.topic()),
+                index: index as u32,
+            });
         }
         topic.next_move = looked_at.last().map_or(0, |&last| last as u32 + 1);
         for (from, moves) in orders {

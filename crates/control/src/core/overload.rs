@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 use clock::Instant;
 use link::Lateness;
 
-use super::words::Carried;
 use super::{Broker, BrokerNumber, Core};
 use crate::view::Slo;
 
@@ -124,15 +123,15 @@ impl Broker {
 }
 
 impl Core {
-    /// Judges what a broker has just reported, and answers what is wrong.
-    pub(super) fn judge_report(
+    /// Judges what a broker has just reported of topics.
+    pub(super) fn judge_topics(
         &mut self,
         number: BrokerNumber,
         seconds: f64,
         named: &[String],
         now: Instant,
     ) {
-        let is_rearranged = std::mem::take(&mut self.brokers[number as usize].is_rearranged);
+        let is_rearranged = self.broker(number).is_rearranged;
         for name in named {
             let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
             let broker = &mut self.brokers[number as usize];
@@ -158,18 +157,15 @@ impl Core {
                 self.violation_passed(name, now);
             }
             self.correct_rates(number, name, seconds, has_queue);
-            let broker = &mut self.brokers[number as usize];
-            let is_quiet = broker.topics.get(name).is_none_or(Carried::is_quiet);
-            if is_quiet {
-                broker.loud.remove(name);
-            } else if !broker.loud.contains(name) {
-                broker.loud.insert(name.clone());
-            }
+            self.brokers[number as usize].note_judged(name);
         }
-        self.brokers[number as usize].add_up();
-        let has_promise = self.has_promise(number);
+    }
+
+    /// Answers what is wrong at a broker by all that its last report says.
+    pub(super) fn judge_broker(&mut self, number: BrokerNumber, now: Instant) {
+        self.brokers[number as usize].is_rearranged = false;
         let rate = self.broker(number).measured_rate();
-        let is_over = has_promise && rate > self.mcap_of(self.broker(number));
+        let is_over = rate > self.mcap_of(self.broker(number)) && self.has_promise(number);
         let broker = &mut self.brokers[number as usize];
         broker.recent_rates = [rate, broker.recent_rates[0]];
         broker.over_reports = if is_over {
@@ -187,19 +183,16 @@ impl Core {
     /// Whether reports show that a broker is given more than it carries.
     pub(super) fn has_overload(&self, number: BrokerNumber) -> bool {
         let broker = self.broker(number);
-        broker.over_reports >= ANSWERED_REPORTS
-            || broker
-                .loud_topics()
-                .any(|(_, carried)| carried.violation.is_to_be_answered())
+        broker.over_reports >= ANSWERED_REPORTS || !broker.troubled.is_empty()
     }
 
     /// Whether anything that arrives at a broker is of a topic with a promise.
     fn has_promise(&self, number: BrokerNumber) -> bool {
-        let mut loud = self.broker(number).loud_topics();
-        loud.any(|(name, _)| {
-            let topic = self.topics.get(name);
-            topic.is_some_and(|topic| topic.spec.slo.is_some())
-        })
+        let loud = &self.broker(number).loud;
+        match self.promised.len() < loud.len() {
+            true => self.promised.iter().any(|name| loud.contains(name)),
+            false => loud.iter().any(|name| self.promised.contains(name)),
+        }
     }
 
     /// Where a topic's promise is being broken, in words; by the broker where it is worst.
@@ -218,7 +211,7 @@ impl Core {
     /// Whether what waits of a topic at a broker is more than a whole report's worth.
     pub(super) fn has_standing_queue(&self, number: BrokerNumber) -> bool {
         let standing_us = self.settings.report_interval.as_secs_f64() * 1e6;
-        self.broker(number).loud_topics().any(|(_, carried)| {
+        self.broker(number).troubled_topics().any(|(_, carried)| {
             let violation = &carried.violation;
             violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
         })

@@ -11,12 +11,26 @@ use clock::Instant;
 use super::publisher::Looked;
 use super::{BrokerNumber, Core};
 
-/// Topics in one part.
-const TOPICS_AT_ONCE: usize = 500;
-/// Publishers of a topic that are placed, or changed otherwise, in one part.
-pub(super) const ROWS_AT_ONCE: usize = 2000;
-/// Publishers of a topic that are looked at in one part.
-pub(super) const LOOKS_AT_ONCE: usize = 32_768;
+/// How much is done in one part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Topics.
+    pub(super) topics: usize,
+    /// Publishers of a topic that are placed, or changed otherwise.
+    pub(super) rows: usize,
+    /// Publishers of a topic that are looked at.
+    pub(super) looks: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes {
+            topics: 100,
+            rows: 1000,
+            looks: 32_768,
+        }
+    }
+}
 
 /// What is done for all topics, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,8 +72,8 @@ impl Done {
         self.changes += publishers;
     }
 
-    fn is_enough(&self) -> bool {
-        self.topics >= TOPICS_AT_ONCE || self.looks >= LOOKS_AT_ONCE || self.changes >= ROWS_AT_ONCE
+    fn is_enough(&self, sizes: Sizes) -> bool {
+        self.topics >= sizes.topics || self.looks >= sizes.looks || self.changes >= sizes.rows
     }
 }
 
@@ -67,12 +81,19 @@ impl Core {
     /// Whether something is being worked off in parts: [`Core::go_on`] does the next.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        !self.joining.is_empty() || !self.jobs.is_empty()
+        let is_idle = self.joining.is_empty() && self.hearing.is_empty() && self.jobs.is_empty();
+        let is_told = !self.declaring.is_busy() && self.forgetting.is_empty();
+        self.due.is_busy() || self.orphans.is_some() || !is_told || !is_idle
     }
 
     /// Does the next part of everything that is worked off in parts.
     pub fn go_on(&mut self, now: Instant) {
         self.go_on_joining(now);
+        self.go_on_hearing(now);
+        self.go_on_orphans();
+        self.go_on_declaring(now);
+        self.go_on_forgetting();
+        self.go_on_due(now);
         if let Some((&job, _)) = self.jobs.first_key_value() {
             self.do_part(job, now);
         }
@@ -89,7 +110,7 @@ impl Core {
             return;
         };
         let mut done = Done::default();
-        while !done.is_enough() {
+        while !done.is_enough(self.sizes) {
             if place.rows_left.is_none() && !self.next_topic(&mut place) {
                 return self.end_job(job, now);
             }
@@ -143,10 +164,12 @@ impl Core {
         below: usize,
         done: &mut Done,
     ) -> Option<usize> {
-        let link = self.broker(number).link;
+        let (link, sizes) = (self.broker(number).link, self.sizes);
         let Core { topics, loads, .. } = self;
         let topic = topics.get_mut(name)?;
-        let looked = topic.publishers.detach_stale(number, link, below, loads);
+        let looked = topic
+            .publishers
+            .detach_stale(number, link, (below, sizes), loads);
         done.looked(&looked);
         looked.rows_left
     }

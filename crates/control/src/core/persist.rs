@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use clock::Instant;
 use limit::{Ledger, Share};
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use super::catalog::{Known, channel_name};
 use super::inventory::{Subject, topic_name};
+use super::moves::Moved;
 use super::names::Names;
 use super::publisher::Row;
 use super::sharers::KEY_RECORD;
@@ -186,6 +188,9 @@ impl Core {
             self.last_ticket += 1;
             topic.ticket = self.last_ticket;
         }
+        if topic.spec.slo.is_some() {
+            self.promised.insert(name.clone());
+        }
         self.topics.insert(name.clone(), topic);
         if is_older {
             self.keep_shares_of(&name);
@@ -201,7 +206,8 @@ impl Core {
             .and_then(|name| self.broker_by_name.get(&name).copied());
         let Core { topics, loads, .. } = self;
         let Some(topic) = topics.get_mut(topic) else {
-            return;
+            // Its topic was removed, and so it was to be.
+            return self.keep(Table::Publishers, key, None);
         };
         let index = topic.publishers.put(record.spec, loads).index();
         topic.publishers.place(index, broker, loads);
@@ -211,6 +217,13 @@ impl Core {
         topic
             .publishers
             .restore_move(index, record.moved_in, rests_from);
+        if let Some(at) = rests_from {
+            self.moved.note(Moved {
+                at,
+                topic: Arc::clone(topic.publishers.topic()),
+                index: index as u32,
+            });
+        }
         self.publishers += 1;
     }
 

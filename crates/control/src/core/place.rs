@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
-use super::parts::{Done, Job, ROWS_AT_ONCE};
+use super::parts::{Done, Job};
 use super::publisher::Row;
 use super::topic::Topic;
 use super::{Broker, BrokerNumber, Core};
@@ -36,7 +36,7 @@ impl Core {
     ) -> Option<usize> {
         let unplaced = self.topics.get(name)?.publishers.unplaced();
         let below = u32::try_from(below).unwrap_or(u32::MAX);
-        let waiting = unplaced.range(..below).rev().take(ROWS_AT_ONCE);
+        let waiting = unplaced.range(..below).rev().take(self.sizes.rows);
         let mut waiting: Vec<u32> = waiting.copied().collect();
         let last = waiting.last().copied();
         let rows_left = last.filter(|&last| unplaced.range(..last).next().is_some());
@@ -55,7 +55,7 @@ impl Core {
         };
         let unplaced = topic.publishers.unplaced();
         let is_due = unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded;
-        if is_due && unplaced.len() <= ROWS_AT_ONCE {
+        if is_due && unplaced.len() <= self.sizes.rows {
             return self.place_unplaced(name, now);
         }
         let waiting = newcomers.iter().map(|&index| index as u32);
@@ -157,7 +157,12 @@ impl Core {
     }
 
     /// Gives some publishers, by index, another place. False where there are none.
-    fn assign_some(&mut self, name: &str, changed: &[(usize, BrokerIndex)], now: Instant) -> bool {
+    pub(super) fn assign_some(
+        &mut self,
+        name: &str,
+        changed: &[(usize, BrokerIndex)],
+        now: Instant,
+    ) -> bool {
         let epoch = self.epoch;
         let Core { topics, loads, .. } = self;
         let Some(topic) = topics.get_mut(name).filter(|_| !changed.is_empty()) else {
@@ -193,7 +198,7 @@ impl Core {
             return None;
         }
         let is_meant = |row: &Row| row.broker == Some(number);
-        let looked = topic.publishers.look_below(below, is_meant);
+        let looked = topic.publishers.look_below(below, self.sizes, is_meant);
         done.looked(&looked);
         self.place_elsewhere(name, &looked.found, now);
         looked.rows_left
@@ -268,12 +273,28 @@ impl Topic {
     /// One publisher for each broker that carries the topic, which sends what all sends that is placed there: all that the
     /// distributor asks of those that stay.
     fn as_carried(&self) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
+        self.as_carried_without(BrokerNumber::MAX, &[], &[])
+    }
+
+    /// The same where some of these publishers leave a broker.
+    pub(super) fn as_carried_without(
+        &self,
+        from: BrokerNumber,
+        rows: &[&Row],
+        leaving: &[usize],
+    ) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
+        let rate: f64 = leaving.iter().map(|&at| rows[at].rate()).sum();
         let placed = self.publishers.tallies();
-        let placed = placed.filter(|(_, tally)| tally.placed.number() > 0);
+        let placed = placed.filter(|(number, tally)| {
+            let gone = if *number == from { leaving.len() } else { 0 };
+            tally.placed.number() > gone
+        });
         placed
             .map(|(number, tally)| {
+                let gone = if number == from { rate } else { 0.0 };
+                let rate = (tally.placed.rate() - gone).clamp(Rate::MIN.get(), Rate::MAX.get());
                 let publisher = Publisher {
-                    rate: Rate::new(tally.placed.rate()).unwrap_or(Rate::MAX),
+                    rate: Rate::new(rate).unwrap_or(Rate::MAX),
                     batch_messages: 1,
                     group: None,
                 };
@@ -284,7 +305,7 @@ impl Topic {
 }
 
 /// Some publishers as the distributor sees them; groups are numbered among them.
-fn as_distributed<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Publisher> {
+pub(super) fn as_distributed<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<Publisher> {
     let mut groups: FxHashMap<&str, u32> = FxHashMap::default();
     let told: Vec<Option<u32>> = rows
         .clone()

@@ -4,7 +4,6 @@
 //! A broker that does not answer is told again every [`REPEAT`]. After [`ANSWER_TIMEOUT`] publishers of that topic are
 //! placed elsewhere, for as long as it does not answer; those that are there stay.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clock::Instant;
@@ -28,20 +27,26 @@ impl Core {
             .is_none_or(|known| broker.inventory.has_all(name, known))
     }
 
-    /// Whether those of these publishers that have a place may be told of it.
+    /// Whether a publisher, if it has a place, may be told of it.
     #[must_use]
-    pub fn may_be_told(&self, name: &str, ids: &[String]) -> bool {
+    pub fn may_be_told(&self, name: &str, id: &str) -> bool {
         let Some(topic) = self.topics.get(name) else {
             return true;
         };
-        let indices = ids.iter().filter_map(|id| topic.publishers.find(id));
-        let rows = indices.map(|index| &topic.publishers.rows()[index]);
+        let row = topic.publishers.find(id);
+        let row = row.map(|index| &topic.publishers.rows()[index]);
         // Who is there already need not wait.
-        let rows = rows.filter(|row| row.attached != row.broker);
-        let places: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
-        places
-            .into_iter()
-            .all(|number| self.is_prepared(name, number))
+        let place = row.filter(|row| row.attached != row.broker);
+        let place = place.and_then(|row| row.broker);
+        place.is_none_or(|number| self.is_prepared(name, number))
+    }
+
+    /// Whether all of a topic's publishers that have a place may be told of it.
+    #[must_use]
+    pub fn may_all_be_told(&self, name: &str) -> bool {
+        let places = self.topics.get(name).map(|topic| topic.publishers.places());
+        let mut places = places.into_iter().flatten();
+        places.all(|number| self.is_prepared(name, number))
     }
 
     /// Has brokers that publishers of a topic are placed on make its channels.
@@ -164,7 +169,7 @@ impl Core {
         while let Some(below) = rows_left.take()
             && let Some(topic) = self.topics.get(name)
         {
-            let looked = topic.publishers.look_below(below, is_meant);
+            let looked = topic.publishers.look_below(below, self.sizes, is_meant);
             self.place_elsewhere(name, &looked.found, now);
             rows_left = looked.rows_left;
         }

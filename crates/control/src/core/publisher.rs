@@ -6,6 +6,7 @@
 mod attached;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use clock::Instant;
@@ -13,8 +14,8 @@ use limit::Unit;
 use rustc_hash::FxHashMap;
 
 use super::BrokerNumber;
-use super::parts::{LOOKS_AT_ONCE, ROWS_AT_ONCE};
-use super::tally::{Bag, Count, Loads, Tally};
+use super::parts::Sizes;
+use super::tally::{Bag, Count, Loads, Promised, Tally};
 use crate::view::PublisherSpec;
 
 /// One publisher.
@@ -60,7 +61,7 @@ pub struct Publishers {
     topic: Arc<str>,
     promise_us: Option<f64>,
     rows: Vec<Row>,
-    by_id: FxHashMap<String, u32>,
+    by_id: BTreeMap<String, u32>,
     tallies: BTreeMap<BrokerNumber, Tally>,
     unplaced: BTreeSet<u32>,
     misplaced: BTreeSet<u32>,
@@ -82,7 +83,7 @@ impl Publishers {
             topic: Arc::from(topic),
             promise_us,
             rows: Vec::new(),
-            by_id: FxHashMap::default(),
+            by_id: BTreeMap::new(),
             tallies: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             misplaced: BTreeSet::new(),
@@ -98,6 +99,18 @@ impl Publishers {
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The topic's name.
+    pub(super) fn topic(&self) -> &Arc<str> {
+        &self.topic
+    }
+
+    /// Those behind `after`, in order of id.
+    pub fn behind(&self, after: Option<&str>) -> impl Iterator<Item = &Row> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.by_id.range::<str, _>((begin, Bound::Unbounded));
+        behind.map(|(_, &index)| &self.rows[index as usize])
     }
 
     /// Index of a publisher.
@@ -156,21 +169,31 @@ impl Publishers {
         Some(row)
     }
 
-    /// All of them are gone, and what they came to.
-    pub(super) fn end(&mut self, loads: &mut Loads) {
+    /// All of them are gone: what they come to counts no more.
+    pub(super) fn leave(&mut self, loads: &mut Loads) {
         self.set_promise(None, loads);
-        for (&number, tally) in &self.tallies {
-            loads.change(false, number, tally);
+        let promised = Promised::new(&self.topic, None);
+        for (number, tally) in std::mem::take(&mut self.tallies) {
+            loads.change(false, number, &tally);
+            loads.at_mut(number).topics.remove(&promised);
         }
-        *self = Publishers::new(&self.topic, None);
     }
 
     /// The topic is promised something else.
     pub(super) fn set_promise(&mut self, promise_us: Option<f64>, loads: &mut Loads) {
+        let (former, next) = (
+            Promised::new(&self.topic, self.promise_us),
+            Promised::new(&self.topic, promise_us),
+        );
         let here = self.tallies.iter();
-        for (&number, _) in here.filter(|(_, tally)| tally.placed.number() > 0) {
-            loads.at_mut(number).promise(false, self.promise_us);
-            loads.at_mut(number).promise(true, promise_us);
+        for (&number, tally) in here.filter(|(_, tally)| tally.placed.number() > 0) {
+            let load = loads.at_mut(number);
+            load.promise(false, self.promise_us);
+            load.promise(true, promise_us);
+            if tally.present.number() > 0 {
+                load.topics.remove(&former);
+                load.topics.insert(next.clone());
+            }
         }
         self.promise_us = promise_us;
     }
@@ -263,8 +286,20 @@ impl Publishers {
                     load.promise(is_more, self.promise_us);
                 }
                 if row.attached.is_some() {
+                    let before = tally.present.number();
                     tally.present.change(is_more, rate);
                     load.present.change(is_more, rate);
+                    if before.min(tally.present.number()) == 0 {
+                        let promised = Promised::new(&self.topic, self.promise_us);
+                        match is_more {
+                            true => drop(load.topics.insert(promised)),
+                            false => drop(load.topics.remove(&promised)),
+                        }
+                    }
+                }
+                if row.attached == row.broker {
+                    tally.settled.change(is_more, rate);
+                    load.settled.change(is_more, rate);
                 }
             }
         }
@@ -297,7 +332,8 @@ impl Publishers {
     fn count_rates_anew(&mut self, loads: &mut Loads) {
         for (&number, tally) in &mut self.tallies {
             loads.change(false, number, tally);
-            (tally.placed, tally.attached, tally.present) = Default::default();
+            (tally.placed, tally.attached) = Default::default();
+            (tally.present, tally.settled) = Default::default();
         }
         for row in &self.rows {
             let rate = row.rate();
@@ -305,6 +341,9 @@ impl Publishers {
                 tally.placed.change(true, rate);
                 if row.attached.is_some() {
                     tally.present.change(true, rate);
+                }
+                if row.attached == row.broker {
+                    tally.settled.change(true, rate);
                 }
             }
             let at = row.attached;
@@ -332,10 +371,15 @@ pub(super) struct Looked {
 /// Questions.
 impl Publishers {
     /// Looks for publishers below an index, the last first, as many as one part may.
-    pub(super) fn look_below(&self, below: usize, is_meant: impl Fn(&Row) -> bool) -> Looked {
+    pub(super) fn look_below(
+        &self,
+        below: usize,
+        sizes: Sizes,
+        is_meant: impl Fn(&Row) -> bool,
+    ) -> Looked {
         let mut looked = Looked::default();
         let mut index = below.min(self.rows.len());
-        while index > 0 && looked.rows < LOOKS_AT_ONCE && looked.found.len() < ROWS_AT_ONCE {
+        while index > 0 && looked.rows < sizes.looks && looked.found.len() < sizes.rows {
             index -= 1;
             looked.rows += 1;
             if is_meant(&self.rows[index]) {

@@ -23,7 +23,8 @@ use clock::Instant;
 use placement::{BrokerIndex, BrokerState, Question, distribute, shedding_order};
 
 use super::moves::is_resting;
-use super::place::UTILISATION_MAX;
+use super::place::{UTILISATION_MAX, as_distributed};
+use super::publisher::Row;
 use super::{Broker, BrokerNumber, Core, Effect};
 use std::time::Duration;
 
@@ -38,6 +39,15 @@ const SHORT_REPORTS: u32 = 3;
 
 /// Brokers are asked for again after so long.
 const SPAWN_REST: Duration = Duration::from_secs(10);
+
+/// Topics that one answer moves publishers of, at most; the next report has another one.
+const TOPICS_MAX: usize = 64;
+
+/// Topics that are looked at for that, at most.
+const LOOKED_AT_MAX: usize = 4096;
+
+/// Searches that one report begins, at most.
+const SEARCHES_AT_ONCE: usize = 4;
 
 /// How an answer went.
 #[derive(Default)]
@@ -99,11 +109,13 @@ impl Core {
 
     /// Whether publishers that send so much have only just come to a broker: they may leave it when they have rested.
     fn is_leaving(&self, number: BrokerNumber, rate: f64, now: Instant) -> bool {
-        let topics = self.topics.values().map(|topic| &topic.publishers);
-        let here = topics.filter(|publishers| publishers.is_placed_at(number));
-        let rows = here.flat_map(|publishers| publishers.rows());
-        let resting = rows.filter(|row| row.broker == Some(number) && is_resting(row, now));
-        resting.map(super::publisher::Row::rate).sum::<f64>() >= rate
+        let resting = self.moved.resting(now).filter_map(|moved| {
+            let publishers = &self.topics.get(&*moved.topic)?.publishers;
+            let row = publishers.rows().get(moved.index as usize)?;
+            let is_here = row.broker == Some(number) && row.moved_at == Some(moved.at);
+            is_here.then(|| row.rate())
+        });
+        resting.sum::<f64>() >= rate
     }
 
     /// Takes `excess` messages per second from a broker, topic by topic.
@@ -135,7 +147,7 @@ impl Core {
         if !self.has_standing_queue(number) {
             return mcap;
         }
-        mcap.min(broker.flow.left * UTILISATION_MAX)
+        mcap.min(broker.left_rate() * UTILISATION_MAX)
     }
 
     /// Messages per second of the publishers that are connected somewhere and belong to a broker, and of clients there
@@ -181,36 +193,36 @@ impl Core {
             };
             return brokers.map(believed).collect();
         }
-        let mut loads: Vec<f64> = self.brokers.iter().map(Broker::recent_rate).collect();
-        for topic in self.topics.values() {
-            for row in topic.publishers.rows() {
-                let Some(number) = row.broker else { continue };
-                let is_seen = row.attached == Some(number) && row.told_at.is_none();
-                if !is_seen {
-                    loads[number as usize] += row.rate();
-                }
-            }
-        }
-        loads
+        let seen = |(number, broker): (BrokerNumber, &Broker)| {
+            let load = self.loads.at(number);
+            let sent_since = load.placed.rate() - load.settled.rate();
+            broker.recent_rate() + sent_since.max(0.0)
+        };
+        brokers.map(seen).collect()
     }
 
-    /// Topics with publishers at a broker, those first whose moving costs least.
+    /// Topics with publishers at a broker, those first whose moving costs least: so many as one answer may move.
     fn by_cost(&self, number: BrokerNumber) -> Vec<String> {
-        let mut topics: Vec<(f64, f64, &String)> = self
-            .topics
-            .iter()
-            .filter_map(|(name, topic)| {
-                let here = topic.publishers.at(number)?.present;
-                let promise_us = topic.spec.slo.map_or(f64::INFINITY, |slo| slo.latency_us);
-                let each = here.rate() / here.number() as f64;
-                (here.number() > 0).then_some((promise_us, each, name))
+        let each = |topic: &str| {
+            let here = self.topics.get(topic)?.publishers.at(number)?.present;
+            Some(here.rate() / here.number().max(1) as f64)
+        };
+        let all = self.loads.at(number).topics.iter().rev();
+        let looked_at = all.take(LOOKED_AT_MAX);
+        let mut topics: Vec<(f64, f64, &str)> = looked_at
+            .filter_map(|promised| {
+                let each = each(&promised.topic)?;
+                Some((promised.promise_us(), each, &*promised.topic))
             })
             .collect();
-        topics.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
-        topics
-            .into_iter()
-            .map(|(_, _, name)| name.clone())
-            .collect()
+        let order = |a: &(f64, f64, &str), b: &(f64, f64, &str)| {
+            b.0.total_cmp(&a.0)
+                .then(b.1.total_cmp(&a.1))
+                .then(a.2.cmp(b.2))
+        };
+        topics.sort_unstable_by(order);
+        let topics = topics.into_iter().take(TOPICS_MAX);
+        topics.map(|(_, _, name)| name.to_owned()).collect()
     }
 
     /// Gives publishers of a topic that make up `excess` messages per second to other brokers. Says how much found room.
@@ -226,18 +238,25 @@ impl Core {
         let Some(topic) = self.topics.get(name) else {
             return 0.0;
         };
-        let (publishers, mut placed) = (topic.as_publishers(), topic.placed());
-        let rows = topic.publishers.rows();
-        let members = (0u32..).zip(rows).filter(|(_, row)| {
+        let is_meant = |row: &Row| {
             row.broker == Some(number) && row.attached.is_some() && !is_resting(row, now)
-        });
-        let members = members.map(|(at, _)| at).collect();
+        };
+        let below = topic.next_shed.unwrap_or(usize::MAX);
+        let looked = topic.publishers.look_below(below, self.sizes, is_meant);
+        let rows: Vec<&Row> = looked
+            .found
+            .iter()
+            .map(|&index| &topic.publishers.rows()[index])
+            .collect();
+        let members = as_distributed(rows.iter().copied());
+        let order = shedding_order(
+            &members,
+            (0u32..).take(members.len()).collect(),
+            topic.spec.policy,
+        );
         let mut left = excess;
         let mut leaving = Vec::new();
-        for &at in shedding_order(&publishers, members, topic.spec.policy)
-            .iter()
-            .rev()
-        {
+        for &at in order.iter().rev() {
             let rate = rows[at as usize].rate();
             // The last one leaves if that comes nearer to the goal than its staying.
             if left < rate / 2.0 {
@@ -245,8 +264,12 @@ impl Core {
             }
             left -= rate;
             leaving.push(at as usize);
-            placed[at as usize] = None;
         }
+        leaving.sort_unstable();
+        let (mut publishers, mut placed) = topic.as_carried_without(number, &rows, &leaving);
+        let carried = placed.len();
+        publishers.extend(leaving.iter().map(|&at| members[at]));
+        placed.resize(publishers.len(), None);
         let question = Question {
             policy: topic.spec.policy,
             publishers: &publishers,
@@ -259,13 +282,20 @@ impl Core {
             Ok(distribution) => distribution.broker_of.into_iter().map(Some).collect(),
             Err(out) => out.best,
         };
-        let mut broker_of = vec![None; rows.len()];
         let mut moved = 0.0;
-        for at in leaving {
-            broker_of[at] = found[at];
-            moved += found[at].map_or(0.0, |_| rows[at].rate());
+        let mut changed = Vec::new();
+        for (&at, found) in leaving.iter().zip(&found[carried..]) {
+            if let Some(broker) = *found {
+                moved += rows[at].rate();
+                changed.push((looked.found[at], broker));
+            }
         }
-        self.assign(name, &broker_of, now);
+        changed.retain(|(_, broker)| broker.0 != number);
+        let next = looked.rows_left;
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.next_shed = next;
+        }
+        self.assign_some(name, &changed, now);
         moved
     }
 
@@ -311,8 +341,9 @@ impl Core {
             let mut places = topic.publishers.places();
             places.any(|broker| touched[broker as usize])
         };
-        let topics = self.topics.iter().filter(|(_, topic)| is_touched(topic));
-        let names: Vec<String> = topics.map(|(name, _)| name.clone()).collect();
+        let promised = self.promised.iter();
+        let touched = promised.filter(|name| self.topics.get(*name).is_some_and(is_touched));
+        let names: Vec<String> = touched.cloned().collect();
         for name in names {
             self.disturb_fit(&name, moved.contains(&name), now);
         }
@@ -324,11 +355,9 @@ impl Core {
             "{load:.0} messages/s are sent to {}, {missing:.0} of them too many for all brokers that there are",
             self.broker(number).name
         );
-        let topics = self.broker(number).topics.keys();
-        let promised = topics.filter(|name| {
-            let topic = self.topics.get(*name);
-            topic.is_some_and(|topic| topic.spec.slo.is_some())
-        });
+        let here = &self.broker(number).topics;
+        let promised = self.promised.iter();
+        let promised = promised.filter(|name| here.contains_key(*name));
         let names: Vec<String> = promised.cloned().collect();
         for name in &names {
             self.short_of_capacity(name, &why);
@@ -345,14 +374,15 @@ impl Core {
 
     /// The mean rate is not too high, yet a promise is broken: bursts meet.
     fn answer_bursts(&mut self, number: BrokerNumber, now: Instant) {
-        let topics = self.broker(number).loud_topics();
-        let broken: Vec<String> = topics
-            .filter(|(_, carried)| carried.violation.is_to_be_answered())
-            .map(|(name, _)| name.clone())
-            .collect();
+        let topics = self.broker(number).troubled_topics();
+        let broken: Vec<String> = topics.map(|(name, _)| name.clone()).collect();
+        let mut begun = 0;
         for name in broken {
             let answered = self.newcomer_at(&name, number).unwrap_or(name);
-            self.refit_now(&answered, now);
+            begun += usize::from(self.refit_now(&answered, now));
+            if begun >= SEARCHES_AT_ONCE {
+                break;
+            }
         }
     }
 
@@ -371,10 +401,13 @@ impl Core {
             here.is_some_and(|here| here.present.number() > 0)
         };
         let since = self.topics.get(name)?.placed_at;
-        let others = self.topics.iter().filter(|(other, topic)| {
-            *other != name && topic.fit.is_newcomer() && topic.placed_at > since && here(topic)
+        // Only what something is promised of is ever a newcomer.
+        let others = self.promised.iter().filter_map(|other| {
+            let topic = self.topics.get(other).filter(|_| *other != name)?;
+            let is_meant = topic.fit.is_newcomer() && topic.placed_at > since && here(topic);
+            is_meant.then_some((topic.placed_at, other))
         });
-        let newest = others.max_by_key(|(_, topic)| topic.placed_at);
-        newest.map(|(other, _)| other.clone())
+        let newest = others.max_by_key(|(placed_at, _)| *placed_at);
+        newest.map(|(_, other)| other.clone())
     }
 }

@@ -12,7 +12,7 @@ use super::inventory::{Subject, subject_of, topic_name};
 use super::persist::{broker_record, channels_record, owed_key, publisher_key, topic_record};
 use super::publisher::Row;
 use super::topic::no_publisher;
-use super::{Broker, Core};
+use super::{Broker, Core, Declared};
 use crate::ControlError;
 use crate::store::{Change, Table};
 use crate::view::{PublisherSpec, TopicSpec};
@@ -50,16 +50,17 @@ impl Core {
         Ok(publishers.chain(own).collect())
     }
 
-    /// For [`Core::put_publishers`]: those that are new or declared anew, where they are.
+    /// For [`Core::declare`]: those that are new or declared anew, where they are.
     ///
     /// # Errors
     /// Its own.
-    pub fn asks_put_publishers(
+    pub fn asks_declare(
         &self,
         name: &str,
-        specs: &[PublisherSpec],
+        publishers: &Declared,
     ) -> Result<Vec<Change>, ControlError> {
-        self.check_put_publishers(name, specs)?;
+        self.check_declare(name, publishers)?;
+        let specs = publishers.specs();
         let topic = self.topics.get(name);
         let row = |spec: &PublisherSpec| -> Option<&Row> {
             let publishers = &topic?.publishers;

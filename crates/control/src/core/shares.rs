@@ -254,7 +254,7 @@ impl Broker {
     fn bring_up_to_date(&self, number: BrokerNumber, ledger: &mut Ledger) {
         // One that has fallen silent is granted nothing more, least of all in a round that it is not in.
         if self.is_heard() {
-            ledger.unchanged(number, self.report_number, self.reported_at);
+            ledger.unchanged(number, self.report_number, self.heard_at);
         }
         if let Some(Renewal { since, received_at }) = self.renewal {
             ledger.renewed(number, since, received_at);
@@ -291,12 +291,13 @@ fn share_report(number: u64, said: &TopicReport) -> Result<Report, InvalidReport
     })
 }
 
-/// A broker's last report on a topic on its present link, and when it came.
+/// A broker's last report on a topic on its present link, and when it came: the one that named it, or a later one that did not.
 fn last_report(broker: &Broker, topic: &str) -> Option<(Report, Instant)> {
-    let said = &broker.topics.get(topic)?.report;
-    let is_linked = broker.link.is_some() && broker.report_number > 0;
-    let report = share_report(broker.report_number, said)
-        .ok()
-        .filter(|_| is_linked)?;
-    Some((report, broker.reported_at))
+    let carried = broker.topics.get(topic)?;
+    let link = broker.link?;
+    let named = carried.said_in.filter(|_| carried.link == link);
+    let whole = (broker.report_number, broker.heard_at);
+    let (number, at) = named.filter(|named| named.0 > whole.0).unwrap_or(whole);
+    let report = share_report(number, &carried.report).ok();
+    Some((report.filter(|_| number > 0)?, at))
 }

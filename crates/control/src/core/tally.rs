@@ -1,7 +1,8 @@
 //! What publishers come to, kept with every change of them, so that nobody has to count them: by topic and broker
 //! ([`Tally`]), and over all topics ([`Loads`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::BrokerNumber;
 use super::turns::Turns;
@@ -73,6 +74,8 @@ pub struct Tally {
     pub attached: Count,
     /// Those that belong there and are connected anywhere.
     pub present: Count,
+    /// Those that belong there and are connected there.
+    pub(super) settled: Count,
     /// Of those connected there, how many have which batch.
     pub(super) batches: Bag<u32>,
 }
@@ -122,6 +125,29 @@ impl<T: Ord + Copy> Bag<T> {
     }
 }
 
+/// A topic behind those with tighter promises; those without a promise are last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Promised {
+    /// Bits of microseconds, which are in their order.
+    bits: u64,
+    /// Its name.
+    pub(super) topic: Arc<str>,
+}
+
+impl Promised {
+    pub(super) fn new(topic: &Arc<str>, promise_us: Option<f64>) -> Promised {
+        Promised {
+            bits: promise_us.unwrap_or(f64::INFINITY).to_bits(),
+            topic: Arc::clone(topic),
+        }
+    }
+
+    /// What is promised, in microseconds; infinity: nothing.
+    pub(super) fn promise_us(&self) -> f64 {
+        f64::from_bits(self.bits)
+    }
+}
+
 /// Publishers of all topics at one broker.
 #[derive(Debug, Default)]
 pub struct Load {
@@ -131,6 +157,10 @@ pub struct Load {
     pub attached: Count,
     /// Those that belong there and are connected anywhere.
     pub present: Count,
+    /// Those that belong there and are connected there.
+    pub(super) settled: Count,
+    /// Topics with publishers that belong there and are connected anywhere, by what is promised of them.
+    pub(super) topics: BTreeSet<Promised>,
     /// What is promised to the topics that have publishers there: bits of microseconds, which are in their order.
     promises: Bag<u64>,
 }
@@ -151,6 +181,8 @@ impl Loads {
             placed: Count::NONE,
             attached: Count::NONE,
             present: Count::NONE,
+            settled: Count::NONE,
+            topics: BTreeSet::new(),
             promises: Bag(BTreeMap::new()),
         };
         self.by_broker.get(number as usize).unwrap_or(NOTHING)
@@ -171,6 +203,7 @@ impl Loads {
             (&mut load.placed, &tally.placed),
             (&mut load.attached, &tally.attached),
             (&mut load.present, &tally.present),
+            (&mut load.settled, &tally.settled),
         ];
         for (sum, part) in counts {
             sum.change_by(is_more, part.number(), part.rate());

@@ -1,5 +1,24 @@
 //! The state machine against virtual brokers, in virtual time.
 
+use clock::Instant;
+
+use super::Core;
+use crate::handle::Holdings;
+
+impl Core {
+    /// All holdings, put together from small parts.
+    fn all_holdings(&self, now: Instant) -> Holdings {
+        let mut all = Holdings::default();
+        loop {
+            let after = all.last.take();
+            all.extend(self.holdings(after.as_ref(), 2, now));
+            if all.last.is_none() {
+                return all;
+            }
+        }
+    }
+}
+
 mod channel_laws;
 mod channels;
 mod cluster;
@@ -13,6 +32,7 @@ mod names;
 mod neighbours;
 mod on_full;
 mod overload;
+mod parts;
 mod placing;
 mod presence;
 mod registry;

@@ -5,12 +5,13 @@ use limit::Ledger;
 use placement::BrokerIndex;
 use rustc_hash::FxHashSet;
 
+use super::declaring::Declared;
 use super::fit::Fit;
 use super::persist::KeptShares;
 use super::publisher::{Publishers, Put};
 use super::seats::Seat;
 use super::shares::Carrier;
-use super::{Core, PUBLISHERS_MAX, TOPICS_MAX, check};
+use super::{Core, TOPICS_MAX, check};
 use crate::ControlError;
 use crate::store::Table;
 use crate::view::{PublisherSpec, TopicSpec};
@@ -44,6 +45,8 @@ pub struct Topic {
     pub(super) stranded: usize,
     /// Where looking for publishers to move goes on.
     pub(super) next_move: u32,
+    /// Below which index looking for publishers that leave a broker goes on, in a topic with many.
+    pub(super) next_shed: Option<usize>,
 }
 
 impl Topic {
@@ -63,6 +66,7 @@ impl Topic {
             placed_at: None,
             stranded: 0,
             next_move: 0,
+            next_shed: None,
         }
     }
 }
@@ -100,6 +104,10 @@ impl Core {
         }
         let is_anew = !topic.keeps_ledger(&spec);
         let former = std::mem::replace(&mut topic.spec, spec);
+        match topic.spec.slo {
+            Some(_) => drop(self.promised.insert(name.to_owned())),
+            None => drop(self.promised.remove(name)),
+        }
         match (&mut topic.shares, limit) {
             (Some(ledger), Some(limit)) if !is_anew => ledger.set_limit(limit),
             (shares, _) => {
@@ -154,24 +162,19 @@ impl Core {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn delete_topic(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
-        let topic = self.topic(name)?;
-        let ids: Vec<String> = topic
-            .publishers
-            .rows()
-            .iter()
-            .map(|row| row.spec.id.clone())
-            .collect();
-        self.publishers -= ids.len();
-        for id in &ids {
-            self.forget_publisher(name, id);
+        let mut topic = self.topics.remove(name).ok_or_else(|| no_topic(name))?;
+        self.declaring.give_up(name);
+        for broker in &mut self.brokers {
+            broker.hearing.forget(name, None);
         }
-        if let Some(mut topic) = self.topics.remove(name) {
-            topic.publishers.end(&mut self.loads);
-            if let Some(number) = topic.limit_number {
-                self.sharing.numbers.remove(&number);
-            }
+        self.publishers -= topic.publishers.rows().len();
+        topic.publishers.leave(&mut self.loads);
+        if let Some(number) = topic.limit_number {
+            self.sharing.numbers.remove(&number);
         }
+        self.promised.remove(name);
         self.forget_topic(name);
+        self.forget_publishers(name, topic);
         self.announce_contract(name, now);
         self.tell(
             "topic-removed",
@@ -182,7 +185,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds publishers or takes their new declarations, all or none, and places them.
+    /// Adds a few publishers or takes their new declarations, all or none, and places them; [`Core::declare`] takes many.
     ///
     /// # Errors
     /// [`ControlError::Invalid`] naming the publisher and the field; [`ControlError::Unavailable`] at a bound.
@@ -192,10 +195,19 @@ impl Core {
         specs: Vec<PublisherSpec>,
         now: Instant,
     ) -> Result<(), ControlError> {
-        self.check_put_publishers(name, &specs)?;
+        let publishers = Declared::new(specs)?;
+        self.check_declare(name, &publishers)?;
         self.topic_or_new(name)?;
+        self.take_declared(name, publishers.into_specs(), now);
+        Ok(())
+    }
+
+    /// Takes over checked declarations of a topic's publishers, and places them.
+    pub(super) fn take_declared(&mut self, name: &str, specs: Vec<PublisherSpec>, now: Instant) {
         let Core { topics, loads, .. } = self;
-        let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
+        let Some(topic) = topics.get_mut(name) else {
+            return;
+        };
         let known = topic.publishers.rows().len();
         let (mut changed, mut asking) = (Vec::new(), Vec::new());
         for spec in specs {
@@ -220,31 +232,6 @@ impl Core {
             self.publishers_changed(name, now);
         }
         self.prepare_places(name, now);
-        Ok(())
-    }
-
-    /// Whether publishers may be declared so.
-    pub(super) fn check_put_publishers(
-        &self,
-        name: &str,
-        specs: &[PublisherSpec],
-    ) -> Result<(), ControlError> {
-        check::topic(name)?;
-        specs.iter().try_for_each(check::publisher)?;
-        let mut seen = FxHashSet::default();
-        if let Some(twice) = specs.iter().find(|spec| !seen.insert(spec.id.as_str())) {
-            return Err(ControlError::Invalid(format!(
-                "publisher {:?} is named twice; ids are unique within a topic",
-                twice.id
-            )));
-        }
-        if self.publishers + specs.len() > PUBLISHERS_MAX {
-            return Err(ControlError::Unavailable(format!(
-                "{} publishers are known and {PUBLISHERS_MAX} is the most; remove some first",
-                self.publishers
-            )));
-        }
-        self.has_room_for_topic(name)
     }
 
     /// Forgets a publisher.
@@ -261,6 +248,9 @@ impl Core {
         let topic = topics.get_mut(name).ok_or_else(|| no_topic(name))?;
         if topic.publishers.remove(id, loads).is_none() {
             return Err(no_publisher(name, id));
+        }
+        for broker in &mut self.brokers {
+            broker.hearing.forget(name, Some(id));
         }
         self.publishers -= 1;
         self.forget_publisher(name, id);
@@ -320,6 +310,7 @@ impl Core {
     pub(super) fn topic_or_new(&mut self, name: &str) -> Result<&mut Topic, ControlError> {
         self.has_room_for_topic(name)?;
         if !self.topics.contains_key(name) {
+            self.forget_in_whole(name);
             self.topics
                 .insert(name.to_owned(), Topic::new(name, TopicSpec::default()));
             self.keep_topic(name);
@@ -327,7 +318,7 @@ impl Core {
         self.topic_mut(name)
     }
 
-    fn has_room_for_topic(&self, name: &str) -> Result<(), ControlError> {
+    pub(super) fn has_room_for_topic(&self, name: &str) -> Result<(), ControlError> {
         match self.topics.len() >= TOPICS_MAX && !self.topics.contains_key(name) {
             false => Ok(()),
             true => Err(ControlError::Unavailable(format!(

@@ -12,6 +12,11 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Somebody waits from now on.
     pub(super) fn insert(&mut self, name: &str) {
         if !self.waiting.contains(name) {

@@ -41,17 +41,21 @@ impl Core {
         self.topics.len()
     }
 
-    /// All publishers of a topic, ordered by id.
+    /// Publishers of a topic behind `after`, `at_most` so many, ordered by id.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn publisher_views(&self, name: &str) -> Result<Vec<PublisherView>, ControlError> {
-        let rows = self.topic(name)?.publishers.rows();
+    pub fn publisher_views(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        at_most: usize,
+    ) -> Result<Vec<PublisherView>, ControlError> {
+        let rows = self.topic(name)?.publishers.behind(after).take(at_most);
         let prepared = self.prepared(name);
-        let views = rows.iter().map(|row| self.view_publisher(row, &prepared));
-        let mut views: Vec<PublisherView> = views.collect();
-        views.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(views)
+        Ok(rows
+            .map(|row| self.view_publisher(row, &prepared))
+            .collect())
     }
 
     /// One publisher, by its index.
@@ -77,16 +81,22 @@ impl Core {
             .collect()
     }
 
-    /// Where a topic is; for one that nobody knows, where a first publisher would go.
+    /// Where a topic is; for one that nobody knows, where a first publisher would go. Of its publishers those behind `after`,
+    /// `at_most` so many.
     ///
     /// # Errors
     /// [`ControlError::Invalid`] for what is no topic's name.
-    pub fn placement_view(&self, name: &str) -> Result<PlacementView, ControlError> {
+    pub fn placement_view(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        at_most: usize,
+    ) -> Result<PlacementView, ControlError> {
         check::topic(name)?;
-        Ok(self.view_placement(name))
+        Ok(self.view_placement(name, after, at_most))
     }
 
-    fn view_placement(&self, name: &str) -> PlacementView {
+    fn view_placement(&self, name: &str, after: Option<&str>, at_most: usize) -> PlacementView {
         let Some(topic) = self.topics.get(name) else {
             return PlacementView {
                 topic: name.to_owned(),
@@ -98,7 +108,11 @@ impl Core {
                 ..PlacementView::default()
             };
         };
-        let placed = topic.publishers.rows().iter();
+        let mut rows = topic.publishers.behind(after);
+        let part: Vec<&Row> = rows.by_ref().take(at_most).collect();
+        let last = part.last().map(|row| row.spec.id.clone());
+        let last_publisher = last.filter(|_| rows.next().is_some());
+        let placed = part.into_iter();
         let publishers: std::collections::BTreeMap<String, String> = placed
             .filter_map(|row| Some((row.spec.id.clone(), self.broker(row.broker?).name.clone())))
             .collect();
@@ -120,6 +134,7 @@ impl Core {
                 .map(|number| self.address(number))
                 .collect(),
             publishers,
+            last_publisher,
             decided_by: self.view_neighbour(topic),
         }
     }

@@ -19,10 +19,7 @@ pub(super) async fn list(
     State(service): Shared,
     Path(topic): Path<String>,
 ) -> Result<Json<PublisherViews>, Refusal> {
-    let publishers = service
-        .handle
-        .ask(|reply| Command::Publishers(topic, reply))
-        .await?;
+    let publishers = service.handle.publishers(&topic).await?;
     Ok(Json(PublisherViews { publishers }))
 }
 
@@ -36,8 +33,7 @@ pub(super) async fn put(
     body: Body<PUBLISHERS_MAX_BYTES>,
 ) -> Result<Json<PublisherViews>, Refusal> {
     let list: PublisherList = body.read(FORM)?;
-    let put = |reply| Command::PutPublishers(topic, list.publishers, reply);
-    let publishers = service.handle.ask(put).await?;
+    let publishers = service.handle.declare(&topic, list.publishers).await?;
     Ok(Json(PublisherViews { publishers }))
 }
 

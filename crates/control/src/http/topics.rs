@@ -68,10 +68,5 @@ pub(super) async fn placement(
     State(service): Shared,
     Path(topic): Path<String>,
 ) -> Result<Json<PlacementView>, Refusal> {
-    Ok(Json(
-        service
-            .handle
-            .ask(|reply| Command::Placement(topic, reply))
-            .await?,
-    ))
+    Ok(Json(service.handle.placement(&topic).await?))
 }

@@ -41,7 +41,7 @@ pub(super) struct Broker {
     /// Its address for NSQ clients.
     pub(super) remote_address: String,
     /// Topics with their channels.
-    topics: Arc<Topics>,
+    topics: Topics,
     /// Topics whose publishers will be there.
     placed: BTreeSet<TopicName>,
 }
@@ -114,7 +114,7 @@ impl Cluster {
                 return Ok(Arc::clone(&latest.snapshot));
             }
         }
-        let holdings = ask(handle, Command::Holdings).await?;
+        let holdings = within(handle.holdings()).await?;
         let inactive_after = self.rules.inactive_after;
         let brokers = holdings.brokers.into_iter();
         let active = brokers.filter(|broker| broker.silent_for <= inactive_after);
@@ -209,7 +209,7 @@ impl Snapshot {
 
     /// Channels of a topic at all brokers, some of them several times.
     pub(super) fn channels(&self, topic: &str) -> impl Iterator<Item = &str> {
-        let brokers = self.brokers.iter().map(|broker| &*broker.topics);
+        let brokers = self.brokers.iter().map(|broker| &broker.topics);
         let all = brokers.chain([&self.topics]);
         let channels = all.filter_map(move |topics| topics.get(topic));
         channels.flatten().map(ChannelName::as_str)
@@ -288,7 +288,14 @@ async fn ask<T>(
     handle: &ControlHandle,
     command: impl FnOnce(Reply<T>) -> Command,
 ) -> Result<T, ControlError> {
-    let answer = timeout(ANSWER_TIMEOUT, handle.ask(command)).await;
+    within(handle.ask(command)).await
+}
+
+/// An answer of the control plane, unless it takes too long.
+async fn within<T>(
+    answer: impl Future<Output = Result<T, ControlError>>,
+) -> Result<T, ControlError> {
+    let answer = timeout(ANSWER_TIMEOUT, answer).await;
     let late = |_| ControlError::Unavailable(format!("no answer within {ANSWER_TIMEOUT:?}"));
     answer.map_err(late)?
 }

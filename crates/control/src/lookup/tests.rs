@@ -209,7 +209,7 @@ fn control_plane() -> Plane {
             counted.fetch_add(1, Ordering::Relaxed);
             let mut noted = noted.lock().expect("whole");
             match command {
-                Command::Holdings(reply) => drop(reply.send(Ok(holdings()))),
+                Command::Holdings(_, _, reply) => drop(reply.send(Ok(holdings()))),
                 Command::ChangeTopic(topic, change, reply) => {
                     noted.push(format!("{topic}: {change:?}"));
                     drop(reply.send(Ok(())));
@@ -252,7 +252,7 @@ fn holdings() -> Holdings {
         broker: String::from("b3"),
         tcp_address: String::from("10.1.0.3:4150"),
         silent_for: Duration::from_secs(301),
-        topics: Arc::new(topics(&[("t", &["c"])])),
+        topics: topics(&[("t", &["c"])]),
         ..BrokerHoldings::default()
     };
     let brokers = vec![
@@ -261,13 +261,13 @@ fn holdings() -> Holdings {
             tcp_address: String::from("10.1.0.1:4150"),
             http_address: Some(String::from("10.1.0.1:4151")),
             silent_for: Duration::from_secs(300),
-            topics: Arc::new(topics(&[("t", &["c", "d#ephemeral"])])),
+            topics: topics(&[("t", &["c", "d#ephemeral"])]),
             placed: topics(&[("own", &[])]).into_keys().collect(),
         },
         BrokerHoldings {
             broker: String::from("b2"),
             tcp_address: String::from("h1:1"),
-            topics: Arc::new(topics(&[("t", &["c"])])),
+            topics: topics(&[("t", &["c"])]),
             ..BrokerHoldings::default()
         },
         silent,
@@ -275,6 +275,7 @@ fn holdings() -> Holdings {
     Holdings {
         brokers,
         topics: topics(&[("t", &["c", "away"]), ("declared", &[])]),
+        last: None,
     }
 }
 
@@ -397,7 +398,7 @@ async fn without_its_control_plane_it_says_so_instead_of_half() {
     register_one(&lookup);
     tokio::spawn(async move {
         let busy = || Err(ControlError::Unavailable(String::from("stopping")));
-        if let Some(Command::Holdings(reply)) = asked.recv().await {
+        if let Some(Command::Holdings(_, _, reply)) = asked.recv().await {
             drop(reply.send(busy()));
         }
     });

@@ -8,7 +8,7 @@ use super::keeping::Keeping;
 use super::{Service, answer};
 use crate::core::{Core, no_publisher};
 use crate::handle::Reply;
-use crate::view::{PublisherSpec, PublisherView};
+use crate::view::PublisherView;
 
 /// Askers that wait at most; further ones are answered as it stands.
 const WAITING_MAX: usize = 1024;
@@ -17,11 +17,11 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the answer goes.
 #[derive(Debug)]
-enum Place {
+pub(super) enum Place {
     /// Of one publisher.
-    One(Reply<PublisherView>),
-    /// Of all that were declared together.
-    All(Reply<Vec<PublisherView>>),
+    One(String, Reply<PublisherView>),
+    /// Of all of the topic: they are told one by one.
+    All(Reply<()>),
 }
 
 /// Those who wait.
@@ -31,7 +31,6 @@ pub(super) struct Placing(Vec<Asker>);
 #[derive(Debug)]
 struct Asker {
     topic: String,
-    ids: Vec<String>,
     until: Instant,
     place: Place,
 }
@@ -66,30 +65,6 @@ impl Placing {
 }
 
 impl Service {
-    /// Declares publishers, and tells them their places once their brokers are prepared for them.
-    pub(super) fn put_publishers(
-        &mut self,
-        topic: String,
-        specs: Vec<PublisherSpec>,
-        reply: Reply<Vec<PublisherView>>,
-        now: Instant,
-    ) {
-        let ids: Vec<String> = specs.iter().map(|spec| spec.id.clone()).collect();
-        let asked = self.core.asks_put_publishers(&topic, &specs);
-        let kept = self.keep_first(asked).and_then(|()| {
-            // Publishers that announced themselves may be declared so already.
-            let waits = |id: &String| self.keeping.holds_publisher(&topic, id);
-            match ids.iter().any(waits) {
-                true => Err(self.keeping.refusal()),
-                false => Ok(()),
-            }
-        });
-        match kept.and_then(|()| self.core.put_publishers(&topic, specs, now)) {
-            Ok(()) => self.place(topic, ids, Place::All(reply), now),
-            Err(error) => answer(reply, Err(error)),
-        }
-    }
-
     /// Tells a publisher its place, which it may be given only now.
     pub(super) fn ask_place(
         &mut self,
@@ -105,17 +80,17 @@ impl Service {
             false => self.core.ask_place(&topic, &id, avoid, now).map(drop),
         };
         match asked {
-            Ok(()) => self.place(topic, vec![id], Place::One(reply), now),
+            Ok(()) => self.place(topic, Place::One(id, reply), now),
             Err(error) => answer(reply, Err(error)),
         }
     }
 
-    fn place(&mut self, topic: String, ids: Vec<String>, place: Place, now: Instant) {
+    /// Tells publishers their places once their brokers are prepared for them.
+    pub(super) fn place(&mut self, topic: String, place: Place, now: Instant) {
         self.settle();
         let until = now + PLACE_TIMEOUT;
         let asker = Asker {
             topic,
-            ids,
             until,
             place,
         };
@@ -125,24 +100,22 @@ impl Service {
 
 impl Asker {
     fn may_be_told(&self, core: &Core) -> bool {
-        core.may_be_told(&self.topic, &self.ids)
+        match &self.place {
+            Place::All(_) => core.may_all_be_told(&self.topic),
+            Place::One(id, _) => core.may_be_told(&self.topic, id),
+        }
     }
 
     /// Nobody is told of a place that a crash could still take back.
     fn tell(self, (core, keeping): Kept<'_>) {
-        let mut views = core.publishers_named(&self.topic, &self.ids);
-        let waits = |view: &PublisherView| keeping.holds_publisher(&self.topic, &view.id);
         match self.place {
-            Place::All(reply) => {
-                for view in views.iter_mut().filter(|view| waits(view)) {
-                    view.broker = None;
-                }
-                answer(reply, Ok(views));
-            }
-            Place::One(reply) => {
-                let view = views.pop();
-                let gone = || no_publisher(&self.topic, &self.ids.concat());
-                match view.as_ref().is_some_and(waits) {
+            Place::All(reply) => answer(reply, Ok(())),
+            Place::One(id, reply) => {
+                let gone = || no_publisher(&self.topic, &id);
+                let view = core
+                    .publishers_named(&self.topic, std::slice::from_ref(&id))
+                    .pop();
+                match keeping.holds_publisher(&self.topic, &id) {
                     true => answer(reply, Err(keeping.refusal())),
                     false => answer(reply, view.ok_or_else(gone)),
                 }

@@ -1,6 +1,7 @@
 //! What the service cannot know by itself: the time, secrets, who is at an address, what a fit comes to. A process has
 //! clocks, sockets and threads for that, a simulation its own.
 
+use std::any::Any;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clock::Instant;
@@ -31,6 +32,9 @@ pub trait Surroundings: Send {
 
     /// Computes a fit; the answer comes as [`super::Next::Fitted`].
     fn fit(&mut self, job: Box<FitJob>);
+
+    /// Frees what takes long to be freed.
+    fn dispose(&mut self, rubbish: Box<dyn Any + Send>);
 }
 
 /// Those of a process: its clocks, and tasks that do what takes long.
@@ -86,6 +90,10 @@ impl Surroundings for Process {
         tokio::task::spawn_blocking(move || {
             let _ = answers.blocking_send(job.run());
         });
+    }
+
+    fn dispose(&mut self, rubbish: Box<dyn Any + Send>) {
+        tokio::task::spawn_blocking(|| drop(rubbish));
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
+use crate::core::Declared;
 use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
 use link::{Door, Hello, Identity, Present, TopicChange};
@@ -243,7 +244,11 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
         group: None,
     };
     let (reply, mut first) = oneshot::channel();
-    service.command(Command::PutPublishers(topic(), vec![publisher("a")], reply));
+    service.command(Command::PutPublishers(
+        topic(),
+        declared(publisher("a")),
+        reply,
+    ));
     let (reply, mut second) = oneshot::channel();
     let (id, avoid) = (String::from("a"), None);
     service.command(Command::Publisher {
@@ -259,11 +264,8 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
     let late = service.now() + Duration::from_secs(3);
     let kept = (&service.core, &service.keeping);
     service.placing.expire(kept, late);
-    assert!(
-        first.try_recv().expect("answered").expect("known")[0]
-            .broker
-            .is_none()
-    );
+    first.try_recv().expect("answered").expect("taken");
+    assert!(place_of(&service, "a").is_none());
     assert!(
         second
             .try_recv()
@@ -273,7 +275,11 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
             .is_none()
     );
     let (reply, mut third) = oneshot::channel();
-    service.command(Command::PutPublishers(topic(), vec![publisher("b")], reply));
+    service.command(Command::PutPublishers(
+        topic(),
+        declared(publisher("b")),
+        reply,
+    ));
     says(
         &mut service,
         ToController::TopicReady {
@@ -281,8 +287,19 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
             ticket: 1,
         },
     );
-    let views = third.try_recv().expect("answered").expect("known");
-    assert_eq!(views[0].broker.as_ref().expect("told").broker, "b1");
+    third.try_recv().expect("answered").expect("taken");
+    assert_eq!(place_of(&service, "b").as_deref(), Some("b1"));
+}
+
+fn declared(publisher: PublisherSpec) -> Declared {
+    Declared::new(vec![publisher]).expect("good")
+}
+
+/// The broker that a publisher of `t` is told.
+fn place_of(service: &Service, id: &str) -> Option<String> {
+    let views = service.core.publishers_named("t", &[id.to_owned()]);
+    let place = views.into_iter().next().expect("known").broker;
+    place.map(|place| place.broker)
 }
 
 /// A store that takes nothing while it is full.
@@ -526,10 +543,10 @@ async fn a_place_that_is_kept_is_told_and_one_that_is_not_is_not() {
             batch: 1,
             group: None,
         };
-        filled.ask(|reply| Command::PutPublishers(String::from("t"), vec![publisher], reply))
+        filled.ask(|reply| Command::PutPublishers(String::from("t"), declared(publisher), reply))
     };
-    let placed = put(&mut filled, "a").expect("answered").expect("kept");
-    assert!(placed[0].broker.is_some());
+    put(&mut filled, "a").expect("answered").expect("kept");
+    assert!(place_of(&filled.service, "a").is_some());
     filled.fill(true);
     not_kept(put(&mut filled, "b"));
     assert!(

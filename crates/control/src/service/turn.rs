@@ -70,6 +70,10 @@ impl Service {
             }
         }
         self.settle();
+        let rubbish = self.core.take_rubbish();
+        if !rubbish.is_empty() {
+            self.surroundings.dispose(Box::new(rubbish));
+        }
         self.end_turn(now);
     }
 

@@ -110,9 +110,10 @@ impl World {
     fn misplaced(&mut self) -> Option<String> {
         for topic in self.plan.topics.clone() {
             let out = &mut self.out;
-            let views = self
-                .controller
-                .observe(|reply| Command::Publishers(topic.name.clone(), reply), out);
+            let views = self.controller.observe(
+                |reply| Command::Publishers(topic.name.clone(), None, usize::MAX, reply),
+                out,
+            );
             let Some(Ok(views)) = views else {
                 return Some(format!("nothing is known of publishers of {}", topic.name));
             };

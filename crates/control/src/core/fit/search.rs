@@ -93,36 +93,37 @@ impl Core {
     }
 
     /// Reports show a violation that no mean rate explains: a search begins with a short window, or the window of one under
-    /// way becomes one.
-    pub(in crate::core) fn refit_now(&mut self, name: &str, now: Instant) {
+    /// way becomes one. Whether one was begun, or a window opened.
+    pub(in crate::core) fn refit_now(&mut self, name: &str, now: Instant) -> bool {
         let is_over_limit = self.over_limit(name).is_some();
         let Some(topic) = self.topics.get_mut(name) else {
-            return;
+            return false;
         };
         let has_moves = topic.has_moves();
         let fit = &mut topic.fit;
         if fit.is_short() || is_over_limit {
-            return;
+            return false;
         }
         if let Phase::Due(at) = &mut fit.phase {
             *at = now;
             fit.is_urgent = true;
-            return;
+            return false;
         }
         if matches!(fit.phase, Phase::Settling { .. }) && fit.is_newcomer() {
             fit.is_urgent = true;
-            return;
+            return false;
         }
         if fit.is_under_way() {
             let is_long = matches!(&fit.phase, Phase::Measuring(open) if open.ends_after(now + URGENT_WINDOW));
-            if is_long && !std::mem::replace(&mut fit.is_urgent, true) {
+            let is_new = is_long && !std::mem::replace(&mut fit.is_urgent, true);
+            if is_new {
                 self.open_window(name, now);
             }
-            return;
+            return is_new;
         }
         let is_resting = fit.urgent_at.is_some_and(|at| now - at < URGENT_REST);
         if is_resting || matches!(fit.phase, Phase::Idle) || has_moves {
-            return;
+            return false;
         }
         let placed = topic.placed();
         if self.begin_search(name, &placed)
@@ -132,6 +133,7 @@ impl Core {
             topic.fit.is_urgent = true;
             self.open_window(name, now);
         }
+        true
     }
 
     /// A search that ran out of brokers goes on with what was recorded then: nothing is measured before publishers move.

@@ -1,6 +1,7 @@
 //! Where publishers are connected, as brokers say it: in any order, and some of it late.
 
 use super::super::BrokerNumber;
+use super::super::parts::Sizes;
 use super::super::tally::Loads;
 use super::{Looked, Publishers, Row};
 
@@ -65,7 +66,7 @@ impl Publishers {
         &mut self,
         broker: BrokerNumber,
         link: Option<u64>,
-        below: usize,
+        (below, sizes): (usize, Sizes),
         loads: &mut Loads,
     ) -> Looked {
         for former in self.former.values_mut() {
@@ -76,7 +77,7 @@ impl Publishers {
             return Looked::default();
         }
         let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
-        let looked = self.look_below(below, is_stale);
+        let looked = self.look_below(below, sizes, is_stale);
         for &index in &looked.found {
             self.detach(index, broker, loads);
         }

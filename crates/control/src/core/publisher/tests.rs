@@ -64,7 +64,7 @@ fn apply(publishers: &mut Publishers, loads: &mut Loads, step: &Step) {
             (row.attached == Some(at)).then(|| row.rate() * factor)
         }),
         Step::Detach(at) => {
-            let looked = publishers.detach_stale(at, None, usize::MAX, loads);
+            let looked = publishers.detach_stale(at, None, (usize::MAX, Sizes::default()), loads);
             assert_eq!(looked.rows_left, None);
         }
         Step::Promise(ms) => publishers.set_promise(ms.map(|ms| f64::from(ms) * 1e3), loads),
@@ -87,6 +87,8 @@ fn check(publishers: &Publishers) {
         agrees(&here.placed, rows().filter(is_placed).collect());
         agrees(&here.attached, rows().filter(is_attached).collect());
         agrees(&here.present, rows().filter(is_present).collect());
+        let is_settled = |row: &&Row| row.broker == Some(number) && row.attached == row.broker;
+        agrees(&here.settled, rows().filter(is_settled).collect());
         let batches = rows().filter(is_attached).map(|row| row.spec.batch);
         assert_eq!(here.largest_batch(), f64::from(batches.max().unwrap_or(1)));
     }
@@ -134,10 +136,18 @@ proptest! {
             let promises = topics.iter().filter(|topic| topic.is_placed_at(number));
             let tightest = promises.filter_map(|topic| topic.promise_us).reduce(f64::min);
             prop_assert_eq!(load.tightest_beside(None), tightest);
+            let is_present = |topic: &&Publishers| topic.at(number).is_some_and(|tally| tally.present.number() > 0);
+            let present = topics.iter().filter(is_present);
+            let present: BTreeSet<Promised> = present
+                .map(|topic| Promised::new(&topic.topic, topic.promise_us))
+                .collect();
+            prop_assert_eq!(&load.topics, &present);
+            let settled: usize = all().map(|tally| tally.settled.number()).sum();
+            prop_assert_eq!(load.settled.number(), settled);
         }
         let [topic, other] = &mut topics;
-        topic.end(&mut loads);
-        other.end(&mut loads);
+        topic.leave(&mut loads);
+        other.leave(&mut loads);
         for number in 0..3 {
             prop_assert_eq!((loads.at(number).placed.number(), loads.at(number).placed.rate()), (0, 0.0));
             prop_assert_eq!(loads.at(number).tightest_beside(None), None);
@@ -179,7 +189,7 @@ fn a_broker_that_says_late_that_a_publisher_came_and_went_takes_it_from_nobody()
     for at in [0, 1, 2] {
         publishers.attach(0, (at, 1), &mut loads);
     }
-    publishers.detach_stale(1, None, usize::MAX, &mut loads);
+    publishers.detach_stale(1, None, (usize::MAX, Sizes::default()), &mut loads);
     publishers.detach(0, 2, &mut loads);
     assert_eq!(publishers.rows()[0].attached, Some(0), "one is gone");
     publishers.detach(0, 0, &mut loads);

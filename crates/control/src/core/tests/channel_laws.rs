@@ -295,7 +295,7 @@ impl World {
     }
 
     fn check(&self) {
-        let holdings = self.core.holdings(self.now);
+        let holdings = self.core.all_holdings(self.now);
         for topic in TOPICS {
             let mut having = self
                 .brokers
@@ -318,7 +318,7 @@ impl World {
             let here: Vec<String> = broker.topics.keys().cloned().collect();
             let topics = told.topics.keys().map(ToString::to_string);
             assert!(topics.eq(here), "{} has {:?}", told.broker, told.topics);
-            for (topic, channels) in &*told.topics {
+            for (topic, channels) in &told.topics {
                 let lasting = channels.iter().filter(|channel| !channel.is_ephemeral());
                 let lasting = lasting.map(ToString::to_string);
                 let (_, here) = broker.lasting(topic.as_str()).expect("just seen");

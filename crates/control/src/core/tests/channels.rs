@@ -131,7 +131,7 @@ impl Cluster {
 
     /// Brokers that consumers of a topic find.
     fn found(&self, topic: &str) -> Vec<String> {
-        let holdings = self.core.holdings(self.now);
+        let holdings = self.core.all_holdings(self.now);
         let with = holdings.brokers.into_iter();
         with.filter(|broker| broker.topics.contains_key(topic))
             .map(|broker| broker.broker)
@@ -266,7 +266,7 @@ fn a_restart_of_the_controller_remembers_channels_and_pauses() {
     cluster.restart_controller();
     cluster.dial(1);
     assert_eq!(cluster.channels(1, "t").as_deref(), Some("c|"));
-    let topics = cluster.core.holdings(cluster.now).topics;
+    let topics = cluster.core.all_holdings(cluster.now).topics;
     assert!(topics.keys().map(|topic| topic.as_str()).eq(["t"]));
 }
 
@@ -384,7 +384,7 @@ fn ephemeral_names_are_as_long_as_a_broker_has_them() {
     assert_eq!(cluster.channels(1, "t").as_deref(), Some("c own#ephemeral"));
     assert_eq!(cluster.found("x#ephemeral"), ["b2"]);
     cluster.kill(1);
-    let topics = cluster.core.holdings(cluster.now).topics;
+    let topics = cluster.core.all_holdings(cluster.now).topics;
     assert!(topics.keys().map(|topic| topic.as_str()).eq(["t"]));
 }
 
@@ -462,7 +462,7 @@ fn no_publisher_goes_where_a_channel_is_missing() {
         .put_publishers(TOPIC, vec![new], cluster.now)
         .expect("good");
     let ids = [String::from("new")];
-    assert!(!cluster.core.may_be_told(TOPIC, &ids));
+    assert!(!cluster.core.may_be_told(TOPIC, &ids[0]));
     assert!(
         cluster.core.publishers_named(TOPIC, &ids)[0]
             .broker
@@ -470,7 +470,7 @@ fn no_publisher_goes_where_a_channel_is_missing() {
     );
     cluster.brokers[1].is_mute = false;
     cluster.run(Duration::from_secs(4));
-    assert!(cluster.core.may_be_told(TOPIC, &ids));
+    assert!(cluster.core.may_be_told(TOPIC, &ids[0]));
     assert_eq!(cluster.brokers[1].attached.len(), 20);
 }
 
@@ -486,7 +486,7 @@ fn a_broker_that_never_answers_gets_no_publishers() {
     cluster.run(Duration::from_secs(1));
     let target = cluster
         .core
-        .placement_view(TOPIC)
+        .placement_view(TOPIC, None, usize::MAX)
         .expect("declared")
         .publishers["s0000"]
         .clone();
@@ -522,7 +522,7 @@ fn a_drained_broker_is_found_until_it_holds_nothing() {
     cluster.run(Duration::from_secs(2));
     assert!(cluster.found("t").is_empty());
     assert_eq!(holds(&cluster), 0);
-    let topics = cluster.core.holdings(cluster.now).topics;
+    let topics = cluster.core.all_holdings(cluster.now).topics;
     assert!(topics["t"].contains("c"), "it is known further on");
     cluster
         .core
@@ -592,6 +592,6 @@ fn what_a_broker_cannot_have_is_not_believed() {
         ToController::TopicReady { topic, ticket },
         cluster.now,
     );
-    let topics = cluster.core.holdings(cluster.now).topics;
+    let topics = cluster.core.all_holdings(cluster.now).topics;
     assert!(topics.keys().map(|topic| topic.as_str()).eq(["full"]));
 }

@@ -655,6 +655,7 @@ impl Cluster {
                     Effect::Tell(event) => self.events.push((event.kind, event.text)),
                     Effect::CloseLink(_)
                     | Effect::ContractSettled { .. }
+                    | Effect::Declared(_)
                     | Effect::Prepared { .. } => {}
                 }
             }

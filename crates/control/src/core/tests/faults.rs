@@ -6,7 +6,10 @@ use super::cluster::{Cluster, TOPIC, promise, settings};
 use crate::core::Core;
 
 fn placed_on(cluster: &Cluster, index: usize) -> usize {
-    let placement = cluster.core.placement_view(TOPIC).expect("a good name");
+    let placement = cluster
+        .core
+        .placement_view(TOPIC, None, usize::MAX)
+        .expect("a good name");
     placement
         .publishers
         .values()

@@ -12,7 +12,10 @@ fn a_topic_begins_on_the_fewest_brokers() {
     cluster.workload(100, 5, promise(2000.0, 200.0, 1e6));
     cluster.connect_sensors();
     assert_eq!(cluster.carriers(), 1);
-    let placement = cluster.core.placement_view(TOPIC).expect("a good name");
+    let placement = cluster
+        .core
+        .placement_view(TOPIC, None, usize::MAX)
+        .expect("a good name");
     assert!(placement.exists && placement.publishers.len() == 100);
 }
 
@@ -21,14 +24,14 @@ fn where_answers_before_the_topic_exists() {
     let cluster = Cluster::new(2);
     let placement = cluster
         .core
-        .placement_view("never-heard-of")
+        .placement_view("never-heard-of", None, usize::MAX)
         .expect("a good name");
     assert!(!placement.exists);
     assert_eq!(placement.brokers.len(), 1);
     assert!(
         Cluster::new(0)
             .core
-            .placement_view("t")
+            .placement_view("t", None, usize::MAX)
             .expect("a good name")
             .brokers
             .is_empty()
@@ -72,7 +75,10 @@ fn a_restart_of_the_controller_moves_nobody() {
     cluster.workload(300, 10, promise(4000.0, 400.0, 1e6));
     cluster.connect_sensors();
     cluster.run(Duration::from_secs(30));
-    let before = cluster.core.placement_view(TOPIC).expect("a good name");
+    let before = cluster
+        .core
+        .placement_view(TOPIC, None, usize::MAX)
+        .expect("a good name");
     let moves = cluster.moves;
     cluster.core = Core::restore(settings(), &cluster.kept.clone(), cluster.now).expect("kept");
     assert_eq!(cluster.core.epoch(), 2);
@@ -81,7 +87,10 @@ fn a_restart_of_the_controller_moves_nobody() {
     }
     cluster.run(Duration::from_secs(30));
     assert_eq!(
-        cluster.core.placement_view(TOPIC).expect("a good name"),
+        cluster
+            .core
+            .placement_view(TOPIC, None, usize::MAX)
+            .expect("a good name"),
         before
     );
     assert_eq!(cluster.moves, moves);
@@ -114,7 +123,11 @@ fn publishers_that_announce_themselves_are_taken_as_declared() {
     cluster.dial(index);
     cluster.run(Duration::from_secs(2));
     assert_eq!(
-        cluster.core.publisher_views(TOPIC).expect("declared").len(),
+        cluster
+            .core
+            .publisher_views(TOPIC, None, usize::MAX)
+            .expect("declared")
+            .len(),
         10
     );
 }

@@ -42,7 +42,7 @@ fn counts_for(cluster: &mut Cluster) -> [bool; 5] {
         .core
         .resume_broker("b1", cluster.now)
         .expect("known");
-    let holdings = cluster.core.holdings(cluster.now).brokers;
+    let holdings = cluster.core.holdings(None, usize::MAX, cluster.now).brokers;
     let found = holdings.iter().find(|holds| holds.broker == "b2");
     let sharers = cluster.brokers[0].sharers.as_ref().expect("told");
     [

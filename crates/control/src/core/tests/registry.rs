@@ -256,7 +256,7 @@ fn a_broker_counts_once_it_has_answered() {
     cluster.workload(20, 10, promise(3000.0, 300.0, 1e6));
     cluster.run(Duration::from_secs(2));
     let counted = |cluster: &Cluster| {
-        let holdings = cluster.core.holdings(cluster.now);
+        let holdings = cluster.core.all_holdings(cluster.now);
         let sharers = cluster.brokers[0].sharers.as_ref().expect("told");
         (holdings.brokers.len(), sharers.addresses.len())
     };
@@ -279,7 +279,7 @@ fn a_broker_counts_once_it_has_answered() {
     assert_eq!(state(&cluster, "far0").as_deref(), Some("unreached"));
     let placed = cluster
         .core
-        .placement_view(TOPIC)
+        .placement_view(TOPIC, None, usize::MAX)
         .expect("declared")
         .publishers;
     assert!(placed.values().all(|broker| broker == "b1"), "{placed:?}");

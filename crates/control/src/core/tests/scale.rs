@@ -223,7 +223,9 @@ fn rest(topics: usize) -> Work {
         })
         .collect();
     for _ in 0..30 {
-        let effects = lone.report(said.clone(), Vec::new());
+        let mut effects = lone.report(said.clone(), Vec::new());
+        (0..20).for_each(|_| lone.tick());
+        effects.extend(lone.core.take_effects());
         let grants = effects.into_iter().filter_map(|effect| match effect {
             Effect::Send(_, word) => match *word {
                 ToBroker::Grant { topic, grant } => Some((topic, grant)),
@@ -236,7 +238,6 @@ fn rest(topics: usize) -> Work {
             said[number].held = grant.share;
             said[number].confirmed = (grant.epoch, grant.seq);
         }
-        (0..20).for_each(|_| lone.tick());
     }
     assert!(said.iter().all(|said| said.held.is_some()));
     lone.report(Vec::new(), Vec::new());

@@ -565,6 +565,7 @@ impl World {
                     }
                     Effect::CloseLink(_)
                     | Effect::ContractSettled { .. }
+                    | Effect::Declared(_)
                     | Effect::Prepared { .. } => {}
                 }
             }

@@ -122,7 +122,10 @@ impl State {
     fn of(core: &Core, now: Instant) -> State {
         let mut state = State::default();
         for view in core.topic_views(None, usize::MAX) {
-            for publisher in core.publisher_views(&view.topic).expect("known") {
+            for publisher in core
+                .publisher_views(&view.topic, None, usize::MAX)
+                .expect("known")
+            {
                 let key = (view.topic.clone(), publisher.id);
                 state.publishers.insert(key, publisher.rate);
             }
@@ -197,13 +200,14 @@ impl World {
             }
             Step::Publish(topic, id, rate) => {
                 let (batch, group) = (1, None);
-                let specs = vec![PublisherSpec {
+                let publisher = PublisherSpec {
                     id: text(id),
                     rate,
                     batch,
                     group,
-                }];
-                self.ask(|reply| Command::PutPublishers(text(topic), specs, reply))
+                };
+                let list = declared(publisher);
+                self.ask(|reply| Command::PutPublishers(text(topic), list, reply))
                     .map(drop)
             }
             Step::Leave(topic, id) => {
