@@ -104,3 +104,32 @@ def test_topics_at_rest_cost_nothing(start_cluster: Callable[..., Cluster], forc
         consumer.finish(consumer.next_message())
     brokers = cluster.get(f"/v1/topics/{names[0]}")["brokers"]
     assert brokers[0]["share"]["rate"] > 99, brokers
+
+
+def test_the_controller_never_stands_still(
+    start_cluster: Callable[..., Cluster], force: Force, topic: str
+) -> None:
+    """Many topics and publishers come, are asked for, lose their broker and go: others are heard between all of it."""
+    cluster = start_cluster(brokers=2)
+    limit = json.dumps({"limit": {"rate": 100, "burst": 10}}).encode()
+    names = [f"{topic}_{number}" for number in range(force.of(100, 2_000))]
+    for name in names:
+        assert send(cluster, "PUT", f"/v1/topics/{name}", limit) == 200
+        announce(cluster, name, range(2))
+    many = force.of(2_000, 50_000)
+    announce(cluster, topic, range(many))
+    assert len(cluster.get(f"/v1/topics/{topic}/publishers")["publishers"]) == many
+    assert len(cluster.get(f"/v1/topics/{topic}/placement")["publishers"]) == many
+    first = next(iter(cluster.brokers))
+    cluster.post(f"/v1/brokers/{first}/drain")
+
+    def is_empty() -> bool:
+        brokers = cluster.get("/v1/brokers")["brokers"]
+        return [broker["publishers"] for broker in brokers if broker["broker"] == first] == [0]
+
+    wait_until(is_empty, "the publishers of the drained broker are placed elsewhere")
+    assert send(cluster, "DELETE", f"/v1/topics/{topic}", b"") == 204
+    after = figures(cluster)
+    # While others use the machine a turn may wait for its core.
+    longest_s = 0.05 if force.is_full else 5.0
+    assert after["turn_longest_seconds"] <= longest_s, request(cluster.http, "GET", "/metrics").body.decode()

@@ -56,7 +56,7 @@ fn is_wanted(metadata: &Metadata<'_>, level: u8) -> bool {
 }
 
 fn is_ours(target: &str) -> bool {
-    ["broker", "port", "srtm", "client", "bench"]
+    ["broker", "control", "port", "srtm", "client", "bench"]
         .contains(&target.split("::").next().unwrap_or_default())
 }
 

@@ -10,7 +10,7 @@ use link::{
 };
 
 use super::cluster::HOST;
-use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings, Work};
+use crate::core::{Core, Declared, Effect, Probe, ProbeAnswer, Settings, Work};
 use crate::store::MemoryStore;
 use crate::view::{PublisherSpec, TopicSpec};
 
@@ -261,7 +261,95 @@ fn the_death_of_a_broker_is_worked_off_in_parts() {
     let mut lone = Lone::with_limited(3000);
     lone.core.link_lost(1, lone.now);
     let most = (0..100).map(|_| lone.work(Lone::tick).topics).max();
-    assert!(most.is_some_and(|most| most <= 2048 + 1024), "{most:?}");
+    // A tick begins with a part of shares and a part of all, and another of each follows.
+    assert!(most.is_some_and(|most| most <= 4 * 100), "{most:?}");
+}
+
+#[test]
+fn a_report_costs_what_it_changes() {
+    for topics in [300, 3000] {
+        let mut lone = Lone::with_limited(topics);
+        let said = |number: usize| TopicReport {
+            topic: format!("t{number}"),
+            is_limited: true,
+            ..TopicReport::default()
+        };
+        lone.report((0..topics).map(said).collect(), Vec::new());
+        (0..400).for_each(|_| lone.tick());
+        let _ = lone.core.take_effects();
+        let mut sent = 0;
+        let work = lone.work(|lone| {
+            for _ in 0..10 {
+                let changed = vec![said(7), said(8)];
+                sent += lone.report(changed, Vec::new()).len();
+                (0..20).for_each(|_| lone.tick());
+            }
+        });
+        let two_each = Work {
+            reported: 20,
+            ..Work::default()
+        };
+        assert_eq!(work, two_each, "{topics} topics");
+        assert!(sent <= 20, "{sent}");
+    }
+}
+
+#[test]
+fn a_report_on_many_topics_is_heard_in_parts() {
+    let topics = 2000;
+    let mut lone = Lone::with_limited(topics);
+    let said = |number: usize| TopicReport {
+        topic: format!("t{number}"),
+        messages: 1,
+        ..TopicReport::default()
+    };
+    let all: Vec<TopicReport> = (0..topics).map(said).collect();
+    let mut most = 0;
+    let work = lone.work(|lone| {
+        most = lone
+            .work(|lone| drop(lone.report(all, Vec::new())))
+            .reported;
+        while lone.core.is_busy() {
+            let part = lone.work(|lone| lone.core.go_on(lone.now));
+            most = most.max(part.reported);
+        }
+    });
+    assert_eq!((work.reported, most), (topics as u64, 100));
+}
+
+#[test]
+fn a_long_list_of_publishers_is_taken_and_removed_in_parts() {
+    let mut lone = Lone::new();
+    let declared = 20_000;
+    let list = Declared::new((0..declared).map(spec).collect()).expect("good");
+    let number = lone
+        .core
+        .declare("t", list, lone.now)
+        .expect("there is room");
+    let (mut most, mut is_taken) = (0, false);
+    loop {
+        most = most.max(lone.core.take_changes().len());
+        let effects = lone.core.take_effects();
+        let is_told = |effect: &Effect| matches!(effect, Effect::Declared(of) if *of == number);
+        is_taken |= effects.iter().any(is_told);
+        if !lone.core.is_busy() {
+            break;
+        }
+        assert!(!is_taken, "told before all were taken");
+        lone.core.go_on(lone.now);
+    }
+    assert!(is_taken);
+    let view = lone.core.topic_view("t").expect("declared");
+    assert_eq!((view.publishers, view.unplaced), (declared, 0));
+    lone.core.delete_topic("t", lone.now).expect("known");
+    loop {
+        most = most.max(lone.core.take_changes().len());
+        if !lone.core.is_busy() {
+            break;
+        }
+        lone.core.go_on(lone.now);
+    }
+    assert!(most <= 4 * 1000 + 10, "{most}");
 }
 
 #[test]
