@@ -95,6 +95,8 @@ pub struct Service {
     link_of: HashMap<BrokerNumber, u64>,
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
     placing: Placing,
+    /// Room of words that were not heard in whole, by broker: links are not read from while there is none.
+    rooms: BTreeMap<BrokerNumber, Vec<RoomTaken>>,
     /// Who waits for a list of publishers to be taken.
     declared: BTreeMap<u64, (String, Reply<()>)>,
     /// Counts up when topics or channels have changed.
@@ -168,6 +170,7 @@ impl Service {
             link_of: HashMap::new(),
             waiting: BTreeMap::new(),
             placing: Placing::default(),
+            rooms: BTreeMap::new(),
             declared: BTreeMap::new(),
             holdings,
             pace,
@@ -307,11 +310,14 @@ impl Service {
                     let _ = orders.try_send(ToBroker::Refused { reason, passes });
                 }
             },
-            LinkWord::Said(link, message, _room) => {
+            LinkWord::Said(link, message, room) => {
                 if let Some(&(number, _)) = self.links.get(&link)
                     && self.link_of.get(&number) == Some(&link)
                 {
                     self.core.heard(number, *message, now);
+                    if self.core.is_hearing(number) {
+                        self.rooms.entry(number).or_default().push(room);
+                    }
                 }
             }
             LinkWord::Lost(link) => {

@@ -15,8 +15,6 @@ use super::{BrokerNumber, Core, Liveness, TOPICS_MAX, check};
 
 /// Topics in one report at most.
 const REPORTED_TOPICS_MAX: usize = 65_536;
-/// Reports of one broker that wait to be heard, at most; beyond it the oldest is heard in whole.
-const REPORTS_MAX: usize = 8;
 
 /// What one broker has reported and was not heard yet.
 #[derive(Debug, Default)]
@@ -103,13 +101,14 @@ impl Core {
             gone: report.gone.into_iter(),
             has_more: report.has_more,
         });
-        let oldest = reports.front().map(|report| report.number);
-        let is_too_many = reports.len() > REPORTS_MAX;
         self.hearing.insert(number);
         self.hear_on(number, now);
-        while is_too_many && oldest == self.oldest_report(number) {
-            self.hear_on(number, now);
-        }
+    }
+
+    /// Whether a broker has reported what was not heard yet. Whoever hands words on bounds how much that is.
+    #[must_use]
+    pub fn is_hearing(&self, number: BrokerNumber) -> bool {
+        self.hearing.contains(&number)
     }
 
     /// The next part for the next broker of those that are not heard in whole.
@@ -121,11 +120,6 @@ impl Core {
         };
         self.heard_last = number;
         self.hear_on(number, now);
-    }
-
-    fn oldest_report(&self, number: BrokerNumber) -> Option<u64> {
-        let reports = &self.broker(number).hearing.reports;
-        reports.front().map(|report| report.number)
     }
 
     /// Hears the next part of what a broker has reported.

@@ -44,6 +44,8 @@ pub struct Inventory {
     pub(super) preparing: BTreeMap<TopicName, Preparing>,
     /// Topics that publishers wait for, and since when.
     pub(super) waiting: BTreeMap<TopicName, Instant>,
+    /// Where the look for those that they have waited for too long ended.
+    pub(super) waited_last: Option<TopicName>,
     /// Those that they have waited for too long.
     pub(super) deaf: BTreeSet<TopicName>,
     told: BTreeMap<Subject, Instant>,

@@ -4,6 +4,7 @@
 //! A broker that does not answer is told again every [`REPEAT`]. After [`ANSWER_TIMEOUT`] publishers of that topic are
 //! placed elsewhere, for as long as it does not answer; those that are there stay.
 
+use std::ops::Bound;
 use std::time::Duration;
 
 use clock::Instant;
@@ -102,9 +103,7 @@ impl Core {
             if broker.inventory.waiting.is_empty() || broker.link.is_none() {
                 continue;
             }
-            let waiting = broker.inventory.waiting.iter();
-            let late = waiting.filter(|(_, since)| now - **since >= ANSWER_TIMEOUT);
-            let late: Vec<TopicName> = late.map(|(topic, _)| topic.clone()).collect();
+            let late = self.next_late(number, now);
             for topic in late {
                 if self.is_prepared(topic.as_str(), number) {
                     self.answered(number, topic.as_str());
@@ -114,6 +113,26 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Topics that publishers have waited for too long at a broker: a part of them with each look, in turns.
+    fn next_late(&mut self, number: BrokerNumber, now: Instant) -> Vec<TopicName> {
+        let sizes = self.sizes;
+        let inventory = &mut self.brokers[number as usize].inventory;
+        let begin = inventory.waited_last.take();
+        let begin = begin.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = inventory.waiting.range((begin, Bound::Unbounded));
+        let mut late = Vec::new();
+        for (looked_at, (topic, since)) in behind.enumerate() {
+            if now - *since >= ANSWER_TIMEOUT {
+                late.push(topic.clone());
+            }
+            if late.len() >= sizes.topics || looked_at >= sizes.looks {
+                inventory.waited_last = Some(topic.clone());
+                break;
+            }
+        }
+        late
     }
 
     /// Tells a broker a topic, unless it was told lately. All topics are told when it has said what it has.

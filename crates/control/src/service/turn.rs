@@ -70,6 +70,8 @@ impl Service {
             }
         }
         self.settle();
+        let core = &self.core;
+        self.rooms.retain(|number, _| core.is_hearing(*number));
         let rubbish = self.core.take_rubbish();
         if !rubbish.is_empty() {
             self.surroundings.dispose(Box::new(rubbish));
