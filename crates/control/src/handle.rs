@@ -298,7 +298,7 @@ impl ControlHandle {
                 |reply| Command::Placement(topic.to_owned(), after, PUBLISHERS_AT_ONCE, reply);
             let mut part = self.ask(ask).await?;
             after = part.last_publisher.take();
-            placed.append(&mut part.publishers);
+            placed.extend(std::mem::take(&mut part.publishers));
             if after.is_none() {
                 return Ok(PlacementView {
                     publishers: placed,
