@@ -46,7 +46,7 @@ struct Around {
     now: Instant,
     chance: Chance,
     probes: Vec<Probe>,
-    fits: Vec<Box<FitJob>>,
+    fits: Vec<FitJob>,
 }
 
 /// The service's side of [`Around`].
@@ -161,9 +161,9 @@ impl Controller {
     /// Something arrives on a stream.
     pub fn arrives(&mut self, stream: StreamId, packet: Packet, out: &mut Outside) {
         match packet {
-            Packet::Word(word) => self.word(stream, word, out),
+            Packet::Word(word) => self.word(stream, *word, out),
             Packet::Frame(bytes) => match link::decode(&bytes) {
-                Ok(word) => self.word(stream, Box::new(word), out),
+                Ok(word) => self.word(stream, word, out),
                 Err(error) => out
                     .books
                     .breaks("frames", format!("the controller reads {error}")),
@@ -181,9 +181,9 @@ impl Controller {
         }
     }
 
-    fn word(&mut self, stream: StreamId, word: Box<link::ToController>, out: &mut Outside) {
+    fn word(&mut self, stream: StreamId, word: link::ToController, out: &mut Outside) {
         let number = stream.0;
-        let next = match *word {
+        let next = match word {
             link::ToController::Hello(hello) => {
                 let (orders, taken) = mpsc::channel(ORDERS_MAX);
                 let orders_taken = Some(taken);
@@ -398,7 +398,7 @@ impl Surroundings for Shared {
     }
 
     fn fit(&mut self, job: Box<FitJob>) {
-        self.lock().fits.push(job);
+        self.lock().fits.push(*job);
     }
 
     fn dispose(&mut self, _rubbish: Box<dyn Any + Send>) {}

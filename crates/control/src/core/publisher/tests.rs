@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::attached::FORMER_MAX;
 use super::*;
+use crate::core::parts::Sizes;
 
 #[derive(Clone, Debug)]
 enum Step {
