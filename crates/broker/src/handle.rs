@@ -1,30 +1,30 @@
 //! The way into the data path for everything that is not the data path (HTTP, the command line, tests).
 //!
 //! A call becomes one [`Request`] in the inbox of the reactor that owns the topic, and its answer
-//! comes back through a oneshot. Reactors never wait for the caller. The inbox is bounded: at the
+//! comes back through the [`Reply`] that the request carries. Reactors never wait for the caller. The inbox is bounded: at the
 //! bound a call fails with [`BrokerError::Busy`].
 
 mod contracts;
 mod handover;
+mod request;
 mod shares;
 mod sharing;
 mod teller;
 mod windows;
 
 pub use contracts::Declaration;
+pub use request::{HandoverRequest, ObserveRequest, Question, Reply, Request};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use kernel::Share;
+use limit::Grant;
 use limit::adaptor::Window;
-use limit::{Grant, Prolongation};
-use link::{Move, TopicState};
-use tokio::sync::{Mutex, Notify, oneshot};
+use link::Move;
+use tokio::sync::{Mutex, Notify};
 use topics::MemoryBudget;
-use topics::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
 use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -32,10 +32,10 @@ use crate::announce::AnnounceBoard;
 use crate::catalog_file::KeptCatalog;
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
-use crate::reactor::{Delivery, Identifiers, Inbox, TaskReport, home_of};
-use crate::sharing::{Remotes, SharingBoard};
+use crate::reactor::{Delivery, Identifiers, Inbox, home_of};
+use crate::sharing::SharingBoard;
 use crate::stats::{Catalog, Stats, StatsFilter};
-use crate::window::{ReactorReport, ReportOrder, TraceResult, WindowOrder, WindowResult};
+use crate::window::{ReactorReport, ReportOrder};
 use crate::{BrokerError, Config};
 
 /// What is done to a topic or a channel.
@@ -52,125 +52,6 @@ pub enum Operation {
     /// Pass messages on again.
     Unpause,
 }
-
-/// One question or order to the reactor that owns a topic.
-#[derive(Debug)]
-pub enum Request {
-    /// Publish bodies, all or none.
-    Publish {
-        /// Where to; created unless it exists.
-        topic: TopicName,
-        /// The messages.
-        bodies: Vec<Bytes>,
-        /// Time before consumers get them.
-        delay: Duration,
-    },
-    /// Do something to a topic.
-    Topic(TopicName, Operation),
-    /// Do something to a channel.
-    Channel(TopicName, ChannelName, Operation),
-    /// Make what was said of a topic.
-    Learn(Box<KnownTopic>),
-    /// Hold a topic no longer: its channels were made.
-    Answered(TopicName),
-    /// Let become of a topic, or of its channel, what has become of it elsewhere.
-    Follow(TopicName, Option<ChannelName>, Operation),
-    /// How things stand with the one who says what topics have.
-    Hear(Teller),
-    /// Every topic with all its channels.
-    Inventory,
-    /// Put a contract into force at its topic's home, all or nothing.
-    SetContract(Box<Declaration>),
-    /// Note the share of this reactor's time that a topic of another one is entitled to.
-    DeclareShare(TopicName, Option<Share>),
-    /// Share limits with these brokers by gossip; `None`: with whom is not known.
-    Join(Option<Group>),
-    /// End an estimate interval of all shared limits, with what is known of the others.
-    EndInterval(Arc<Remotes>),
-    /// Something of queues that are handed over.
-    Handover(HandoverRequest),
-    /// How the topics of this reactor have fared as tasks.
-    Tasks,
-    /// Copy of the counters.
-    Stats(StatsFilter),
-    /// What outlives a restart.
-    Catalog,
-    /// Shares of topics' limits, from the controller.
-    Grant(Vec<(TopicName, Grant)>),
-    /// Leases that have not ended last longer.
-    Prolong(Prolongation),
-    /// What the controller is told about this reactor's topics and publishers; numbered.
-    Report(ReportOrder),
-    /// Length of the history of traffic that reports tell of.
-    RememberTraffic(Window),
-    /// Begin a profiling window for a topic.
-    BeginWindow(TopicName, WindowOrder),
-    /// End it.
-    EndWindow(TopicName),
-    /// Begin to record a topic's arrivals.
-    BeginRecording(TopicName),
-    /// End the recording.
-    EndRecording(TopicName),
-    /// Tell publishers of a topic to move to another broker.
-    Migrate(TopicName, Vec<Move>),
-    /// Take the instants of a topic's releases.
-    Releases(TopicName),
-    /// Begin to deliver to a subscriber of Tempo's.
-    Deliver(Box<Delivery>),
-    /// What Tempo's identifiers stand for.
-    SetIdentifiers(Identifiers),
-}
-
-/// One about queues that are handed over to other brokers, or come from them.
-#[derive(Debug)]
-pub enum HandoverRequest {
-    /// Queues with messages that nobody takes here, or not in so long.
-    Stranded(Duration),
-    /// Lift the next batch of what has waited for so long, to hand it over.
-    Lift(QueueName, Duration),
-    /// What was lifted is with another broker, or goes back.
-    Settle(QueueName, bool),
-    /// Messages that another broker hands over.
-    TakeOver(QueueName, Box<Batch>),
-}
-
-/// Answer to a [`Request`].
-#[derive(Debug)]
-pub enum Answer {
-    /// It is done.
-    Done,
-    /// Answer to [`Request::Stats`].
-    Stats(Box<Stats>),
-    /// Answer to [`Request::Catalog`].
-    Catalog(Catalog),
-    /// Answer to [`Request::Learn`]: whether the topic is here.
-    Learned(bool),
-    /// Answer to [`Request::Inventory`].
-    Inventory(Vec<TopicState>),
-    /// Answer to [`HandoverRequest::Stranded`].
-    Stranded(Vec<QueueName>),
-    /// Answer to [`HandoverRequest::Lift`].
-    Lifted(Vec<Handed>),
-    /// Answer to [`HandoverRequest::TakeOver`].
-    TakenOver(Result<(), NotTaken>),
-    /// Answer to [`Request::Tasks`].
-    Tasks(Box<TaskReport>),
-    /// Answer to [`Request::Grant`]: topics that are not there or have no limit.
-    Ungranted(Vec<TopicName>),
-    /// Answer to [`Request::Report`].
-    Report(Box<ReactorReport>),
-    /// Answer to [`Request::EndWindow`].
-    Window(Box<WindowResult>),
-    /// Answer to [`Request::EndRecording`].
-    Recording(Box<TraceResult>),
-    /// Answer to [`Request::Releases`].
-    Releases(Vec<u64>),
-    /// Answer to [`Request::EndInterval`].
-    Interval(Vec<IntervalEnd>),
-}
-
-/// Where a reactor sends its answer.
-pub type Reply = oneshot::Sender<Result<Answer, BrokerError>>;
 
 /// About what topics take in one report at most, all reactors: publishers and a margin fit beside them.
 const TOPICS_BYTES_MAX: usize = link::MAX_MESSAGE_BYTES / 2;
@@ -217,15 +98,13 @@ impl Handle {
         bodies: Vec<Bytes>,
         delay: Duration,
     ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(
-            home,
-            Request::Publish {
-                topic,
-                bodies,
-                delay,
-            },
-        )
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| Request::Publish {
+            topic,
+            bodies,
+            delay,
+            reply,
+        })
         .await
     }
 
@@ -234,8 +113,9 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::TopicNotFound`] for all but [`Operation::Create`].
     pub async fn topic(&self, topic: TopicName, operation: Operation) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Topic(topic, operation)).await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| Request::Topic(topic, operation, reply))
+            .await
     }
 
     /// Creates, deletes, empties, pauses or unpauses a channel.
@@ -248,9 +128,11 @@ impl Handle {
         channel: ChannelName,
         operation: Operation,
     ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Channel(topic, channel, operation))
-            .await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| {
+            Request::Channel(topic, channel, operation, reply)
+        })
+        .await
     }
 
     /// Counters of all reactors, merged and ordered by name.
@@ -259,12 +141,11 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn stats(&self, filter: StatsFilter) -> Result<Stats, BrokerError> {
         let mut merged = Stats::default();
-        for answer in self.ask_all(|| Request::Stats(filter.clone())).await? {
-            if let Answer::Stats(part) = answer {
-                merged.topics.extend(part.topics);
-                merged.producers.extend(part.producers);
-                merged.reactors.extend(part.reactors);
-            }
+        let question = |reply| Request::Survey(Question::Stats(filter.clone(), reply));
+        for part in self.ask_all(question).await? {
+            merged.topics.extend(part.topics);
+            merged.producers.extend(part.producers);
+            merged.reactors.extend(part.reactors);
         }
         merged.topics.sort_by(|a, b| a.topic.cmp(&b.topic));
         for topic in &mut merged.topics {
@@ -279,10 +160,9 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
         let mut merged = Catalog::default();
-        for answer in self.ask_all(|| Request::Catalog).await? {
-            if let Answer::Catalog(part) = answer {
-                merged.topics.extend(part.topics);
-            }
+        let question = |reply| Request::Survey(Question::Catalog(reply));
+        for part in self.ask_all(question).await? {
+            merged.topics.extend(part.topics);
         }
         merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
         for topic in &mut merged.topics {
@@ -305,10 +185,7 @@ impl Handle {
         home: usize,
         grants: Vec<(TopicName, Grant)>,
     ) -> Result<Vec<TopicName>, BrokerError> {
-        match self.ask(home, Request::Grant(grants)).await? {
-            Answer::Ungranted(topics) => Ok(topics),
-            _ => Ok(Vec::new()),
-        }
+        self.ask(home, |reply| Request::Grant(grants, reply)).await
     }
 
     /// Report number `number`: traffic by topic and publishers that came or went (all of them if
@@ -324,13 +201,12 @@ impl Handle {
             is_first,
             bytes_max,
         };
-        for answer in self.ask_all(|| Request::Report(order)).await? {
-            if let Answer::Report(part) = answer {
-                merged.news.topics.extend(part.news.topics);
-                merged.news.gone.extend(part.news.gone);
-                merged.news.has_more |= part.news.has_more;
-                merged.attachments.extend(part.attachments);
-            }
+        let question = |reply| Request::Survey(Question::Report(order, reply));
+        for part in self.ask_all(question).await? {
+            merged.news.topics.extend(part.news.topics);
+            merged.news.gone.extend(part.news.gone);
+            merged.news.has_more |= part.news.has_more;
+            merged.attachments.extend(part.attachments);
         }
         Ok(merged)
     }
@@ -340,10 +216,8 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn remember_traffic(&self, window: Window) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::RememberTraffic(window)).await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::RememberTraffic(window, reply))
+            .await
     }
 
     /// Begins to deliver to a subscriber of Tempo's.
@@ -351,8 +225,9 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Refused`] at a bound.
     pub(crate) async fn begin_delivery(&self, delivery: Delivery) -> Result<(), BrokerError> {
-        let home = home_of(delivery.topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Deliver(Box::new(delivery))).await
+        let (home, delivery) = (self.home_of(&delivery.topic), Box::new(delivery));
+        self.ask(home, |reply| Request::Deliver(delivery, reply))
+            .await
     }
 
     /// Tells all reactors what Tempo's identifiers stand for.
@@ -363,11 +238,8 @@ impl Handle {
         &self,
         identifiers: Identifiers,
     ) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            let request = Request::SetIdentifiers(Arc::clone(&identifiers));
-            self.done(home, request).await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::SetIdentifiers(Arc::clone(&identifiers), reply))
+            .await
     }
 
     /// Tells publishers to move. Those that are not attached here are passed over. Goes to all reactors:
@@ -376,11 +248,8 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn migrate(&self, topic: TopicName, moves: Vec<Move>) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Migrate(topic.clone(), moves.clone()))
-                .await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::Migrate(topic.clone(), moves.clone(), reply))
+            .await
     }
 
     /// Completes after the catalog changed (at once if it changed since the last call).
@@ -400,26 +269,37 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::TopicNotFound`].
     pub async fn releases(&self, topic: TopicName) -> Result<Vec<u64>, BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::Releases(topic)).await? {
-            Answer::Releases(releases) => Ok(releases),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    async fn done(&self, home: usize, request: Request) -> Result<(), BrokerError> {
-        self.ask(home, request).await.map(|_| ())
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| {
+            Request::Observe(ObserveRequest::Releases(topic, reply))
+        })
+        .await
     }
 
     /// Asks all reactors at the same time; the answers are in their order.
-    async fn ask_all(&self, request: impl Fn() -> Request) -> Result<Vec<Answer>, BrokerError> {
+    async fn ask_all<T>(
+        &self,
+        request: impl Fn(Reply<T>) -> Request,
+    ) -> Result<Vec<T>, BrokerError> {
         let homes = 0..self.inboxes.len();
-        try_join_all(homes.map(|home| self.ask(home, request()))).await
+        try_join_all(homes.map(|home| self.ask(home, &request))).await
     }
 
-    async fn ask(&self, home: usize, request: Request) -> Result<Answer, BrokerError> {
-        let (reply, answer) = oneshot::channel();
-        self.inboxes[home].ask(request, reply)?;
+    /// Tells all reactors, one after another; after an error some may know.
+    async fn tell_all(&self, request: impl Fn(Reply<()>) -> Request) -> Result<(), BrokerError> {
+        for home in 0..self.inboxes.len() {
+            self.ask(home, &request).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask<T>(
+        &self,
+        home: usize,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> Result<T, BrokerError> {
+        let (reply, answer) = Reply::new();
+        self.inboxes[home].ask(request(reply))?;
         answer.await.unwrap_or(Err(BrokerError::Exiting))
     }
 }

@@ -31,6 +31,6 @@ pub use backlog::BacklogConfig;
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
-pub use handle::{Answer, Handle, HandoverRequest, Operation, Request};
+pub use handle::{Handle, Operation};
 pub use losses::Losses;
 pub use reactor::{TaskReport, TaskRow};

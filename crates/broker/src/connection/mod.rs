@@ -111,6 +111,7 @@ pub struct TempoSubscriber {
     /// The identifier that it knows its topic by.
     pub id: TopicId,
     /// Dropped with the connection, so that its maker notices.
+    #[expect(dead_code, reason = "that it is gone is what is seen")]
     pub alive: Arc<()>,
 }
 

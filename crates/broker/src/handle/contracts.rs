@@ -7,7 +7,6 @@ use wire::TopicName;
 
 use super::{Handle, Request};
 use crate::BrokerError;
-use crate::reactor::home_of;
 
 /// A contract of a topic.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +47,8 @@ impl Handle {
     pub(crate) async fn put_into_force(&self, declared: Declaration) -> Result<(), BrokerError> {
         let _declaring = self.declaring.lock().await;
         let (topic, share) = (declared.topic.clone(), declared.contract.cpu_share);
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::SetContract(Box::new(declared)))
+        let (home, declared) = (self.home_of(&topic), Box::new(declared));
+        self.ask(home, |reply| Request::SetContract(declared, reply))
             .await?;
         self.declare_elsewhere(home, &topic, share).await
     }
@@ -62,8 +61,10 @@ impl Handle {
         share: Option<Share>,
     ) -> Result<(), BrokerError> {
         for reactor in (0..self.inboxes.len()).filter(|&reactor| reactor != home) {
-            let request = Request::DeclareShare(topic.clone(), share);
-            self.done(reactor, request).await?;
+            self.ask(reactor, |reply| {
+                Request::DeclareShare(topic.clone(), share, reply)
+            })
+            .await?;
         }
         Ok(())
     }

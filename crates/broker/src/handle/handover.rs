@@ -4,9 +4,8 @@ use topics::{Batch, Handed, NotTaken, QueueName};
 
 use std::time::Duration;
 
-use super::{Answer, Handle, HandoverRequest, Request};
+use super::{Handle, HandoverRequest, Reply, Request};
 use crate::BrokerError;
-use crate::reactor::home_of;
 
 impl Handle {
     /// Queues with messages that nobody takes here, or not within `patience`.
@@ -16,12 +15,8 @@ impl Handle {
     pub(crate) async fn stranded(&self, patience: Duration) -> Result<Vec<QueueName>, BrokerError> {
         let mut merged = Vec::new();
         for home in 0..self.inboxes.len() {
-            if let Answer::Stranded(part) = self
-                .ask(home, Request::Handover(HandoverRequest::Stranded(patience)))
-                .await?
-            {
-                merged.extend(part);
-            }
+            let question = |reply| HandoverRequest::Stranded(patience, reply);
+            merged.extend(self.ask_handover(home, question).await?);
         }
         Ok(merged)
     }
@@ -35,17 +30,9 @@ impl Handle {
         queue: QueueName,
         patience: Duration,
     ) -> Result<Vec<Handed>, BrokerError> {
-        let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        match self
-            .ask(
-                home,
-                Request::Handover(HandoverRequest::Lift(queue, patience)),
-            )
-            .await?
-        {
-            Answer::Lifted(batch) => Ok(batch),
-            _ => Ok(Vec::new()),
-        }
+        let home = self.home_of(&queue.topic);
+        self.ask_handover(home, |reply| HandoverRequest::Lift(queue, patience, reply))
+            .await
     }
 
     /// What was lifted is with another broker, or goes back.
@@ -53,11 +40,10 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn settle(&self, queue: QueueName, is_taken: bool) -> Result<(), BrokerError> {
-        let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        self.done(
-            home,
-            Request::Handover(HandoverRequest::Settle(queue, is_taken)),
-        )
+        let home = self.home_of(&queue.topic);
+        self.ask_handover(home, |reply| {
+            HandoverRequest::Settle(queue, is_taken, reply)
+        })
         .await
     }
 
@@ -70,11 +56,17 @@ impl Handle {
         queue: QueueName,
         batch: Batch,
     ) -> Result<Result<(), NotTaken>, BrokerError> {
-        let home = home_of(queue.topic.as_str(), self.inboxes.len());
-        let request = HandoverRequest::TakeOver(queue, Box::new(batch));
-        match self.ask(home, Request::Handover(request)).await? {
-            Answer::TakenOver(taken) => Ok(taken),
-            _ => Ok(Ok(())),
-        }
+        let (home, batch) = (self.home_of(&queue.topic), Box::new(batch));
+        self.ask_handover(home, |reply| HandoverRequest::TakeOver(queue, batch, reply))
+            .await
+    }
+
+    async fn ask_handover<T>(
+        &self,
+        home: usize,
+        request: impl FnOnce(Reply<T>) -> HandoverRequest,
+    ) -> Result<T, BrokerError> {
+        self.ask(home, |reply| Request::Handover(request(reply)))
+            .await
     }
 }

@@ -1,6 +1,6 @@
 //! Shares of the reactors' time: what became of them.
 
-use super::{Answer, Handle, Request};
+use super::{Handle, Question, Request};
 use crate::BrokerError;
 use crate::reactor::TaskReport;
 
@@ -10,12 +10,8 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn tasks(&self) -> Result<Vec<TaskReport>, BrokerError> {
-        let mut reports = Vec::new();
-        for answer in self.ask_all(|| Request::Tasks).await? {
-            if let Answer::Tasks(report) = answer {
-                reports.push(*report);
-            }
-        }
-        Ok(reports)
+        let question = |reply| Request::Survey(Question::Tasks(reply));
+        let reports = self.ask_all(question).await?;
+        Ok(reports.into_iter().map(|report| *report).collect())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use limit::Prolongation;
 
-use super::{Answer, Handle, Request};
+use super::{Handle, Question, Request};
 use crate::BrokerError;
 use crate::sharing::Remotes;
 
@@ -16,10 +16,7 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn join(&self, group: Option<Group>) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Join(group)).await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::Join(group, reply)).await
     }
 
     /// Ends an estimate interval of all shared limits; what to tell other brokers of each.
@@ -33,10 +30,9 @@ impl Handle {
         let remotes = Arc::new(remotes);
         let mut merged = Vec::new();
         for home in 0..self.inboxes.len() {
-            let request = Request::EndInterval(Arc::clone(&remotes));
-            if let Answer::Interval(ends) = self.ask(home, request).await? {
-                merged.extend(ends);
-            }
+            let remotes = Arc::clone(&remotes);
+            let question = |reply| Request::Survey(Question::EndInterval(remotes, reply));
+            merged.extend(self.ask(home, question).await?);
         }
         Ok(merged)
     }
@@ -62,9 +58,6 @@ impl Handle {
     }
 
     async fn prolong(&self, by: Prolongation) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Prolong(by)).await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::Prolong(by, reply)).await
     }
 }

@@ -4,9 +4,8 @@ use link::TopicState;
 use topics::{KnownTopic, Teller};
 use wire::{ChannelName, TopicName};
 
-use super::{Answer, Handle, Operation, Request};
+use super::{Handle, Operation, Question, Request};
 use crate::BrokerError;
-use crate::reactor::home_of;
 
 impl Handle {
     /// Every topic that is here, ephemeral ones included, with all its channels; ordered by name.
@@ -15,10 +14,9 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn inventory(&self) -> Result<Vec<TopicState>, BrokerError> {
         let mut merged = Vec::new();
-        for answer in self.ask_all(|| Request::Inventory).await? {
-            if let Answer::Inventory(part) = answer {
-                merged.extend(part);
-            }
+        let question = |reply| Request::Survey(Question::Inventory(reply));
+        for part in self.ask_all(question).await? {
+            merged.extend(part);
         }
         merged.sort_by(|a, b| a.topic.cmp(&b.topic));
         Ok(merged)
@@ -29,10 +27,7 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`]; some reactors may know then.
     pub(crate) async fn hear(&self, teller: Teller) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.done(home, Request::Hear(teller)).await?;
-        }
-        Ok(())
+        self.tell_all(|reply| Request::Hear(teller, reply)).await
     }
 
     /// Makes a topic, its channels and pauses as said; it is held no longer. False for one that was asked for and is gone
@@ -41,9 +36,8 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Refused`] at a bound.
     pub(crate) async fn learn(&self, known: KnownTopic) -> Result<bool, BrokerError> {
-        let home = home_of(known.name.as_str(), self.inboxes.len());
-        let answer = self.ask(home, Request::Learn(Box::new(known))).await?;
-        Ok(matches!(answer, Answer::Learned(true)))
+        let (home, known) = (self.home_of(&known.name), Box::new(known));
+        self.ask(home, |reply| Request::Learn(known, reply)).await
     }
 
     /// Holds a topic no longer that was asked for: its channels were made.
@@ -51,8 +45,9 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn answered(&self, topic: TopicName) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Answered(topic)).await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| Request::Answered(topic, reply))
+            .await
     }
 
     /// Does to a topic, or to its channel, what was done to it elsewhere; it is not told as a change.
@@ -65,8 +60,10 @@ impl Handle {
         channel: Option<ChannelName>,
         operation: Operation,
     ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::Follow(topic, channel, operation))
-            .await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| {
+            Request::Follow(topic, channel, operation, reply)
+        })
+        .await
     }
 }

@@ -2,9 +2,8 @@
 
 use wire::TopicName;
 
-use super::{Answer, Handle, Request};
+use super::{Handle, ObserveRequest, Request};
 use crate::BrokerError;
-use crate::reactor::home_of;
 use crate::window::{TraceResult, WindowOrder, WindowResult};
 
 impl Handle {
@@ -17,8 +16,11 @@ impl Handle {
         topic: TopicName,
         order: WindowOrder,
     ) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::BeginWindow(topic, order)).await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| {
+            Request::Observe(ObserveRequest::BeginWindow(topic, order, reply))
+        })
+        .await
     }
 
     /// Ends the profiling window of a topic. The trace it brings is in order of arrival.
@@ -26,15 +28,15 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::TopicNotFound`] also where no window is open.
     pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::EndWindow(topic.clone())).await? {
-            Answer::Window(mut window) => {
-                // Here and not in the reactor, which has messages waiting.
-                window.arrivals.sort_unstable();
-                Ok(*window)
-            }
-            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
-        }
+        let home = self.home_of(&topic);
+        let mut window = self
+            .ask(home, |reply| {
+                Request::Observe(ObserveRequest::EndWindow(topic, reply))
+            })
+            .await?;
+        // Here and not in the reactor, which has messages waiting.
+        window.arrivals.sort_unstable();
+        Ok(*window)
     }
 
     /// Begins to record a topic's arrivals; a recording that is open is thrown away. A profiling window may be
@@ -43,8 +45,11 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::TopicNotFound`].
     pub async fn begin_recording(&self, topic: TopicName) -> Result<(), BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        self.done(home, Request::BeginRecording(topic)).await
+        let home = self.home_of(&topic);
+        self.ask(home, |reply| {
+            Request::Observe(ObserveRequest::BeginRecording(topic, reply))
+        })
+        .await
     }
 
     /// Ends the recording of a topic's arrivals, which are in order of arrival.
@@ -52,14 +57,14 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::TopicNotFound`] also where no recording is open.
     pub async fn end_recording(&self, topic: TopicName) -> Result<TraceResult, BrokerError> {
-        let home = home_of(topic.as_str(), self.inboxes.len());
-        match self.ask(home, Request::EndRecording(topic.clone())).await? {
-            Answer::Recording(mut recording) => {
-                // Here and not in the reactor, as for windows.
-                recording.arrivals.sort_unstable();
-                Ok(*recording)
-            }
-            _ => Err(BrokerError::TopicNotFound(topic.to_string())),
-        }
+        let home = self.home_of(&topic);
+        let mut recording = self
+            .ask(home, |reply| {
+                Request::Observe(ObserveRequest::EndRecording(topic, reply))
+            })
+            .await?;
+        // Here and not in the reactor, as for windows.
+        recording.arrivals.sort_unstable();
+        Ok(*recording)
     }
 }

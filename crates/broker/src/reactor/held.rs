@@ -63,7 +63,7 @@ pub struct HeldRequest {
     /// Delay before consumers get it.
     pub delay: Duration,
     /// Who waits for the answer.
-    pub reply: Reply,
+    pub reply: Reply<()>,
 }
 
 impl RemotePublish {
@@ -111,7 +111,7 @@ impl Reactor {
             Some(HeldPublish::Connection(key)) => self.let_go_on(key),
             Some(HeldPublish::Remote(remote)) => self.send_settled(&remote, Published::Gone),
             Some(HeldPublish::Request(request)) => {
-                let _ = request.reply.send(Err(BrokerError::Exiting));
+                request.reply.send(Err(BrokerError::Exiting));
             }
         }
     }
@@ -176,7 +176,7 @@ impl Reactor {
             Published::Accepted => self.note_request(topic, &request),
             Published::Refused(_) | Published::Gone => {}
         }
-        let _ = request.reply.send(answer_of(outcome));
+        request.reply.send(answer_of(outcome));
         true
     }
 

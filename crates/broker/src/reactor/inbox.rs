@@ -20,7 +20,7 @@ use super::held::{HeldRequest, RemotePublish};
 use super::publishers::News;
 use crate::BrokerError;
 use crate::connection::Connection;
-use crate::handle::{Reply, Request};
+use crate::handle::Request;
 use crate::sys::Waker;
 
 /// Requests of the handle that may wait in one inbox.
@@ -44,7 +44,7 @@ pub enum Mail {
     /// Of publishers and their connections.
     Publisher(News),
     /// A question or an order.
-    Request(Request, Reply),
+    Request(Request),
 }
 
 /// What waits for the turn of a topic's task.
@@ -172,7 +172,7 @@ impl Inbox {
     ///
     /// # Errors
     /// [`BrokerError::Busy`] at [`REQUESTS_MAX`], [`BrokerError::Exiting`] after [`Inbox::close`].
-    pub fn ask(&self, request: Request, reply: Reply) -> Result<(), BrokerError> {
+    pub fn ask(&self, request: Request) -> Result<(), BrokerError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(BrokerError::Exiting);
         }
@@ -180,7 +180,7 @@ impl Inbox {
             self.requests.fetch_sub(1, Ordering::AcqRel);
             return Err(BrokerError::Busy(REQUESTS_MAX));
         }
-        self.post(&mut vec![Mail::Request(request, reply)]);
+        self.post(&mut vec![Mail::Request(request)]);
         Ok(())
     }
 

@@ -443,9 +443,9 @@ impl Reactor {
                 }
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),
-                Mail::Request(request, reply) => {
+                Mail::Request(request) => {
                     is_for_nobody = true;
-                    self.answer(request, reply);
+                    self.answer(request);
                 }
             }
         }

@@ -11,7 +11,6 @@ use super::read::Flow;
 use super::readiness::Readiness;
 use super::{Reactor, home_of};
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
-use crate::handle::Answer;
 use crate::{BrokerError, sys};
 
 impl Reactor {
@@ -155,7 +154,7 @@ impl Reactor {
                 );
             }
             (_, outcome) => {
-                let _ = request.reply.send(answer_of(outcome));
+                request.reply.send(answer_of(outcome));
             }
         }
     }
@@ -255,9 +254,9 @@ fn flow_of(reactor: usize, key: ConnectionKey) -> u32 {
 }
 
 /// What the handle is told.
-pub(super) fn answer_of(outcome: Published) -> Result<Answer, BrokerError> {
+pub(super) fn answer_of(outcome: Published) -> Result<(), BrokerError> {
     match outcome {
-        Published::Accepted => Ok(Answer::Done),
+        Published::Accepted => Ok(()),
         Published::Refused(reason) => Err(BrokerError::Refused(reason)),
         Published::Full | Published::Gone => Err(BrokerError::Exiting),
     }

@@ -7,15 +7,16 @@ use super::Reactor;
 use super::held::HeldRequest;
 use super::inbox::TopicMail;
 use crate::BrokerError;
-use crate::handle::{Answer, Declaration, HandoverRequest, Operation, Reply, Request};
+use crate::handle::{Declaration, HandoverRequest, Operation, Request};
 
 impl Reactor {
-    pub(super) fn answer(&mut self, request: Request, reply: Reply) {
-        let answer = match request {
+    pub(super) fn answer(&mut self, request: Request) {
+        match request {
             Request::Publish {
                 topic,
                 bodies,
                 delay,
+                reply,
             } => {
                 let arrival = self.arrival_now();
                 let request = HeldRequest {
@@ -24,60 +25,57 @@ impl Reactor {
                     delay,
                     reply,
                 };
-                return self.wait_for_turn(topic, Box::new(request));
+                self.wait_for_turn(topic, Box::new(request));
             }
-            Request::Stats(_)
-            | Request::Tasks
-            | Request::Catalog
-            | Request::Inventory
-            | Request::EndInterval(_)
-            | Request::Report(_) => return self.begin_survey(request, reply),
-            Request::Topic(topic, operation) => self.operate_topic(&topic, operation),
-            Request::Channel(topic, channel, operation) => {
-                self.operate_channel(&topic, &channel, operation)
+            Request::Survey(question) => self.begin_survey(question),
+            Request::Handover(request) => self.hand_queues_over(request),
+            Request::Topic(topic, operation, reply) => {
+                reply.send(self.operate_topic(&topic, operation));
             }
-            Request::Learn(known) => self.learn(&known),
-            Request::Answered(topic) => {
+            Request::Channel(topic, channel, operation, reply) => {
+                reply.send(self.operate_channel(&topic, &channel, operation));
+            }
+            Request::Learn(known, reply) => reply.send(self.learn(&known)),
+            Request::Answered(topic, reply) => {
                 self.table.answered(&topic);
-                Ok(Answer::Done)
+                reply.done();
             }
-            Request::Follow(topic, channel, operation) => {
-                self.follow(&topic, channel.as_ref(), operation)
+            Request::Follow(topic, channel, operation, reply) => {
+                reply.send(self.follow(&topic, channel.as_ref(), operation));
             }
-            Request::Hear(teller) => {
+            Request::Hear(teller, reply) => {
                 self.table.hear(teller);
-                Ok(Answer::Done)
+                reply.done();
             }
-            Request::SetContract(declared) => self.set_contract(&declared),
-            Request::DeclareShare(topic, share) => {
+            Request::SetContract(declared, reply) => reply.send(self.set_contract(&declared)),
+            Request::DeclareShare(topic, share, reply) => {
                 self.declare_share(&topic, share);
-                Ok(Answer::Done)
+                reply.done();
             }
-            Request::Join(group) => {
+            Request::Join(group, reply) => {
                 self.table.join(group, self.now);
-                Ok(Answer::Done)
+                reply.done();
             }
-            Request::Handover(request) => Ok(self.hand_queues_over(request)),
-            Request::Prolong(by) => match self.table.prolong_leases(by, self.now) {
-                true => return self.begin_survey(request, reply),
-                false => Ok(Answer::Done),
+            Request::Prolong(by, reply) => match self.table.prolong_leases(by, self.now) {
+                true => self.survey_leases(reply),
+                false => reply.done(),
             },
-            Request::Grant(grants) => Ok(self.grant(grants)),
-            Request::RememberTraffic(window) => Ok(self.remember_traffic(window)),
-            Request::BeginWindow(topic, order) => self.begin_window(&topic, order),
-            Request::EndWindow(topic) => self.end_window(&topic),
-            Request::BeginRecording(topic) => self.begin_recording(&topic),
-            Request::EndRecording(topic) => self.end_recording(&topic),
-            Request::Deliver(delivery) => self.begin_delivery(*delivery),
-            Request::SetIdentifiers(identifiers) => {
+            Request::Deliver(delivery, reply) => reply.send(self.begin_delivery(*delivery)),
+            Request::SetIdentifiers(identifiers, reply) => {
                 self.identifiers = identifiers;
-                Ok(Answer::Done)
+                reply.done();
             }
-            Request::Releases(topic) => self.releases(&topic),
-            Request::Migrate(topic, moves) => Ok(self.migrate(&topic, &moves)),
-        };
-        // Whoever asked may have gone; then nobody misses the answer.
-        let _ = reply.send(answer);
+            Request::Migrate(topic, moves, reply) => {
+                self.move_publishers(&topic, &moves);
+                reply.done();
+            }
+            Request::RememberTraffic(window, reply) => {
+                self.table.history_window = window;
+                reply.done();
+            }
+            Request::Grant(grants, reply) => reply.send(Ok(self.grant(grants))),
+            Request::Observe(request) => self.observe(request),
+        }
     }
 
     /// Publishing is for the topic's task to do.
@@ -87,30 +85,28 @@ impl Reactor {
         self.schedule.notice_mail(task, mail);
     }
 
-    fn hand_queues_over(&mut self, request: HandoverRequest) -> Answer {
-        let now = self.now;
+    fn hand_queues_over(&mut self, request: HandoverRequest) {
+        let (table, now) = (&mut self.table, self.now);
         match request {
-            HandoverRequest::Stranded(patience) => {
-                Answer::Stranded(self.table.stranded(patience, now))
+            HandoverRequest::Stranded(patience, reply) => {
+                reply.send(Ok(table.stranded(patience, now)));
             }
-            HandoverRequest::Lift(queue, patience) => {
-                Answer::Lifted(self.table.lift(&queue, patience, now))
+            HandoverRequest::Lift(queue, patience, reply) => {
+                reply.send(Ok(table.lift(&queue, patience, now)));
             }
-            HandoverRequest::Settle(queue, is_taken) => {
-                self.table.settle(&queue, is_taken, now);
-                Answer::Done
+            HandoverRequest::Settle(queue, is_taken, reply) => {
+                table.settle(&queue, is_taken, now);
+                reply.done();
             }
-            HandoverRequest::TakeOver(queue, batch) => {
-                Answer::TakenOver(self.table.take_over(&queue, &batch, now))
+            HandoverRequest::TakeOver(queue, batch, reply) => {
+                reply.send(Ok(table.take_over(&queue, &batch, now)));
             }
         }
     }
 
-    fn learn(&mut self, known: &KnownTopic) -> Result<Answer, BrokerError> {
+    fn learn(&mut self, known: &KnownTopic) -> Result<bool, BrokerError> {
         let learned = self.table.learn(known);
-        learned
-            .map(Answer::Learned)
-            .map_err(|refusal| BrokerError::Refused(refusal.to_string()))
+        learned.map_err(|refusal| BrokerError::Refused(refusal.to_string()))
     }
 
     /// Who orders it is not told of it.
@@ -119,7 +115,7 @@ impl Reactor {
         topic: &TopicName,
         channel: Option<&ChannelName>,
         operation: Operation,
-    ) -> Result<Answer, BrokerError> {
+    ) -> Result<(), BrokerError> {
         self.table.begin_order();
         let followed = match channel {
             None => self.operate_topic(topic, operation),
@@ -133,11 +129,11 @@ impl Reactor {
         &mut self,
         topic: &TopicName,
         operation: Operation,
-    ) -> Result<Answer, BrokerError> {
+    ) -> Result<(), BrokerError> {
         if operation == Operation::Create {
             let made = self.table.find_or_create(topic.as_str());
             return made
-                .map(|_| Answer::Done)
+                .map(|_| ())
                 .map_err(|refusal| BrokerError::Refused(refusal.to_string()));
         }
         let key = self
@@ -154,7 +150,7 @@ impl Reactor {
             Operation::Pause => self.table.pause(key, true),
             Operation::Unpause => self.table.pause(key, false),
         }
-        Ok(Answer::Done)
+        Ok(())
     }
 
     fn operate_channel(
@@ -162,7 +158,7 @@ impl Reactor {
         topic: &TopicName,
         channel: &ChannelName,
         operation: Operation,
-    ) -> Result<Answer, BrokerError> {
+    ) -> Result<(), BrokerError> {
         let key = self
             .table
             .find(topic.as_str())
@@ -170,7 +166,7 @@ impl Reactor {
         if operation == Operation::Create {
             let made = self.table.find_or_create_channel(key, channel);
             return made
-                .map(|_| Answer::Done)
+                .map(|_| ())
                 .map_err(|refusal| BrokerError::Refused(refusal.to_string()));
         }
         let key = self
@@ -184,11 +180,11 @@ impl Reactor {
             Operation::Pause => self.table.pause_channel(key, true),
             Operation::Unpause => self.table.pause_channel(key, false),
         }
-        Ok(Answer::Done)
+        Ok(())
     }
 
     /// The share goes first: it is the one that may be refused.
-    fn set_contract(&mut self, declared: &Declaration) -> Result<Answer, BrokerError> {
+    fn set_contract(&mut self, declared: &Declaration) -> Result<(), BrokerError> {
         let (topic, contract) = (&declared.topic, declared.contract);
         let is_new = self.table.find(topic.as_str()).is_none();
         if is_new && contract.is_empty() {
@@ -209,6 +205,6 @@ impl Reactor {
         let (limit, number) = (contract.limit, declared.number);
         self.table.set_on_full(key, contract.on_full);
         self.table.set_shared_limit(key, limit, number, self.now);
-        Ok(Answer::Done)
+        Ok(())
     }
 }

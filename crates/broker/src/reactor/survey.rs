@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
+use link::TopicState;
 use topics::{Arena, ConsumerKey, IntervalEnd, ReportWalk, Step, TopicTable, Walk};
 
 use super::Reactor;
@@ -17,7 +18,7 @@ use super::line::Whose;
 use super::serve::{TaskReport, TaskRow};
 use crate::BrokerError;
 use crate::connection::{Connection, ConnectionKey};
-use crate::handle::{Answer, Reply, Request};
+use crate::handle::{Question, Reply};
 use crate::sharing::Remotes;
 use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
 use crate::sys;
@@ -46,35 +47,61 @@ pub(super) struct Surveys {
 #[derive(Debug)]
 struct Survey {
     subject: Subject,
-    reply: Reply,
     /// Slots seen of what is gone through at present.
     seen: usize,
 }
 
-/// What is asked for, and what has been gathered of it.
+/// What is asked for, what has been gathered of it, and who waits for it.
 #[derive(Debug)]
 enum Subject {
-    Topics(Walk, Box<Counted>),
-    Connections(Box<Counted>),
-    Tasks(TaskReport),
-    Report(ReportWalk, bool),
-    Catalog(Catalog),
-    Inventory(Vec<link::TopicState>),
+    Stats(Box<Counting>),
+    Tasks(TaskReport, Reply<Box<TaskReport>>),
+    /// Whether it is the first report.
+    Report(ReportWalk, bool, Reply<Box<ReactorReport>>),
+    Catalog(Catalog, Reply<Catalog>),
+    Inventory(Vec<TopicState>, Reply<Vec<TopicState>>),
     /// The estimate intervals of shared limits end, with what is known of the others.
-    Intervals(Arc<Remotes>, Vec<IntervalEnd>),
+    Intervals(Arc<Remotes>, Vec<IntervalEnd>, Reply<Vec<IntervalEnd>>),
     /// All leases hear what they were prolonged by.
-    Leases,
+    Leases(Reply<()>),
 }
 
 /// The counters so far.
-#[derive(Debug, Default)]
-struct Counted {
+#[derive(Debug)]
+struct Counting {
     filter: StatsFilter,
+    /// Through the topics; the connections come after them.
+    topics: Option<Walk>,
     stats: Stats,
     producers: u64,
+    reply: Reply<Box<Stats>>,
+}
+
+impl Subject {
+    /// Whether somebody still waits for the answer.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Subject::Stats(counting) => counting.reply.is_awaited(),
+            Subject::Tasks(_, reply) => reply.is_awaited(),
+            Subject::Report(_, _, reply) => reply.is_awaited(),
+            Subject::Catalog(_, reply) => reply.is_awaited(),
+            Subject::Inventory(_, reply) => reply.is_awaited(),
+            Subject::Intervals(_, _, reply) => reply.is_awaited(),
+            Subject::Leases(reply) => reply.is_awaited(),
+        }
+    }
 }
 
 impl Surveys {
+    /// Whether no more questions are taken in.
+    fn is_full(&self) -> bool {
+        self.waiting.len() >= SURVEYS_MAX
+    }
+
+    fn begin(&mut self, subject: Subject) {
+        self.waiting.push_back(Survey { subject, seen: 0 });
+    }
+
     /// When the next slice is due.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.rests_until)
@@ -91,49 +118,47 @@ impl Surveys {
 
 impl Reactor {
     /// Takes a question in; the first slice is at the end of this turn.
-    pub(super) fn begin_survey(&mut self, request: Request, reply: Reply) {
-        if self.surveys.waiting.len() >= SURVEYS_MAX {
-            let _ = reply.send(Err(BrokerError::Busy(SURVEYS_MAX)));
-            return;
+    pub(super) fn begin_survey(&mut self, question: Question) {
+        if self.surveys.is_full() {
+            return question.refuse(BrokerError::Busy(SURVEYS_MAX));
         }
         // All at once: a list that grows is copied.
         let topics = self.table.topic_slots();
-        let subject = match request {
-            Request::Stats(filter) => {
-                let mut counted = Box::new(Counted::default());
-                if filter.topic.is_empty() {
-                    counted.stats.topics.reserve(topics);
-                }
-                counted.filter = filter.clone();
-                Subject::Topics(Walk::new(filter), counted)
+        let subject = match question {
+            Question::Stats(filter, reply) => Subject::Stats(Counting::new(filter, topics, reply)),
+            Question::Tasks(reply) => {
+                let report = TaskReport {
+                    period: self.shared.config.share_period,
+                    periods: self.schedule.periods(),
+                    busy: self.counters.busy,
+                    tasks: Vec::new(),
+                };
+                Subject::Tasks(report, reply)
             }
-            Request::Tasks => Subject::Tasks(TaskReport {
-                period: self.shared.config.share_period,
-                periods: self.schedule.periods(),
-                busy: self.counters.busy,
-                tasks: Vec::new(),
-            }),
-            Request::Report(order) => {
+            Question::Report(order, reply) => {
                 if order.is_first {
                     self.table.begin_reports();
                 }
                 let (number, bytes_max) = (order.number, order.bytes_max);
                 let walk = self.table.begin_report(number, bytes_max, self.now);
-                Subject::Report(walk, order.is_first)
+                Subject::Report(walk, order.is_first, reply)
             }
-            Request::Catalog => Subject::Catalog(Catalog {
-                topics: Vec::with_capacity(topics),
-            }),
-            Request::Inventory => Subject::Inventory(Vec::with_capacity(topics)),
-            Request::EndInterval(remotes) => Subject::Intervals(remotes, Vec::new()),
-            Request::Prolong(_) => Subject::Leases,
-            _ => unreachable!("only what is asked of everything is answered in slices"),
+            Question::Catalog(reply) => {
+                let topics = Vec::with_capacity(topics);
+                Subject::Catalog(Catalog { topics }, reply)
+            }
+            Question::Inventory(reply) => Subject::Inventory(Vec::with_capacity(topics), reply),
+            Question::EndInterval(remotes, reply) => Subject::Intervals(remotes, Vec::new(), reply),
         };
-        self.surveys.waiting.push_back(Survey {
-            subject,
-            reply,
-            seen: 0,
-        });
+        self.surveys.begin(subject);
+    }
+
+    /// Lets all leases hear what they were prolonged by.
+    pub(super) fn survey_leases(&mut self, reply: Reply<()>) {
+        match self.surveys.is_full() {
+            true => reply.send(Err(BrokerError::Busy(SURVEYS_MAX))),
+            false => self.surveys.begin(Subject::Leases(reply)),
+        }
     }
 
     /// Goes on with the questions for a slice, if it is time. No topic is charged with it. `is_busy`: the turn had other work.
@@ -147,11 +172,11 @@ impl Reactor {
         self.now = began;
         let mut steps = 0;
         while let Some(mut survey) = self.surveys.waiting.pop_front() {
-            if survey.reply.is_closed() {
+            if !survey.subject.is_awaited() {
                 continue;
             }
             match self.go_on(&mut survey, began, &mut steps) {
-                true => self.conclude(survey),
+                true => self.conclude(survey.subject),
                 false => self.surveys.waiting.push_back(survey),
             }
             if steps >= STEPS_MAX || self.now - began >= SLICE {
@@ -181,54 +206,51 @@ impl Reactor {
     fn step(&mut self, survey: &mut Survey) -> bool {
         let number = survey.seen;
         match &mut survey.subject {
-            Subject::Topics(walk, counted) => {
+            Subject::Stats(counting) => {
                 let connections = &self.connections;
+                let Some(walk) = &mut counting.topics else {
+                    survey.seen += 1;
+                    if let Some(key) = connections.key_at(number) {
+                        counting.count(connections.get(key));
+                    }
+                    return number < connections.slots();
+                };
                 let client = |table: &TopicTable, key| {
                     connection_of(table, connections, key)
                         .map_or_else(ClientStats::default, Connection::stats)
                 };
                 match self.table.walk(walk, self.now, client) {
-                    Step::Topic(topic) => counted.stats.topics.push(*topic),
+                    Step::Topic(topic) => counting.stats.topics.push(*topic),
                     Step::Part => {}
-                    Step::End => {
-                        let counted = std::mem::take(counted);
-                        survey.subject = Subject::Connections(counted);
-                    }
+                    Step::End => counting.topics = None,
                 }
                 true
             }
-            Subject::Connections(counted) => {
-                survey.seen += 1;
-                if let Some(key) = self.connections.key_at(number) {
-                    self.count_connection(key, counted);
-                }
-                number < self.connections.slots()
-            }
-            Subject::Tasks(report) => {
+            Subject::Tasks(report, _) => {
                 survey.seen += 1;
                 report.tasks.extend(self.task_row(number));
                 number < self.schedule.tasks()
             }
-            Subject::Report(walk, _) => self.table.report_next(walk, self.now),
-            Subject::Catalog(catalog) => {
+            Subject::Report(walk, ..) => self.table.report_next(walk, self.now),
+            Subject::Catalog(catalog, _) => {
                 survey.seen += 1;
                 let topic = self.table.topic_at(number);
                 let told = topic.and_then(|key| self.table.catalog_topic(key));
                 catalog.topics.extend(told);
                 number < self.table.topic_slots()
             }
-            Subject::Inventory(topics) => {
+            Subject::Inventory(topics, _) => {
                 survey.seen += 1;
                 let topic = self.table.topic_at(number);
                 topics.extend(topic.and_then(|key| self.table.topic_state(key)));
                 number < self.table.topic_slots()
             }
-            Subject::Intervals(remotes, ends) => {
+            Subject::Intervals(remotes, ends, _) => {
                 let known = |number| remotes.get(&number).copied();
                 self.table
                     .end_next_interval(&mut survey.seen, self.now, known, ends)
             }
-            Subject::Leases => {
+            Subject::Leases(_) => {
                 survey.seen += 1;
                 self.table.settle_lease(number, self.now)
             }
@@ -237,49 +259,35 @@ impl Reactor {
 }
 
 impl Reactor {
-    fn conclude(&mut self, survey: Survey) {
-        let answer = match survey.subject {
-            Subject::Topics(_, counted) | Subject::Connections(counted) => {
-                Answer::Stats(Box::new(self.with_reactor(*counted)))
+    fn conclude(&mut self, subject: Subject) {
+        match subject {
+            Subject::Stats(counting) => {
+                let stats = self.with_reactor(counting.stats, counting.producers);
+                counting.reply.send(Ok(Box::new(stats)));
             }
-            Subject::Tasks(report) => Answer::Tasks(Box::new(report)),
-            Subject::Report(walk, is_first) => Answer::Report(Box::new(ReactorReport {
+            Subject::Tasks(report, reply) => reply.send(Ok(Box::new(report))),
+            Subject::Report(walk, is_first, reply) => reply.send(Ok(Box::new(ReactorReport {
                 news: self.table.end_report(walk),
                 attachments: self.report_publishers(is_first),
-            })),
-            Subject::Catalog(catalog) => Answer::Catalog(catalog),
-            Subject::Inventory(topics) => Answer::Inventory(topics),
-            Subject::Intervals(_, ends) => Answer::Interval(ends),
-            Subject::Leases => Answer::Done,
-        };
-        // Whoever asked may have gone; then nobody misses the answer.
-        let _ = survey.reply.send(Ok(answer));
+            }))),
+            Subject::Catalog(catalog, reply) => reply.send(Ok(catalog)),
+            Subject::Inventory(topics, reply) => reply.send(Ok(topics)),
+            Subject::Intervals(_, ends, reply) => reply.send(Ok(ends)),
+            Subject::Leases(reply) => reply.done(),
+        }
         self.now = sys::monotonic_now();
     }
 
     /// Adds the reactor's own counters.
-    fn with_reactor(&self, counted: Counted) -> Stats {
+    fn with_reactor(&self, stats: Stats, producers: u64) -> Stats {
         let mut reactor = self.counters.clone();
         reactor.connections = self.connections.len() as u64;
         reactor.publishers = self.attachments.len() as u64;
-        reactor.producers = counted.producers;
+        reactor.producers = producers;
         (reactor.messages_stored, reactor.bytes_stored) = self.table.stored();
         Stats {
             reactors: vec![reactor],
-            ..counted.stats
-        }
-    }
-
-    fn count_connection(&self, key: ConnectionKey, counted: &mut Counted) {
-        let connection = self.connections.get(key);
-        let Some(producer) = connection.filter(|connection| connection.is_producer()) else {
-            return;
-        };
-        counted.producers += 1;
-        let topic = &counted.filter.topic;
-        let is_wanted = topic.is_empty() || producer.has_published_to(topic);
-        if counted.filter.include_clients && is_wanted {
-            counted.stats.producers.push(producer.stats());
+            ..stats
         }
     }
 
@@ -295,6 +303,35 @@ impl Reactor {
             is_home: matches!(whose, Whose::Here(_)),
             stats,
         })
+    }
+}
+
+impl Counting {
+    /// Nothing is counted yet of about so many `topics`.
+    fn new(filter: StatsFilter, topics: usize, reply: Reply<Box<Stats>>) -> Box<Counting> {
+        let mut stats = Stats::default();
+        if filter.topic.is_empty() {
+            stats.topics.reserve(topics);
+        }
+        Box::new(Counting {
+            topics: Some(Walk::new(filter.clone())),
+            filter,
+            stats,
+            producers: 0,
+            reply,
+        })
+    }
+
+    fn count(&mut self, connection: Option<&Connection>) {
+        let Some(producer) = connection.filter(|connection| connection.is_producer()) else {
+            return;
+        };
+        self.producers += 1;
+        let topic = &self.filter.topic;
+        let is_wanted = topic.is_empty() || producer.has_published_to(topic);
+        if self.filter.include_clients && is_wanted {
+            self.stats.producers.push(producer.stats());
+        }
     }
 }
 

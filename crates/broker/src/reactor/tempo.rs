@@ -19,7 +19,6 @@ use super::Reactor;
 use super::read::Flow;
 use crate::BrokerError;
 use crate::connection::{Connection, ConnectionKey, Progress, TempoSubscriber, Terms};
-use crate::handle::Answer;
 use crate::sys::Stream;
 
 /// Which topics identifiers stand for.
@@ -131,7 +130,7 @@ impl Reactor {
     }
 
     /// Begins to deliver to a subscriber.
-    pub(super) fn begin_delivery(&mut self, delivery: Delivery) -> Result<Answer, BrokerError> {
+    pub(super) fn begin_delivery(&mut self, delivery: Delivery) -> Result<(), BrokerError> {
         let config = &self.shared.config;
         let terms = Terms {
             heartbeat: None,
@@ -162,7 +161,7 @@ impl Reactor {
                 }
                 self.place(key, self.table.find(topic));
                 self.table.set_ready(consumer, u32::MAX);
-                Ok(Answer::Done)
+                Ok(())
             }
             Err(refusal) => {
                 self.close(key, "its subscription was refused");

@@ -2,13 +2,14 @@
 
 use limit::sharing::Policy;
 use limit::{Limit, Prolongation};
-use tokio::sync::oneshot::{self, Receiver};
+use tokio::sync::oneshot::Receiver;
 
 use super::*;
 use crate::Config;
+use crate::handle::Request;
 use crate::reactor::{Inbox, Shared};
 
-type Answered = Receiver<Result<Answer, BrokerError>>;
+type Answered<T> = Receiver<Result<T, BrokerError>>;
 
 /// A reactor that the test turns.
 fn reactor(topics: usize) -> Reactor {
@@ -28,11 +29,15 @@ fn reactor(topics: usize) -> Reactor {
     reactor
 }
 
-fn ask(reactor: &Reactor, request: Request) -> Answered {
-    let (reply, answer) = oneshot::channel();
+fn ask<T>(reactor: &Reactor, request: impl FnOnce(Reply<T>) -> Request) -> Answered<T> {
+    let (reply, answer) = Reply::new();
     let inbox = &reactor.shared.inboxes[0];
-    inbox.ask(request, reply).expect("within bounds");
+    inbox.ask(request(reply)).expect("within bounds");
     answer
+}
+
+fn stats(filter: StatsFilter) -> impl FnOnce(Reply<Box<Stats>>) -> Request {
+    |reply| Request::Survey(Question::Stats(filter, reply))
 }
 
 fn turn(reactor: &mut Reactor) {
@@ -43,67 +48,63 @@ fn turn(reactor: &mut Reactor) {
 fn gathered(reactor: &Reactor) -> usize {
     let waiting = reactor.surveys.waiting.iter();
     let gathered = waiting.map(|survey| match &survey.subject {
-        Subject::Topics(_, counted) | Subject::Connections(counted) => counted.stats.topics.len(),
-        Subject::Tasks(report) => report.tasks.len(),
-        Subject::Catalog(catalog) => catalog.topics.len(),
-        Subject::Inventory(topics) => topics.len(),
-        Subject::Intervals(_, ends) => ends.len(),
-        Subject::Report(..) | Subject::Leases => 0,
+        Subject::Stats(counting) => counting.stats.topics.len(),
+        Subject::Tasks(report, _) => report.tasks.len(),
+        Subject::Catalog(catalog, _) => catalog.topics.len(),
+        Subject::Inventory(topics, _) => topics.len(),
+        Subject::Intervals(_, ends, _) => ends.len(),
+        Subject::Report(..) | Subject::Leases(_) => 0,
     });
     gathered.sum()
 }
 
-fn publish(topic: &str) -> Request {
-    Request::Publish {
+fn publish(topic: &str) -> impl FnOnce(Reply<()>) -> Request {
+    move |reply| Request::Publish {
         topic: topic.parse().expect("valid"),
         bodies: vec![bytes::Bytes::from_static(b"x")],
         delay: Duration::ZERO,
+        reply,
     }
 }
 
-fn topics_of(answer: Answer) -> usize {
-    match answer {
-        Answer::Stats(stats) => stats.topics.len(),
-        Answer::Catalog(catalog) => catalog.topics.len(),
-        Answer::Inventory(topics) => topics.len(),
-        Answer::Interval(ends) => ends.len(),
-        Answer::Report(report) => report.news.topics.len(),
-        answer => panic!("{answer:?} is of no topics"),
-    }
+/// Many topics are told of in slices, and a message is served in each turn.
+fn is_told_in_slices<T>(
+    what: &str,
+    question: impl FnOnce(Reply<T>) -> Request,
+    topics_of: impl FnOnce(T) -> usize,
+) {
+    const TOPICS: usize = 10_000;
+    let mut reactor = reactor(TOPICS);
+    let mut answered = ask(&reactor, question);
+    let (mut turns, mut before) = (0, 0);
+    let answer = loop {
+        let mut canary = ask(&reactor, publish("t0"));
+        turn(&mut reactor);
+        turns += 1;
+        canary.try_recv().expect("in the same turn").expect("taken");
+        if let Ok(answer) = answered.try_recv() {
+            break answer.expect("answered");
+        }
+        let now = gathered(&reactor);
+        assert!(
+            now - before <= STEPS_MAX,
+            "{what}: {} in a turn",
+            now - before
+        );
+        before = now;
+    };
+    assert_eq!(topics_of(answer), TOPICS, "{what}");
+    assert!(turns >= TOPICS / STEPS_MAX, "{what}: {turns} turns");
 }
 
 #[test]
 fn no_turn_tells_of_many_topics_and_messages_are_served_in_between() {
-    const TOPICS: usize = 10_000;
-    let questions = [
-        Request::Stats(StatsFilter::default()),
-        Request::Catalog,
-        Request::Inventory,
-    ];
-    for question in questions {
-        let mut reactor = reactor(TOPICS);
-        let what = format!("{question:?}");
-        let mut answered = ask(&reactor, question);
-        let (mut turns, mut before) = (0, 0);
-        let answer = loop {
-            let mut canary = ask(&reactor, publish("t0"));
-            turn(&mut reactor);
-            turns += 1;
-            canary.try_recv().expect("in the same turn").expect("taken");
-            if let Ok(answer) = answered.try_recv() {
-                break answer.expect("answered");
-            }
-            let now = gathered(&reactor);
-            assert!(
-                now - before <= STEPS_MAX,
-                "{what}: {} in a turn",
-                now - before
-            );
-            before = now;
-        };
-        assert_eq!(topics_of(answer), TOPICS, "{what}");
-        assert!(turns >= TOPICS / STEPS_MAX, "{what}: {turns} turns");
-    }
+    let question = stats(StatsFilter::default());
+    is_told_in_slices("stats", question, |stats| stats.topics.len());
+    let question = |reply| Request::Survey(Question::Catalog(reply));
+    is_told_in_slices("catalog", question, |catalog| catalog.topics.len());
+    let question = |reply| Request::Survey(Question::Inventory(reply));
+    is_told_in_slices("inventory", question, |topics| topics.len());
 }
 
 #[test]
@@ -125,13 +126,14 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
         }
     }
     let end = |reactor: &mut Reactor| {
-        let mut answered = ask(reactor, Request::EndInterval(Arc::default()));
+        let question = |reply| Request::Survey(Question::EndInterval(Arc::default(), reply));
+        let mut answered = ask(reactor, question);
         let (mut turns, mut before) = (0, 0);
         loop {
             turn(reactor);
             turns += 1;
             if let Ok(answer) = answered.try_recv() {
-                break (topics_of(answer.expect("answered")), turns);
+                break (answer.expect("answered").len(), turns);
             }
             let now = gathered(reactor);
             assert!(now - before <= STEPS_MAX, "{} in a turn", now - before);
@@ -156,11 +158,11 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
 #[test]
 fn a_short_question_does_not_wait_for_a_long_one() {
     let mut reactor = reactor(5000);
-    let mut long = ask(&reactor, Request::Stats(StatsFilter::default()));
+    let mut long = ask(&reactor, stats(StatsFilter::default()));
     turn(&mut reactor);
     let mut short = ask(
         &reactor,
-        Request::Stats(StatsFilter {
+        stats(StatsFilter {
             topic: "t77".to_owned(),
             ..StatsFilter::default()
         }),
@@ -174,7 +176,7 @@ fn a_short_question_does_not_wait_for_a_long_one() {
 #[test]
 fn who_left_is_not_answered() {
     let mut reactor = reactor(5000);
-    drop(ask(&reactor, Request::Stats(StatsFilter::default())));
+    drop(ask(&reactor, stats(StatsFilter::default())));
     turn(&mut reactor);
     assert!(reactor.surveys.waiting.is_empty());
     assert_eq!(reactor.surveys.due(), None);
@@ -186,15 +188,12 @@ fn what_happened_before_the_question_is_told() {
     let mut published = ask(&reactor, publish("t2999"));
     turn(&mut reactor);
     published.try_recv().expect("at once").expect("taken");
-    let mut answered = ask(&reactor, Request::Stats(StatsFilter::default()));
-    let answer = loop {
+    let mut answered = ask(&reactor, stats(StatsFilter::default()));
+    let stats = loop {
         turn(&mut reactor);
         if let Ok(answer) = answered.try_recv() {
             break answer.expect("answered");
         }
-    };
-    let Answer::Stats(stats) = answer else {
-        panic!("{answer:?}");
     };
     let told = stats.topics.iter().find(|topic| topic.topic == "t2999");
     assert_eq!(told.map(|topic| topic.message_count), Some(1));
@@ -216,7 +215,8 @@ fn leases_are_prolonged_by_a_word_and_looked_at_in_slices_now_and_then() {
     let mut reactor = reactor(TOPICS);
     let mut in_slices = 0;
     for report in 0..64 {
-        let mut answered = ask(&reactor, Request::Prolong(Prolongation::Renewed { report }));
+        let by = Prolongation::Renewed { report };
+        let mut answered = ask(&reactor, |reply| Request::Prolong(by, reply));
         turn(&mut reactor);
         if answered.try_recv().is_ok() {
             continue;
