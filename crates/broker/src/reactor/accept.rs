@@ -1,23 +1,18 @@
 //! Connections come, move between reactors, and go.
 
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use super::Reactor;
+use super::door::Accepted;
 use super::inbox::Mail;
 use super::readiness::Readiness;
-use super::{LISTENER_TOKEN, Reactor};
 use crate::config::ArrivalClock;
 use crate::connection::{Connection, ConnectionKey, Pause, Progress, Terms};
 use crate::sys::{self, Interest, Stream};
 
 /// Connections accepted per event, so that a storm of them does not starve those that are there.
 const ACCEPTS_MAX: usize = 64;
-
-/// Pause of the listener when the system has no descriptor or memory left. Level-triggered epoll
-/// would report it again at once, for ever.
-const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Input buffers kept for the next connection that reads half a command.
 const SPARE_INPUTS: usize = 64;
@@ -28,38 +23,15 @@ const SPARE_INPUT_BYTES: usize = 64 * 1024;
 impl Reactor {
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = &self.listener else {
-                return;
-            };
-            match sys::accept(listener) {
-                Ok((stream, peer)) => self.welcome(stream, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if is_exhaustion(&error) => {
-                    tracing::warn!("accepting pauses for {BACKOFF:?}: {error}");
+            match self.door.accept(self.time.now, &self.epoll) {
+                Accepted::Peer(stream, peer) => self.welcome(stream, peer),
+                Accepted::Gone => {}
+                Accepted::Nobody => return,
+                Accepted::NoRoom => {
                     self.counters.accept_backoffs += 1;
-                    self.accept_again_at = Some(self.now + BACKOFF);
-                    self.watch_listener(Interest::default());
                     return;
                 }
-                // The peer has gone between its SYN and now; the next one may wait already.
-                Err(error) => tracing::debug!("accepting: {error}"),
             }
-        }
-    }
-
-    /// Begins to accept once the broker is open; until then connections wait in the backlog.
-    pub(super) fn open_listener(&mut self) {
-        if !self.is_open && self.shared.open.load(Ordering::Acquire) {
-            self.is_open = true;
-            self.watch_listener(Interest::READ);
-        }
-    }
-
-    /// Listens again after a pause.
-    pub(super) fn accept_again(&mut self) {
-        if self.accept_again_at.is_some_and(|at| at <= self.now) {
-            self.accept_again_at = None;
-            self.watch_listener(Interest::READ);
         }
     }
 
@@ -114,7 +86,7 @@ impl Reactor {
         }
         connection.pause = Pause::No;
         self.discharge(&mut connection);
-        self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
+        self.post.send(home, Mail::Adopt(Box::new(connection)));
     }
 
     /// Closes a connection at once; what it had in flight goes back to its channel.
@@ -127,7 +99,7 @@ impl Reactor {
         self.schedule.leave(key);
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         if let Some(consumer) = connection.consumer {
-            self.table.unsubscribe(consumer, self.now);
+            self.table.unsubscribe(consumer, self.time.now);
         }
         self.discharge(&mut connection);
         let input = std::mem::take(&mut connection.input);
@@ -167,33 +139,13 @@ impl Reactor {
             msg_timeout: config.msg_timeout,
             sample_rate: 0,
         };
-        let connect_ts_s = self.stamps.to_wall(self.now).as_nanos() / 1_000_000_000;
-        let connection = Connection::new(stream, peer, terms, self.now, connect_ts_s);
-        let home = self.next_home;
-        self.next_home = (home + 1) % self.outboxes.len();
-        if home == self.number {
+        let connect_ts_s = self.time.wall_s();
+        let connection = Connection::new(stream, peer, terms, self.time.now, connect_ts_s);
+        let home = self.door.next_home(self.post.reactors());
+        if home == self.post.number {
             let _key = self.adopt(connection);
         } else {
-            self.outboxes[home].push(Mail::Adopt(Box::new(connection)));
+            self.post.send(home, Mail::Adopt(Box::new(connection)));
         }
     }
-
-    fn watch_listener(&self, interest: Interest) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        if let Err(error) = self
-            .epoll
-            .modify(listener.as_fd(), LISTENER_TOKEN, interest)
-        {
-            tracing::error!("watching the listener: {error}");
-        }
-    }
-}
-
-fn is_exhaustion(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
 }

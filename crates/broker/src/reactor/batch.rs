@@ -143,7 +143,10 @@ impl Reactor {
             return Flow::End;
         };
         let task = self.schedule.task_at(key);
-        let batch = self.batches.of(task, &published.name, home, self.number);
+        let batch = self
+            .post
+            .batches
+            .of(task, &published.name, home, self.post.number);
         let (mut messages, mut length) = (0, 0);
         for body in bodies {
             messages += 1;
@@ -186,7 +189,7 @@ impl Reactor {
             left = left.saturating_sub(bytes + ITEM_BYTES);
         }
         batch.done = Progress::default();
-        self.outboxes[batch.from].push(Mail::Answered(batch));
+        self.post.send(batch.from, Mail::Answered(batch));
         None
     }
 
@@ -247,7 +250,7 @@ impl Reactor {
         &mut self,
         mut batch: Box<PublishBatch>,
     ) -> Option<Box<PublishBatch>> {
-        let items_max = match self.schedule.is_shared(self.now) {
+        let items_max = match self.schedule.is_shared(self.time.now) {
             true => SETTLED_SHARED_MAX,
             false => usize::MAX,
         };
@@ -289,7 +292,7 @@ impl Reactor {
         }
         // What it holds of publishers must not outlive them.
         batch.items.clear();
-        self.batches.keep(batch);
+        self.post.batches.keep(batch);
         None
     }
 

@@ -4,17 +4,17 @@ use limit::Grant;
 use wire::TopicName;
 
 use super::Reactor;
+use crate::BrokerError;
 use crate::handle::ObserveRequest;
 use crate::window::{TraceResult, WindowOrder, WindowResult};
-use crate::{BrokerError, sys};
 
 impl Reactor {
     /// A grant that is out of date changes nothing, and the next report gets another.
     pub(super) fn grant(&mut self, mut grants: Vec<(TopicName, Grant)>) -> Vec<TopicName> {
-        self.now = sys::monotonic_now();
+        self.time.look();
         grants.retain(|(topic, grant)| {
             let key = self.table.find(topic.as_str());
-            !key.is_some_and(|key| self.table.grant(key, grant, self.now))
+            !key.is_some_and(|key| self.table.grant(key, grant, self.time.now))
         });
         grants.into_iter().map(|(topic, _)| topic).collect()
     }
@@ -43,28 +43,28 @@ impl Reactor {
     fn begin_window(&mut self, topic: &TopicName, order: WindowOrder) -> Result<(), BrokerError> {
         let no_topic = || BrokerError::TopicNotFound(topic.to_string());
         let key = self.table.find(topic.as_str()).ok_or_else(no_topic)?;
-        self.table.begin_window(key, &order, self.now);
+        self.table.begin_window(key, &order, self.time.now);
         Ok(())
     }
 
     fn end_window(&mut self, topic: &TopicName) -> Result<Box<WindowResult>, BrokerError> {
         let no_window = || BrokerError::TopicNotFound(topic.to_string());
         let key = self.table.find(topic.as_str()).ok_or_else(no_window)?;
-        let window = self.table.end_window(key, self.now);
+        let window = self.table.end_window(key, self.time.now);
         window.map(Box::new).ok_or_else(no_window)
     }
 
     fn begin_recording(&mut self, topic: &TopicName) -> Result<(), BrokerError> {
         let no_topic = || BrokerError::TopicNotFound(topic.to_string());
         let key = self.table.find(topic.as_str()).ok_or_else(no_topic)?;
-        self.table.begin_recording(key, self.now);
+        self.table.begin_recording(key, self.time.now);
         Ok(())
     }
 
     fn end_recording(&mut self, topic: &TopicName) -> Result<Box<TraceResult>, BrokerError> {
         let no_recording = || BrokerError::TopicNotFound(topic.to_string());
         let key = self.table.find(topic.as_str()).ok_or_else(no_recording)?;
-        let recording = self.table.end_recording(key, self.now);
+        let recording = self.table.end_recording(key, self.time.now);
         recording.map(Box::new).ok_or_else(no_recording)
     }
 }

@@ -6,8 +6,8 @@ use topics::{ConsumerKey, FlightError, Subscription};
 use wire::identify::{Negotiated, ServerLimits, renegotiate};
 use wire::{ChannelName, Command, MessageId, Phase, ProtocolError};
 
+use super::Reactor;
 use super::read::Flow;
-use super::{Reactor, home_of};
 use crate::connection::{
     ArrivalStamp, Collecting, ConnectionKey, CumulativeAck, Pause, Progress, Terms,
 };
@@ -107,8 +107,8 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return Flow::End;
         };
-        let home = home_of(topic, self.outboxes.len());
-        if home != self.number {
+        let home = self.post.home_of(topic);
+        if home != self.post.number {
             if connection.in_transit > 0 {
                 // Its OKs come back to this reactor; move when they have.
                 self.pause(key, Pause::InTransit);
@@ -147,14 +147,14 @@ impl Reactor {
 
     fn finish(&mut self, key: ConnectionKey, id: MessageId) -> Flow {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.finish(consumer, id, reactor.now)
+            reactor.table.finish(consumer, id, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::fin_failed(id, reason))
     }
 
     fn requeue(&mut self, key: ConnectionKey, id: MessageId, delay: Duration) -> Flow {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.requeue(consumer, id, delay, reactor.now)
+            reactor.table.requeue(consumer, id, delay, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::req_failed(id, reason))
     }
@@ -162,7 +162,7 @@ impl Reactor {
     fn touch(&mut self, key: ConnectionKey, id: MessageId) -> Flow {
         let longest = self.shared.config.max_msg_timeout;
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.touch(consumer, id, longest, reactor.now)
+            reactor.table.touch(consumer, id, longest, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::touch_failed(id, reason))
     }

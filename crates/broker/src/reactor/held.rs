@@ -194,6 +194,6 @@ impl Reactor {
             bytes: remote.bytes.len(),
             outcome,
         };
-        self.outboxes[remote.from].push(Mail::Settled(settled));
+        self.post.send(remote.from, Mail::Settled(settled));
     }
 }

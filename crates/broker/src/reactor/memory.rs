@@ -72,20 +72,22 @@ impl Memory {
 impl Reactor {
     /// Lets those go on for whom there is memory, and gives back what is not needed.
     pub(super) fn offer_memory(&mut self) {
-        if self.memory.look_at.is_none_or(|at| at > self.now) {
+        if self.memory.look_at.is_none_or(|at| at > self.time.now) {
             return;
         }
         self.table.offer_memory();
         self.carry_out_effects();
         self.offer_input();
-        if self.now >= self.memory.trim_at {
+        if self.time.now >= self.memory.trim_at {
             let pause = match self.table.trim() {
                 true => PIECE_INTERVAL,
                 false => TRIM_INTERVAL,
             };
-            self.memory.trim_at = self.now + pause;
-            if self.now >= self.memory.trim_heap_at && self.shared.memory.has_freed(FREED_BYTES) {
-                self.memory.trim_heap_at = self.now + TRIM_HEAP_INTERVAL;
+            self.memory.trim_at = self.time.now + pause;
+            if self.time.now >= self.memory.trim_heap_at
+                && self.shared.memory.has_freed(FREED_BYTES)
+            {
+                self.memory.trim_heap_at = self.time.now + TRIM_HEAP_INTERVAL;
                 self.trim_heap();
             }
         }
@@ -102,12 +104,12 @@ impl Reactor {
         let waits = self.table.waits_for_memory() || !self.memory.waiting.is_empty();
         let has_spare = self.table.has_spare_memory() || self.shared.memory.is_freed(FREED_BYTES);
         let next = match (waits, has_spare) {
-            (true, _) => self.now + LOOK_INTERVAL,
-            (false, true) => self.memory.trim_at.max(self.now),
+            (true, _) => self.time.now + LOOK_INTERVAL,
+            (false, true) => self.memory.trim_at.max(self.time.now),
             (false, false) => return self.memory.look_at = None,
         };
         // However often it is asked for, it does not move away.
-        let asked = self.memory.look_at.filter(|&at| at > self.now);
+        let asked = self.memory.look_at.filter(|&at| at > self.time.now);
         self.memory.look_at = Some(asked.map_or(next, |at| at.min(next)));
     }
 

@@ -10,12 +10,14 @@ mod attachments;
 mod batch;
 mod complaints;
 mod control;
+mod door;
 mod execute;
 mod held;
 mod inbox;
 mod line;
 mod memory;
 mod payer;
+mod post;
 mod probe;
 mod probes;
 mod publish;
@@ -28,6 +30,7 @@ mod serve;
 mod stop;
 mod survey;
 mod tempo;
+mod time;
 mod timers;
 mod write;
 
@@ -37,12 +40,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clock::{Instant, StampMap};
 use tokio::sync::{Mutex, Notify};
 use topics::Arena;
 use topics::MemoryBudget;
 use topics::{Loss, TopicKey, TopicTable, Wakeups};
-use wire::TopicName;
 use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -58,35 +59,26 @@ use crate::sys::{self, Epoll, Event, Interest};
 use crate::{BrokerError, Config};
 
 use attachments::Attachments;
-use batch::Batches;
 use complaints::Complaints;
+use door::Door;
 use held::HeldPublish;
 use inbox::TopicMail;
 pub use inbox::{Inbox, Mail};
 use memory::Memory;
+use post::Post;
 use probes::ProbeBudget;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
 use survey::Surveys;
 pub use tempo::{Delivery, Identifiers};
+use time::Time;
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
 const EVENTS_MAX: usize = 128;
 
-/// The wall clock is compared with the monotonic one so often: it drifts by less than a microsecond
-/// meanwhile, and a step of it that falls between makes stamps late or is cut off by those before.
-const OBSERVE_INTERVAL: Duration = Duration::from_millis(1);
-
 /// One receive takes at most so much; what is beyond comes with the next turn.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Turns that begin within so many times the spacing of each other count as load.
-const LOAD_FACTOR: u32 = 2;
-
-/// A shorter rest costs more than it gathers.
-const SHORTEST_REST: Duration = Duration::from_micros(10);
-
-const LISTENER_TOKEN: u64 = u64::MAX;
 const WAKER_TOKEN: u64 = u64::MAX - 1;
 
 /// What all reactors of a broker share.
@@ -156,27 +148,19 @@ impl Shared {
 /// One reactor. Made on any thread, then [`Reactor::run`] on its own.
 #[derive(Debug)]
 pub struct Reactor {
-    number: usize,
     shared: Arc<Shared>,
     limits: wire::Limits,
     server: ServerLimits,
     epoll: Epoll,
     events: Vec<Event>,
-    listener: Option<TcpListener>,
-    is_open: bool,
-    accept_again_at: Option<Instant>,
-    next_home: usize,
+    door: Door,
+    time: Time,
+    post: Post,
     connections: Arena<Connection>,
     table: TopicTable,
     attachments: Attachments,
     schedule: Schedule,
     identifiers: Identifiers,
-    now: Instant,
-    turn_began: Instant,
-    turn_before_began: Instant,
-    is_now_fresh: bool,
-    stamps: StampMap,
-    observed_at: Instant,
     random: clock::Xoshiro256PlusPlus,
     probe_budget: ProbeBudget,
     read_buffer: Vec<u8>,
@@ -189,10 +173,6 @@ pub struct Reactor {
     held: Arena<HeldPublish>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
-    has_mail: bool,
-    mail: Vec<Mail>,
-    outboxes: Vec<Vec<Mail>>,
-    batches: Batches,
     moving: Option<usize>,
     is_resuming: bool,
     surveys: Surveys,
@@ -237,24 +217,17 @@ impl Reactor {
                 Interest::READ,
             )
             .map_err(io)?;
-        if let Some(listener) = &listener {
-            epoll
-                .add(listener.as_fd(), LISTENER_TOKEN, Interest::default())
-                .map_err(io)?;
-        }
+        let door = Door::new(listener, &epoll).map_err(io)?;
         let (now, wall) = (sys::monotonic_now(), sys::wall_now());
         let config = &shared.config;
-        let reactors = shared.inboxes.len();
         Ok(Reactor {
-            number,
             limits: config.wire_limits(),
             server: config.server_limits(),
             epoll,
             events: Vec::with_capacity(EVENTS_MAX),
-            listener,
-            is_open: false,
-            accept_again_at: None,
-            next_home: 0,
+            door,
+            time: Time::new(now, wall),
+            post: Post::new(number, Arc::clone(&shared.inboxes)),
             connections: Arena::default(),
             table: config.topic_table(number, wall).within(&shared.memory),
             attachments: Attachments::default(),
@@ -263,12 +236,6 @@ impl Reactor {
                 reason: error.to_string(),
             })?,
             identifiers: Identifiers::default(),
-            now,
-            turn_began: now,
-            turn_before_began: Instant::ZERO,
-            is_now_fresh: false,
-            stamps: StampMap::new(now, wall),
-            observed_at: now,
             random: clock::stream(wall.as_nanos(), "probes"),
             probe_budget: ProbeBudget::default(),
             read_buffer: vec![0; READ_BYTES],
@@ -281,10 +248,6 @@ impl Reactor {
             held: Arena::default(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
-            has_mail: false,
-            mail: Vec::new(),
-            outboxes: (0..reactors).map(|_| Vec::new()).collect(),
-            batches: Batches::default(),
             moving: None,
             is_resuming: false,
             surveys: Surveys::default(),
@@ -298,7 +261,7 @@ impl Reactor {
     /// Runs until the broker stops and everything is drained that can be; gives what is lost.
     pub fn run(mut self) -> Vec<Loss> {
         sys::thread_timer_slack_ns(1);
-        self.turn_began = sys::monotonic_now();
+        self.time.turn_began = sys::monotonic_now();
         while !self.shared.stop.load(Ordering::Acquire) {
             self.turn(None);
         }
@@ -315,7 +278,7 @@ impl Reactor {
         let has_served = self.serve();
         self.carry_out_effects();
         self.flush();
-        self.post();
+        self.post.post();
         self.tell_memory();
         self.survey(has_served);
         self.counters.turns += 1;
@@ -324,54 +287,30 @@ impl Reactor {
     fn wait(&mut self, at_most: Option<Duration>) {
         self.wake_topics();
         let finished = sys::monotonic_now();
-        self.counters.busy += finished.saturating_since(self.turn_began);
+        self.counters.busy += finished.saturating_since(self.time.turn_began);
         self.schedule
-            .charge_rest(finished.saturating_since(self.now));
+            .charge_rest(finished.saturating_since(self.time.now));
         let next = match self.schedule.is_idle() {
             true => self.next_due(),
-            false => Some(self.now),
+            false => Some(self.time.now),
         };
-        let latest = at_most.map(|at_most| self.now + at_most);
+        let latest = at_most.map(|at_most| self.time.now + at_most);
         let until = match (next, latest) {
             (Some(next), Some(latest)) => Some(next.min(latest)),
             (next, latest) => next.or(latest),
         };
         // Counted from this instant: what the last turn did since its clock was read is not to be
         // added to a release's wait.
-        let rested = self.space_turns(until, finished);
+        let (spacing, had_events) = (self.shared.config.turn_spacing, !self.events.is_empty());
+        let rested = self.time.space_turns(spacing, had_events, until, finished);
         let timeout = until.map(|until| until.saturating_since(rested));
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         if let Err(error) = self.epoll.wait(timeout, &mut events) {
-            tracing::error!("reactor {}: waiting for events: {error}", self.number);
+            tracing::error!("reactor {}: waiting for events: {error}", self.post.number);
         }
         self.events = events;
-        self.now = sys::monotonic_now();
-        self.turn_before_began = std::mem::replace(&mut self.turn_began, self.now);
-        if self.now - self.observed_at >= OBSERVE_INTERVAL {
-            self.observed_at = self.now;
-            self.stamps.observe(self.now, sys::wall_now());
-        }
-        self.is_now_fresh = true;
-    }
-
-    /// Under load, rests until `turn_spacing` after the last turn began, so that what arrives meanwhile
-    /// shares one turn. Load is a turn that had something to read and came soon after the one before;
-    /// a reactor that is woken now and then answers at once. Gives the instant after it.
-    fn space_turns(&self, until: Option<Instant>, now: Instant) -> Instant {
-        let spacing = self.shared.config.turn_spacing;
-        let was_soon = self.turn_began - self.turn_before_began < spacing * LOAD_FACTOR;
-        if spacing.is_zero() || self.events.is_empty() || !was_soon {
-            return now;
-        }
-        let spaced = self.turn_began + spacing;
-        let end = until.map_or(spaced, |until| until.min(spaced));
-        let rest = end.saturating_since(now);
-        if rest < SHORTEST_REST {
-            return now;
-        }
-        sys::rest(rest);
-        sys::monotonic_now()
+        self.time.begin_turn();
     }
 
     fn carry_out_effects(&mut self) {
@@ -398,7 +337,7 @@ impl Reactor {
         self.table.effects.full.drain(..).for_each(stop::log_full);
         while let Some((topic, task)) = self.table.effects.ended.pop() {
             if self.schedule.end(task) {
-                self.tell_share_gone(&topic);
+                self.post.tell_share_gone(&topic);
             }
         }
         while let Some(connection) = self.table.effects.close.pop() {
@@ -413,11 +352,9 @@ impl Reactor {
     }
 
     fn take_mail(&mut self) {
-        if !std::mem::take(&mut self.has_mail) {
+        let Some(mut mail) = self.post.take() else {
             return;
-        }
-        let mut mail = std::mem::take(&mut self.mail);
-        self.shared.inboxes[self.number].take(&mut mail);
+        };
         let mut is_for_nobody = false;
         for piece in mail.drain(..) {
             match piece {
@@ -439,7 +376,7 @@ impl Reactor {
                 }
                 Mail::Backlog(answer) => {
                     is_for_nobody = true;
-                    self.table.hear_backlog(answer, self.now);
+                    self.table.hear_backlog(answer, self.time.now);
                 }
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),
@@ -449,30 +386,10 @@ impl Reactor {
                 }
             }
         }
-        self.mail = mail;
+        self.post.give_back(mail);
         if is_for_nobody {
             // No topic is charged with it.
-            self.now = sys::monotonic_now();
-        }
-    }
-
-    fn post(&mut self) {
-        let outboxes = &mut self.outboxes;
-        self.batches
-            .take(|batch| outboxes[batch.home].push(Mail::Publish(batch)));
-        for (outbox, inbox) in outboxes.iter_mut().zip(self.shared.inboxes.iter()) {
-            if !outbox.is_empty() {
-                inbox.post(outbox);
-            }
-        }
-    }
-
-    /// Tells the other reactors that a topic of this one gives its share back. At once: what is declared next may count on it.
-    fn tell_share_gone(&self, topic: &TopicName) {
-        for (number, inbox) in self.shared.inboxes.iter().enumerate() {
-            if number != self.number {
-                inbox.post(&mut vec![Mail::ShareGone(topic.clone())]);
-            }
+            self.time.look();
         }
     }
 }

@@ -43,9 +43,9 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else {
             return 0;
         };
-        if connection.half_rtt.is_old(self.now) {
+        if connection.half_rtt.is_old(self.time.now) {
             let path = sys::path(&connection.stream).unwrap_or_default();
-            connection.half_rtt.set(path, self.now);
+            connection.half_rtt.set(path, self.time.now);
         }
         connection.half_rtt.us
     }
@@ -89,7 +89,7 @@ impl Reactor {
             let now = sys::monotonic_now();
             let at = ack
                 .stamp
-                .map_or(now, |stamp| self.stamps.map(stamp, Instant::ZERO, now));
+                .map_or(now, |stamp| self.time.stamps.map(stamp, Instant::ZERO, now));
             let path = match probes.is_late(at) {
                 true => sys::path(&connection.stream).ok(),
                 false => None,

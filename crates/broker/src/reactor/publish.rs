@@ -5,13 +5,13 @@ use std::time::Duration;
 use topics::{Arrival, Published, Source, TopicKey};
 use wire::{ProtocolError, TopicName};
 
+use super::Reactor;
 use super::held::{HeldPublish, HeldRequest};
 use super::publishers::name_of;
 use super::read::Flow;
 use super::readiness::Readiness;
-use super::{Reactor, home_of};
+use crate::BrokerError;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
-use crate::{BrokerError, sys};
 
 impl Reactor {
     /// Executes PUB, MPUB or DPUB of a connection. `failed` makes the command's own error.
@@ -29,7 +29,7 @@ impl Reactor {
             wall_ns: stamp.wall_ns,
             read: stamp.read,
             half_rtt_us: self.publisher_half_rtt_us(key),
-            flow: flow_of(self.number, key),
+            flow: flow_of(self.post.number, key),
         };
         let is_new = match self.connections.get(key) {
             Some(connection) => !connection.is_publishing_to(topic),
@@ -42,7 +42,7 @@ impl Reactor {
         let Some((home, known, is_announced)) = self.home_and_key(key) else {
             return Flow::End;
         };
-        if home != self.number {
+        if home != self.post.number {
             return self.send_to_home(key, home, bodies, arrival, delay);
         }
         let messages = bodies.clone().count() as u32;
@@ -129,9 +129,9 @@ impl Reactor {
             }
             Some(ack) => {
                 ack.accept(messages);
-                if ack.is_due(self.now) {
+                if ack.is_due(self.time.now) {
                     self.mark_dirty(key);
-                } else if let Some(due) = ack.begin_waiting(self.now) {
+                } else if let Some(due) = ack.begin_waiting(self.time.now) {
                     self.push_due(due, key);
                 }
             }
@@ -156,19 +156,6 @@ impl Reactor {
             (_, outcome) => {
                 request.reply.send(answer_of(outcome));
             }
-        }
-    }
-
-    /// The arrival of something that came through the handle: now.
-    pub(super) fn arrival_now(&mut self) -> Arrival {
-        self.now = sys::monotonic_now();
-        let wall_ns = self.stamps.to_wall(self.now).as_nanos().cast_signed();
-        Arrival {
-            at: self.now,
-            wall_ns,
-            read: self.now,
-            half_rtt_us: 0,
-            flow: 0,
         }
     }
 
@@ -207,9 +194,9 @@ impl Reactor {
     /// Makes another topic the one that a connection publishes to: that one's task is charged from now on, and serves the
     /// connection. Says whether the task may go on in this turn, which is another's.
     fn turn_to(&mut self, key: ConnectionKey, topic: &str) -> bool {
-        let home = home_of(topic, self.outboxes.len());
+        let home = self.post.home_of(topic);
         let parse = || topic.parse().expect("the decoder found the name valid");
-        let (name, known, task): (TopicName, _, _) = if home == self.number {
+        let (name, known, task): (TopicName, _, _) = if home == self.post.number {
             let known = self.table.find(topic);
             // Shared, so that comparing names stays in the cache however many publish to it.
             let name = known.and_then(|key| Some(self.table.topic(key)?.name.clone()));
@@ -236,7 +223,7 @@ impl Reactor {
         self.schedule.place(key, task);
         let task = self.schedule.task_at(key);
         self.work_for(task);
-        self.schedule.is_its_turn(key) || !self.schedule.is_to_wait(task, self.now)
+        self.schedule.is_its_turn(key) || !self.schedule.is_to_wait(task, self.time.now)
     }
 
     /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known

@@ -12,9 +12,9 @@ use link::{Announcement, Attachment, Move};
 use topics::{Source, TopicKey};
 use wire::TopicName;
 
+use super::Reactor;
 use super::attachments::Owner;
 use super::inbox::Mail;
-use super::{Reactor, home_of};
 use crate::connection::{Announced, Connection, ConnectionKey};
 
 /// Waits shorter than this are not worth a frame.
@@ -91,7 +91,7 @@ impl Reactor {
 
     /// Tells publishers of a topic of this reactor to move; those that are not attached are counted.
     pub(super) fn move_publishers(&mut self, topic: &TopicName, moves: &[Move]) {
-        if home_of(topic.as_str(), self.outboxes.len()) != self.number {
+        if self.post.home_of(topic.as_str()) != self.post.number {
             return;
         }
         for Move { publisher, to } in moves {
@@ -111,7 +111,7 @@ impl Reactor {
 
     /// This reactor's publishers for a report.
     pub(super) fn report_publishers(&mut self, is_first: bool) -> Vec<Attachment> {
-        let at_most = REPORTED_MAX / self.outboxes.len();
+        let at_most = REPORTED_MAX / self.post.reactors();
         self.attachments.report(is_first, at_most)
     }
 
@@ -125,7 +125,7 @@ impl Reactor {
     /// How long a message published now waits, where that is worth a frame. A publisher that is held
     /// waits in any case.
     pub(super) fn wait_to_tell(&self, topic: TopicKey, is_held: bool) -> Option<Duration> {
-        let wait = self.table.expected_wait(topic, self.now);
+        let wait = self.table.expected_wait(topic, self.time.now);
         match is_held {
             true => Some(wait.max(THROTTLED_MIN)),
             false => Some(wait).filter(|wait| *wait >= THROTTLED_MIN),
@@ -134,7 +134,7 @@ impl Reactor {
 
     /// Queues a throttled frame, unless the publisher was told within the last second.
     pub(super) fn send_throttled(&mut self, key: ConnectionKey, wait: Duration) {
-        let (now, full_bytes) = (self.now, self.memory.output_full_bytes);
+        let (now, full_bytes) = (self.time.now, self.memory.output_full_bytes);
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -158,7 +158,7 @@ impl Reactor {
     /// Where a connection's publishes come from, for [`topics::TopicTable::note_source`].
     pub(super) fn source(&self, key: ConnectionKey, is_announced: bool) -> Source {
         Source {
-            reactor: self.number,
+            reactor: self.post.number,
             connection: key.to_bits(),
             is_announced,
         }
@@ -200,20 +200,20 @@ impl Reactor {
 
     fn owner(&self, key: ConnectionKey) -> Owner {
         Owner {
-            reactor: self.number,
+            reactor: self.post.number,
             connection: key.to_bits(),
         }
     }
 
     fn tell_home(&mut self, topic: &TopicName, news: News) {
-        self.tell(home_of(topic.as_str(), self.outboxes.len()), news);
+        self.tell(self.post.home_of(topic.as_str()), news);
     }
 
     fn tell(&mut self, reactor: usize, news: News) {
-        if reactor == self.number {
+        if reactor == self.post.number {
             self.hear(news);
         } else {
-            self.outboxes[reactor].push(Mail::Publisher(news));
+            self.post.send(reactor, Mail::Publisher(news));
         }
     }
 }

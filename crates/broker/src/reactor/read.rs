@@ -13,7 +13,7 @@ use wire::{Decoded, Phase, ProtocolError};
 use super::readiness::Readiness;
 use super::{READ_BYTES, Reactor};
 use crate::config::ArrivalClock;
-use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress};
+use crate::connection::{ConnectionKey, Pause, Progress};
 use crate::sys::{self, Received};
 
 /// One receive takes at most so much while topics compete.
@@ -90,7 +90,7 @@ impl Reactor {
         connection.progress = Progress::Lingering;
         connection.arrivals = crate::connection::ArrivalTable::default();
         if let Some(consumer) = connection.consumer.take() {
-            self.table.unsubscribe(consumer, self.now);
+            self.table.unsubscribe(consumer, self.time.now);
         }
         self.unpause(key);
         self.arm_timer(key, LINGER);
@@ -171,7 +171,7 @@ impl Reactor {
             self.return_input(input);
         } else {
             connection.input = input;
-            connection.note_arriving(came, used, self.now);
+            connection.note_arriving(came, used, self.time.now);
         }
         self.charge_input(key, used);
         if let Some(home) = self.moving.take() {
@@ -182,7 +182,7 @@ impl Reactor {
     /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
     pub(super) fn read_bytes_max(&self) -> usize {
         // What is cut off at its end is kept: little, where there is hardly memory.
-        match self.schedule.is_shared(self.now) || self.is_input_tight() {
+        match self.schedule.is_shared(self.time.now) || self.is_input_tight() {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,
         }
@@ -227,27 +227,15 @@ impl Reactor {
 
     /// Notes when the bytes of a receive arrived.
     fn stamp(&mut self, key: ConnectionKey, received: Received) {
-        // The first receive of a turn follows the wait at once.
-        if !std::mem::take(&mut self.is_now_fresh) {
-            self.now = sys::monotonic_now();
-        }
+        self.time.receive();
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let (at, wall) = match received.stamp {
-            Some(stamp) => (
-                self.stamps.map(stamp, connection.last_arrival, self.now),
-                stamp,
-            ),
-            None => (self.now, self.stamps.to_wall(self.now)),
-        };
-        connection.last_arrival = at;
-        connection.last_read = self.now;
-        let stamp = ArrivalStamp {
-            at,
-            wall_ns: wall.as_nanos().cast_signed(),
-            read: self.now,
-        };
+        let stamp = self
+            .time
+            .arrival_of(received.stamp, connection.last_arrival);
+        connection.last_arrival = stamp.at;
+        connection.last_read = self.time.now;
         connection.arrivals.push(received.bytes, stamp);
     }
 

@@ -18,7 +18,7 @@ impl Reactor {
                 delay,
                 reply,
             } => {
-                let arrival = self.arrival_now();
+                let arrival = self.time.arrival_now();
                 let request = HeldRequest {
                     bodies,
                     arrival,
@@ -53,10 +53,10 @@ impl Reactor {
                 reply.done();
             }
             Request::Join(group, reply) => {
-                self.table.join(group, self.now);
+                self.table.join(group, self.time.now);
                 reply.done();
             }
-            Request::Prolong(by, reply) => match self.table.prolong_leases(by, self.now) {
+            Request::Prolong(by, reply) => match self.table.prolong_leases(by, self.time.now) {
                 true => self.survey_leases(reply),
                 false => reply.done(),
             },
@@ -86,7 +86,7 @@ impl Reactor {
     }
 
     fn hand_queues_over(&mut self, request: HandoverRequest) {
-        let (table, now) = (&mut self.table, self.now);
+        let (table, now) = (&mut self.table, self.time.now);
         match request {
             HandoverRequest::Stranded(patience, reply) => {
                 reply.send(Ok(table.stranded(patience, now)));
@@ -204,7 +204,8 @@ impl Reactor {
         let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
         let (limit, number) = (contract.limit, declared.number);
         self.table.set_on_full(key, contract.on_full);
-        self.table.set_shared_limit(key, limit, number, self.now);
+        self.table
+            .set_shared_limit(key, limit, number, self.time.now);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Serving tasks: reading the connections of a topic, passing its messages on, and for how long at a time.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
@@ -7,9 +8,10 @@ use kernel::{Share, TaskId, TaskStats, Turn};
 use topics::TopicKey;
 use wire::TopicName;
 
+use super::door::LISTENER_TOKEN;
 use super::inbox::TopicMail;
 use super::readiness::Readiness;
-use super::{LISTENER_TOKEN, Reactor, WAKER_TOKEN, write};
+use super::{Reactor, WAKER_TOKEN, write};
 use crate::BrokerError;
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
@@ -66,11 +68,12 @@ impl Reactor {
                 LISTENER_TOKEN => {
                     self.accept();
                     // No topic is charged with it.
-                    self.now = sys::monotonic_now();
+                    self.time.look();
                 }
                 WAKER_TOKEN => {
-                    self.has_mail = true;
-                    self.open_listener();
+                    self.post.has_come = true;
+                    let is_open = self.shared.open.load(Ordering::Acquire);
+                    self.door.open(is_open, &self.epoll);
                 }
                 token => {
                     let key = ConnectionKey::from_bits(token);
@@ -85,20 +88,19 @@ impl Reactor {
     pub(super) fn serve(&mut self) -> bool {
         let mut has_served = false;
         self.wake_topics();
-        while let Some(turn) = self.schedule.take(self.now) {
+        while let Some(turn) = self.schedule.take(self.time.now) {
             has_served = true;
             let events = self.serve_task(&turn);
             // Whatever gathered for peers of the topic is written at its expense.
             self.flush();
-            self.now = sys::monotonic_now();
-            self.is_now_fresh = true;
-            self.schedule.finish(turn, events, self.now);
+            self.time.look_for_receive();
+            self.schedule.finish(turn, events, self.time.now);
             self.wake_topics();
-            let look_after = match self.schedule.is_shared(self.now) {
+            let look_after = match self.schedule.is_shared(self.time.now) {
                 true => LOOK_INTERVAL,
                 false => SLICE_MAX,
             };
-            if self.now - self.turn_began >= look_after {
+            if self.time.now - self.time.turn_began >= look_after {
                 break;
             }
         }
@@ -112,13 +114,13 @@ impl Reactor {
                 self.schedule.notice_mail(task, TopicMail::Room(topic));
             }
         }
-        self.notice_dirty_topics(self.now);
+        self.notice_dirty_topics(self.time.now);
         if self.is_wakeup_due() {
-            self.table.wake(self.now);
+            self.table.wake(self.time.now);
             // What is due is as good as waiting since long.
             self.notice_dirty_topics(Instant::ZERO);
         }
-        self.schedule.tell(self.now);
+        self.schedule.tell(self.time.now);
     }
 
     fn notice_dirty_topics(&mut self, since: Instant) {
@@ -139,14 +141,14 @@ impl Reactor {
             budget: &mut self.probe_budget,
             full_bytes: self.memory.output_full_bytes,
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
-            now: self.now,
+            now: self.time.now,
         };
-        let messages_max = match self.schedule.is_shared(self.now) {
+        let messages_max = match self.schedule.is_shared(self.time.now) {
             true => MESSAGES_SHARED_MAX,
             false => MESSAGES_MAX,
         };
         self.table
-            .run_topic(topic, self.now, messages_max, &mut outlet);
+            .run_topic(topic, self.time.now, messages_max, &mut outlet);
         self.flush_consumers();
         self.carry_out_effects();
     }
@@ -178,8 +180,8 @@ impl Reactor {
     #[inline]
     pub(super) fn work_for(&mut self, task: TaskId) {
         if !self.schedule.is_paying(task) {
-            self.now = sys::monotonic_now();
-            self.schedule.pay(task, self.now);
+            self.time.look();
+            self.schedule.pay(task, self.time.now);
         }
     }
 
@@ -232,7 +234,7 @@ impl Reactor {
     /// left the topic's publishers are served with what belongs to no topic.
     pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<Share>) {
         if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
-            let number = self.number;
+            let number = self.post.number;
             tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
         }
     }
@@ -244,7 +246,7 @@ impl Reactor {
         let mut events = self.take_in(turn);
         self.wake_topics();
         let waited_since = self.schedule.topics_wait_since(task);
-        let is_patient = waited_since.is_some_and(|since| self.now - since < SLICE_MAX);
+        let is_patient = waited_since.is_some_and(|since| self.time.now - since < SLICE_MAX);
         if is_patient && self.schedule.takes_in(task) {
             return events;
         }
@@ -285,12 +287,12 @@ impl Reactor {
                     Some(rest) => self.schedule.put_back(task, rest),
                     None => events += 1,
                 }
-                self.now = sys::monotonic_now();
+                self.time.look();
             } else if ready.is_none() {
                 break;
             }
             // A release that fell due meanwhile does not wait for the rest of the slice either.
-            if self.is_wakeup_due() || self.now - turn.began >= slice {
+            if self.is_wakeup_due() || self.time.now - turn.began >= slice {
                 break;
             }
         }
@@ -352,6 +354,8 @@ impl Reactor {
     }
 
     fn is_wakeup_due(&self) -> bool {
-        self.table.next_wakeup().is_some_and(|at| at <= self.now)
+        self.table
+            .next_wakeup()
+            .is_some_and(|at| at <= self.time.now)
     }
 }

@@ -21,21 +21,20 @@ impl Reactor {
     /// Reads no more from publishers and goes on while consumers finish messages, until all reactors have nothing left for
     /// those that are connected, or nobody has finished anything for the drain's time. Gives what is lost.
     pub(super) fn drain(&mut self) -> Vec<Loss> {
-        self.listener = None;
-        self.accept_again_at = None;
-        self.now = sys::monotonic_now();
+        self.door.close();
+        self.time.look();
         let patience = self.shared.config.drain_timeout;
-        self.table.begin_ending(patience, self.now);
+        self.table.begin_ending(patience, self.time.now);
         let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.hasten_ack(key);
             self.stop_publishing(key);
         }
         self.carry_out_effects();
-        let (mut is_counted, mut look_at) = (false, self.now);
+        let (mut is_counted, mut look_at) = (false, self.time.now);
         while self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len() {
             self.turn(Some(DRAIN_CHECK));
-            if self.now < look_at {
+            if self.time.now < look_at {
                 continue;
             }
             let began = sys::monotonic_now();
@@ -50,7 +49,7 @@ impl Reactor {
             };
             is_counted = !is_counted;
         }
-        self.shared.inboxes[self.number].close();
+        self.post.close();
         self.table.losses()
     }
 
@@ -60,8 +59,8 @@ impl Reactor {
         };
         // Whoever does not read what is sent to it is not waited for any longer than for a consumer.
         let gives_up_at = self.table.gives_up_at();
-        self.table.has_ended(self.now)
-            && (gives_up_at.is_some_and(|at| at <= self.now)
+        self.table.has_ended(self.time.now)
+            && (gives_up_at.is_some_and(|at| at <= self.time.now)
                 || self.connections.iter().all(|(_, each)| is_idle(each)))
     }
 

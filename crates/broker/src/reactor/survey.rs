@@ -140,7 +140,7 @@ impl Reactor {
                     self.table.begin_reports();
                 }
                 let (number, bytes_max) = (order.number, order.bytes_max);
-                let walk = self.table.begin_report(number, bytes_max, self.now);
+                let walk = self.table.begin_report(number, bytes_max, self.time.now);
                 Subject::Report(walk, order.is_first, reply)
             }
             Question::Catalog(reply) => {
@@ -163,13 +163,14 @@ impl Reactor {
 
     /// Goes on with the questions for a slice, if it is time. No topic is charged with it. `is_busy`: the turn had other work.
     pub(super) fn survey(&mut self, is_busy: bool) {
-        if self.surveys.due().is_none_or(|due| due > self.now) {
+        if self.surveys.due().is_none_or(|due| due > self.time.now) {
             return;
         }
         let began = sys::monotonic_now();
         // What this turn did after its last task was served is that one's.
-        self.schedule.charge_rest(began.saturating_since(self.now));
-        self.now = began;
+        self.schedule
+            .charge_rest(began.saturating_since(self.time.now));
+        self.time.now = began;
         let mut steps = 0;
         while let Some(mut survey) = self.surveys.waiting.pop_front() {
             if !survey.subject.is_awaited() {
@@ -179,11 +180,12 @@ impl Reactor {
                 true => self.conclude(survey.subject),
                 false => self.surveys.waiting.push_back(survey),
             }
-            if steps >= STEPS_MAX || self.now - began >= SLICE {
+            if steps >= STEPS_MAX || self.time.now - began >= SLICE {
                 break;
             }
         }
-        self.surveys.rest(self.now - began, self.now, is_busy);
+        self.surveys
+            .rest(self.time.now - began, self.time.now, is_busy);
     }
 
     /// Goes on until the slice that `began` is over; true where nothing is left to be gathered.
@@ -191,11 +193,11 @@ impl Reactor {
         while *steps < STEPS_MAX {
             let is_more = self.step(survey);
             *steps += 1;
-            self.now = sys::monotonic_now();
+            self.time.look();
             if !is_more {
                 return true;
             }
-            if self.now - began >= SLICE {
+            if self.time.now - began >= SLICE {
                 return false;
             }
         }
@@ -219,7 +221,7 @@ impl Reactor {
                     connection_of(table, connections, key)
                         .map_or_else(ClientStats::default, Connection::stats)
                 };
-                match self.table.walk(walk, self.now, client) {
+                match self.table.walk(walk, self.time.now, client) {
                     Step::Topic(topic) => counting.stats.topics.push(*topic),
                     Step::Part => {}
                     Step::End => counting.topics = None,
@@ -231,7 +233,7 @@ impl Reactor {
                 report.tasks.extend(self.task_row(number));
                 number < self.schedule.tasks()
             }
-            Subject::Report(walk, ..) => self.table.report_next(walk, self.now),
+            Subject::Report(walk, ..) => self.table.report_next(walk, self.time.now),
             Subject::Catalog(catalog, _) => {
                 survey.seen += 1;
                 let topic = self.table.topic_at(number);
@@ -248,11 +250,11 @@ impl Reactor {
             Subject::Intervals(remotes, ends, _) => {
                 let known = |number| remotes.get(&number).copied();
                 self.table
-                    .end_next_interval(&mut survey.seen, self.now, known, ends)
+                    .end_next_interval(&mut survey.seen, self.time.now, known, ends)
             }
             Subject::Leases(_) => {
                 survey.seen += 1;
-                self.table.settle_lease(number, self.now)
+                self.table.settle_lease(number, self.time.now)
             }
         }
     }
@@ -275,7 +277,7 @@ impl Reactor {
             Subject::Intervals(_, ends, reply) => reply.send(Ok(ends)),
             Subject::Leases(reply) => reply.done(),
         }
-        self.now = sys::monotonic_now();
+        self.time.look();
     }
 
     /// Adds the reactor's own counters.
@@ -292,7 +294,7 @@ impl Reactor {
     }
 
     fn task_row(&self, number: usize) -> Option<TaskRow> {
-        let (whose, stats) = self.schedule.task(number, self.now)?;
+        let (whose, stats) = self.schedule.task(number, self.time.now)?;
         let topic = match whose {
             Whose::Nobody => None,
             Whose::Here(key) => Some(self.table.topic(*key)?.name.to_string()),

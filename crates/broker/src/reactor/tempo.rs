@@ -137,9 +137,14 @@ impl Reactor {
             msg_timeout: config.msg_timeout,
             sample_rate: 0,
         };
-        let seconds = self.stamps.to_wall(self.now).as_nanos() / 1_000_000_000;
-        let mut connection =
-            Connection::new(delivery.stream, delivery.peer, terms, self.now, seconds);
+        let seconds = self.time.wall_s();
+        let mut connection = Connection::new(
+            delivery.stream,
+            delivery.peer,
+            terms,
+            self.time.now,
+            seconds,
+        );
         connection.progress = Progress::Tempo;
         connection.tempo = Some(Box::new(delivery.subscriber));
         connection.output.bytes().extend_from_slice(&delivery.hello);

@@ -26,7 +26,7 @@ impl Reactor {
     /// Sets a connection's timer; a former one is forgotten.
     pub(super) fn arm_timer(&mut self, key: ConnectionKey, wait: Duration) {
         if let Some(connection) = self.connections.get_mut(key) {
-            let at = self.now + wait;
+            let at = self.time.now + wait;
             connection.timer_at = Some(at);
             self.timers.push(at, key);
             self.forget_outdated();
@@ -63,7 +63,7 @@ impl Reactor {
             self.timers.next(),
             self.dues.next(),
             self.table.next_wakeup(),
-            self.accept_again_at,
+            self.door.again_at(),
             self.surveys.due(),
             self.memory.look_at,
         ];
@@ -74,7 +74,7 @@ impl Reactor {
     pub(super) fn run_timers(&mut self) {
         // The rest is due in the next turn, which does not wait.
         for _ in 0..TIMERS_PER_TURN {
-            let Some((at, key)) = self.timers.pop_due(self.now) else {
+            let Some((at, key)) = self.timers.pop_due(self.time.now) else {
                 break;
             };
             if self
@@ -85,10 +85,10 @@ impl Reactor {
                 self.check(key, at);
             }
         }
-        while let Some((_, key)) = self.dues.pop_due(self.now) {
+        while let Some((_, key)) = self.dues.pop_due(self.time.now) {
             self.schedule.notice(key, Readiness::DUE);
         }
-        self.accept_again();
+        self.door.open_again(self.time.now, &self.epoll);
     }
 
     fn check(&mut self, key: ConnectionKey, at: Instant) {
@@ -131,7 +131,7 @@ impl Reactor {
             self.send_heartbeat(key);
         }
         // From the time it was due, not from now, so that a busy reactor keeps the interval.
-        let late = self.now.saturating_since(at).min(interval / 2);
+        let late = self.time.now.saturating_since(at).min(interval / 2);
         self.arm_timer(key, interval - late);
     }
 
@@ -142,7 +142,7 @@ impl Reactor {
         };
         let (peer, come, needed) = (connection.peer, connection.input.len(), connection.needed);
         self.counters.half_closed += 1;
-        if let Some(more) = self.complaints.may_log(self.now) {
+        if let Some(more) = self.complaints.may_log(self.time.now) {
             tracing::warn!(
                 "{peer}: closed, {come} of {needed} bytes of its command have come and hardly any within a heartbeat interval; {more} more since the last such line"
             );
@@ -164,7 +164,7 @@ impl Reactor {
         }
         let (peer, waiting) = (connection.peer, connection.output.unsent().len());
         self.counters.unread_closed += 1;
-        if let Some(more) = self.complaints.may_log(self.now) {
+        if let Some(more) = self.complaints.may_log(self.time.now) {
             tracing::warn!(
                 "{peer}: closed, it read less than an eighth of {waiting} bytes in {interval:?}; {more} more since the last such line"
             );

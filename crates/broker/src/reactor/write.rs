@@ -179,9 +179,9 @@ impl Reactor {
             && connection.output.unsent().len() < collecting.bytes
         {
             let timeout = collecting.timeout;
-            let since = *connection.output.waiting_since.get_or_insert(self.now);
-            if self.now - since < timeout {
-                if since == self.now {
+            let since = *connection.output.waiting_since.get_or_insert(self.time.now);
+            if self.time.now - since < timeout {
+                if since == self.time.now {
                     self.push_due(since + timeout, key);
                 }
                 return;
@@ -219,7 +219,7 @@ impl Reactor {
 
     /// Makes a cumulative ack due now, because the connection or the broker comes to its end.
     pub(super) fn hasten_ack(&mut self, key: ConnectionKey) {
-        let now = self.now;
+        let now = self.time.now;
         if let Some(ack) = self
             .connections
             .get_mut(key)
@@ -238,7 +238,11 @@ impl Reactor {
         for _ in 0..std::mem::take(&mut connection.oks) {
             connection.output.bytes().extend_from_slice(&OK_FRAME);
         }
-        if let Some(number) = connection.ack.as_mut().and_then(|ack| ack.take(self.now)) {
+        if let Some(number) = connection
+            .ack
+            .as_mut()
+            .and_then(|ack| ack.take(self.time.now))
+        {
             wire::put_ack(connection.output.bytes(), number);
         }
     }
@@ -258,7 +262,7 @@ impl Reactor {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.output.note_refused(self.now);
+                    connection.output.note_refused(self.time.now);
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -350,9 +354,9 @@ impl Reactor {
     pub(super) fn unpause(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.pause = Pause::No;
-            connection.last_read = self.now;
+            connection.last_read = self.time.now;
             let cut = connection.arriving.is_some();
-            connection.arriving = cut.then(|| Pace::new(self.now, connection.needed));
+            connection.arriving = cut.then(|| Pace::new(self.time.now, connection.needed));
             let interest = Interest {
                 read: true,
                 ..connection.interest

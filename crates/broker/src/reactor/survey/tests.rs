@@ -122,7 +122,7 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
         for limit in [Some(limit), None, Some(limit)] {
             reactor
                 .table
-                .set_shared_limit(key, limit, None, reactor.now);
+                .set_shared_limit(key, limit, None, reactor.time.now);
         }
     }
     let end = |reactor: &mut Reactor| {
@@ -147,7 +147,9 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
         let key = reactor.table.find(&format!("t{number}")).expect("made");
         match number {
             0 => continue,
-            1..2500 => reactor.table.set_shared_limit(key, None, None, reactor.now),
+            1..2500 => reactor
+                .table
+                .set_shared_limit(key, None, None, reactor.time.now),
             _ => reactor.table.delete(key),
         }
     }
