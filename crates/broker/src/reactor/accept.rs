@@ -48,7 +48,7 @@ impl Reactor {
         let interest = connection.interest;
         let ack_due = connection.ack.as_ref().and_then(|ack| ack.due);
         let key = self.connections.insert(connection);
-        self.schedule.welcome(key);
+        self.topics.schedule.welcome(key);
         self.charge_input(key, 0);
         if let Some(due) = ack_due {
             self.push_due(due, key);
@@ -71,7 +71,7 @@ impl Reactor {
         };
         self.arm_timer(key, wait);
         self.mark_dirty(key);
-        self.schedule.notice(key, Readiness::RESUMED);
+        self.topics.schedule.notice(key, Readiness::RESUMED);
         Some(key)
     }
 
@@ -80,7 +80,7 @@ impl Reactor {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
-        self.schedule.leave(key);
+        self.topics.schedule.leave(key);
         if let Err(error) = self.epoll.remove(connection.stream.as_fd()) {
             tracing::debug!("{}: moving to reactor {home}: {error}", connection.peer);
         }
@@ -96,10 +96,10 @@ impl Reactor {
             return;
         };
         tracing::debug!("{}: closed, {reason}", connection.peer);
-        self.schedule.leave(key);
+        self.topics.schedule.leave(key);
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         if let Some(consumer) = connection.consumer {
-            self.table.unsubscribe(consumer, self.time.now);
+            self.topics.table.unsubscribe(consumer, self.time.now);
         }
         self.discharge(&mut connection);
         let input = std::mem::take(&mut connection.input);

@@ -142,7 +142,7 @@ impl Reactor {
         let Some(published) = &connection.publishing else {
             return Flow::End;
         };
-        let task = self.schedule.task_at(key);
+        let task = self.topics.schedule.task_at(key);
         let batch = self
             .post
             .batches
@@ -179,7 +179,7 @@ impl Reactor {
         &mut self,
         mut batch: Box<PublishBatch>,
     ) -> Option<Box<PublishBatch>> {
-        let mut known = self.table.find(batch.topic.as_str());
+        let mut known = self.topics.table.find(batch.topic.as_str());
         let mut left = self.read_bytes_max();
         while batch.done.items < batch.items.len() {
             if left == 0 {
@@ -214,7 +214,7 @@ impl Reactor {
         match outcome {
             Published::Full => {
                 let remote = HeldPublish::Remote(Box::new(batch.detach()));
-                self.note_full(key);
+                self.topics.note_full(key);
                 self.hold(key, remote, false);
             }
             Published::Accepted => self.note_item(key, batch.from, item),
@@ -240,7 +240,8 @@ impl Reactor {
             is_announced: item.publisher.is_some(),
         };
         let name = || name_of(item.publisher.as_deref(), item.peer);
-        self.table
+        self.topics
+            .table
             .note_source(topic, source, item.messages, &item.arrival, name);
     }
 
@@ -250,7 +251,7 @@ impl Reactor {
         &mut self,
         mut batch: Box<PublishBatch>,
     ) -> Option<Box<PublishBatch>> {
-        let items_max = match self.schedule.is_shared(self.time.now) {
+        let items_max = match self.topics.schedule.is_shared(self.time.now) {
             true => SETTLED_SHARED_MAX,
             false => usize::MAX,
         };

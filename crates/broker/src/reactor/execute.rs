@@ -123,11 +123,11 @@ impl Reactor {
             is_finished_when_sent: false,
         };
         let channel: ChannelName = channel.parse().expect("the decoder found the name valid");
-        match self.table.subscribe(topic, &channel, subscription) {
+        match self.topics.table.subscribe(topic, &channel, subscription) {
             Ok(consumer) => {
                 connection.consumer = Some(consumer);
                 connection.progress = Progress::Open(Phase::Subscribed);
-                self.place(key, self.table.find(topic));
+                self.topics.place(key, self.topics.table.find(topic));
                 self.respond(key, b"OK");
                 Flow::Next
             }
@@ -140,21 +140,24 @@ impl Reactor {
 
     fn set_ready(&mut self, key: ConnectionKey, count: u32) -> Flow {
         if let Some(consumer) = self.consumer_of(key) {
-            self.table.set_ready(consumer, count);
+            self.topics.table.set_ready(consumer, count);
         }
         Flow::Next
     }
 
     fn finish(&mut self, key: ConnectionKey, id: MessageId) -> Flow {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.finish(consumer, id, reactor.time.now)
+            reactor.topics.table.finish(consumer, id, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::fin_failed(id, reason))
     }
 
     fn requeue(&mut self, key: ConnectionKey, id: MessageId, delay: Duration) -> Flow {
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.requeue(consumer, id, delay, reactor.time.now)
+            reactor
+                .topics
+                .table
+                .requeue(consumer, id, delay, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::req_failed(id, reason))
     }
@@ -162,14 +165,17 @@ impl Reactor {
     fn touch(&mut self, key: ConnectionKey, id: MessageId) -> Flow {
         let longest = self.shared.config.max_msg_timeout;
         let done = self.in_flight(key, id, |reactor, consumer, id| {
-            reactor.table.touch(consumer, id, longest, reactor.time.now)
+            reactor
+                .topics
+                .table
+                .touch(consumer, id, longest, reactor.time.now)
         });
         self.tell_failure(key, done, |reason| ProtocolError::touch_failed(id, reason))
     }
 
     fn begin_close(&mut self, key: ConnectionKey) -> Flow {
         if let Some(consumer) = self.consumer_of(key) {
-            self.table.set_ready(consumer, 0);
+            self.topics.table.set_ready(consumer, 0);
         }
         if let Some(connection) = self.connections.get_mut(key) {
             connection.progress = Progress::Open(Phase::Closing);

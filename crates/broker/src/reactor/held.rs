@@ -80,16 +80,16 @@ impl RemotePublish {
 impl Reactor {
     /// Puts a publish at the end of those held at a topic, or (`first`) back at their head.
     pub(super) fn hold(&mut self, topic: TopicKey, publish: HeldPublish, first: bool) {
-        let held = Held(self.held.insert(publish).to_bits());
-        self.table.hold(topic, held, first);
+        let held = Held(self.topics.held.insert(publish).to_bits());
+        self.topics.table.hold(topic, held, first);
     }
 
     /// Lets publishers go on that were held at topics with room again.
     pub(super) fn resume_held(&mut self) {
-        let mut roomy = std::mem::take(&mut self.roomy);
+        let mut roomy = std::mem::take(&mut self.topics.roomy);
         for key in roomy.drain(..) {
             self.is_resuming = true;
-            while let Some(held) = self.table.pop_held(key) {
+            while let Some(held) = self.topics.table.pop_held(key) {
                 if let Some(publish) = self.take_held(held)
                     && !self.resume(key, publish)
                 {
@@ -99,8 +99,8 @@ impl Reactor {
             self.is_resuming = false;
         }
         // Whatever became roomy meanwhile has its turn ahead.
-        roomy.append(&mut self.roomy);
-        self.roomy = roomy;
+        roomy.append(&mut self.topics.roomy);
+        self.topics.roomy = roomy;
     }
 
     /// Tells a held publisher that its topic is gone: a connection tries anew (and makes the topic
@@ -119,7 +119,7 @@ impl Reactor {
     /// A publisher may be read from again.
     pub(super) fn let_go_on(&mut self, key: ConnectionKey) {
         self.unpause(key);
-        self.schedule.notice(key, Readiness::RESUMED);
+        self.topics.schedule.notice(key, Readiness::RESUMED);
     }
 
     /// Whether the next one held may be tried, too.
@@ -128,7 +128,7 @@ impl Reactor {
             HeldPublish::Connection(key) => {
                 self.unpause(key);
                 self.reconsider(key);
-                self.work_for_turn();
+                self.topics.work_for_turn(&mut self.time);
                 self.connections
                     .get(key)
                     .is_none_or(|connection| connection.pause != Pause::Held)
@@ -140,7 +140,10 @@ impl Reactor {
 
     fn resume_remote(&mut self, topic: TopicKey, remote: Box<RemotePublish>) -> bool {
         let (arrival, delay) = (remote.arrival, remote.delay);
-        let outcome = self.table.publish(topic, remote.bodies(), arrival, delay);
+        let outcome = self
+            .topics
+            .table
+            .publish(topic, remote.bodies(), arrival, delay);
         match outcome {
             Published::Full => {
                 self.hold(topic, HeldPublish::Remote(remote), true);
@@ -154,7 +157,8 @@ impl Reactor {
                 };
                 let name = || name_of(remote.publisher.as_deref(), remote.peer);
                 let messages = remote.lengths.len() as u32;
-                self.table
+                self.topics
+                    .table
                     .note_source(topic, source, messages, &arrival, name);
             }
             Published::Refused(_) | Published::Gone => {}
@@ -166,6 +170,7 @@ impl Reactor {
     fn resume_request(&mut self, topic: TopicKey, request: Box<HeldRequest>) -> bool {
         let bodies = request.bodies.iter().map(AsRef::as_ref);
         let outcome = self
+            .topics
             .table
             .publish(topic, bodies, request.arrival, request.delay);
         match outcome {
@@ -181,7 +186,7 @@ impl Reactor {
     }
 
     fn take_held(&mut self, held: Held) -> Option<HeldPublish> {
-        self.held.remove(Key::from_bits(held.0))
+        self.topics.held.remove(Key::from_bits(held.0))
     }
 
     fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {

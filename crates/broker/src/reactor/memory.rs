@@ -75,11 +75,11 @@ impl Reactor {
         if self.memory.look_at.is_none_or(|at| at > self.time.now) {
             return;
         }
-        self.table.offer_memory();
+        self.topics.table.offer_memory();
         self.carry_out_effects();
         self.offer_input();
         if self.time.now >= self.memory.trim_at {
-            let pause = match self.table.trim() {
+            let pause = match self.topics.table.trim() {
                 true => PIECE_INTERVAL,
                 false => TRIM_INTERVAL,
             };
@@ -95,14 +95,15 @@ impl Reactor {
 
     /// Tells the others what is held here, and hears of them; sees to it that somebody looks after it when there is need.
     pub(super) fn tell_memory(&mut self) {
-        self.table.tell_memory();
+        self.topics.table.tell_memory();
         self.memory.input.tell();
         self.memory.pieces.tell();
         self.memory.output.tell();
         let most = usize::try_from(self.memory.output.free() / OUTPUT_PARTS).unwrap_or(usize::MAX);
         self.memory.output_full_bytes = most.clamp(OUTPUT_LEAST_BYTES, OUTPUT_FULL_BYTES);
-        let waits = self.table.waits_for_memory() || !self.memory.waiting.is_empty();
-        let has_spare = self.table.has_spare_memory() || self.shared.memory.is_freed(FREED_BYTES);
+        let waits = self.topics.table.waits_for_memory() || !self.memory.waiting.is_empty();
+        let has_spare =
+            self.topics.table.has_spare_memory() || self.shared.memory.is_freed(FREED_BYTES);
         let next = match (waits, has_spare) {
             (true, _) => self.time.now + LOOK_INTERVAL,
             (false, true) => self.memory.trim_at.max(self.time.now),

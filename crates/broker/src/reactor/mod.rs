@@ -9,10 +9,10 @@ mod accept;
 mod attachments;
 mod batch;
 mod complaints;
-mod control;
 mod door;
 mod execute;
 mod held;
+mod hosted;
 mod inbox;
 mod line;
 mod memory;
@@ -43,7 +43,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use topics::Arena;
 use topics::MemoryBudget;
-use topics::{Loss, TopicKey, TopicTable, Wakeups};
+use topics::{Loss, Wakeups};
 use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -58,10 +58,9 @@ use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::{BrokerError, Config};
 
-use attachments::Attachments;
 use complaints::Complaints;
 use door::Door;
-use held::HeldPublish;
+use hosted::Hosted;
 use inbox::TopicMail;
 pub use inbox::{Inbox, Mail};
 use memory::Memory;
@@ -157,10 +156,7 @@ pub struct Reactor {
     time: Time,
     post: Post,
     connections: Arena<Connection>,
-    table: TopicTable,
-    attachments: Attachments,
-    schedule: Schedule,
-    identifiers: Identifiers,
+    topics: Hosted,
     random: clock::Xoshiro256PlusPlus,
     probe_budget: ProbeBudget,
     read_buffer: Vec<u8>,
@@ -168,9 +164,7 @@ pub struct Reactor {
     spare_outputs: Vec<Vec<u8>>,
     dirty: Vec<ConnectionKey>,
     dirty_consumers: Vec<ConnectionKey>,
-    roomy: Vec<TopicKey>,
     backlog: Option<Orders>,
-    held: Arena<HeldPublish>,
     timers: Wakeups<ConnectionKey>,
     dues: Wakeups<ConnectionKey>,
     moving: Option<usize>,
@@ -220,6 +214,11 @@ impl Reactor {
         let door = Door::new(listener, &epoll).map_err(io)?;
         let (now, wall) = (sys::monotonic_now(), sys::wall_now());
         let config = &shared.config;
+        let table = config.topic_table(number, wall).within(&shared.memory);
+        let schedule = Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
+            option: "--share-period",
+            reason: error.to_string(),
+        })?;
         Ok(Reactor {
             limits: config.wire_limits(),
             server: config.server_limits(),
@@ -229,13 +228,7 @@ impl Reactor {
             time: Time::new(now, wall),
             post: Post::new(number, Arc::clone(&shared.inboxes)),
             connections: Arena::default(),
-            table: config.topic_table(number, wall).within(&shared.memory),
-            attachments: Attachments::default(),
-            schedule: Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
-                option: "--share-period",
-                reason: error.to_string(),
-            })?,
-            identifiers: Identifiers::default(),
+            topics: Hosted::new(table, schedule),
             random: clock::stream(wall.as_nanos(), "probes"),
             probe_budget: ProbeBudget::default(),
             read_buffer: vec![0; READ_BYTES],
@@ -243,9 +236,7 @@ impl Reactor {
             spare_outputs: Vec::new(),
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
-            roomy: Vec::new(),
             backlog,
-            held: Arena::default(),
             timers: Wakeups::default(),
             dues: Wakeups::default(),
             moving: None,
@@ -285,12 +276,13 @@ impl Reactor {
     }
 
     fn wait(&mut self, at_most: Option<Duration>) {
-        self.wake_topics();
+        self.topics.wake(self.time.now);
         let finished = sys::monotonic_now();
         self.counters.busy += finished.saturating_since(self.time.turn_began);
-        self.schedule
+        self.topics
+            .schedule
             .charge_rest(finished.saturating_since(self.time.now));
-        let next = match self.schedule.is_idle() {
+        let next = match self.topics.schedule.is_idle() {
             true => self.next_due(),
             false => Some(self.time.now),
         };
@@ -314,7 +306,7 @@ impl Reactor {
     }
 
     fn carry_out_effects(&mut self) {
-        let effects = &mut self.table.effects;
+        let effects = &mut self.topics.table.effects;
         if std::mem::take(&mut effects.catalog_changed) {
             self.shared.changed.notify_one();
         }
@@ -327,26 +319,31 @@ impl Reactor {
         if std::mem::take(&mut effects.sharing_began) {
             self.shared.sharing.began();
         }
-        self.roomy.append(&mut effects.roomy);
+        self.topics.roomy.append(&mut effects.roomy);
         if let Some(backlog) = &self.backlog {
             effects
                 .backlog
                 .drain(..)
                 .for_each(|order| backlog.give(order));
         }
-        self.table.effects.full.drain(..).for_each(stop::log_full);
-        while let Some((topic, task)) = self.table.effects.ended.pop() {
-            if self.schedule.end(task) {
+        self.topics
+            .table
+            .effects
+            .full
+            .drain(..)
+            .for_each(stop::log_full);
+        while let Some((topic, task)) = self.topics.table.effects.ended.pop() {
+            if self.topics.schedule.end(task) {
                 self.post.tell_share_gone(&topic);
             }
         }
-        while let Some(connection) = self.table.effects.close.pop() {
+        while let Some(connection) = self.topics.table.effects.close.pop() {
             self.close(
                 ConnectionKey::from_bits(connection),
                 "its channel was deleted",
             );
         }
-        while let Some(held) = self.table.effects.orphans.pop() {
+        while let Some(held) = self.topics.table.effects.orphans.pop() {
             self.settle_orphan(held);
         }
     }
@@ -363,22 +360,28 @@ impl Reactor {
                     let _key = self.adopt(*connection);
                 }
                 Mail::Publish(batch) => {
-                    let task = self.task_of_name(&batch.topic);
-                    self.schedule.notice_mail(task, TopicMail::Publish(batch));
+                    let task = self.topics.task_of_name(&batch.topic);
+                    self.topics
+                        .schedule
+                        .notice_mail(task, TopicMail::Publish(batch));
                 }
                 Mail::Answered(batch) => {
                     let task = batch.task;
-                    self.schedule.notice_mail(task, TopicMail::Answered(batch));
+                    self.topics
+                        .schedule
+                        .notice_mail(task, TopicMail::Answered(batch));
                 }
                 Mail::Settled(settled) => {
                     let task = settled.task;
-                    self.schedule.notice_mail(task, TopicMail::Settled(settled));
+                    self.topics
+                        .schedule
+                        .notice_mail(task, TopicMail::Settled(settled));
                 }
                 Mail::Backlog(answer) => {
                     is_for_nobody = true;
-                    self.table.hear_backlog(answer, self.time.now);
+                    self.topics.table.hear_backlog(answer, self.time.now);
                 }
-                Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
+                Mail::ShareGone(topic) => self.topics.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),
                 Mail::Request(request) => {
                     is_for_nobody = true;

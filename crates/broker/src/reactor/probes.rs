@@ -61,7 +61,7 @@ impl Reactor {
         let taken = sys::monotonic_now();
         let path = sys::path(&connection.stream).unwrap_or_default();
         if let Some(landed) = probes.taken(taken, path) {
-            self.table.record_landed(&landed);
+            self.topics.table.record_landed(&landed);
         }
     }
 
@@ -96,7 +96,7 @@ impl Reactor {
             };
             let retransmits = path.map(|path| path.retransmits);
             while let Some(landed) = probes.pop_landed(ack.last, at, retransmits) {
-                self.table.record_landed(&landed);
+                self.topics.table.record_landed(&landed);
             }
         }
     }

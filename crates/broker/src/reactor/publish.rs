@@ -36,7 +36,7 @@ impl Reactor {
             None => return Flow::End,
         };
         if is_new && !self.turn_to(key, topic) {
-            self.schedule.notice(key, Readiness::RESUMED);
+            self.topics.schedule.notice(key, Readiness::RESUMED);
             return Flow::Wait;
         }
         let Some((home, known, is_announced)) = self.home_and_key(key) else {
@@ -55,8 +55,9 @@ impl Reactor {
                     let is_new = published.key.replace(topic_key) != Some(topic_key);
                     published.messages += u64::from(messages);
                     if is_new {
-                        self.place(key, Some(topic_key));
-                        self.work_for(self.schedule.task_at(key));
+                        self.topics.place(key, Some(topic_key));
+                        self.topics
+                            .work_for(self.topics.schedule.task_at(key), &mut self.time);
                     }
                 }
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
@@ -71,7 +72,7 @@ impl Reactor {
                     self.tell_wait(key, topic_key, true);
                 }
                 self.pause(key, Pause::Held);
-                self.note_full(topic_key);
+                self.topics.note_full(topic_key);
                 self.hold(topic_key, HeldPublish::Connection(key), self.is_resuming);
                 Flow::Wait
             }
@@ -96,24 +97,27 @@ impl Reactor {
         arrival: Arrival,
         delay: Duration,
     ) -> (TopicKey, Published) {
-        let known = known.filter(|&key| self.table.topic(key).is_some());
-        let key = match known.map_or_else(|| self.table.find_or_create(topic), Ok) {
+        let known = known.filter(|&key| self.topics.table.topic(key).is_some());
+        let key = match known.map_or_else(|| self.topics.table.find_or_create(topic), Ok) {
             Ok(key) => key,
             Err(refusal) => {
                 let nowhere = TopicKey::from_bits(u64::MAX);
                 return (nowhere, Published::Refused(refusal.to_string()));
             }
         };
-        if self.table.has_held(key) && !self.is_resuming {
+        if self.topics.table.has_held(key) && !self.is_resuming {
             return (key, Published::Full);
         }
-        let outcome = self.table.publish(key, bodies.clone(), arrival, delay);
+        let outcome = self
+            .topics
+            .table
+            .publish(key, bodies.clone(), arrival, delay);
         if outcome != Published::Full || from.is_none() {
             return (key, outcome);
         }
         // The queue may be full only because this turn has not passed anything on yet.
         self.serve_topic(key);
-        (key, self.table.publish(key, bodies, arrival, delay))
+        (key, self.topics.table.publish(key, bodies, arrival, delay))
     }
 
     /// Counts accepted messages of a connection: an OK is owed, or a cumulative ack.
@@ -170,24 +174,25 @@ impl Reactor {
         arrival: &Arrival,
     ) {
         let source = self.source(key, is_announced);
-        let Reactor {
-            table, connections, ..
-        } = self;
-        table.note_source(topic, source, messages, arrival, || {
-            let Some(connection) = connections.get(key) else {
-                return String::new();
-            };
-            let announced = connection.announced.as_ref().filter(|_| is_announced);
-            let publisher = announced.map(|announced| &*announced.announcement);
-            name_of(publisher, connection.peer)
-        });
+        let connections = &self.connections;
+        self.topics
+            .table
+            .note_source(topic, source, messages, arrival, || {
+                let Some(connection) = connections.get(key) else {
+                    return String::new();
+                };
+                let announced = connection.announced.as_ref().filter(|_| is_announced);
+                let publisher = announced.map(|announced| &*announced.announcement);
+                name_of(publisher, connection.peer)
+            });
     }
 
     /// Notes that a request was accepted.
     pub(super) fn note_request(&mut self, topic: TopicKey, request: &HeldRequest) {
         let messages = request.bodies.len() as u32;
         let name = || String::from(Source::HTTP_NAME);
-        self.table
+        self.topics
+            .table
             .note_source(topic, Source::HTTP, messages, &request.arrival, name);
     }
 
@@ -197,17 +202,21 @@ impl Reactor {
         let home = self.post.home_of(topic);
         let parse = || topic.parse().expect("the decoder found the name valid");
         let (name, known, task): (TopicName, _, _) = if home == self.post.number {
-            let known = self.table.find(topic);
+            let known = self.topics.table.find(topic);
             // Shared, so that comparing names stays in the cache however many publish to it.
-            let name = known.and_then(|key| Some(self.table.topic(key)?.name.clone()));
-            let task = known.and_then(|topic| self.task_of(topic));
+            let name = known.and_then(|key| Some(self.topics.table.topic(key)?.name.clone()));
+            let task = known.and_then(|topic| self.topics.task_of(topic));
             (name.unwrap_or_else(parse), known, task)
         } else {
-            let (name, task) = self.schedule.find_elsewhere(topic).unwrap_or_else(|| {
-                let name = parse();
-                let task = self.schedule.add_elsewhere(&name);
-                (name, task)
-            });
+            let (name, task) = self
+                .topics
+                .schedule
+                .find_elsewhere(topic)
+                .unwrap_or_else(|| {
+                    let name = parse();
+                    let task = self.topics.schedule.add_elsewhere(&name);
+                    (name, task)
+                });
             (name, None, Some(task))
         };
         if let Some(connection) = self.connections.get_mut(key) {
@@ -220,10 +229,11 @@ impl Reactor {
                 messages: 0,
             });
         }
-        self.schedule.place(key, task);
-        let task = self.schedule.task_at(key);
-        self.work_for(task);
-        self.schedule.is_its_turn(key) || !self.schedule.is_to_wait(task, self.time.now)
+        self.topics.schedule.place(key, task);
+        let task = self.topics.schedule.task_at(key);
+        self.topics.work_for(task, &mut self.time);
+        self.topics.schedule.is_its_turn(key)
+            || !self.topics.schedule.is_to_wait(task, self.time.now)
     }
 
     /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known

@@ -76,13 +76,15 @@ impl Reactor {
         match news {
             News::Attached(topic, announcement, owner) => {
                 let told = Arc::clone(&announcement);
-                if let Some(former) = self.attachments.attach(&topic, announcement, owner) {
+                if let Some(former) = self.topics.attachments.attach(&topic, announcement, owner) {
                     let key = ConnectionKey::from_bits(former.connection);
                     self.tell(former.reactor, News::Displaced(key, told));
                 }
             }
             News::Detached(topic, announcement, owner) => {
-                self.attachments.detach(&topic, &announcement.id, owner);
+                self.topics
+                    .attachments
+                    .detach(&topic, &announcement.id, owner);
             }
             News::Displaced(key, by) => self.displace(key, &by),
             News::Move(key, topic, to) => self.send_migrate(key, &topic, &to),
@@ -95,7 +97,7 @@ impl Reactor {
             return;
         }
         for Move { publisher, to } in moves {
-            let owner = self.attachments.find(topic, publisher);
+            let owner = self.topics.attachments.find(topic, publisher);
             match owner.filter(|_| wire::is_valid_address(to)) {
                 Some(owner) => {
                     let key = ConnectionKey::from_bits(owner.connection);
@@ -112,7 +114,7 @@ impl Reactor {
     /// This reactor's publishers for a report.
     pub(super) fn report_publishers(&mut self, is_first: bool) -> Vec<Attachment> {
         let at_most = REPORTED_MAX / self.post.reactors();
-        self.attachments.report(is_first, at_most)
+        self.topics.attachments.report(is_first, at_most)
     }
 
     /// Tells an announced publisher of a topic of this reactor how long it waits, if it is long.
@@ -125,7 +127,7 @@ impl Reactor {
     /// How long a message published now waits, where that is worth a frame. A publisher that is held
     /// waits in any case.
     pub(super) fn wait_to_tell(&self, topic: TopicKey, is_held: bool) -> Option<Duration> {
-        let wait = self.table.expected_wait(topic, self.time.now);
+        let wait = self.topics.table.expected_wait(topic, self.time.now);
         match is_held {
             true => Some(wait.max(THROTTLED_MIN)),
             false => Some(wait).filter(|wait| *wait >= THROTTLED_MIN),

@@ -90,7 +90,7 @@ impl Reactor {
         connection.progress = Progress::Lingering;
         connection.arrivals = crate::connection::ArrivalTable::default();
         if let Some(consumer) = connection.consumer.take() {
-            self.table.unsubscribe(consumer, self.time.now);
+            self.topics.table.unsubscribe(consumer, self.time.now);
         }
         self.unpause(key);
         self.arm_timer(key, LINGER);
@@ -182,7 +182,7 @@ impl Reactor {
     /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
     pub(super) fn read_bytes_max(&self) -> usize {
         // What is cut off at its end is kept: little, where there is hardly memory.
-        match self.schedule.is_shared(self.time.now) || self.is_input_tight() {
+        match self.topics.schedule.is_shared(self.time.now) || self.is_input_tight() {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,
         }
@@ -205,7 +205,7 @@ impl Reactor {
             }
             Ok(received) => {
                 if received.bytes == buffer.len() {
-                    self.schedule.notice(key, Readiness::READABLE);
+                    self.topics.schedule.notice(key, Readiness::READABLE);
                 }
                 self.stamp(key, received);
                 Some(received.bytes)

@@ -4,15 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{Share, TaskId, TaskStats, Turn};
+use kernel::{TaskStats, Turn};
 use topics::TopicKey;
-use wire::TopicName;
 
 use super::door::LISTENER_TOKEN;
 use super::inbox::TopicMail;
 use super::readiness::Readiness;
 use super::{Reactor, WAKER_TOKEN, write};
-use crate::BrokerError;
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
 use crate::sys;
@@ -77,7 +75,7 @@ impl Reactor {
                 }
                 token => {
                     let key = ConnectionKey::from_bits(token);
-                    self.schedule.notice(key, Readiness::of(event));
+                    self.topics.schedule.notice(key, Readiness::of(event));
                 }
             }
         }
@@ -87,16 +85,16 @@ impl Reactor {
     /// Serves tasks until none has work, or it is time to look who else has become ready. Says whether one had.
     pub(super) fn serve(&mut self) -> bool {
         let mut has_served = false;
-        self.wake_topics();
-        while let Some(turn) = self.schedule.take(self.time.now) {
+        self.topics.wake(self.time.now);
+        while let Some(turn) = self.topics.schedule.take(self.time.now) {
             has_served = true;
             let events = self.serve_task(&turn);
             // Whatever gathered for peers of the topic is written at its expense.
             self.flush();
             self.time.look_for_receive();
-            self.schedule.finish(turn, events, self.time.now);
-            self.wake_topics();
-            let look_after = match self.schedule.is_shared(self.time.now) {
+            self.topics.schedule.finish(turn, events, self.time.now);
+            self.topics.wake(self.time.now);
+            let look_after = match self.topics.schedule.is_shared(self.time.now) {
                 true => LOOK_INTERVAL,
                 false => SLICE_MAX,
             };
@@ -105,30 +103,6 @@ impl Reactor {
             }
         }
         has_served
-    }
-
-    /// Puts topics into their queues that something has happened to or for which something is due.
-    pub(super) fn wake_topics(&mut self) {
-        while let Some(topic) = self.roomy.pop() {
-            if let Some(task) = self.task_of(topic) {
-                self.schedule.notice_mail(task, TopicMail::Room(topic));
-            }
-        }
-        self.notice_dirty_topics(self.time.now);
-        if self.is_wakeup_due() {
-            self.table.wake(self.time.now);
-            // What is due is as good as waiting since long.
-            self.notice_dirty_topics(Instant::ZERO);
-        }
-        self.schedule.tell(self.time.now);
-    }
-
-    fn notice_dirty_topics(&mut self, since: Instant) {
-        while let Some(topic) = self.table.pop_dirty() {
-            if let Some(task) = self.task_of(topic) {
-                self.schedule.notice_topic(topic, task, since);
-            }
-        }
     }
 
     /// Passes messages of a topic on and writes them to its consumers.
@@ -143,100 +117,15 @@ impl Reactor {
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.time.now,
         };
-        let messages_max = match self.schedule.is_shared(self.time.now) {
+        let messages_max = match self.topics.schedule.is_shared(self.time.now) {
             true => MESSAGES_SHARED_MAX,
             false => MESSAGES_MAX,
         };
-        self.table
+        self.topics
+            .table
             .run_topic(topic, self.time.now, messages_max, &mut outlet);
         self.flush_consumers();
         self.carry_out_effects();
-    }
-
-    /// The task of a topic, made if need be.
-    pub(super) fn task_of(&mut self, topic: TopicKey) -> Option<TaskId> {
-        let known = self.table.topic(topic)?.task;
-        Some(known.unwrap_or_else(|| {
-            let task = self.schedule.add(topic);
-            self.table.set_task(topic, task);
-            task
-        }))
-    }
-
-    /// The task of a topic of this reactor by its name, both made if need be; the common one where no more may be made.
-    pub(super) fn task_of_name(&mut self, topic: &TopicName) -> TaskId {
-        let key = self.table.find_or_create(topic.as_str()).ok();
-        let task = key.and_then(|key| self.task_of(key));
-        task.unwrap_or(self.schedule.common())
-    }
-
-    /// From now on what a connection sends is served with `topic`, or with what belongs to no topic.
-    pub(super) fn place(&mut self, key: ConnectionKey, topic: Option<TopicKey>) {
-        let task = topic.and_then(|topic| self.task_of(topic));
-        self.schedule.place(key, task);
-    }
-
-    /// What is done from now on in this turn is for `task`.
-    #[inline]
-    pub(super) fn work_for(&mut self, task: TaskId) {
-        if !self.schedule.is_paying(task) {
-            self.time.look();
-            self.schedule.pay(task, self.time.now);
-        }
-    }
-
-    /// What is done from now on in this turn is for the task whose turn it is.
-    pub(super) fn work_for_turn(&mut self) {
-        self.work_for(self.schedule.whose_turn());
-    }
-
-    /// Notes that a queue of a topic was found full.
-    pub(super) fn note_full(&mut self, topic: TopicKey) {
-        if let Some(task) = self.task_of(topic) {
-            self.schedule.note_full(task);
-        }
-    }
-
-    /// Notes the share of this reactor's time that a topic of another one is entitled to.
-    pub(super) fn declare_share(&mut self, topic: &TopicName, share: Option<Share>) {
-        self.carry_out_effects();
-        self.declare_elsewhere(topic, share);
-    }
-
-    /// Changes the share of this reactor's time that a topic of its own is entitled to; the topic is made if need be.
-    pub(super) fn set_cpu_share(
-        &mut self,
-        topic: &TopicName,
-        share: Option<Share>,
-    ) -> Result<(), BrokerError> {
-        // What topics that are gone had declared is free, on all reactors, before anything is declared here.
-        self.carry_out_effects();
-        let not_found = || BrokerError::TopicNotFound(topic.to_string());
-        let key = match (self.table.find(topic.as_str()), share) {
-            (Some(key), _) => key,
-            (None, None) => return Err(not_found()),
-            (None, Some(_)) => self
-                .table
-                .find_or_create(topic.as_str())
-                .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
-        };
-        let task = self.task_of(key).ok_or_else(not_found)?;
-        if self.table.topic(key).map(|topic| topic.declared.cpu_share) != Some(share) {
-            self.schedule
-                .set_share(task, share)
-                .map_err(|error| BrokerError::Refused(error.to_string()))?;
-            self.table.set_cpu_share(key, share);
-        }
-        Ok(())
-    }
-
-    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
-    /// left the topic's publishers are served with what belongs to no topic.
-    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<Share>) {
-        if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
-            let number = self.post.number;
-            tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
-        }
     }
 
     /// One turn of a task: reads its connections and carries out its post for a slice, then passes its messages on. Gives how
@@ -244,18 +133,18 @@ impl Reactor {
     fn serve_task(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
         let mut events = self.take_in(turn);
-        self.wake_topics();
-        let waited_since = self.schedule.topics_wait_since(task);
+        self.topics.wake(self.time.now);
+        let waited_since = self.topics.schedule.topics_wait_since(task);
         let is_patient = waited_since.is_some_and(|since| self.time.now - since < SLICE_MAX);
-        if is_patient && self.schedule.takes_in(task) {
+        if is_patient && self.topics.schedule.takes_in(task) {
             return events;
         }
-        for _ in 0..self.schedule.topics_waiting(task) {
-            if let Some(topic) = self.schedule.next_topic(task) {
+        for _ in 0..self.topics.schedule.topics_waiting(task) {
+            if let Some(topic) = self.topics.schedule.next_topic(task) {
                 events += 1;
                 self.serve_topic(topic);
                 // What was left over goes on with the next turn, whatever there is to read.
-                self.notice_dirty_topics(Instant::ZERO);
+                self.topics.notice_dirty(Instant::ZERO);
                 self.resume_held();
             }
         }
@@ -265,16 +154,16 @@ impl Reactor {
     /// Reads connections and carries out post, one of each in turn, for a slice.
     fn take_in(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
-        let slice = match self.schedule.is_shared(turn.began) {
+        let slice = match self.topics.schedule.is_shared(turn.began) {
             true => SLICE_SHARED_MAX,
             false => SLICE_MAX,
         };
         let mut events = 0;
         loop {
-            let ready = self.schedule.next_ready(task);
+            let ready = self.topics.schedule.next_ready(task);
             if let Some((key, readiness)) = ready {
                 events += 1;
-                if let Some(next) = self.schedule.peek_ready(task)
+                if let Some(next) = self.topics.schedule.peek_ready(task)
                     && let Some(place) = self.connections.place(next)
                 {
                     // The system call in between gives the next one's memory time to arrive.
@@ -282,9 +171,9 @@ impl Reactor {
                 }
                 self.serve_connection(key, readiness);
             }
-            if let Some(mail) = self.schedule.next_mail(task) {
+            if let Some(mail) = self.topics.schedule.next_mail(task) {
                 match self.carry_out(mail) {
-                    Some(rest) => self.schedule.put_back(task, rest),
+                    Some(rest) => self.topics.schedule.put_back(task, rest),
                     None => events += 1,
                 }
                 self.time.look();
@@ -292,7 +181,7 @@ impl Reactor {
                 break;
             }
             // A release that fell due meanwhile does not wait for the rest of the slice either.
-            if self.is_wakeup_due() || self.time.now - turn.began >= slice {
+            if self.topics.is_wakeup_due(self.time.now) || self.time.now - turn.began >= slice {
                 break;
             }
         }
@@ -313,7 +202,7 @@ impl Reactor {
                 None
             }
             TopicMail::Room(topic) => {
-                self.roomy.push(topic);
+                self.topics.roomy.push(topic);
                 self.resume_held();
                 None
             }
@@ -321,9 +210,9 @@ impl Reactor {
     }
 
     fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
-        if !self.schedule.is_its_turn(key) {
+        if !self.topics.schedule.is_its_turn(key) {
             // It has begun to publish to another topic since it was put into this queue.
-            return self.schedule.notice(key, readiness);
+            return self.topics.schedule.notice(key, readiness);
         }
         if readiness.has(Readiness::RESUMED) {
             self.reconsider(key);
@@ -345,17 +234,11 @@ impl Reactor {
         if (readiness.has(Readiness::READABLE) || has_failed) && may_read {
             self.read(key);
             if ends {
-                self.schedule.notice(key, Readiness::READABLE);
+                self.topics.schedule.notice(key, Readiness::READABLE);
             }
         }
         // While the socket is in the cache; at the end of the turn it would not be.
         self.flush_connection(key);
-        self.work_for_turn();
-    }
-
-    fn is_wakeup_due(&self) -> bool {
-        self.table
-            .next_wakeup()
-            .is_some_and(|at| at <= self.time.now)
+        self.topics.work_for_turn(&mut self.time);
     }
 }

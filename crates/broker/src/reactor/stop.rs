@@ -24,7 +24,7 @@ impl Reactor {
         self.door.close();
         self.time.look();
         let patience = self.shared.config.drain_timeout;
-        self.table.begin_ending(patience, self.time.now);
+        self.topics.table.begin_ending(patience, self.time.now);
         let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.hasten_ack(key);
@@ -50,7 +50,7 @@ impl Reactor {
             is_counted = !is_counted;
         }
         self.post.close();
-        self.table.losses()
+        self.topics.table.losses()
     }
 
     fn is_drained(&mut self) -> bool {
@@ -58,8 +58,8 @@ impl Reactor {
             connection.in_transit == 0 && connection.output.unsent().is_empty()
         };
         // Whoever does not read what is sent to it is not waited for any longer than for a consumer.
-        let gives_up_at = self.table.gives_up_at();
-        self.table.has_ended(self.time.now)
+        let gives_up_at = self.topics.table.gives_up_at();
+        self.topics.table.has_ended(self.time.now)
             && (gives_up_at.is_some_and(|at| at <= self.time.now)
                 || self.connections.iter().all(|(_, each)| is_idle(each)))
     }

@@ -123,13 +123,13 @@ impl Reactor {
             return question.refuse(BrokerError::Busy(SURVEYS_MAX));
         }
         // All at once: a list that grows is copied.
-        let topics = self.table.topic_slots();
+        let topics = self.topics.table.topic_slots();
         let subject = match question {
             Question::Stats(filter, reply) => Subject::Stats(Counting::new(filter, topics, reply)),
             Question::Tasks(reply) => {
                 let report = TaskReport {
                     period: self.shared.config.share_period,
-                    periods: self.schedule.periods(),
+                    periods: self.topics.schedule.periods(),
                     busy: self.counters.busy,
                     tasks: Vec::new(),
                 };
@@ -137,10 +137,13 @@ impl Reactor {
             }
             Question::Report(order, reply) => {
                 if order.is_first {
-                    self.table.begin_reports();
+                    self.topics.table.begin_reports();
                 }
                 let (number, bytes_max) = (order.number, order.bytes_max);
-                let walk = self.table.begin_report(number, bytes_max, self.time.now);
+                let walk = self
+                    .topics
+                    .table
+                    .begin_report(number, bytes_max, self.time.now);
                 Subject::Report(walk, order.is_first, reply)
             }
             Question::Catalog(reply) => {
@@ -168,7 +171,8 @@ impl Reactor {
         }
         let began = sys::monotonic_now();
         // What this turn did after its last task was served is that one's.
-        self.schedule
+        self.topics
+            .schedule
             .charge_rest(began.saturating_since(self.time.now));
         self.time.now = began;
         let mut steps = 0;
@@ -221,7 +225,7 @@ impl Reactor {
                     connection_of(table, connections, key)
                         .map_or_else(ClientStats::default, Connection::stats)
                 };
-                match self.table.walk(walk, self.time.now, client) {
+                match self.topics.table.walk(walk, self.time.now, client) {
                     Step::Topic(topic) => counting.stats.topics.push(*topic),
                     Step::Part => {}
                     Step::End => counting.topics = None,
@@ -231,30 +235,31 @@ impl Reactor {
             Subject::Tasks(report, _) => {
                 survey.seen += 1;
                 report.tasks.extend(self.task_row(number));
-                number < self.schedule.tasks()
+                number < self.topics.schedule.tasks()
             }
-            Subject::Report(walk, ..) => self.table.report_next(walk, self.time.now),
+            Subject::Report(walk, ..) => self.topics.table.report_next(walk, self.time.now),
             Subject::Catalog(catalog, _) => {
                 survey.seen += 1;
-                let topic = self.table.topic_at(number);
-                let told = topic.and_then(|key| self.table.catalog_topic(key));
+                let topic = self.topics.table.topic_at(number);
+                let told = topic.and_then(|key| self.topics.table.catalog_topic(key));
                 catalog.topics.extend(told);
-                number < self.table.topic_slots()
+                number < self.topics.table.topic_slots()
             }
             Subject::Inventory(topics, _) => {
                 survey.seen += 1;
-                let topic = self.table.topic_at(number);
-                topics.extend(topic.and_then(|key| self.table.topic_state(key)));
-                number < self.table.topic_slots()
+                let topic = self.topics.table.topic_at(number);
+                topics.extend(topic.and_then(|key| self.topics.table.topic_state(key)));
+                number < self.topics.table.topic_slots()
             }
             Subject::Intervals(remotes, ends, _) => {
                 let known = |number| remotes.get(&number).copied();
-                self.table
+                self.topics
+                    .table
                     .end_next_interval(&mut survey.seen, self.time.now, known, ends)
             }
             Subject::Leases(_) => {
                 survey.seen += 1;
-                self.table.settle_lease(number, self.time.now)
+                self.topics.table.settle_lease(number, self.time.now)
             }
         }
     }
@@ -269,7 +274,7 @@ impl Reactor {
             }
             Subject::Tasks(report, reply) => reply.send(Ok(Box::new(report))),
             Subject::Report(walk, is_first, reply) => reply.send(Ok(Box::new(ReactorReport {
-                news: self.table.end_report(walk),
+                news: self.topics.table.end_report(walk),
                 attachments: self.report_publishers(is_first),
             }))),
             Subject::Catalog(catalog, reply) => reply.send(Ok(catalog)),
@@ -284,9 +289,9 @@ impl Reactor {
     fn with_reactor(&self, stats: Stats, producers: u64) -> Stats {
         let mut reactor = self.counters.clone();
         reactor.connections = self.connections.len() as u64;
-        reactor.publishers = self.attachments.len() as u64;
+        reactor.publishers = self.topics.attachments.len() as u64;
         reactor.producers = producers;
-        (reactor.messages_stored, reactor.bytes_stored) = self.table.stored();
+        (reactor.messages_stored, reactor.bytes_stored) = self.topics.table.stored();
         Stats {
             reactors: vec![reactor],
             ..stats
@@ -294,10 +299,10 @@ impl Reactor {
     }
 
     fn task_row(&self, number: usize) -> Option<TaskRow> {
-        let (whose, stats) = self.schedule.task(number, self.time.now)?;
+        let (whose, stats) = self.topics.schedule.task(number, self.time.now)?;
         let topic = match whose {
             Whose::Nobody => None,
-            Whose::Here(key) => Some(self.table.topic(*key)?.name.to_string()),
+            Whose::Here(key) => Some(self.topics.table.topic(*key)?.name.to_string()),
             Whose::Elsewhere(topic) => Some(topic.to_string()),
         };
         Some(TaskRow {

@@ -84,7 +84,7 @@ impl Reactor {
         bytes: &[u8],
         start: usize,
     ) -> usize {
-        let identifiers = Arc::clone(&self.identifiers);
+        let identifiers = Arc::clone(&self.topics.identifiers);
         let mut used = start;
         while used < bytes.len() {
             let Some(connection) = self.connections.get_mut(key) else {
@@ -159,13 +159,17 @@ impl Reactor {
             is_finished_when_sent: true,
         };
         let topic = delivery.topic.as_str();
-        match self.table.subscribe(topic, &delivery.channel, subscription) {
+        match self
+            .topics
+            .table
+            .subscribe(topic, &delivery.channel, subscription)
+        {
             Ok(consumer) => {
                 if let Some(connection) = self.connections.get_mut(key) {
                     connection.consumer = Some(consumer);
                 }
-                self.place(key, self.table.find(topic));
-                self.table.set_ready(consumer, u32::MAX);
+                self.topics.place(key, self.topics.table.find(topic));
+                self.topics.table.set_ready(consumer, u32::MAX);
                 Ok(())
             }
             Err(refusal) => {

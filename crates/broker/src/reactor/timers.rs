@@ -62,7 +62,7 @@ impl Reactor {
         let dues = [
             self.timers.next(),
             self.dues.next(),
-            self.table.next_wakeup(),
+            self.topics.table.next_wakeup(),
             self.door.again_at(),
             self.surveys.due(),
             self.memory.look_at,
@@ -86,7 +86,7 @@ impl Reactor {
             }
         }
         while let Some((_, key)) = self.dues.pop_due(self.time.now) {
-            self.schedule.notice(key, Readiness::DUE);
+            self.topics.schedule.notice(key, Readiness::DUE);
         }
         self.door.open_again(self.time.now, &self.epoll);
     }
@@ -95,7 +95,7 @@ impl Reactor {
         let Some(connection) = self.connections.get(key) else {
             return;
         };
-        let is_judged = !self.schedule.is_waiting(key);
+        let is_judged = !self.topics.schedule.is_waiting(key);
         match connection.progress {
             Progress::Handshake if is_judged => {
                 return self.close(key, "no protocol magic in time");

@@ -143,7 +143,7 @@ impl Reactor {
                 .output
                 .bytes()
                 .extend_from_slice(&HEARTBEAT_FRAME);
-            self.schedule.notice(key, Readiness::DUE);
+            self.topics.schedule.notice(key, Readiness::DUE);
         }
     }
 
@@ -287,7 +287,8 @@ impl Reactor {
         if let Some(consumer) = consumer {
             let written = sys::monotonic_now();
             while let Some(mark) = connection.output.pop_sent() {
-                self.table
+                self.topics
+                    .table
                     .record_write(consumer, written - mark.copied, mark.messages);
             }
         }
@@ -307,7 +308,7 @@ impl Reactor {
             && let Some(consumer) = consumer
         {
             connection.output.is_refusing = false;
-            self.table.set_writable(consumer, true);
+            self.topics.table.set_writable(consumer, true);
         }
         if connection.progress == Progress::Lingering && is_empty {
             sys::shutdown_write(&connection.stream);

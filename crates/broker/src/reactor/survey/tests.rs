@@ -23,7 +23,7 @@ fn reactor(topics: usize) -> Reactor {
     let shared = Arc::new(Shared::new(config, vec![inbox]));
     let mut reactor = Reactor::new(0, shared, None, None).expect("descriptors");
     for number in 0..topics {
-        let made = reactor.table.find_or_create(&format!("t{number}"));
+        let made = reactor.topics.table.find_or_create(&format!("t{number}"));
         made.expect("within bounds");
     }
     reactor
@@ -118,9 +118,10 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
     };
     for number in 0..SHARED {
         let topic = format!("t{}", number * TOPICS / SHARED);
-        let key = reactor.table.find(&topic).expect("made");
+        let key = reactor.topics.table.find(&topic).expect("made");
         for limit in [Some(limit), None, Some(limit)] {
             reactor
+                .topics
                 .table
                 .set_shared_limit(key, limit, None, reactor.time.now);
         }
@@ -144,13 +145,18 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
     assert_eq!(ended, SHARED, "each once");
     assert!(turns >= SHARED / STEPS_MAX, "{turns} turns");
     for number in 0..TOPICS {
-        let key = reactor.table.find(&format!("t{number}")).expect("made");
+        let key = reactor
+            .topics
+            .table
+            .find(&format!("t{number}"))
+            .expect("made");
         match number {
             0 => continue,
             1..2500 => reactor
+                .topics
                 .table
                 .set_shared_limit(key, None, None, reactor.time.now),
-            _ => reactor.table.delete(key),
+            _ => reactor.topics.table.delete(key),
         }
     }
     assert_eq!(end(&mut reactor).0, 1, "those that are left");

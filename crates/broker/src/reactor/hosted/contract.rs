@@ -1,0 +1,77 @@
+//! What topics are entitled to, put into force.
+
+use clock::Instant;
+use kernel::Share;
+use wire::TopicName;
+
+use super::Hosted;
+use crate::BrokerError;
+use crate::handle::Declaration;
+
+impl Hosted {
+    /// The share goes first: it is the one that may be refused.
+    pub(in crate::reactor) fn set_contract(
+        &mut self,
+        declared: &Declaration,
+        now: Instant,
+    ) -> Result<(), BrokerError> {
+        let (topic, contract) = (&declared.topic, declared.contract);
+        let is_new = self.table.find(topic.as_str()).is_none();
+        if is_new && contract.is_empty() {
+            return Err(BrokerError::TopicNotFound(topic.to_string()));
+        }
+        if !is_new || contract.cpu_share.is_some() {
+            let set = self.set_cpu_share(topic, contract.cpu_share);
+            if set.is_err()
+                && is_new
+                && let Some(key) = self.table.find(topic.as_str())
+            {
+                self.table.delete(key);
+            }
+            set?;
+        }
+        let made = self.table.find_or_create(topic.as_str());
+        let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
+        let (limit, number) = (contract.limit, declared.number);
+        self.table.set_on_full(key, contract.on_full);
+        self.table.set_shared_limit(key, limit, number, now);
+        Ok(())
+    }
+
+    /// Changes the share of this reactor's time that a topic of its own is entitled to; the topic is made if need be.
+    fn set_cpu_share(
+        &mut self,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) -> Result<(), BrokerError> {
+        let not_found = || BrokerError::TopicNotFound(topic.to_string());
+        let key = match (self.table.find(topic.as_str()), share) {
+            (Some(key), _) => key,
+            (None, None) => return Err(not_found()),
+            (None, Some(_)) => self
+                .table
+                .find_or_create(topic.as_str())
+                .map_err(|refusal| BrokerError::Refused(refusal.to_string()))?,
+        };
+        let task = self.task_of(key).ok_or_else(not_found)?;
+        if self.table.topic(key).map(|topic| topic.declared.cpu_share) != Some(share) {
+            self.schedule
+                .set_share(task, share)
+                .map_err(|error| BrokerError::Refused(error.to_string()))?;
+            self.table.set_cpu_share(key, share);
+        }
+        Ok(())
+    }
+
+    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
+    /// left the topic's publishers are served with what belongs to no topic.
+    pub(in crate::reactor) fn declare_elsewhere(
+        &mut self,
+        topic: &TopicName,
+        share: Option<Share>,
+    ) {
+        if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
+            tracing::warn!("publishers of {topic} have no share at a reactor: {error}");
+        }
+    }
+}
