@@ -14,21 +14,15 @@ use crate::sys::{self, Interest, Stream};
 /// Connections accepted per event, so that a storm of them does not starve those that are there.
 const ACCEPTS_MAX: usize = 64;
 
-/// Input buffers kept for the next connection that reads half a command.
-const SPARE_INPUTS: usize = 64;
-
-/// Largest input buffer kept.
-const SPARE_INPUT_BYTES: usize = 64 * 1024;
-
 impl Reactor {
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            match self.door.accept(self.time.now, &self.epoll) {
+            match self.door.accept(self.time.now, &self.peers.epoll) {
                 Accepted::Peer(stream, peer) => self.welcome(stream, peer),
                 Accepted::Gone => {}
                 Accepted::Nobody => return,
                 Accepted::NoRoom => {
-                    self.counters.accept_backoffs += 1;
+                    self.peers.counters.accept_backoffs += 1;
                     return;
                 }
             }
@@ -47,15 +41,16 @@ impl Reactor {
         connection.output.waiting_since = None;
         let interest = connection.interest;
         let ack_due = connection.ack.as_ref().and_then(|ack| ack.due);
-        let key = self.connections.insert(connection);
+        let key = self.peers.connections.insert(connection);
         self.topics.schedule.welcome(key);
-        self.charge_input(key, 0);
+        self.peers.charge_input(key, 0);
         if let Some(due) = ack_due {
-            self.push_due(due, key);
+            self.peers.push_due(due, key);
         }
         self.attach(key);
-        let connection = self.connections.get_mut(key)?;
+        let connection = self.peers.connections.get_mut(key)?;
         if let Err(error) = self
+            .peers
             .epoll
             .add(connection.stream.as_fd(), key.to_bits(), interest)
         {
@@ -69,30 +64,30 @@ impl Reactor {
                 .heartbeat
                 .unwrap_or(self.shared.config.heartbeat_interval),
         };
-        self.arm_timer(key, wait);
-        self.mark_dirty(key);
+        self.peers.arm_timer(key, self.time.now + wait);
+        self.peers.mark_dirty(key);
         self.topics.schedule.notice(key, Readiness::RESUMED);
         Some(key)
     }
 
     /// Hands a connection over to the reactor that owns the topic it subscribes to.
     pub(super) fn hand_over(&mut self, key: ConnectionKey, home: usize) {
-        let Some(mut connection) = self.connections.remove(key) else {
+        let Some(mut connection) = self.peers.connections.remove(key) else {
             return;
         };
         self.topics.schedule.leave(key);
-        if let Err(error) = self.epoll.remove(connection.stream.as_fd()) {
+        if let Err(error) = self.peers.epoll.remove(connection.stream.as_fd()) {
             tracing::debug!("{}: moving to reactor {home}: {error}", connection.peer);
         }
         connection.pause = Pause::No;
-        self.discharge(&mut connection);
+        self.peers.discharge(&mut connection);
         self.post.send(home, Mail::Adopt(Box::new(connection)));
     }
 
     /// Closes a connection at once; what it had in flight goes back to its channel.
     pub(super) fn close(&mut self, key: ConnectionKey, reason: &str) {
         self.announce(key, None);
-        let Some(mut connection) = self.connections.remove(key) else {
+        let Some(mut connection) = self.peers.connections.remove(key) else {
             return;
         };
         tracing::debug!("{}: closed, {reason}", connection.peer);
@@ -101,32 +96,16 @@ impl Reactor {
         if let Some(consumer) = connection.consumer {
             self.topics.table.unsubscribe(consumer, self.time.now);
         }
-        self.discharge(&mut connection);
+        self.peers.discharge(&mut connection);
         let input = std::mem::take(&mut connection.input);
-        self.return_input(input);
-    }
-
-    /// An empty input buffer, with memory if one is spare.
-    pub(super) fn lend_input(&mut self) -> Vec<u8> {
-        self.inputs.pop().unwrap_or_default()
-    }
-
-    /// Takes an input buffer back.
-    pub(super) fn return_input(&mut self, mut input: Vec<u8>) {
-        if input.capacity() > 0
-            && input.capacity() <= SPARE_INPUT_BYTES
-            && self.inputs.len() < SPARE_INPUTS
-        {
-            input.clear();
-            self.inputs.push(input);
-        }
+        self.peers.return_input(input);
     }
 
     fn welcome(&mut self, stream: Stream, peer: std::net::SocketAddr) {
         let config = &self.shared.config;
         if self.shared.connections.fetch_add(1, Ordering::AcqRel) >= config.max_connections {
             self.shared.connections.fetch_sub(1, Ordering::AcqRel);
-            self.counters.connections_refused += 1;
+            self.peers.counters.connections_refused += 1;
             return;
         }
         if config.arrival_clock == ArrivalClock::Kernel

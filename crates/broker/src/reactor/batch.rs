@@ -130,7 +130,7 @@ impl Reactor {
         arrival: Arrival,
         delay: Duration,
     ) -> Flow {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return Flow::End;
         };
         let is_much = connection.in_transit_bytes >= IN_TRANSIT_BYTES;
@@ -169,7 +169,7 @@ impl Reactor {
             wait: None,
         });
         connection.in_transit_bytes += length;
-        self.memory.input.change(0, length);
+        self.peers.memory.input.change(0, length);
         Flow::Next
     }
 
@@ -270,13 +270,13 @@ impl Reactor {
             lengths += messages as usize;
             let outcome = std::mem::replace(&mut item.outcome, Published::Full);
             if let Some(wait) = wait {
-                self.send_throttled(key, wait);
+                self.peers.send_throttled(key, wait, self.time.now);
             }
             if outcome == Published::Full {
                 continue;
             }
             if outcome == Published::Accepted
-                && let Some(connection) = self.connections.get_mut(key)
+                && let Some(connection) = self.peers.connections.get_mut(key)
             {
                 connection.count_published(batch.topic.as_str(), messages);
             }
@@ -315,23 +315,23 @@ impl Reactor {
             bytes,
             delay,
         } = command;
-        self.memory.input.change(bytes, 0);
-        let Some(connection) = self.connections.get_mut(key) else {
+        self.peers.memory.input.change(bytes, 0);
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         connection.in_transit -= 1;
         connection.in_transit_bytes -= bytes;
         let waits = connection.pause == Pause::InTransit;
         match outcome {
-            Published::Accepted => self.acknowledge(key, messages),
-            Published::Refused(_) if !self.speaks_nsq(key) => {}
+            Published::Accepted => self.peers.acknowledge(key, messages, self.time.now),
+            Published::Refused(_) if !self.peers.speaks_nsq(key) => {}
             Published::Refused(reason) => self.fail(key, &failed(delay, &reason)),
             Published::Gone | Published::Full => {
                 self.refuse_exiting(key, &failed(delay, "exiting"));
             }
         }
         // Half the window again, so that a pause is not undone for a single command.
-        let few = self.connections.get(key).is_some_and(|connection| {
+        let few = self.peers.connections.get(key).is_some_and(|connection| {
             connection.in_transit <= IN_TRANSIT_MAX / 2
                 && connection.in_transit_bytes <= IN_TRANSIT_BYTES / 2
         });

@@ -67,7 +67,7 @@ impl Reactor {
     }
 
     fn identify(&mut self, key: ConnectionKey, body: &[u8]) -> Flow {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return Flow::End;
         };
         let unidentified = Negotiated::unidentified(&self.server);
@@ -95,16 +95,17 @@ impl Reactor {
         connection.identity = Some(Box::new(negotiated));
         let heartbeat = connection.terms.heartbeat;
         self.announce(key, announcement);
-        self.respond(key, answer.as_deref().unwrap_or(b"OK"));
-        self.arm_timer(
+        self.peers
+            .respond(key, answer.as_deref().unwrap_or(b"OK"), self.time.now);
+        self.peers.arm_timer(
             key,
-            heartbeat.unwrap_or(self.shared.config.heartbeat_interval),
+            self.time.now + heartbeat.unwrap_or(self.shared.config.heartbeat_interval),
         );
         Flow::Next
     }
 
     fn subscribe(&mut self, key: ConnectionKey, topic: &str, channel: &str) -> Flow {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return Flow::End;
         };
         let home = self.post.home_of(topic);
@@ -128,7 +129,7 @@ impl Reactor {
                 connection.consumer = Some(consumer);
                 connection.progress = Progress::Open(Phase::Subscribed);
                 self.topics.place(key, self.topics.table.find(topic));
-                self.respond(key, b"OK");
+                self.peers.respond(key, b"OK", self.time.now);
                 Flow::Next
             }
             Err(refusal) => {
@@ -139,7 +140,7 @@ impl Reactor {
     }
 
     fn set_ready(&mut self, key: ConnectionKey, count: u32) -> Flow {
-        if let Some(consumer) = self.consumer_of(key) {
+        if let Some(consumer) = self.peers.consumer_of(key) {
             self.topics.table.set_ready(consumer, count);
         }
         Flow::Next
@@ -174,13 +175,13 @@ impl Reactor {
     }
 
     fn begin_close(&mut self, key: ConnectionKey) -> Flow {
-        if let Some(consumer) = self.consumer_of(key) {
+        if let Some(consumer) = self.peers.consumer_of(key) {
             self.topics.table.set_ready(consumer, 0);
         }
-        if let Some(connection) = self.connections.get_mut(key) {
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             connection.progress = Progress::Open(Phase::Closing);
         }
-        self.respond(key, b"CLOSE_WAIT");
+        self.peers.respond(key, b"CLOSE_WAIT", self.time.now);
         Flow::Next
     }
 
@@ -190,7 +191,7 @@ impl Reactor {
         id: MessageId,
         act: impl FnOnce(&mut Reactor, ConsumerKey, u64) -> Result<(), FlightError>,
     ) -> Result<(), FlightError> {
-        let consumer = self.consumer_of(key).ok_or(FlightError::UnknownId)?;
+        let consumer = self.peers.consumer_of(key).ok_or(FlightError::UnknownId)?;
         // Ids are numbers in here; what is none was never handed out.
         let number = id.to_u64().ok_or(FlightError::UnknownId)?;
         act(self, consumer, number)
@@ -204,13 +205,10 @@ impl Reactor {
         error: impl FnOnce(&str) -> ProtocolError,
     ) -> Flow {
         if let Err(reason) = done {
-            self.send_error(key, &error(reason.text()));
+            self.peers
+                .send_error(key, &error(reason.text()), self.time.now);
         }
         Flow::Next
-    }
-
-    fn consumer_of(&self, key: ConnectionKey) -> Option<ConsumerKey> {
-        self.connections.get(key)?.consumer
     }
 }
 

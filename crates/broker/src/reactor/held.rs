@@ -129,7 +129,8 @@ impl Reactor {
                 self.unpause(key);
                 self.reconsider(key);
                 self.topics.work_for_turn(&mut self.time);
-                self.connections
+                self.peers
+                    .connections
                     .get(key)
                     .is_none_or(|connection| connection.pause != Pause::Held)
             }

@@ -7,7 +7,8 @@ use clock::Instant;
 use topics::{Account, MemoryBudget, Part};
 
 use super::Reactor;
-use crate::connection::{Connection, ConnectionKey, OUTPUT_FULL_BYTES, Pause};
+use super::peers::Peers;
+use crate::connection::{ConnectionKey, OUTPUT_FULL_BYTES, Pause};
 use crate::sys;
 
 /// A reactor with somebody who waits for memory looks so often whether there is some: others may have freed it.
@@ -72,22 +73,27 @@ impl Memory {
 impl Reactor {
     /// Lets those go on for whom there is memory, and gives back what is not needed.
     pub(super) fn offer_memory(&mut self) {
-        if self.memory.look_at.is_none_or(|at| at > self.time.now) {
+        if self
+            .peers
+            .memory
+            .look_at
+            .is_none_or(|at| at > self.time.now)
+        {
             return;
         }
         self.topics.table.offer_memory();
         self.carry_out_effects();
         self.offer_input();
-        if self.time.now >= self.memory.trim_at {
+        if self.time.now >= self.peers.memory.trim_at {
             let pause = match self.topics.table.trim() {
                 true => PIECE_INTERVAL,
                 false => TRIM_INTERVAL,
             };
-            self.memory.trim_at = self.time.now + pause;
-            if self.time.now >= self.memory.trim_heap_at
+            self.peers.memory.trim_at = self.time.now + pause;
+            if self.time.now >= self.peers.memory.trim_heap_at
                 && self.shared.memory.has_freed(FREED_BYTES)
             {
-                self.memory.trim_heap_at = self.time.now + TRIM_HEAP_INTERVAL;
+                self.peers.memory.trim_heap_at = self.time.now + TRIM_HEAP_INTERVAL;
                 self.trim_heap();
             }
         }
@@ -96,28 +102,30 @@ impl Reactor {
     /// Tells the others what is held here, and hears of them; sees to it that somebody looks after it when there is need.
     pub(super) fn tell_memory(&mut self) {
         self.topics.table.tell_memory();
-        self.memory.input.tell();
-        self.memory.pieces.tell();
-        self.memory.output.tell();
-        let most = usize::try_from(self.memory.output.free() / OUTPUT_PARTS).unwrap_or(usize::MAX);
-        self.memory.output_full_bytes = most.clamp(OUTPUT_LEAST_BYTES, OUTPUT_FULL_BYTES);
-        let waits = self.topics.table.waits_for_memory() || !self.memory.waiting.is_empty();
+        self.peers.memory.input.tell();
+        self.peers.memory.pieces.tell();
+        self.peers.memory.output.tell();
+        let most =
+            usize::try_from(self.peers.memory.output.free() / OUTPUT_PARTS).unwrap_or(usize::MAX);
+        self.peers.memory.output_full_bytes = most.clamp(OUTPUT_LEAST_BYTES, OUTPUT_FULL_BYTES);
+        let waits = self.topics.table.waits_for_memory() || !self.peers.memory.waiting.is_empty();
         let has_spare =
             self.topics.table.has_spare_memory() || self.shared.memory.is_freed(FREED_BYTES);
         let next = match (waits, has_spare) {
             (true, _) => self.time.now + LOOK_INTERVAL,
-            (false, true) => self.memory.trim_at.max(self.time.now),
-            (false, false) => return self.memory.look_at = None,
+            (false, true) => self.peers.memory.trim_at.max(self.time.now),
+            (false, false) => return self.peers.memory.look_at = None,
         };
         // However often it is asked for, it does not move away.
-        let asked = self.memory.look_at.filter(|&at| at > self.time.now);
-        self.memory.look_at = Some(asked.map_or(next, |at| at.min(next)));
+        let asked = self.peers.memory.look_at.filter(|&at| at > self.time.now);
+        self.peers.memory.look_at = Some(asked.map_or(next, |at| at.min(next)));
     }
 
     /// Whether a connection may read on behind what it holds of a command of `needed` bytes; if not, it waits until there is
     /// memory for the whole: whoever was let begin comes to an end.
     pub(super) fn may_read_behind(&mut self, key: ConnectionKey, needed: usize) -> bool {
         let reserved = self
+            .peers
             .connections
             .get(key)
             .map_or(0, |connection| connection.input_reserved);
@@ -125,81 +133,21 @@ impl Reactor {
             return true;
         }
         // Who has waited for longer comes first.
-        if self.memory.waiting.is_empty() && self.reserve(key, needed) {
+        if self.peers.memory.waiting.is_empty() && self.peers.reserve(key, needed) {
             return true;
         }
-        self.memory.input.note_wait();
-        let Reactor {
+        self.peers.memory.input.note_wait();
+        let Peers {
             memory,
             connections,
             ..
-        } = self;
+        } = &mut self.peers;
         if memory.waiting.len() > 2 * connections.len() {
             memory.waiting.retain(|&key| connections.get(key).is_some());
         }
         memory.waiting.push_back(key);
         self.pause(key, Pause::Memory);
         false
-    }
-
-    /// Counts what the input of a connection holds, after `used` bytes of it were executed.
-    #[inline]
-    pub(super) fn charge_input(&mut self, key: ConnectionKey, used: usize) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        if connection.input.is_empty() && !connection.has_cut_input {
-            return;
-        }
-        let held = match connection.input.is_empty() {
-            true => 0,
-            false => connection.input.capacity(),
-        };
-        let is_over = used > 0 || held == 0;
-        if connection.input_reserved > 0 && is_over {
-            let reserved = std::mem::take(&mut connection.input_reserved);
-            self.memory.input.change(reserved, 0);
-        }
-        let held = held.saturating_sub(connection.input_reserved);
-        let former = std::mem::replace(&mut connection.input_charged, held);
-        connection.has_cut_input =
-            held > 0 || connection.input_reserved > 0 || connection.arriving.is_some();
-        if former != held {
-            self.memory.pieces.change(former, held);
-        }
-    }
-
-    /// Counts nothing any more of a connection that goes.
-    pub(super) fn discharge(&mut self, connection: &mut Connection) {
-        let reserved = std::mem::take(&mut connection.input_reserved);
-        self.memory.input.change(reserved, 0);
-        let charged = std::mem::take(&mut connection.input_charged);
-        self.memory.pieces.change(charged, 0);
-        let charged = std::mem::take(&mut connection.output.charged);
-        self.memory.output.change(charged, 0);
-    }
-
-    /// Whether beginnings of commands take more than most of what they may.
-    pub(super) fn is_input_tight(&self) -> bool {
-        self.memory.pieces.is_nearly_full()
-    }
-
-    /// Reserves memory for a command of `needed` bytes, if there is.
-    fn reserve(&mut self, key: ConnectionKey, needed: usize) -> bool {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return false;
-        };
-        let reserved = connection.input_reserved;
-        let more = needed.saturating_sub(reserved);
-        if more == 0 {
-            return true;
-        }
-        let is_taken = self.memory.input.take(more as u64);
-        if is_taken {
-            connection.input_reserved = needed;
-            connection.has_cut_input = true;
-        }
-        is_taken
     }
 
     /// Has the allocator give pages back. Aside: it takes its time, in which only who allocates waits. Locked memory stays.
@@ -215,19 +163,19 @@ impl Reactor {
 
     /// Lets connections read on while there is memory for what they read, in the order in which they came to wait.
     fn offer_input(&mut self) {
-        while let Some(&key) = self.memory.waiting.front() {
-            let waits = self.connections.get(key);
+        while let Some(&key) = self.peers.memory.waiting.front() {
+            let waits = self.peers.connections.get(key);
             let needed = waits.and_then(|waits| {
                 let is_waiting = waits.pause == Pause::Memory;
                 is_waiting.then_some(waits.needed)
             });
             if let Some(needed) = needed {
-                if !self.reserve(key, needed) {
+                if !self.peers.reserve(key, needed) {
                     return;
                 }
                 self.let_go_on(key);
             }
-            self.memory.waiting.pop_front();
+            self.peers.memory.waiting.pop_front();
         }
     }
 }

@@ -17,6 +17,7 @@ mod inbox;
 mod line;
 mod memory;
 mod payer;
+mod peers;
 mod post;
 mod probe;
 mod probes;
@@ -41,31 +42,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
-use topics::Arena;
+use topics::Loss;
 use topics::MemoryBudget;
-use topics::{Loss, Wakeups};
 use wire::identify::ServerLimits;
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
 use crate::backlog::Orders;
 use crate::catalog_file::KeptCatalog;
-use crate::connection::{Connection, ConnectionKey};
+use crate::connection::ConnectionKey;
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::sharing::SharingBoard;
-use crate::stats::ReactorStats;
 use crate::sys::{self, Epoll, Event, Interest};
 use crate::{BrokerError, Config};
 
-use complaints::Complaints;
 use door::Door;
 use hosted::Hosted;
 use inbox::TopicMail;
 pub use inbox::{Inbox, Mail};
-use memory::Memory;
+use peers::Peers;
 use post::Post;
-use probes::ProbeBudget;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
 use survey::Surveys;
@@ -150,29 +147,17 @@ pub struct Reactor {
     shared: Arc<Shared>,
     limits: wire::Limits,
     server: ServerLimits,
-    epoll: Epoll,
     events: Vec<Event>,
     door: Door,
     time: Time,
     post: Post,
-    connections: Arena<Connection>,
+    peers: Peers,
     topics: Hosted,
-    random: clock::Xoshiro256PlusPlus,
-    probe_budget: ProbeBudget,
     read_buffer: Vec<u8>,
-    inputs: Vec<Vec<u8>>,
-    spare_outputs: Vec<Vec<u8>>,
-    dirty: Vec<ConnectionKey>,
-    dirty_consumers: Vec<ConnectionKey>,
     backlog: Option<Orders>,
-    timers: Wakeups<ConnectionKey>,
-    dues: Wakeups<ConnectionKey>,
     moving: Option<usize>,
     is_resuming: bool,
     surveys: Surveys,
-    complaints: Complaints,
-    memory: Memory,
-    counters: ReactorStats,
 }
 
 /// Reactor that owns the topic of that name, of `reactors`. FNV-1a: stable over processes.
@@ -222,29 +207,17 @@ impl Reactor {
         Ok(Reactor {
             limits: config.wire_limits(),
             server: config.server_limits(),
-            epoll,
             events: Vec::with_capacity(EVENTS_MAX),
             door,
             time: Time::new(now, wall),
             post: Post::new(number, Arc::clone(&shared.inboxes)),
-            connections: Arena::default(),
+            peers: Peers::new(epoll, &shared.memory, wall.as_nanos()),
             topics: Hosted::new(table, schedule),
-            random: clock::stream(wall.as_nanos(), "probes"),
-            probe_budget: ProbeBudget::default(),
             read_buffer: vec![0; READ_BYTES],
-            inputs: Vec::new(),
-            spare_outputs: Vec::new(),
-            dirty: Vec::new(),
-            dirty_consumers: Vec::new(),
             backlog,
-            timers: Wakeups::default(),
-            dues: Wakeups::default(),
             moving: None,
             is_resuming: false,
             surveys: Surveys::default(),
-            complaints: Complaints::default(),
-            memory: Memory::new(&shared.memory),
-            counters: ReactorStats::default(),
             shared,
         })
     }
@@ -272,13 +245,13 @@ impl Reactor {
         self.post.post();
         self.tell_memory();
         self.survey(has_served);
-        self.counters.turns += 1;
+        self.peers.counters.turns += 1;
     }
 
     fn wait(&mut self, at_most: Option<Duration>) {
         self.topics.wake(self.time.now);
         let finished = sys::monotonic_now();
-        self.counters.busy += finished.saturating_since(self.time.turn_began);
+        self.peers.counters.busy += finished.saturating_since(self.time.turn_began);
         self.topics
             .schedule
             .charge_rest(finished.saturating_since(self.time.now));
@@ -298,7 +271,7 @@ impl Reactor {
         let timeout = until.map(|until| until.saturating_since(rested));
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        if let Err(error) = self.epoll.wait(timeout, &mut events) {
+        if let Err(error) = self.peers.epoll.wait(timeout, &mut events) {
             tracing::error!("reactor {}: waiting for events: {error}", self.post.number);
         }
         self.events = events;

@@ -38,21 +38,9 @@ impl ProbeBudget {
 }
 
 impl Reactor {
-    /// Half the round trip of a publisher's connection, µs.
-    pub(super) fn publisher_half_rtt_us(&mut self, key: ConnectionKey) -> u32 {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return 0;
-        };
-        if connection.half_rtt.is_old(self.time.now) {
-            let path = sys::path(&connection.stream).unwrap_or_default();
-            connection.half_rtt.set(path, self.time.now);
-        }
-        connection.half_rtt.us
-    }
-
     /// The socket has taken the message that is followed.
     pub(super) fn await_ack(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let Some(probes) = &mut connection.probes else {
@@ -70,7 +58,7 @@ impl Reactor {
     pub(super) fn take_ack_stamps(&mut self, key: ConnectionKey) -> bool {
         let mut was_there = false;
         loop {
-            let Some(connection) = self.connections.get_mut(key) else {
+            let Some(connection) = self.peers.connections.get_mut(key) else {
                 return was_there;
             };
             let Some(probes) = &mut connection.probes else {

@@ -11,7 +11,7 @@ use super::publishers::name_of;
 use super::read::Flow;
 use super::readiness::Readiness;
 use crate::BrokerError;
-use crate::connection::{ArrivalStamp, ConnectionKey, Pause, Progress, PublishedTopic};
+use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
 
 impl Reactor {
     /// Executes PUB, MPUB or DPUB of a connection. `failed` makes the command's own error.
@@ -28,10 +28,10 @@ impl Reactor {
             at: stamp.at,
             wall_ns: stamp.wall_ns,
             read: stamp.read,
-            half_rtt_us: self.publisher_half_rtt_us(key),
+            half_rtt_us: self.peers.publisher_half_rtt_us(key, self.time.now),
             flow: flow_of(self.post.number, key),
         };
-        let is_new = match self.connections.get(key) {
+        let is_new = match self.peers.connections.get(key) {
             Some(connection) => !connection.is_publishing_to(topic),
             None => return Flow::End,
         };
@@ -39,7 +39,7 @@ impl Reactor {
             self.topics.schedule.notice(key, Readiness::RESUMED);
             return Flow::Wait;
         }
-        let Some((home, known, is_announced)) = self.home_and_key(key) else {
+        let Some((home, known, is_announced)) = self.peers.home_and_key(key) else {
             return Flow::End;
         };
         if home != self.post.number {
@@ -48,7 +48,7 @@ impl Reactor {
         let messages = bodies.clone().count() as u32;
         match self.publish_here(known, topic, Some(key), bodies, arrival, delay) {
             (topic_key, Published::Accepted) => {
-                let connection = self.connections.get_mut(key);
+                let connection = self.peers.connections.get_mut(key);
                 if let Some(published) =
                     connection.and_then(|connection| connection.publishing.as_mut())
                 {
@@ -61,7 +61,7 @@ impl Reactor {
                     }
                 }
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
-                self.acknowledge(key, messages);
+                self.peers.acknowledge(key, messages, self.time.now);
                 if is_announced {
                     self.tell_wait(key, topic_key, false);
                 }
@@ -76,7 +76,7 @@ impl Reactor {
                 self.hold(topic_key, HeldPublish::Connection(key), self.is_resuming);
                 Flow::Wait
             }
-            (_, Published::Refused(reason)) if self.speaks_nsq(key) => {
+            (_, Published::Refused(reason)) if self.peers.speaks_nsq(key) => {
                 self.fail(key, &failed(&reason));
                 Flow::End
             }
@@ -120,28 +120,6 @@ impl Reactor {
         (key, self.topics.table.publish(key, bodies, arrival, delay))
     }
 
-    /// Counts accepted messages of a connection: an OK is owed, or a cumulative ack.
-    pub(super) fn acknowledge(&mut self, key: ConnectionKey, messages: u32) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        match &mut connection.ack {
-            None if connection.progress == Progress::Tempo => {}
-            None => {
-                connection.oks += 1;
-                self.mark_dirty(key);
-            }
-            Some(ack) => {
-                ack.accept(messages);
-                if ack.is_due(self.time.now) {
-                    self.mark_dirty(key);
-                } else if let Some(due) = ack.begin_waiting(self.time.now) {
-                    self.push_due(due, key);
-                }
-            }
-        }
-    }
-
     /// Publishes for the handle, or holds the request.
     pub(super) fn publish_request(&mut self, topic: &wire::TopicName, request: HeldRequest) {
         let (bodies, arrival) = (request.bodies.iter().map(AsRef::as_ref), request.arrival);
@@ -174,7 +152,7 @@ impl Reactor {
         arrival: &Arrival,
     ) {
         let source = self.source(key, is_announced);
-        let connections = &self.connections;
+        let connections = &self.peers.connections;
         self.topics
             .table
             .note_source(topic, source, messages, arrival, || {
@@ -219,7 +197,7 @@ impl Reactor {
                 });
             (name, None, Some(task))
         };
-        if let Some(connection) = self.connections.get_mut(key) {
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             let is_announced = connection.announces(topic);
             connection.publish_to(PublishedTopic {
                 name,
@@ -234,13 +212,6 @@ impl Reactor {
         self.topics.work_for(task, &mut self.time);
         self.topics.schedule.is_its_turn(key)
             || !self.topics.schedule.is_to_wait(task, self.time.now)
-    }
-
-    /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known
-    /// as a publisher of it.
-    fn home_and_key(&self, key: ConnectionKey) -> Option<(usize, Option<TopicKey>, bool)> {
-        let published = self.connections.get(key)?.publishing.as_ref()?;
-        Some((published.home, published.key, published.is_announced))
     }
 }
 

@@ -44,7 +44,7 @@ impl Reactor {
         key: ConnectionKey,
         announcement: Option<wire::identify::Announcement>,
     ) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         if announcement.is_none() && connection.announced.is_none() {
@@ -62,7 +62,7 @@ impl Reactor {
     /// Has a connection's name registered where its topic lives.
     pub(super) fn attach(&mut self, key: ConnectionKey) {
         let owner = self.owner(key);
-        let connection = self.connections.get(key);
+        let connection = self.peers.connections.get(key);
         if let Some(announced) = connection.and_then(|connection| connection.announced.as_ref()) {
             let topic = announced.topic.clone();
             let announcement = Arc::clone(&announced.announcement);
@@ -105,7 +105,7 @@ impl Reactor {
                 }
                 None => {
                     tracing::debug!("{topic}: {publisher} cannot be told to move to {to}");
-                    self.counters.moves_unknown += 1;
+                    self.peers.counters.moves_unknown += 1;
                 }
             }
         }
@@ -120,7 +120,7 @@ impl Reactor {
     /// Tells an announced publisher of a topic of this reactor how long it waits, if it is long.
     pub(super) fn tell_wait(&mut self, key: ConnectionKey, topic: TopicKey, is_held: bool) {
         if let Some(wait) = self.wait_to_tell(topic, is_held) {
-            self.send_throttled(key, wait);
+            self.peers.send_throttled(key, wait, self.time.now);
         }
     }
 
@@ -131,29 +131,6 @@ impl Reactor {
         match is_held {
             true => Some(wait.max(THROTTLED_MIN)),
             false => Some(wait).filter(|wait| *wait >= THROTTLED_MIN),
-        }
-    }
-
-    /// Queues a throttled frame, unless the publisher was told within the last second.
-    pub(super) fn send_throttled(&mut self, key: ConnectionKey, wait: Duration) {
-        let (now, full_bytes) = (self.time.now, self.memory.output_full_bytes);
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        let is_full = connection.output.is_full(full_bytes);
-        let Some(announced) = connection.announced.as_mut().filter(|_| !is_full) else {
-            return;
-        };
-        if !announced.may_be_told(now) {
-            return;
-        }
-        let topic = announced.topic.clone();
-        self.owe_nothing(key);
-        if let Some(connection) = self.connections.get_mut(key) {
-            let retry_after_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
-            wire::put_throttled(connection.output.bytes(), topic.as_str(), retry_after_us);
-            self.counters.throttled_sent += 1;
-            self.mark_dirty(key);
         }
     }
 
@@ -168,27 +145,28 @@ impl Reactor {
 
     fn send_migrate(&mut self, key: ConnectionKey, topic: &TopicName, to: &str) {
         let announces = |connection: &Connection| connection.announces(topic.as_str());
-        let full_bytes = self.memory.output_full_bytes;
+        let full_bytes = self.peers.memory.output_full_bytes;
         let has_room = |connection: &Connection| !connection.output.is_full(full_bytes);
         let is_there = self
+            .peers
             .connections
             .get(key)
             .is_some_and(|connection| announces(connection) && has_room(connection));
         if !is_there {
-            self.counters.moves_unknown += 1;
+            self.peers.counters.moves_unknown += 1;
             return;
         }
-        self.owe_nothing(key);
-        if let Some(connection) = self.connections.get_mut(key) {
+        self.peers.owe_nothing(key, self.time.now);
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             wire::put_migrate(connection.output.bytes(), topic.as_str(), to);
-            self.counters.moves_sent += 1;
-            self.mark_dirty(key);
+            self.peers.counters.moves_sent += 1;
+            self.peers.mark_dirty(key);
         }
     }
 
     /// Makes a connection nobody, unless it has announced itself as somebody else meanwhile.
     fn displace(&mut self, key: ConnectionKey, by: &Announcement) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let is_meant = connection.announced.as_ref().is_some_and(|announced| {

@@ -40,7 +40,7 @@ pub(super) enum Flow {
 
 impl Reactor {
     pub(super) fn read(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         if connection.pause != Pause::No {
@@ -60,13 +60,13 @@ impl Reactor {
 
     /// Executes what `input` holds already, for a connection that has been let go on.
     pub(super) fn reconsider(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let input = std::mem::take(&mut connection.input);
         if input.is_empty() {
-            self.return_input(input);
-            self.charge_input(key, 0);
+            self.peers.return_input(input);
+            self.peers.charge_input(key, 0);
         } else {
             self.execute_and_keep(key, input, 0);
         }
@@ -74,17 +74,17 @@ impl Reactor {
 
     /// Says a last error, then lingers until the peer has read it.
     pub(super) fn fail(&mut self, key: ConnectionKey, error: &ProtocolError) {
-        if !self.speaks_nsq(key) {
+        if !self.peers.speaks_nsq(key) {
             return self.close(key, &error.to_string());
         }
-        self.hasten_ack(key);
-        self.send_error(key, error);
+        self.peers.hasten_ack(key, self.time.now);
+        self.peers.send_error(key, error, self.time.now);
         self.begin_lingering(key);
     }
 
     pub(super) fn begin_lingering(&mut self, key: ConnectionKey) {
         self.announce(key, None);
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         connection.progress = Progress::Lingering;
@@ -93,7 +93,7 @@ impl Reactor {
             self.topics.table.unsubscribe(consumer, self.time.now);
         }
         self.unpause(key);
-        self.arm_timer(key, LINGER);
+        self.peers.arm_timer(key, self.time.now + LINGER);
     }
 
     fn read_in_place(&mut self, key: ConnectionKey) {
@@ -102,7 +102,7 @@ impl Reactor {
         if let Some(count) = self.receive(key, &mut buffer[..most]) {
             let used = self.execute_all(key, &buffer[..count]);
             if used < count {
-                let mut input = self.lend_input();
+                let mut input = self.peers.lend_input();
                 input.extend_from_slice(&buffer[used..count]);
                 self.keep(key, count, used, input);
             } else {
@@ -113,7 +113,7 @@ impl Reactor {
     }
 
     fn read_behind(&mut self, key: ConnectionKey, needed: usize) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let mut input = std::mem::take(&mut connection.input);
@@ -132,10 +132,10 @@ impl Reactor {
             }
             None => {
                 input.truncate(held);
-                if let Some(connection) = self.connections.get_mut(key) {
+                if let Some(connection) = self.peers.connections.get_mut(key) {
                     connection.input = input;
                 }
-                self.charge_input(key, 0);
+                self.peers.charge_input(key, 0);
             }
         }
     }
@@ -149,13 +149,13 @@ impl Reactor {
     /// Puts what is left of the input back to its connection, if that is still here, after `came` bytes were read and `used`
     /// executed.
     fn keep(&mut self, key: ConnectionKey, came: usize, used: usize, mut input: Vec<u8>) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            self.return_input(input);
+        let Some(connection) = self.peers.connections.get_mut(key) else {
+            self.peers.return_input(input);
             return;
         };
         if connection.progress == Progress::Lingering {
-            self.return_input(input);
-            self.charge_input(key, used);
+            self.peers.return_input(input);
+            self.peers.charge_input(key, used);
             return;
         }
         connection.arrivals.consume(used);
@@ -168,12 +168,12 @@ impl Reactor {
             if connection.has_cut_input {
                 connection.arriving = None;
             }
-            self.return_input(input);
+            self.peers.return_input(input);
         } else {
             connection.input = input;
             connection.note_arriving(came, used, self.time.now);
         }
-        self.charge_input(key, used);
+        self.peers.charge_input(key, used);
         if let Some(home) = self.moving.take() {
             self.hand_over(key, home);
         }
@@ -182,7 +182,7 @@ impl Reactor {
     /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
     pub(super) fn read_bytes_max(&self) -> usize {
         // What is cut off at its end is kept: little, where there is hardly memory.
-        match self.topics.schedule.is_shared(self.time.now) || self.is_input_tight() {
+        match self.topics.schedule.is_shared(self.time.now) || self.peers.is_input_tight() {
             true => READ_SHARED_BYTES,
             false => READ_BYTES,
         }
@@ -190,7 +190,7 @@ impl Reactor {
 
     /// One receive. `None` where nothing came or the connection is gone.
     fn receive(&mut self, key: ConnectionKey, buffer: &mut [u8]) -> Option<usize> {
-        let connection = self.connections.get_mut(key)?;
+        let connection = self.peers.connections.get_mut(key)?;
         let stamped = self.shared.config.arrival_clock == ArrivalClock::Kernel
             && connection.consumer.is_none();
         let received = if stamped {
@@ -228,7 +228,7 @@ impl Reactor {
     /// Notes when the bytes of a receive arrived.
     fn stamp(&mut self, key: ConnectionKey, received: Received) {
         self.time.receive();
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let stamp = self
@@ -243,7 +243,7 @@ impl Reactor {
     fn execute_all(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
         let mut used = 0;
         while used < bytes.len() {
-            let Some(connection) = self.connections.get_mut(key) else {
+            let Some(connection) = self.peers.connections.get_mut(key) else {
                 return bytes.len();
             };
             let rest = &bytes[used..];
@@ -275,11 +275,11 @@ impl Reactor {
                     connection.progress = Progress::Open(Phase::Init);
                     used += magic.len();
                     let heartbeat = self.shared.config.heartbeat_interval;
-                    self.arm_timer(key, heartbeat);
+                    self.peers.arm_timer(key, self.time.now + heartbeat);
                     continue;
                 }
             };
-            if connection.is_over_full(self.memory.output_full_bytes) {
+            if connection.is_over_full(self.peers.memory.output_full_bytes) {
                 match self.relieve(key) {
                     Flow::Next => continue,
                     Flow::Wait => return used,

@@ -1,12 +1,15 @@
 //! Questions and orders that come through the handle.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
 use super::held::HeldRequest;
 use super::inbox::TopicMail;
 use crate::BrokerError;
-use crate::handle::{Operation, Request};
+use crate::handle::{Operation, Reply, Request};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request) {
@@ -16,16 +19,7 @@ impl Reactor {
                 bodies,
                 delay,
                 reply,
-            } => {
-                let arrival = self.time.arrival_now();
-                let request = HeldRequest {
-                    bodies,
-                    arrival,
-                    delay,
-                    reply,
-                };
-                self.wait_for_turn(topic, Box::new(request));
-            }
+            } => self.wait_for_turn(topic, bodies, delay, reply),
             Request::Survey(question) => self.begin_survey(question),
             Request::Handover(request) => self.topics.hand_over(request, self.time.now),
             Request::Topic(topic, operation, reply) => {
@@ -88,7 +82,19 @@ impl Reactor {
     }
 
     /// Publishing is for the topic's task to do.
-    fn wait_for_turn(&mut self, topic: TopicName, request: Box<HeldRequest>) {
+    fn wait_for_turn(
+        &mut self,
+        topic: TopicName,
+        bodies: Vec<Bytes>,
+        delay: Duration,
+        reply: Reply<()>,
+    ) {
+        let request = Box::new(HeldRequest {
+            bodies,
+            arrival: self.time.arrival_now(),
+            delay,
+            reply,
+        });
         let task = self.topics.task_of_name(&topic);
         let mail = TopicMail::Request(topic, request);
         self.topics.schedule.notice_mail(task, mail);

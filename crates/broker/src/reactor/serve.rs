@@ -71,7 +71,7 @@ impl Reactor {
                 WAKER_TOKEN => {
                     self.post.has_come = true;
                     let is_open = self.shared.open.load(Ordering::Acquire);
-                    self.door.open(is_open, &self.epoll);
+                    self.door.open(is_open, &self.peers.epoll);
                 }
                 token => {
                     let key = ConnectionKey::from_bits(token);
@@ -108,12 +108,7 @@ impl Reactor {
     /// Passes messages of a topic on and writes them to its consumers.
     pub(super) fn serve_topic(&mut self, topic: TopicKey) {
         let mut outlet = write::Outputs {
-            connections: &mut self.connections,
-            dirty_consumers: &mut self.dirty_consumers,
-            spare: &mut self.spare_outputs,
-            random: &mut self.random,
-            budget: &mut self.probe_budget,
-            full_bytes: self.memory.output_full_bytes,
+            peers: &mut self.peers,
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.time.now,
         };
@@ -164,7 +159,7 @@ impl Reactor {
             if let Some((key, readiness)) = ready {
                 events += 1;
                 if let Some(next) = self.topics.schedule.peek_ready(task)
-                    && let Some(place) = self.connections.place(next)
+                    && let Some(place) = self.peers.connections.place(next)
                 {
                     // The system call in between gives the next one's memory time to arrive.
                     sys::prefetch(place, HOT_BYTES);
@@ -218,7 +213,7 @@ impl Reactor {
             self.reconsider(key);
         }
         if readiness.has(Readiness::DUE) {
-            self.mark_dirty(key);
+            self.peers.mark_dirty(key);
         }
         let has_failed = readiness.has(Readiness::ERROR) && !self.take_ack_stamps(key);
         if readiness.has(Readiness::WRITABLE) || has_failed {
@@ -228,6 +223,7 @@ impl Reactor {
         // It may have been paused after epoll told; then epoll tells again when it is watched again.
         let may_read = |pause: Pause| pause == Pause::No || ends;
         let may_read = self
+            .peers
             .connections
             .get(key)
             .is_some_and(|connection| may_read(connection.pause));

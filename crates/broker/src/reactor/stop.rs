@@ -25,9 +25,9 @@ impl Reactor {
         self.time.look();
         let patience = self.shared.config.drain_timeout;
         self.topics.table.begin_ending(patience, self.time.now);
-        let keys: Vec<ConnectionKey> = self.connections.iter().map(|(key, _)| key).collect();
+        let keys: Vec<ConnectionKey> = self.peers.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
-            self.hasten_ack(key);
+            self.peers.hasten_ack(key, self.time.now);
             self.stop_publishing(key);
         }
         self.carry_out_effects();
@@ -61,14 +61,14 @@ impl Reactor {
         let gives_up_at = self.topics.table.gives_up_at();
         self.topics.table.has_ended(self.time.now)
             && (gives_up_at.is_some_and(|at| at <= self.time.now)
-                || self.connections.iter().all(|(_, each)| is_idle(each)))
+                || self.peers.connections.iter().all(|(_, each)| is_idle(each)))
     }
 
     /// Tells a publisher that its topic is gone, or the broker stops. One that consumes, too, goes on: it may finish what it has.
     pub(super) fn refuse_exiting(&mut self, key: ConnectionKey, error: &ProtocolError) -> Flow {
-        let connection = self.connections.get(key);
+        let connection = self.peers.connections.get(key);
         if connection.is_some_and(|connection| connection.consumer.is_some()) {
-            self.send_error(key, error);
+            self.peers.send_error(key, error, self.time.now);
             return Flow::Next;
         }
         self.fail(key, error);

@@ -130,7 +130,7 @@ impl Reactor {
                 let report = TaskReport {
                     period: self.shared.config.share_period,
                     periods: self.topics.schedule.periods(),
-                    busy: self.counters.busy,
+                    busy: self.peers.counters.busy,
                     tasks: Vec::new(),
                 };
                 Subject::Tasks(report, reply)
@@ -213,7 +213,7 @@ impl Reactor {
         let number = survey.seen;
         match &mut survey.subject {
             Subject::Stats(counting) => {
-                let connections = &self.connections;
+                let connections = &self.peers.connections;
                 let Some(walk) = &mut counting.topics else {
                     survey.seen += 1;
                     if let Some(key) = connections.key_at(number) {
@@ -287,8 +287,8 @@ impl Reactor {
 
     /// Adds the reactor's own counters.
     fn with_reactor(&self, stats: Stats, producers: u64) -> Stats {
-        let mut reactor = self.counters.clone();
-        reactor.connections = self.connections.len() as u64;
+        let mut reactor = self.peers.counters.clone();
+        reactor.connections = self.peers.connections.len() as u64;
         reactor.publishers = self.topics.attachments.len() as u64;
         reactor.producers = producers;
         (reactor.messages_stored, reactor.bytes_stored) = self.topics.table.stored();

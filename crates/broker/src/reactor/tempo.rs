@@ -48,7 +48,7 @@ impl Reactor {
     /// # Errors
     /// The connection has been closed.
     pub(super) fn greet_tempo(&mut self, key: ConnectionKey, bytes: &[u8]) -> Result<usize, ()> {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return Err(());
         };
         let announce = self.shared.config.announce.as_ref();
@@ -62,7 +62,7 @@ impl Reactor {
                 connection.terms.heartbeat = None;
                 connection.has_heartbeats = false;
                 let wait = self.shared.config.heartbeat_interval;
-                self.arm_timer(key, wait);
+                self.peers.arm_timer(key, self.time.now + wait);
                 Ok(used)
             }
             Ok(HelloDecoded::Incomplete { needed }) => {
@@ -70,7 +70,7 @@ impl Reactor {
                 Ok(0)
             }
             Err(error) => {
-                self.counters.tempo_hellos_refused += 1;
+                self.peers.counters.tempo_hellos_refused += 1;
                 self.close(key, &error.to_string());
                 Err(())
             }
@@ -87,7 +87,7 @@ impl Reactor {
         let identifiers = Arc::clone(&self.topics.identifiers);
         let mut used = start;
         while used < bytes.len() {
-            let Some(connection) = self.connections.get_mut(key) else {
+            let Some(connection) = self.peers.connections.get_mut(key) else {
                 return bytes.len();
             };
             if connection.consumer.is_some() {
@@ -114,7 +114,7 @@ impl Reactor {
             };
             let stamp = connection.arrivals.stamp(end);
             let Some(topic) = identifiers.get(&id) else {
-                self.counters.tempo_unknown_ids += 1;
+                self.peers.counters.tempo_unknown_ids += 1;
                 used = end;
                 continue;
             };
@@ -165,7 +165,7 @@ impl Reactor {
             .subscribe(topic, &delivery.channel, subscription)
         {
             Ok(consumer) => {
-                if let Some(connection) = self.connections.get_mut(key) {
+                if let Some(connection) = self.peers.connections.get_mut(key) {
                     connection.consumer = Some(consumer);
                 }
                 self.topics.place(key, self.topics.table.find(topic));
@@ -177,14 +177,5 @@ impl Reactor {
                 Err(BrokerError::Refused(refusal.to_string()))
             }
         }
-    }
-
-    /// Whether errors are told to a connection in NSQ's frames.
-    pub(super) fn speaks_nsq(&self, key: ConnectionKey) -> bool {
-        let progress = self
-            .connections
-            .get(key)
-            .map(|connection| connection.progress);
-        progress.is_some_and(|progress| progress != Progress::Tempo)
     }
 }

@@ -8,64 +8,25 @@
 //! the peers' silence: they are judged as of when the timer was due, and not at all while something that epoll told of
 //! them waits to be served.
 
-use std::time::Duration;
-
 use clock::Instant;
 
 use super::Reactor;
 use super::readiness::Readiness;
 use crate::connection::{ConnectionKey, Pause, Progress};
 
-/// So many outdated timers are no matter.
-const OUTDATED_MIN: usize = 64;
-
 /// Connections that a turn looks at because their time has come: after a stall it has come for all.
 const TIMERS_PER_TURN: usize = 64;
 
 impl Reactor {
-    /// Sets a connection's timer; a former one is forgotten.
-    pub(super) fn arm_timer(&mut self, key: ConnectionKey, wait: Duration) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            let at = self.time.now + wait;
-            connection.timer_at = Some(at);
-            self.timers.push(at, key);
-            self.forget_outdated();
-        }
-    }
-
-    /// Has a connection served at `at`.
-    pub(super) fn push_due(&mut self, at: Instant, key: ConnectionKey) {
-        self.dues.push(at, key);
-        self.forget_outdated();
-    }
-
-    /// Keeps timers that nobody waits for any more from filling the memory. Each connection has one timer, and may have an ack
-    /// and collected output due.
-    fn forget_outdated(&mut self) {
-        let connections = &self.connections;
-        if self.timers.len() > 2 * connections.len() + OUTDATED_MIN {
-            self.timers.retain(|at, key| {
-                let connection = connections.get(key);
-                connection.is_some_and(|connection| connection.timer_at == Some(at))
-            });
-        }
-        if self.dues.len() > 4 * connections.len() + OUTDATED_MIN {
-            self.dues.retain(|at, key| {
-                let connection = connections.get(key);
-                connection.is_some_and(|connection| connection.is_due(at))
-            });
-        }
-    }
-
     /// When the next thing is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let dues = [
-            self.timers.next(),
-            self.dues.next(),
+            self.peers.timers.next(),
+            self.peers.dues.next(),
             self.topics.table.next_wakeup(),
             self.door.again_at(),
             self.surveys.due(),
-            self.memory.look_at,
+            self.peers.memory.look_at,
         ];
         dues.into_iter().flatten().min()
     }
@@ -74,10 +35,11 @@ impl Reactor {
     pub(super) fn run_timers(&mut self) {
         // The rest is due in the next turn, which does not wait.
         for _ in 0..TIMERS_PER_TURN {
-            let Some((at, key)) = self.timers.pop_due(self.time.now) else {
+            let Some((at, key)) = self.peers.timers.pop_due(self.time.now) else {
                 break;
             };
             if self
+                .peers
                 .connections
                 .get(key)
                 .is_some_and(|connection| connection.timer_at == Some(at))
@@ -85,14 +47,14 @@ impl Reactor {
                 self.check(key, at);
             }
         }
-        while let Some((_, key)) = self.dues.pop_due(self.time.now) {
+        while let Some((_, key)) = self.peers.dues.pop_due(self.time.now) {
             self.topics.schedule.notice(key, Readiness::DUE);
         }
-        self.door.open_again(self.time.now, &self.epoll);
+        self.door.open_again(self.time.now, &self.peers.epoll);
     }
 
     fn check(&mut self, key: ConnectionKey, at: Instant) {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.peers.connections.get(key) else {
             return;
         };
         let is_judged = !self.topics.schedule.is_waiting(key);
@@ -101,7 +63,9 @@ impl Reactor {
                 return self.close(key, "no protocol magic in time");
             }
             Progress::Handshake => {
-                return self.arm_timer(key, self.shared.config.handshake_timeout);
+                return self
+                    .peers
+                    .arm_timer(key, self.time.now + self.shared.config.handshake_timeout);
             }
             Progress::Lingering => return self.close(key, "its last error has been sent"),
             Progress::Open(_) | Progress::Tempo => {}
@@ -113,7 +77,7 @@ impl Reactor {
         if is_judged && connection.output.is_stalled(at, interval) && !self.has_read(key, at) {
             return;
         }
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.peers.connections.get(key) else {
             return;
         };
         let is_read = connection.pause == Pause::No;
@@ -132,17 +96,17 @@ impl Reactor {
         }
         // From the time it was due, not from now, so that a busy reactor keeps the interval.
         let late = self.time.now.saturating_since(at).min(interval / 2);
-        self.arm_timer(key, interval - late);
+        self.peers.arm_timer(key, self.time.now + (interval - late));
     }
 
     /// Closes a connection whose command does not get on.
     fn close_half(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.peers.connections.get(key) else {
             return;
         };
         let (peer, come, needed) = (connection.peer, connection.input.len(), connection.needed);
-        self.counters.half_closed += 1;
-        if let Some(more) = self.complaints.may_log(self.time.now) {
+        self.peers.counters.half_closed += 1;
+        if let Some(more) = self.peers.complaints.may_log(self.time.now) {
             tracing::warn!(
                 "{peer}: closed, {come} of {needed} bytes of its command have come and hardly any within a heartbeat interval; {more} more since the last such line"
             );
@@ -154,7 +118,7 @@ impl Reactor {
     /// byte; says whether it is to stay.
     fn has_read(&mut self, key: ConnectionKey, at: Instant) -> bool {
         self.write(key);
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.peers.connections.get(key) else {
             return false;
         };
         let terms = connection.terms.heartbeat;
@@ -163,8 +127,8 @@ impl Reactor {
             return true;
         }
         let (peer, waiting) = (connection.peer, connection.output.unsent().len());
-        self.counters.unread_closed += 1;
-        if let Some(more) = self.complaints.may_log(self.time.now) {
+        self.peers.counters.unread_closed += 1;
+        if let Some(more) = self.peers.complaints.may_log(self.time.now) {
             tracing::warn!(
                 "{peer}: closed, it read less than an eighth of {waiting} bytes in {interval:?}; {more} more since the last such line"
             );

@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use topics::{Arena, Delivery, Outlet, Probe, Stored};
+use topics::{Delivery, Outlet, Probe, Stored};
 use wire::announce::TopicId;
 use wire::tempo;
-use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME, ProtocolError};
+use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME};
 
 use super::Reactor;
-use super::probes::ProbeBudget;
+use super::peers::Peers;
 use super::read::Flow;
 use super::readiness::Readiness;
 use crate::connection::{Connection, ConnectionKey, Pace, Pause, Probes, Progress};
@@ -31,13 +31,7 @@ static OK_FRAMES: [u8; OK_FRAME.len() * 64] = {
 
 /// The reactor's connections as the topics see them.
 pub(super) struct Outputs<'a> {
-    pub(super) connections: &'a mut Arena<Connection>,
-    pub(super) dirty_consumers: &'a mut Vec<ConnectionKey>,
-    pub(super) spare: &'a mut Vec<Vec<u8>>,
-    pub(super) random: &'a mut clock::Xoshiro256PlusPlus,
-    pub(super) budget: &'a mut ProbeBudget,
-    /// An output is full with so many bytes.
-    pub(super) full_bytes: usize,
+    pub(super) peers: &'a mut Peers,
     pub(super) with_arrivals: bool,
     pub(super) now: clock::Instant,
 }
@@ -45,11 +39,11 @@ pub(super) struct Outputs<'a> {
 impl Outlet for Outputs<'_> {
     fn deliver(&mut self, connection: u64, delivery: Delivery<'_>) -> bool {
         let key = ConnectionKey::from_bits(connection);
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return false;
         };
         if connection.output.wants_buffer()
-            && let Some(buffer) = self.spare.pop()
+            && let Some(buffer) = self.peers.spare_outputs.pop()
         {
             connection.output.lend(buffer);
         }
@@ -66,20 +60,22 @@ impl Outlet for Outputs<'_> {
         }
         if !connection.dirty {
             connection.dirty = true;
-            self.dirty_consumers.push(key);
+            self.peers.dirty_consumers.push(key);
         }
-        let has_room = !connection.output.is_full(self.full_bytes);
+        let has_room = !connection
+            .output
+            .is_full(self.peers.memory.output_full_bytes);
         connection.output.is_refusing |= !has_room;
         has_room
     }
 
     fn draw(&mut self, bound: u8) -> u8 {
-        clock::below(self.random, u32::from(bound)) as u8
+        clock::below(&mut self.peers.random, u32::from(bound)) as u8
     }
 
     fn follow(&mut self, connection: u64, probe: Probe) {
         let key = ConnectionKey::from_bits(connection);
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let Connection {
@@ -95,10 +91,10 @@ impl Outlet for Outputs<'_> {
             }
             Box::new(Probes::new(enabled.is_err()))
         });
-        if probes.next_end().is_none() && !self.budget.take(self.now) {
+        if probes.next_end().is_none() && !self.peers.probe_budget.take(self.now) {
             return;
         }
-        let random = &mut *self.random;
+        let random = &mut self.peers.random;
         probes.follow(probe, output.unsent().len(), |bound| {
             clock::below(random, bound)
         });
@@ -106,39 +102,10 @@ impl Outlet for Outputs<'_> {
 }
 
 impl Reactor {
-    /// Puts a connection among those that are flushed when the turn ends.
-    pub(super) fn mark_dirty(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connections.get_mut(key)
-            && !connection.dirty
-        {
-            connection.dirty = true;
-            self.dirty.push(key);
-        }
-    }
-
-    /// Queues a response frame.
-    pub(super) fn respond(&mut self, key: ConnectionKey, body: &[u8]) {
-        self.owe_nothing(key);
-        if let Some(connection) = self.connections.get_mut(key) {
-            wire::put_response(connection.output.bytes(), body);
-            self.mark_dirty(key);
-        }
-    }
-
-    /// Queues an error frame.
-    pub(super) fn send_error(&mut self, key: ConnectionKey, error: &ProtocolError) {
-        self.owe_nothing(key);
-        if let Some(connection) = self.connections.get_mut(key) {
-            tracing::debug!("{}: {error}", connection.peer);
-            wire::put_error(connection.output.bytes(), error);
-            self.mark_dirty(key);
-        }
-    }
-
     /// Queues a heartbeat, which is written in the turn of the connection's task.
     pub(super) fn send_heartbeat(&mut self, key: ConnectionKey) {
-        self.owe_nothing(key);
-        if let Some(connection) = self.connections.get_mut(key) {
+        self.peers.owe_nothing(key, self.time.now);
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             connection
                 .output
                 .bytes()
@@ -149,28 +116,28 @@ impl Reactor {
 
     /// Writes what consumers were given.
     pub(super) fn flush_consumers(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty_consumers);
+        let mut dirty = std::mem::take(&mut self.peers.dirty_consumers);
         for key in dirty.drain(..) {
             self.flush_connection(key);
         }
-        self.dirty_consumers = dirty;
+        self.peers.dirty_consumers = dirty;
     }
 
     /// Writes everything that gathered in this turn.
     pub(super) fn flush(&mut self) {
-        if self.dirty.is_empty() {
+        if self.peers.dirty.is_empty() {
             return;
         }
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.peers.dirty);
         for key in dirty.drain(..) {
             self.flush_connection(key);
         }
-        self.dirty = dirty;
+        self.peers.dirty = dirty;
     }
 
     /// Writes what has gathered for one peer, unless that has been done already.
     pub(super) fn flush_connection(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key).filter(|c| c.dirty) else {
+        let Some(connection) = self.peers.connections.get_mut(key).filter(|c| c.dirty) else {
             return;
         };
         connection.dirty = false;
@@ -182,7 +149,7 @@ impl Reactor {
             let since = *connection.output.waiting_since.get_or_insert(self.time.now);
             if self.time.now - since < timeout {
                 if since == self.time.now {
-                    self.push_due(since + timeout, key);
+                    self.peers.push_due(since + timeout, key);
                 }
                 return;
             }
@@ -191,18 +158,18 @@ impl Reactor {
         if connection.ack.is_none() && connection.output.unsent().is_empty() {
             return self.write_oks(key);
         }
-        self.owe_nothing(key);
+        self.peers.owe_nothing(key, self.time.now);
         self.write(key);
     }
 
     /// Sends owed OKs from where they stand, for the many peers that are owed nothing else.
     fn write_oks(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let owed = connection.oks as usize * OK_FRAME.len();
         let Some(frames) = OK_FRAMES.get(..owed).filter(|frames| !frames.is_empty()) else {
-            self.owe_nothing(key);
+            self.peers.owe_nothing(key, self.time.now);
             return self.write(key);
         };
         let sent = sys::send(&connection.stream, frames).unwrap_or(0);
@@ -217,39 +184,9 @@ impl Reactor {
         }
     }
 
-    /// Makes a cumulative ack due now, because the connection or the broker comes to its end.
-    pub(super) fn hasten_ack(&mut self, key: ConnectionKey) {
-        let now = self.time.now;
-        if let Some(ack) = self
-            .connections
-            .get_mut(key)
-            .and_then(|connection| connection.ack.as_mut())
-        {
-            ack.hasten(now);
-            self.mark_dirty(key);
-        }
-    }
-
-    /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
-    pub(super) fn owe_nothing(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        for _ in 0..std::mem::take(&mut connection.oks) {
-            connection.output.bytes().extend_from_slice(&OK_FRAME);
-        }
-        if let Some(number) = connection
-            .ack
-            .as_mut()
-            .and_then(|ack| ack.take(self.time.now))
-        {
-            wire::put_ack(connection.output.bytes(), number);
-        }
-    }
-
     /// Sends until the socket takes no more or nothing is left.
     pub(super) fn write(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let mut has_probe = false;
@@ -279,8 +216,8 @@ impl Reactor {
     }
 
     fn after_write(&mut self, key: ConnectionKey) {
-        let full_bytes = self.memory.output_full_bytes;
-        let Some(connection) = self.connections.get_mut(key) else {
+        let full_bytes = self.peers.memory.output_full_bytes;
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let consumer = connection.consumer;
@@ -294,13 +231,13 @@ impl Reactor {
         }
         connection.output.settle();
         if let Some(buffer) = connection.output.take_spare()
-            && self.spare_outputs.len() < SPARE_OUTPUTS
+            && self.peers.spare_outputs.len() < SPARE_OUTPUTS
         {
-            self.spare_outputs.push(buffer);
+            self.peers.spare_outputs.push(buffer);
         }
         let memory = connection.output.memory();
         let charged = std::mem::replace(&mut connection.output.charged, memory);
-        self.memory.output.change(charged, memory);
+        self.peers.memory.output.change(charged, memory);
         let is_empty = connection.output.unsent().is_empty();
         let may_go_on = connection.pause == Pause::Unread && !connection.output.is_full(full_bytes);
         if connection.output.is_refusing
@@ -326,22 +263,22 @@ impl Reactor {
     /// Makes room in an output that holds more than it should; where its socket takes nothing, the connection is not read from
     /// until it does.
     pub(super) fn relieve(&mut self, key: ConnectionKey) -> Flow {
-        self.owe_nothing(key);
+        self.peers.owe_nothing(key, self.time.now);
         self.write(key);
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.peers.connections.get(key) else {
             return Flow::End;
         };
-        if !connection.is_over_full(self.memory.output_full_bytes) {
+        if !connection.is_over_full(self.peers.memory.output_full_bytes) {
             return Flow::Next;
         }
-        self.counters.unread_pauses += 1;
+        self.peers.counters.unread_pauses += 1;
         self.pause(key, Pause::Unread);
         Flow::Wait
     }
 
     /// Stops reading from a connection, for the reason given.
     pub(super) fn pause(&mut self, key: ConnectionKey, reason: Pause) {
-        if let Some(connection) = self.connections.get_mut(key) {
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             connection.pause = reason;
             let interest = Interest {
                 read: false,
@@ -353,7 +290,7 @@ impl Reactor {
 
     /// Reads from a connection again.
     pub(super) fn unpause(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connections.get_mut(key) {
+        if let Some(connection) = self.peers.connections.get_mut(key) {
             connection.pause = Pause::No;
             connection.last_read = self.time.now;
             let cut = connection.arriving.is_some();
@@ -368,7 +305,7 @@ impl Reactor {
 
     /// Reads no more from a publisher, because the broker stops. Consumers may still finish messages.
     pub(super) fn stop_publishing(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connections.get(key)
+        if let Some(connection) = self.peers.connections.get(key)
             && connection.consumer.is_none()
         {
             let interest = Interest {
@@ -380,16 +317,17 @@ impl Reactor {
     }
 
     fn watch(&mut self, key: ConnectionKey, interest: Interest) {
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         if connection.interest == interest {
             return;
         }
         connection.interest = interest;
-        if let Err(error) = self
-            .epoll
-            .modify(connection.stream.as_fd(), key.to_bits(), interest)
+        if let Err(error) =
+            self.peers
+                .epoll
+                .modify(connection.stream.as_fd(), key.to_bits(), interest)
         {
             self.close(key, &format!("it cannot be watched: {error}"));
         }

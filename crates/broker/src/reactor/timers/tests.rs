@@ -5,9 +5,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::super::Shared;
 use super::super::inbox::Inbox;
+use super::super::peers::timers::OUTDATED_MIN;
 use super::*;
 use crate::{Config, sys};
 
@@ -43,7 +45,7 @@ impl Scene {
         client.write_all(words).expect("written");
         let key = (0..1_000_000).find_map(|_| {
             reactor.turn(Some(Duration::ZERO));
-            let (key, connection) = reactor.connections.iter().next()?;
+            let (key, connection) = reactor.peers.connections.iter().next()?;
             let is_read = words.is_empty() || connection.progress != Progress::Handshake;
             is_read.then_some(key)
         });
@@ -57,7 +59,7 @@ impl Scene {
     /// Says something, which arrives and is not read.
     fn say(&mut self, words: &[u8]) {
         self.client.write_all(words).expect("written");
-        let connection = self.reactor.connections.get(self.key).expect("open");
+        let connection = self.reactor.peers.connections.get(self.key).expect("open");
         let socket = socket2::SockRef::from(&connection.stream);
         let has_come = (0..1_000_000).any(|_| {
             std::thread::yield_now();
@@ -71,12 +73,17 @@ impl Scene {
     fn outlives(&mut self, read_ms_ago: u64, due_ms_ago: u64) -> bool {
         let now = sys::monotonic_now();
         let due = now - Duration::from_millis(due_ms_ago);
-        let connection = self.reactor.connections.get_mut(self.key).expect("open");
+        let connection = self
+            .reactor
+            .peers
+            .connections
+            .get_mut(self.key)
+            .expect("open");
         connection.last_read = now - Duration::from_millis(read_ms_ago);
         connection.timer_at = Some(due);
-        self.reactor.timers.push(due, self.key);
+        self.reactor.peers.timers.push(due, self.key);
         self.reactor.turn(Some(Duration::ZERO));
-        self.reactor.connections.get(self.key).is_some()
+        self.reactor.peers.connections.get(self.key).is_some()
     }
 }
 
@@ -113,7 +120,7 @@ const STEPS: usize = 3_000_000;
 
 impl Scene {
     fn connection(&self) -> &crate::connection::Connection {
-        self.reactor.connections.get(self.key).expect("open")
+        self.reactor.peers.connections.get(self.key).expect("open")
     }
 
     /// Says `words` again and again without reading, `most` times or until the broker does not listen; gives how often.
@@ -191,13 +198,21 @@ fn who_does_not_read_is_not_read_from_until_it_does() {
 fn who_hardly_reads_for_an_interval_is_closed() {
     for (waits_ms, stays) in [(900, true), (1100, false)] {
         let mut scene = Scene::new(b"  V2NOP\n");
-        let connection = scene.reactor.connections.get_mut(scene.key).expect("open");
+        let connection = scene
+            .reactor
+            .peers
+            .connections
+            .get_mut(scene.key)
+            .expect("open");
         // The kernel takes some of it, and less than an eighth.
         connection.output.bytes().resize(64 * 1024 * 1024, 0);
         let refused = sys::monotonic_now() - Duration::from_millis(waits_ms);
         connection.output.note_refused(refused);
         assert_eq!(scene.outlives(0, 0), stays, "{waits_ms} ms");
-        assert_eq!(scene.reactor.counters.unread_closed, u64::from(!stays));
+        assert_eq!(
+            scene.reactor.peers.counters.unread_closed,
+            u64::from(!stays)
+        );
     }
 }
 
@@ -212,7 +227,10 @@ fn terms_asked_for_again_and_again_leave_no_timers_behind() {
     for most in [1; 200].into_iter().chain([300; 10]) {
         assert_eq!(scene.repeat(words.as_bytes(), most), most);
         scene.read_frames(most);
-        let (timers, dues) = (scene.reactor.timers.len(), scene.reactor.dues.len());
+        let (timers, dues) = (
+            scene.reactor.peers.timers.len(),
+            scene.reactor.peers.dues.len(),
+        );
         assert!(timers <= OUTDATED_MIN + 2, "{timers} timers");
         assert!(dues <= OUTDATED_MIN + 4, "{dues} dues");
     }
@@ -222,13 +240,19 @@ fn terms_asked_for_again_and_again_leave_no_timers_behind() {
 fn a_turn_looks_at_a_bounded_number_of_those_whose_time_has_come() {
     let mut scene = Scene::new(b"  V2");
     let due = sys::monotonic_now();
-    (0..1000).for_each(|_| scene.reactor.timers.push(due, scene.key));
+    (0..1000).for_each(|_| scene.reactor.peers.timers.push(due, scene.key));
     let mut turns = 0;
-    while scene.reactor.timers.next().is_some_and(|at| at <= due) {
+    while scene
+        .reactor
+        .peers
+        .timers
+        .next()
+        .is_some_and(|at| at <= due)
+    {
         assert!(scene.reactor.next_due() <= Some(due), "it does not wait");
-        let before = scene.reactor.timers.len();
+        let before = scene.reactor.peers.timers.len();
         scene.reactor.turn(Some(Duration::ZERO));
-        let looked_at = before - scene.reactor.timers.len();
+        let looked_at = before - scene.reactor.peers.timers.len();
         assert!((1..=TIMERS_PER_TURN).contains(&looked_at), "{looked_at}");
         turns += 1;
     }
