@@ -28,6 +28,7 @@ mod readiness;
 mod request;
 mod schedule;
 mod serve;
+mod shared;
 mod stop;
 mod survey;
 mod tempo;
@@ -38,24 +39,16 @@ mod write;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify};
 use topics::Loss;
-use topics::MemoryBudget;
 use wire::identify::ServerLimits;
 
-use crate::agent::{ChangeLog, LinkBoard};
-use crate::announce::AnnounceBoard;
+use crate::BrokerError;
 use crate::backlog::Orders;
-use crate::catalog_file::KeptCatalog;
 use crate::connection::ConnectionKey;
-use crate::handover::HandoverBoard;
-use crate::lookupd::LookupdList;
-use crate::sharing::SharingBoard;
 use crate::sys::{self, Epoll, Event, Interest};
-use crate::{BrokerError, Config};
 
 use door::Door;
 use hosted::Hosted;
@@ -65,6 +58,7 @@ use peers::Peers;
 use post::Post;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
+pub use shared::Shared;
 use survey::Surveys;
 pub use tempo::{Delivery, Identifiers};
 use time::Time;
@@ -76,70 +70,6 @@ const EVENTS_MAX: usize = 128;
 const READ_BYTES: usize = 64 * 1024;
 
 const WAKER_TOKEN: u64 = u64::MAX - 1;
-
-/// What all reactors of a broker share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Settings.
-    pub config: Arc<Config>,
-    /// The reactors' post, by number.
-    pub inboxes: Arc<[Arc<Inbox>]>,
-    /// Poked when a catalog changed.
-    pub changed: Arc<Notify>,
-    /// Poked when the controller should hear of something soon.
-    pub report_wanted: Arc<Notify>,
-    /// What became of topics and channels, until the controller is told.
-    pub changes: ChangeLog,
-    /// The file that contracts are kept in.
-    pub kept: KeptCatalog,
-    /// Figures of announcements.
-    pub announcements: AnnounceBoard,
-    /// What went over the link to a controller.
-    pub link: LinkBoard,
-    /// Queues that are handed over to other brokers, or come from them.
-    pub handing: HandoverBoard,
-    /// Who shares limits by gossip.
-    pub sharing: SharingBoard,
-    /// Memory that all of it may hold.
-    pub memory: MemoryBudget,
-    /// Held by who declares a share.
-    pub declaring: Arc<Mutex<()>>,
-    /// The nsqlookupds that the broker registers with.
-    pub lookupds: LookupdList,
-    /// Connections open on all reactors.
-    pub connections: AtomicUsize,
-    /// Set once: connections are accepted from now on.
-    pub open: AtomicBool,
-    /// Set once: drain and end.
-    pub stop: AtomicBool,
-    /// Reactors that have nothing left to drain, or do not wait for it any longer.
-    pub drained: AtomicUsize,
-}
-
-impl Shared {
-    /// Of reactors with these `inboxes`; connections are not accepted yet.
-    pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
-        Shared {
-            lookupds: LookupdList::new(config.lookupd.tcp_addresses.clone()),
-            memory: MemoryBudget::new(config.memory_budget_bytes),
-            config: Arc::new(config),
-            inboxes: inboxes.into(),
-            changed: Arc::new(Notify::new()),
-            report_wanted: Arc::new(Notify::new()),
-            changes: ChangeLog::default(),
-            kept: KeptCatalog::default(),
-            announcements: AnnounceBoard::default(),
-            link: LinkBoard::default(),
-            handing: HandoverBoard::default(),
-            sharing: SharingBoard::default(),
-            declaring: Arc::default(),
-            connections: AtomicUsize::new(0),
-            open: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            drained: AtomicUsize::new(0),
-        }
-    }
-}
 
 /// One reactor. Made on any thread, then [`Reactor::run`] on its own.
 #[derive(Debug)]

@@ -5,24 +5,22 @@
 //! short one does not wait for a long one. Each answer begins after its question came, so it tells of all that had
 //! happened by then.
 
+mod subject;
+
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use link::TopicState;
-use topics::{Arena, ConsumerKey, IntervalEnd, ReportWalk, Step, TopicTable, Walk};
 
 use super::Reactor;
-use super::line::Whose;
-use super::serve::{TaskReport, TaskRow};
+use super::serve::TaskReport;
 use crate::BrokerError;
-use crate::connection::{Connection, ConnectionKey};
 use crate::handle::{Question, Reply};
-use crate::sharing::Remotes;
-use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
+use crate::stats::{Catalog, Stats};
 use crate::sys;
 use crate::window::ReactorReport;
+
+use subject::{Counting, Subject};
 
 /// One slice; its last step may take longer by itself.
 const SLICE: Duration = Duration::from_micros(20);
@@ -49,47 +47,6 @@ struct Survey {
     subject: Subject,
     /// Slots seen of what is gone through at present.
     seen: usize,
-}
-
-/// What is asked for, what has been gathered of it, and who waits for it.
-#[derive(Debug)]
-enum Subject {
-    Stats(Box<Counting>),
-    Tasks(TaskReport, Reply<Box<TaskReport>>),
-    /// Whether it is the first report.
-    Report(ReportWalk, bool, Reply<Box<ReactorReport>>),
-    Catalog(Catalog, Reply<Catalog>),
-    Inventory(Vec<TopicState>, Reply<Vec<TopicState>>),
-    /// The estimate intervals of shared limits end, with what is known of the others.
-    Intervals(Arc<Remotes>, Vec<IntervalEnd>, Reply<Vec<IntervalEnd>>),
-    /// All leases hear what they were prolonged by.
-    Leases(Reply<()>),
-}
-
-/// The counters so far.
-#[derive(Debug)]
-struct Counting {
-    filter: StatsFilter,
-    /// Through the topics; the connections come after them.
-    topics: Option<Walk>,
-    stats: Stats,
-    producers: u64,
-    reply: Reply<Box<Stats>>,
-}
-
-impl Subject {
-    /// Whether somebody still waits for the answer.
-    fn is_awaited(&self) -> bool {
-        match self {
-            Subject::Stats(counting) => counting.reply.is_awaited(),
-            Subject::Tasks(_, reply) => reply.is_awaited(),
-            Subject::Report(_, _, reply) => reply.is_awaited(),
-            Subject::Catalog(_, reply) => reply.is_awaited(),
-            Subject::Inventory(_, reply) => reply.is_awaited(),
-            Subject::Intervals(_, _, reply) => reply.is_awaited(),
-            Subject::Leases(reply) => reply.is_awaited(),
-        }
-    }
 }
 
 impl Surveys {
@@ -195,7 +152,10 @@ impl Reactor {
     /// Goes on until the slice that `began` is over; true where nothing is left to be gathered.
     fn go_on(&mut self, survey: &mut Survey, began: Instant, steps: &mut usize) -> bool {
         while *steps < STEPS_MAX {
-            let is_more = self.step(survey);
+            let (topics, now) = (&mut self.topics, self.time.now);
+            let is_more = survey
+                .subject
+                .step(&mut survey.seen, topics, &self.peers, now);
             *steps += 1;
             self.time.look();
             if !is_more {
@@ -208,64 +168,6 @@ impl Reactor {
         false
     }
 
-    /// One step; false where there was nothing left to be gathered.
-    fn step(&mut self, survey: &mut Survey) -> bool {
-        let number = survey.seen;
-        match &mut survey.subject {
-            Subject::Stats(counting) => {
-                let connections = &self.peers.connections;
-                let Some(walk) = &mut counting.topics else {
-                    survey.seen += 1;
-                    if let Some(key) = connections.key_at(number) {
-                        counting.count(connections.get(key));
-                    }
-                    return number < connections.slots();
-                };
-                let client = |table: &TopicTable, key| {
-                    connection_of(table, connections, key)
-                        .map_or_else(ClientStats::default, Connection::stats)
-                };
-                match self.topics.table.walk(walk, self.time.now, client) {
-                    Step::Topic(topic) => counting.stats.topics.push(*topic),
-                    Step::Part => {}
-                    Step::End => counting.topics = None,
-                }
-                true
-            }
-            Subject::Tasks(report, _) => {
-                survey.seen += 1;
-                report.tasks.extend(self.task_row(number));
-                number < self.topics.schedule.tasks()
-            }
-            Subject::Report(walk, ..) => self.topics.table.report_next(walk, self.time.now),
-            Subject::Catalog(catalog, _) => {
-                survey.seen += 1;
-                let topic = self.topics.table.topic_at(number);
-                let told = topic.and_then(|key| self.topics.table.catalog_topic(key));
-                catalog.topics.extend(told);
-                number < self.topics.table.topic_slots()
-            }
-            Subject::Inventory(topics, _) => {
-                survey.seen += 1;
-                let topic = self.topics.table.topic_at(number);
-                topics.extend(topic.and_then(|key| self.topics.table.topic_state(key)));
-                number < self.topics.table.topic_slots()
-            }
-            Subject::Intervals(remotes, ends, _) => {
-                let known = |number| remotes.get(&number).copied();
-                self.topics
-                    .table
-                    .end_next_interval(&mut survey.seen, self.time.now, known, ends)
-            }
-            Subject::Leases(_) => {
-                survey.seen += 1;
-                self.topics.table.settle_lease(number, self.time.now)
-            }
-        }
-    }
-}
-
-impl Reactor {
     fn conclude(&mut self, subject: Subject) {
         match subject {
             Subject::Stats(counting) => {
@@ -297,59 +199,6 @@ impl Reactor {
             ..stats
         }
     }
-
-    fn task_row(&self, number: usize) -> Option<TaskRow> {
-        let (whose, stats) = self.topics.schedule.task(number, self.time.now)?;
-        let topic = match whose {
-            Whose::Nobody => None,
-            Whose::Here(key) => Some(self.topics.table.topic(*key)?.name.to_string()),
-            Whose::Elsewhere(topic) => Some(topic.to_string()),
-        };
-        Some(TaskRow {
-            topic,
-            is_home: matches!(whose, Whose::Here(_)),
-            stats,
-        })
-    }
-}
-
-impl Counting {
-    /// Nothing is counted yet of about so many `topics`.
-    fn new(filter: StatsFilter, topics: usize, reply: Reply<Box<Stats>>) -> Box<Counting> {
-        let mut stats = Stats::default();
-        if filter.topic.is_empty() {
-            stats.topics.reserve(topics);
-        }
-        Box::new(Counting {
-            topics: Some(Walk::new(filter.clone())),
-            filter,
-            stats,
-            producers: 0,
-            reply,
-        })
-    }
-
-    fn count(&mut self, connection: Option<&Connection>) {
-        let Some(producer) = connection.filter(|connection| connection.is_producer()) else {
-            return;
-        };
-        self.producers += 1;
-        let topic = &self.filter.topic;
-        let is_wanted = topic.is_empty() || producer.has_published_to(topic);
-        if self.filter.include_clients && is_wanted {
-            self.stats.producers.push(producer.stats());
-        }
-    }
-}
-
-/// The connection of a consumer.
-fn connection_of<'a>(
-    table: &TopicTable,
-    connections: &'a Arena<Connection>,
-    consumer: ConsumerKey,
-) -> Option<&'a Connection> {
-    let connection = table.consumer(consumer)?.subscription.connection;
-    connections.get(ConnectionKey::from_bits(connection))
 }
 
 #[cfg(test)]

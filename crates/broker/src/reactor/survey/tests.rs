@@ -1,5 +1,7 @@
 //! Questions about everything, a turn at a time.
 
+use std::sync::Arc;
+
 use limit::sharing::Policy;
 use limit::{Limit, Prolongation};
 use tokio::sync::oneshot::Receiver;
@@ -8,6 +10,7 @@ use super::*;
 use crate::Config;
 use crate::handle::Request;
 use crate::reactor::{Inbox, Shared};
+use crate::stats::StatsFilter;
 
 type Answered<T> = Receiver<Result<T, BrokerError>>;
 

@@ -1,0 +1,80 @@
+//! What all reactors of a broker share: settings, inboxes, and what the threads beside them are told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use tokio::sync::{Mutex, Notify};
+use topics::MemoryBudget;
+
+use super::inbox::Inbox;
+use crate::Config;
+use crate::agent::{ChangeLog, LinkBoard};
+use crate::announce::AnnounceBoard;
+use crate::catalog_file::KeptCatalog;
+use crate::handover::HandoverBoard;
+use crate::lookupd::LookupdList;
+use crate::sharing::SharingBoard;
+
+/// What all reactors of a broker share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// The reactors' post, by number.
+    pub inboxes: Arc<[Arc<Inbox>]>,
+    /// Poked when a catalog changed.
+    pub changed: Arc<Notify>,
+    /// Poked when the controller should hear of something soon.
+    pub report_wanted: Arc<Notify>,
+    /// What became of topics and channels, until the controller is told.
+    pub changes: ChangeLog,
+    /// The file that contracts are kept in.
+    pub kept: KeptCatalog,
+    /// Figures of announcements.
+    pub announcements: AnnounceBoard,
+    /// What went over the link to a controller.
+    pub link: LinkBoard,
+    /// Queues that are handed over to other brokers, or come from them.
+    pub handing: HandoverBoard,
+    /// Who shares limits by gossip.
+    pub sharing: SharingBoard,
+    /// Memory that all of it may hold.
+    pub memory: MemoryBudget,
+    /// Held by who declares a share.
+    pub declaring: Arc<Mutex<()>>,
+    /// The nsqlookupds that the broker registers with.
+    pub lookupds: LookupdList,
+    /// Connections open on all reactors.
+    pub connections: AtomicUsize,
+    /// Set once: connections are accepted from now on.
+    pub open: AtomicBool,
+    /// Set once: drain and end.
+    pub stop: AtomicBool,
+    /// Reactors that have nothing left to drain, or do not wait for it any longer.
+    pub drained: AtomicUsize,
+}
+
+impl Shared {
+    /// Of reactors with these `inboxes`; connections are not accepted yet.
+    pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
+        Shared {
+            lookupds: LookupdList::new(config.lookupd.tcp_addresses.clone()),
+            memory: MemoryBudget::new(config.memory_budget_bytes),
+            config: Arc::new(config),
+            inboxes: inboxes.into(),
+            changed: Arc::new(Notify::new()),
+            report_wanted: Arc::new(Notify::new()),
+            changes: ChangeLog::default(),
+            kept: KeptCatalog::default(),
+            announcements: AnnounceBoard::default(),
+            link: LinkBoard::default(),
+            handing: HandoverBoard::default(),
+            sharing: SharingBoard::default(),
+            declaring: Arc::default(),
+            connections: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
+        }
+    }
+}
