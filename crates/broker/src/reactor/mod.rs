@@ -284,7 +284,7 @@ impl Reactor {
                     is_for_nobody = true;
                     self.topics.table.hear_backlog(answer, self.time.now);
                 }
-                Mail::ShareGone(topic) => self.topics.declare_elsewhere(&topic, None),
+                Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hear(news),
                 Mail::Request(request) => {
                     is_for_nobody = true;

@@ -47,7 +47,7 @@ impl Reactor {
             }
             Request::DeclareShare(topic, share, reply) => {
                 self.carry_out_effects();
-                self.topics.declare_elsewhere(&topic, share);
+                self.declare_elsewhere(&topic, share);
                 reply.done();
             }
             Request::Join(group, reply) => {

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{TaskStats, Turn};
+use kernel::{Share, TaskStats, Turn};
 use topics::TopicKey;
+use wire::TopicName;
 
 use super::door::LISTENER_TOKEN;
 use super::inbox::TopicMail;
@@ -121,6 +122,15 @@ impl Reactor {
             .run_topic(topic, self.time.now, messages_max, &mut outlet);
         self.flush_consumers();
         self.carry_out_effects();
+    }
+
+    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
+    /// left the topic's publishers are served with what belongs to no topic.
+    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<Share>) {
+        if let Err(error) = self.topics.schedule.set_share_elsewhere(topic, share) {
+            let number = self.post.number;
+            tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
+        }
     }
 
     /// One turn of a task: reads its connections and carries out its post for a slice, then passes its messages on. Gives how

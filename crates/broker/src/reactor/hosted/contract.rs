@@ -62,16 +62,4 @@ impl Hosted {
         }
         Ok(())
     }
-
-    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
-    /// left the topic's publishers are served with what belongs to no topic.
-    pub(in crate::reactor) fn declare_elsewhere(
-        &mut self,
-        topic: &TopicName,
-        share: Option<Share>,
-    ) {
-        if let Err(error) = self.schedule.set_share_elsewhere(topic, share) {
-            tracing::warn!("publishers of {topic} have no share at a reactor: {error}");
-        }
-    }
 }
