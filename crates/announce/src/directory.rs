@@ -16,10 +16,10 @@
 
 mod change;
 mod counters;
+mod departed;
 mod forgetting;
 mod hearing;
 mod instance;
-mod last_words;
 
 pub use change::Change;
 pub use counters::Counters;
@@ -32,8 +32,8 @@ use wire::TopicName;
 use wire::announce::{AnnounceError, Announcement, InstanceId, Role, TopicId};
 
 use crate::{Peer, Refused};
+use departed::Departed;
 use instance::{ByRole, Instance, Line};
-use last_words::LastWords;
 
 /// Announcements that are read from a socket at most before [`Directory::expire`]: more than a buffer of the usual size holds.
 pub const HEARD_BEFORE_FORGETTING: usize = 1024;
@@ -88,7 +88,7 @@ pub struct Directory {
     /// When something of an instance expires next, one element per instance.
     deadlines: BTreeSet<(Instant, InstanceId)>,
     entries: usize,
-    last_words: LastWords,
+    departed: Departed,
     /// What expired to make room, not told yet.
     untold: Change,
     counters: Counters,
@@ -106,7 +106,7 @@ impl Directory {
             by_data: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             entries: 0,
-            last_words: LastWords::new(config.instances_max),
+            departed: Departed::new(config.instances_max),
             untold: Change::default(),
             counters: Counters::default(),
         }
@@ -118,21 +118,21 @@ impl Directory {
     /// [`Refused::Own`], [`Refused::Replayed`], [`Refused::Full`].
     pub fn hear(
         &mut self,
-        said: &Announcement,
+        announcement: &Announcement,
         from: SocketAddr,
         now: Instant,
     ) -> Result<Change, Refused> {
-        if said.instance == self.own {
+        if announcement.instance == self.own {
             self.counters.own += 1;
             return Err(Refused::Own);
         }
-        self.refuse_replayed(said)?;
+        self.refuse_replayed(announcement)?;
         let mut change = Change::default();
-        if said.is_leaving {
-            self.let_leave(said, &mut change);
+        if announcement.is_leaving {
+            self.let_leave(announcement, &mut change);
         } else {
-            self.make_room(said.instance, now)?;
-            self.refresh(said, from, now, &mut change);
+            self.make_room(announcement.instance, now)?;
+            self.refresh(announcement, from, now, &mut change);
         }
         self.counters.accepted += 1;
         change.merge(std::mem::take(&mut self.untold));

@@ -87,7 +87,7 @@ pub struct Names {
 struct Name {
     id: TopicId,
     source: Source,
-    /// By the service itself, not by hearsay.
+    /// By the service itself, not by another instance.
     is_assigned: bool,
     /// Hashed identifiers up to this attempt are claimed, whatever the source.
     attempt: u8,
@@ -149,7 +149,7 @@ impl Names {
                     taken_by: other,
                 });
             }
-            // Hearsay has no standing against the service itself.
+            // What another instance says does not count against the service itself.
             self.leave_service(&other);
         }
         let before = self.by_topic.get(topic).map(|name| name.id);

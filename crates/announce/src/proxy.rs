@@ -103,10 +103,10 @@ impl Proxy {
     /// The last words to everybody who was told anything.
     pub fn leave(&mut self) -> Vec<Relayed> {
         let told = std::mem::take(&mut self.told);
-        let last_words = self.speaker.leave();
+        let leaving = self.speaker.leave();
         let to_each = |to| Relayed {
             to,
-            announcements: last_words.clone(),
+            announcements: leaving.clone(),
         };
         told.into_keys().map(to_each).collect()
     }

@@ -115,8 +115,8 @@ impl Publishers {
             Event::Leave(who) if who < publishers => {
                 let endpoint = &mut self.world.endpoints[who];
                 endpoint.is_alive = false;
-                let last_words = endpoint.announcer.leave();
-                self.world.send_all(who, &last_words);
+                let leaving = endpoint.announcer.leave();
+                self.world.send_all(who, &leaving);
             }
             Event::Stop(who, ms) if who < publishers => {
                 self.world.stop(who, Duration::from_millis(ms));

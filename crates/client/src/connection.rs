@@ -58,7 +58,7 @@ impl Connection {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         match self.stream.write_all(bytes) {
             Ok(()) => Ok(()),
-            Err(source) => Err(self.last_words().unwrap_or(ClientError::Io {
+            Err(source) => Err(self.final_error().unwrap_or(ClientError::Io {
                 what: "write to the broker",
                 source,
             })),
@@ -158,7 +158,7 @@ impl Connection {
     }
 
     /// The error frame that a broker may have sent before it closed the connection.
-    fn last_words(&mut self) -> Option<ClientError> {
+    fn final_error(&mut self) -> Option<ClientError> {
         while self.fill(Duration::from_millis(100)).ok()? {
             if let Some(Frame::Error(body)) = self.frame().ok()? {
                 return Some(ClientError::refused(body));

@@ -1,6 +1,6 @@
 //! One process's part in the gossip of all its limits: exchanges, membership, and the datagrams in between.
 //!
-//! The owner gives it what arrived ([`Node::receive`]), the ends of estimate intervals ([`Node::end_interval`]) and, when
+//! The owner gives it what arrived ([`Node::receive`]), the ends of estimate intervals ([`Node::queue_updates`]) and, when
 //! [`Node::next_wake`] says so, the time ([`Node::wake`]), and after each of them sends what [`Node::poll_transmit`] has.
 //! What cannot be believed is counted ([`Counters`]) and changes nothing.
 //!
@@ -135,7 +135,7 @@ impl Node {
     ///
     /// # Errors
     /// [`GossipError::UnknownLimit`].
-    pub fn end_interval(
+    pub fn queue_updates(
         &mut self,
         now: Instant,
         id: LimitId,

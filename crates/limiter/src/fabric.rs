@@ -5,12 +5,12 @@ use std::time::Duration;
 use clock::{Instant, Streams, Xoshiro256PlusPlus, uniform};
 use limit::sharing::{Remote, Update};
 
-use crate::hold::Hold;
+use crate::delay_queue::DelayQueue;
 
 /// What carries numbers between sites. Sites and limits are counted as in [`crate::Config`].
 pub trait Fabric: std::fmt::Debug {
     /// Tells the others what `site` found of `limit` in the interval that ends at `now`.
-    fn end_interval(&mut self, now: Instant, site: usize, limit: usize, own: Update);
+    fn tell(&mut self, now: Instant, site: usize, limit: usize, own: Update);
 
     /// What `site` knows of the others' part in `limit`.
     fn remote(&mut self, now: Instant, site: usize, limit: usize) -> Remote;
@@ -18,27 +18,27 @@ pub trait Fabric: std::fmt::Debug {
 
 /// Numbers that need no gossip: all sites are in this process. They arrive exact, after a delay, or not at all.
 #[derive(Debug)]
-pub struct Hearsay {
+pub struct MemoryFabric {
     sites: usize,
     /// By limit and site: the latest that arrived.
     heard: Vec<Vec<Update>>,
     /// By limit: all that is in `heard`.
     sums: Vec<(f64, f64)>,
-    under_way: Hold<(usize, usize, Update)>,
+    under_way: DelayQueue<(usize, usize, Update)>,
     delay: Duration,
     loss: f64,
     random: Xoshiro256PlusPlus,
 }
 
-impl Hearsay {
+impl MemoryFabric {
     /// Between `sites` sites about `limits` limits, each number `delay` under way and lost with the chance `loss`.
-    pub fn new(sites: usize, limits: usize, delay: Duration, loss: f64, seed: u64) -> Hearsay {
-        Hearsay {
+    pub fn new(sites: usize, limits: usize, delay: Duration, loss: f64, seed: u64) -> MemoryFabric {
+        MemoryFabric {
             sites,
             heard: vec![vec![Update::default(); sites]; limits],
             sums: vec![(0.0, 0.0); limits],
             // Room for a second of numbers at the least interval that is offered.
-            under_way: Hold::new(1000 * sites * limits.max(1)),
+            under_way: DelayQueue::new(1000 * sites * limits.max(1)),
             delay,
             loss,
             random: Streams::new(seed).stream("hearsay"),
@@ -56,8 +56,8 @@ impl Hearsay {
     }
 }
 
-impl Fabric for Hearsay {
-    fn end_interval(&mut self, now: Instant, site: usize, limit: usize, own: Update) {
+impl Fabric for MemoryFabric {
+    fn tell(&mut self, now: Instant, site: usize, limit: usize, own: Update) {
         if self.loss > 0.0 && chance(&mut self.random, self.loss) {
             return;
         }
@@ -92,15 +92,15 @@ mod tests {
     #[test]
     fn numbers_arrive_after_their_delay_and_leave_out_ones_own() {
         let ms = Duration::from_millis(1);
-        let mut hearsay = Hearsay::new(3, 1, 20 * ms, 0.0, 1);
+        let mut fabric = MemoryFabric::new(3, 1, 20 * ms, 0.0, 1);
         let start = Instant::ZERO;
         for (site, demand) in [(0, 1.0), (1, 10.0), (2, 100.0)] {
             let update = Update::new(demand, 2.0 * demand).expect("numbers");
-            hearsay.end_interval(start, site, 0, update);
+            fabric.tell(start, site, 0, update);
         }
-        let early = hearsay.remote(start + 19 * ms, 0, 0);
+        let early = fabric.remote(start + 19 * ms, 0, 0);
         assert_eq!((early.others, early.connected), (Update::default(), 3));
-        let remote = hearsay.remote(start + 20 * ms, 1, 0);
+        let remote = fabric.remote(start + 20 * ms, 1, 0);
         assert_eq!(
             (remote.others.demand(), remote.others.passed()),
             (101.0, 202.0)
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn what_is_lost_does_not_arrive() {
-        let mut hearsay = Hearsay::new(2, 1, Duration::ZERO, 0.5, 1);
+        let mut fabric = MemoryFabric::new(2, 1, Duration::ZERO, 0.5, 1);
         let mut arrived = 0;
         for second in 0..1000u64 {
             let now = Instant::from_nanos(second * 1_000_000_000);
             let update = Update::new(second as f64, 0.0).expect("numbers");
-            hearsay.end_interval(now, 0, 0, update);
-            arrived += u32::from(hearsay.remote(now, 1, 0).others.demand() == second as f64);
+            fabric.tell(now, 0, 0, update);
+            arrived += u32::from(fabric.remote(now, 1, 0).others.demand() == second as f64);
         }
         assert!((400..600).contains(&arrived), "{arrived}");
     }

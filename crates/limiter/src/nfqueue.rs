@@ -15,9 +15,9 @@ pub(crate) struct QueueSettings {
     pub(crate) fail_open: bool,
 }
 
-/// What the kernel said.
+/// A message of the kernel about a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said<'a> {
+pub(crate) enum QueueMessage<'a> {
     /// It asks about a packet.
     Packet {
         id: u32,
@@ -108,7 +108,7 @@ pub(crate) fn put_verdict(requests: &mut Vec<u8>, queue: u16, id: u32, forward: 
 }
 
 /// Calls `each` with everything that a datagram of the kernel says; what does not add up ends it.
-pub(crate) fn read<'a>(mut datagram: &'a [u8], mut each: impl FnMut(Said<'a>)) {
+pub(crate) fn read<'a>(mut datagram: &'a [u8], mut each: impl FnMut(QueueMessage<'a>)) {
     while let Some(header) = datagram.first_chunk::<NETLINK_HEADER_BYTES>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let Some(message) = datagram.get(NETLINK_HEADER_BYTES..length) else {
@@ -116,19 +116,21 @@ pub(crate) fn read<'a>(mut datagram: &'a [u8], mut each: impl FnMut(Said<'a>)) {
         };
         each(match u16::from_ne_bytes([header[4], header[5]]) {
             TYPE_ERROR => answer(message),
-            TYPE_PACKET => packet(message).unwrap_or(Said::Other),
-            _ => Said::Other,
+            TYPE_PACKET => packet(message).unwrap_or(QueueMessage::Other),
+            _ => QueueMessage::Other,
         });
         datagram = datagram.get(aligned(length)..).unwrap_or_default();
     }
 }
 
-fn answer(message: &[u8]) -> Said<'_> {
+fn answer(message: &[u8]) -> QueueMessage<'_> {
     let code = message.first_chunk().map(|code| i32::from_ne_bytes(*code));
-    code.map_or(Said::Other, |code| Said::Answer(code.saturating_neg()))
+    code.map_or(QueueMessage::Other, |code| {
+        QueueMessage::Answer(code.saturating_neg())
+    })
 }
 
-fn packet(message: &[u8]) -> Option<Said<'_>> {
+fn packet(message: &[u8]) -> Option<QueueMessage<'_>> {
     let mut attributes = message.get(QUEUE_HEADER_BYTES..)?;
     let (mut id, mut head, mut length) = (None, None, None);
     while let Some(header) = attributes.first_chunk::<ATTRIBUTE_HEADER_BYTES>() {
@@ -144,7 +146,7 @@ fn packet(message: &[u8]) -> Option<Said<'_>> {
         attributes = attributes.get(aligned(bytes)..).unwrap_or_default();
     }
     let head = head?;
-    Some(Said::Packet {
+    Some(QueueMessage::Packet {
         id: id?,
         head,
         length: length.map_or(head.len(), |length| length as usize),
@@ -207,9 +209,9 @@ mod tests {
         bytes
     }
 
-    fn said(datagram: &[u8]) -> Vec<Said<'_>> {
+    fn messages(datagram: &[u8]) -> Vec<QueueMessage<'_>> {
         let mut all = Vec::new();
-        read(datagram, |said| all.push(said));
+        read(datagram, |message| all.push(message));
         all
     }
 
@@ -229,29 +231,29 @@ mod tests {
         ];
         let mut datagram = whole.clone();
         datagram.extend(request(TYPE_PACKET, &cut));
-        let packet = |length| Said::Packet {
+        let packet = |length| QueueMessage::Packet {
             id: 0x102,
             head: &head,
             length,
         };
-        assert_eq!(said(&datagram), [packet(21), packet(1500)]);
+        assert_eq!(messages(&datagram), [packet(21), packet(1500)]);
         assert_eq!(
-            said(&datagram[..whole.len() + 9]),
+            messages(&datagram[..whole.len() + 9]),
             [packet(21)],
             "cut short"
         );
         let without_id = request(TYPE_PACKET, &[(PACKET_PAYLOAD, &head)]);
-        assert_eq!(said(&without_id), [Said::Other]);
+        assert_eq!(messages(&without_id), [QueueMessage::Other]);
     }
 
     #[test]
     fn answers_are_errors_or_none() {
-        for (code, said_code) in [(0i32, 0), (-1, 1), (i32::MIN, i32::MAX)] {
+        for (code, error_code) in [(0i32, 0), (-1, 1), (i32::MIN, i32::MAX)] {
             let mut datagram = 20u32.to_ne_bytes().to_vec();
             datagram.extend(TYPE_ERROR.to_ne_bytes());
             datagram.extend([0; 10]);
             datagram.extend(code.to_ne_bytes());
-            assert_eq!(said(&datagram), [Said::Answer(said_code)]);
+            assert_eq!(messages(&datagram), [QueueMessage::Answer(error_code)]);
         }
     }
 

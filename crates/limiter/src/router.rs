@@ -16,9 +16,9 @@ use limit::sharing::{Sharing, SharingError, Verdict};
 use crate::address::PrefixTable;
 use crate::class::Match;
 use crate::config::{Config, ConfigError};
+use crate::delay_queue::DelayQueue;
 use crate::emulate::Network;
 use crate::fabric::Fabric;
-use crate::hold::Hold;
 use crate::packet::Header;
 use crate::site::Standing;
 
@@ -69,9 +69,9 @@ pub struct Router {
     standings: Vec<Standing>,
     network: Option<Network>,
     /// On their way to their limiter.
-    coming: Hold<Parcel>,
+    coming: DelayQueue<Parcel>,
     /// On their way from it.
-    going: Hold<Parcel>,
+    going: DelayQueue<Parcel>,
     spare: Vec<Vec<u8>>,
     counters: Counters,
     flows: Option<Flows>,
@@ -145,8 +145,8 @@ impl Router {
                 .emulate
                 .as_ref()
                 .map(|emulate| Network::new(emulate, config.site.len(), now)),
-            coming: Hold::new(held),
-            going: Hold::new(held),
+            coming: DelayQueue::new(held),
+            going: DelayQueue::new(held),
             spare: Vec::new(),
             counters: Counters::default(),
             flows: flows.then(Flows::default),
@@ -245,7 +245,7 @@ impl Router {
     }
 
     /// Ends an estimate interval of `site`: what it found goes to `fabric`, and what it heard from there counts.
-    pub fn end_interval(&mut self, now: Instant, site: usize, fabric: &mut dyn Fabric) {
+    pub fn estimate_site(&mut self, now: Instant, site: usize, fabric: &mut dyn Fabric) {
         let classes = self.classes.len();
         for class in 0..classes {
             let standing = &mut self.standings[site * classes + class];
@@ -254,7 +254,7 @@ impl Router {
             }
             let remote = fabric.remote(now, site, class);
             if let Some(update) = standing.estimate(now, remote, self.limiters == 1) {
-                fabric.end_interval(now, site, class, update);
+                fabric.tell(now, site, class, update);
             }
         }
     }

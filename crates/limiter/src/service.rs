@@ -6,12 +6,12 @@
 //! counted, as a full network card loses it.
 
 mod answers;
-mod appetite;
+mod batch_size;
 mod devices;
+mod gossip_transport;
 mod nodes;
 mod queues;
 mod ticks;
-mod voices;
 
 pub(crate) use devices::DeviceCounters;
 pub(crate) use nodes::Unsent;
@@ -35,9 +35,9 @@ use crate::router::{Route, Router};
 use crate::sys;
 use answers::Survey;
 use devices::Devices;
+use gossip_transport::GossipTransport;
 use queues::Queues;
 use ticks::Ticks;
-use voices::Voices;
 
 /// Packets that a turn takes from one device at most.
 const PACKETS_PER_TURN: usize = 64;
@@ -59,7 +59,7 @@ pub struct Service {
     router: Router,
     devices: Devices,
     queues: Queues,
-    voices: Voices,
+    gossip: GossipTransport,
     http: Option<HttpPort>,
     survey: Survey,
     ticks: Ticks,
@@ -125,8 +125,8 @@ impl Service {
         for (number, queue) in queues.each().enumerate() {
             watch(&epoll, queue, QUEUES + number as u64)?;
         }
-        let voices = Voices::open(config, start)?;
-        for (site, socket) in voices.each().enumerate() {
+        let gossip = GossipTransport::open(config, start)?;
+        for (site, socket) in gossip.each().enumerate() {
             watch(&epoll, socket, SITES + site as u64)?;
         }
         let recorder = Recorder::open(config, start)?;
@@ -135,7 +135,7 @@ impl Service {
             router: Router::new(config, start, recorder.is_some())?,
             devices,
             queues,
-            voices,
+            gossip,
             http: HttpPort::open(config)?,
             survey: Survey::default(),
             ticks: Ticks::new(start, config.gossip.interval(), config.site.len()),
@@ -161,7 +161,7 @@ impl Service {
             }
         };
         self.devices.flush();
-        self.voices.leave();
+        self.gossip.leave();
         if let Some(recorder) = self.recorder.take() {
             let refused = self.devices.counters().refused + self.queues.counters().refused;
             recorder.end(sys::now(), &self.router, refused)?;
@@ -196,7 +196,7 @@ impl Service {
         let dues = [
             self.router.due(),
             Some(self.ticks.due()),
-            self.voices.due(),
+            self.gossip.due(),
             self.recorder.as_ref().map(Recorder::due),
             self.survey.due(),
             Some(now + TURN_MAX),
@@ -221,10 +221,10 @@ impl Service {
     }
 
     fn end_intervals(&mut self, now: Instant) {
-        self.voices.wake(now);
+        self.gossip.wake(now);
         while let Some(sites) = self.ticks.pop(now) {
             for site in sites {
-                self.router.end_interval(now, site, self.voices.fabric());
+                self.router.estimate_site(now, site, self.gossip.fabric());
             }
         }
         if let Some(recorder) = &mut self.recorder {
@@ -235,7 +235,7 @@ impl Service {
     /// Takes what has come where `token` stands for.
     fn take(&mut self, now: Instant, token: u64) {
         if let Some(site) = token.checked_sub(SITES) {
-            self.voices.receive(now, site as usize);
+            self.gossip.receive(now, site as usize);
             return;
         }
         if let Some(queue) = token.checked_sub(QUEUES) {

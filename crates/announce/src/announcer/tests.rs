@@ -136,10 +136,10 @@ fn who_has_left_says_nothing_more() {
     let mut announcer = announcer(4);
     announcer.set_entries(vec![entry("t", 1)], at(0));
     next(&mut announcer);
-    let last_words = announcer.leave();
-    assert_eq!(last_words.len(), 1);
-    assert!(last_words[0].is_leaving && last_words[0].entries.is_empty());
-    assert_eq!(last_words[0].sequence, 2);
+    let leaving = announcer.leave();
+    assert_eq!(leaving.len(), 1);
+    assert!(leaving[0].is_leaving && leaving[0].entries.is_empty());
+    assert_eq!(leaving[0].sequence, 2);
     assert_eq!(announcer.next_due(), Instant::MAX);
     assert_eq!(announcer.due(Instant::MAX), None);
 }

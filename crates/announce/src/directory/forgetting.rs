@@ -7,25 +7,27 @@ use wire::announce::{Announcement, InstanceId, Role};
 use super::{Change, Directory};
 
 impl Directory {
-    pub(super) fn let_leave(&mut self, said: &Announcement, change: &mut Change) {
-        if said.entries.is_empty() {
-            self.remove(said.instance, change);
-            self.last_words.put(said.instance, said.sequence);
+    pub(super) fn let_leave(&mut self, announcement: &Announcement, change: &mut Change) {
+        if announcement.entries.is_empty() {
+            self.remove(announcement.instance, change);
+            self.departed
+                .put(announcement.instance, announcement.sequence);
             self.counters.left += 1;
             return;
         }
-        let Some(mut instance) = self.instances.remove(&said.instance) else {
-            self.last_words.put(said.instance, said.sequence);
+        let Some(mut instance) = self.instances.remove(&announcement.instance) else {
+            self.departed
+                .put(announcement.instance, announcement.sequence);
             return;
         };
-        instance.sequence = said.sequence;
-        for entry in &said.entries {
+        instance.sequence = announcement.sequence;
+        for entry in &announcement.entries {
             let gone = instance.lines.of_mut(entry.role).remove(&entry.topic);
             if gone.is_some() {
-                self.unlist(said.instance, entry.role, &entry.topic, change);
+                self.unlist(announcement.instance, entry.role, &entry.topic, change);
             }
         }
-        self.instances.insert(said.instance, instance);
+        self.instances.insert(announcement.instance, instance);
     }
 
     pub(super) fn expire_of(&mut self, id: InstanceId, now: Instant, change: &mut Change) {
@@ -60,7 +62,7 @@ impl Directory {
         for (role, topic) in instance.topics() {
             self.unlist(id, role, topic, change);
         }
-        self.last_words.put(id, instance.sequence);
+        self.departed.put(id, instance.sequence);
         change.gone.push(id);
     }
 

@@ -10,17 +10,17 @@ use super::{Change, Directory};
 use crate::Refused;
 
 impl Directory {
-    pub(super) fn refuse_replayed(&mut self, said: &Announcement) -> Result<(), Refused> {
-        let latest = match self.instances.get(&said.instance) {
+    pub(super) fn refuse_replayed(&mut self, announcement: &Announcement) -> Result<(), Refused> {
+        let latest = match self.instances.get(&announcement.instance) {
             Some(instance) => Some(instance.sequence),
-            None => self.last_words.of(said.instance),
+            None => self.departed.of(announcement.instance),
         };
         match latest {
-            Some(latest) if !is_newer(said.sequence, latest) => {
+            Some(latest) if !is_newer(announcement.sequence, latest) => {
                 self.counters.replayed += 1;
                 Err(Refused::Replayed {
-                    instance: said.instance,
-                    sequence: said.sequence,
+                    instance: announcement.instance,
+                    sequence: announcement.sequence,
                     latest,
                 })
             }
@@ -44,39 +44,49 @@ impl Directory {
 
     pub(super) fn refresh(
         &mut self,
-        said: &Announcement,
+        announcement: &Announcement,
         from: SocketAddr,
         now: Instant,
         change: &mut Change,
     ) {
-        let data = resolved(said.data, from);
-        self.replace_former(said.instance, data, change);
-        let (mut instance, is_new) = match self.instances.remove(&said.instance) {
+        let data = resolved(announcement.data, from);
+        self.replace_former(announcement.instance, data, change);
+        let (mut instance, is_new) = match self.instances.remove(&announcement.instance) {
             Some(instance) => (instance, false),
-            None => (Instance::new(said, data, from), true),
+            None => (Instance::new(announcement, data, from), true),
         };
         change.is_new |= is_new;
         if !is_new {
-            self.deadlines.remove(&(instance.deadline, said.instance));
-            if instance.data != data && self.by_data.get(&instance.data) == Some(&said.instance) {
+            self.deadlines
+                .remove(&(instance.deadline, announcement.instance));
+            if instance.data != data
+                && self.by_data.get(&instance.data) == Some(&announcement.instance)
+            {
                 self.by_data.remove(&instance.data);
             }
-            if instance.speaks_otherwise(said, data, from) {
+            if instance.speaks_otherwise(announcement, data, from) {
                 instance
                     .topics()
                     .for_each(|(role, topic)| change.note(role, topic));
             }
         }
         if data.port() != 0 {
-            self.by_data.insert(data, said.instance);
+            self.by_data.insert(data, announcement.instance);
         }
-        let expires_at = instance.hear(said, data, from, now);
-        for entry in &said.entries {
-            self.hear_entry(&mut instance, said.instance, entry, expires_at, change);
+        let expires_at = instance.hear(announcement, data, from, now);
+        for entry in &announcement.entries {
+            self.hear_entry(
+                &mut instance,
+                announcement.instance,
+                entry,
+                expires_at,
+                change,
+            );
         }
         instance.deadline = instance.next_expiry();
-        self.deadlines.insert((instance.deadline, said.instance));
-        self.instances.insert(said.instance, instance);
+        self.deadlines
+            .insert((instance.deadline, announcement.instance));
+        self.instances.insert(announcement.instance, instance);
     }
 
     fn hear_entry(

@@ -55,13 +55,13 @@ impl<T> ByRole<T> {
 }
 
 impl Instance {
-    pub(super) fn new(said: &Announcement, data: SocketAddr, from: SocketAddr) -> Instance {
+    pub(super) fn new(announcement: &Announcement, data: SocketAddr, from: SocketAddr) -> Instance {
         Instance {
             data,
             announces_from: from,
-            udp: said.udp,
-            is_proxy: said.is_proxy,
-            sequence: said.sequence,
+            udp: announcement.udp,
+            is_proxy: announcement.is_proxy,
+            sequence: announcement.sequence,
             expires_at: Instant::ZERO,
             deadline: Instant::ZERO,
             lines: ByRole::default(),
@@ -71,29 +71,29 @@ impl Instance {
     /// Takes what an announcement says apart from its entries; says until when they hold.
     pub(super) fn hear(
         &mut self,
-        said: &Announcement,
+        announcement: &Announcement,
         data: SocketAddr,
         from: SocketAddr,
         now: Instant,
     ) -> Instant {
         self.data = data;
         self.announces_from = from;
-        self.udp = said.udp;
-        self.is_proxy = said.is_proxy;
-        self.sequence = said.sequence;
-        self.expires_at = now + Duration::from_millis(u64::from(said.expiry_ms));
+        self.udp = announcement.udp;
+        self.is_proxy = announcement.is_proxy;
+        self.sequence = announcement.sequence;
+        self.expires_at = now + Duration::from_millis(u64::from(announcement.expiry_ms));
         self.expires_at
     }
 
     /// Whether the announcement changes how all its topics are reached.
     pub(super) fn speaks_otherwise(
         &self,
-        said: &Announcement,
+        announcement: &Announcement,
         data: SocketAddr,
         from: SocketAddr,
     ) -> bool {
         (self.data, self.announces_from, self.udp, self.is_proxy)
-            != (data, from, said.udp, said.is_proxy)
+            != (data, from, announcement.udp, announcement.is_proxy)
     }
 
     pub(super) fn endpoint(&self, instance: InstanceId, line: &Line) -> Endpoint {
@@ -128,7 +128,7 @@ impl Instance {
             .fold(self.expires_at, Instant::min)
     }
 
-    /// Removes entries that were not said again in time.
+    /// Removes entries that were not announced again in time.
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<(Role, TopicName)> {
         let mut expired = Vec::new();
         for role in [Role::Publisher, Role::Subscriber] {

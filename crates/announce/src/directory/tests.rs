@@ -313,7 +313,7 @@ fn what_expired_in_vain_is_told_later() {
 }
 
 #[test]
-fn the_last_words_of_the_forgotten_are_bounded() {
+fn the_memory_of_departed_instances_is_bounded() {
     let config = DirectoryConfig {
         instances_max: 2,
         ..DirectoryConfig::default()

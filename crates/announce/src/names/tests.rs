@@ -65,7 +65,7 @@ fn without_a_service_names_are_hashed() {
 }
 
 #[test]
-fn a_service_wins_over_hashes_and_itself_over_hearsay() {
+fn a_service_wins_over_hashes_and_over_what_others_say_of_it() {
     let mut names = Names::new(10);
     let (tele, b, c) = (topic("tele"), topic("b"), topic("c"));
     names.id_of(&tele);
@@ -81,7 +81,7 @@ fn a_service_wins_over_hashes_and_itself_over_hearsay() {
     assert_eq!(names.hear(&tele, TopicId(6)), Heard::Foreign);
     assert_eq!(names.hear(&b, TopicId(5)), Heard::Foreign);
     assert!(!names.by_topic.contains_key(&b));
-    // The service says it itself: tele was hearsay and falls back.
+    // The service says it itself: tele was known from others only and falls back.
     assert_eq!(names.assign(&b, TopicId(5)), Ok(false));
     assert_eq!(names.topic_of(TopicId(5)), Some(&b));
     assert_eq!(names.id_of(&tele), hashed(&tele, 1));
@@ -113,7 +113,8 @@ fn both_names_leave_a_contested_identifier() {
     assert_eq!(names.topic_of(contested), Some(one));
 }
 
-/// A name has moved on by hearsay before the other one is heard: its former identifier is no longer free.
+/// A name has moved on by word of others before the other one is heard: its former identifier is no
+/// longer free.
 #[test]
 fn an_identifier_that_was_left_is_not_taken() {
     let (one, other) = pair();

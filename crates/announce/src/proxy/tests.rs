@@ -174,10 +174,10 @@ fn a_broker_that_leaves_tells_everybody() {
     broker.hear(&said(2, 1, &["-t"]));
     broker.hear(&said(3, 1, &["+t"]));
     broker.told("");
-    let last_words = broker.proxy.leave();
-    let to: Vec<SocketAddr> = last_words.iter().map(|relayed| relayed.to).collect();
+    let leaving = broker.proxy.leave();
+    let to: Vec<SocketAddr> = leaving.iter().map(|relayed| relayed.to).collect();
     assert_eq!(to, [address(2), address(3)]);
-    for relayed in last_words {
+    for relayed in leaving {
         let [said] = &relayed.announcements[..] else {
             panic!("one datagram each");
         };

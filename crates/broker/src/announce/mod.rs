@@ -6,9 +6,9 @@
 //!
 //! A topic that NSQ clients have a channel of is subscribed for them: what peers publish reaches it, limit and all.
 
+mod announce_socket;
 mod deliveries;
 mod dials;
-mod ear;
 mod session;
 
 use std::future::Future;
@@ -20,7 +20,7 @@ use announce::{Counters, NameCounts};
 use wire::announce::Key;
 
 use crate::{BrokerError, Handle};
-use ear::Ear;
+use announce_socket::AnnounceSocket;
 use session::Session;
 
 /// How the broker takes part in announcements.
@@ -71,8 +71,8 @@ impl AnnounceBoard {
 #[derive(Debug)]
 pub struct AnnouncePort {
     config: AnnounceConfig,
-    socket: Ear,
-    group: Option<Ear>,
+    socket: AnnounceSocket,
+    group: Option<AnnounceSocket>,
 }
 
 impl AnnouncePort {
@@ -86,10 +86,14 @@ impl AnnouncePort {
             move |source| BrokerError::Io { what, source }
         };
         let address = config.address;
-        let socket = UdpSocket::bind(address).and_then(Ear::new);
+        let socket = UdpSocket::bind(address).and_then(AnnounceSocket::new);
         let socket = socket.map_err(io(address))?;
         let group = match config.group {
-            Some(group) => Some(join(group).and_then(Ear::new).map_err(io(group))?),
+            Some(group) => Some(
+                join(group)
+                    .and_then(AnnounceSocket::new)
+                    .map_err(io(group))?,
+            ),
             None => None,
         };
         Ok(AnnouncePort {

@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 use wire::TopicName;
 use wire::announce::{Announcement, InstanceId, MAX_DATAGRAM_BYTES, TopicId};
 
+use super::announce_socket::AnnounceSocket;
 use super::deliveries::{Deliveries, is_ours};
-use super::ear::Ear;
 use super::{AnnounceConfig, AnnounceStats};
 use crate::Handle;
 use crate::stats::StatsFilter;
@@ -28,8 +28,8 @@ const TOPICS_MAX: usize = 65_536;
 pub(super) struct Session {
     handle: Handle,
     config: AnnounceConfig,
-    socket: Ear,
-    group: Option<Ear>,
+    socket: AnnounceSocket,
+    group: Option<AnnounceSocket>,
     directory: Directory,
     names: Names,
     proxy: Proxy,
@@ -47,8 +47,8 @@ impl Session {
         handle: Handle,
         config: AnnounceConfig,
         data: SocketAddr,
-        socket: Ear,
-        group: Option<Ear>,
+        socket: AnnounceSocket,
+        group: Option<AnnounceSocket>,
     ) -> Session {
         let now = sys::monotonic_now();
         // Another one with every start; the wall clock's nanoseconds never repeat in practice.
@@ -151,11 +151,11 @@ impl Session {
         let mut datagram = [0; MAX_DATAGRAM_BYTES + 1];
         for by_group in [false, true] {
             for _ in 0..HEARD_BEFORE_FORGETTING {
-                let ear = match by_group {
+                let socket = match by_group {
                     true => self.group.as_ref(),
                     false => Some(&self.socket),
                 };
-                match ear.map(|ear| ear.take(&mut datagram)) {
+                match socket.map(|socket| socket.take(&mut datagram)) {
                     Some(Ok((bytes, from))) => self.hear(&datagram[..bytes], from, now),
                     // What was sent before found nobody.
                     Some(Err(error)) if error.kind() != ErrorKind::WouldBlock => {}
@@ -267,7 +267,7 @@ fn is_own(endpoint: &Endpoint) -> bool {
 }
 
 async fn receive(
-    socket: Option<&Ear>,
+    socket: Option<&AnnounceSocket>,
     datagram: &mut [u8],
 ) -> std::io::Result<(usize, SocketAddr)> {
     match socket {

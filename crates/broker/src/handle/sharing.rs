@@ -23,7 +23,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub(crate) async fn end_interval(
+    pub(crate) async fn collect_estimates(
         &self,
         remotes: Remotes,
     ) -> Result<Vec<IntervalEnd>, BrokerError> {

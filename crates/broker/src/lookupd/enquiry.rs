@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use wire::{ChannelName, TopicName};
 
 use super::LookupdConfig;
-use super::keeper::Whereabouts;
+use super::keeper::HttpEndpoint;
 
 /// Longest answer that is read, in bytes: 1,024 channels and more.
 const ANSWER_MAX_BYTES: usize = 1 << 20;
@@ -27,7 +27,7 @@ struct Channels {
 }
 
 /// One lookup to be asked.
-pub(super) type Asked = (String, watch::Receiver<Whereabouts>);
+pub(super) type Asked = (String, watch::Receiver<HttpEndpoint>);
 
 /// The channels of `topic` at all of `lookups` together, ephemeral ones left out: those come with their consumers. What has
 /// not come by `deadline` is missing, and said so.
@@ -58,13 +58,13 @@ pub(super) async fn channels_of(
 
 async fn answer_of(
     topic: &TopicName,
-    mut known: watch::Receiver<Whereabouts>,
+    mut known: watch::Receiver<HttpEndpoint>,
     config: &LookupdConfig,
 ) -> Result<Vec<ChannelName>, String> {
     // One that is being dialled for the first time is waited for; one that is away is not.
-    let is_met = |known: &Whereabouts| *known != Whereabouts::Unmet;
+    let is_met = |known: &HttpEndpoint| *known != HttpEndpoint::Unmet;
     let met = known.wait_for(is_met).await.map(|known| known.clone());
-    let Ok(Whereabouts::At(address)) = met else {
+    let Ok(HttpEndpoint::At(address)) = met else {
         return Err(String::from("it is away"));
     };
     let connecting = timeout(config.connect_timeout, TcpStream::connect(&address)).await;

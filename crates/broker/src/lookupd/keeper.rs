@@ -13,7 +13,7 @@ use wire::TopicName;
 use wire::lookup::{Command, Identity};
 
 use super::registration::{ANSWER_TIMEOUT, Heard, Registration};
-use super::standing::Standing;
+use super::registrations::Registrations;
 use crate::{agent, sys};
 
 /// Changes that wait for a lookup that is slow; one that falls behind them is left, and told everything anew.
@@ -30,13 +30,13 @@ pub(super) struct Feed(Mutex<Told>);
 
 #[derive(Debug)]
 struct Told {
-    standing: Standing,
+    registrations: Registrations,
     changes: broadcast::Sender<Command>,
 }
 
 /// Where a lookup's HTTP is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Whereabouts {
+pub(super) enum HttpEndpoint {
     /// The first dial is under way.
     #[default]
     Unmet,
@@ -49,18 +49,18 @@ pub(super) enum Whereabouts {
 impl Feed {
     /// Of a broker that has nothing.
     pub(super) fn new() -> Feed {
-        Feed(Mutex::new(Told::of(Standing::default())))
+        Feed(Mutex::new(Told::of(Registrations::default())))
     }
 
     /// Begins anew with what the broker has; so does every connection.
-    pub(super) fn restart(&self, standing: Standing) {
-        *self.lock() = Told::of(standing);
+    pub(super) fn restart(&self, registrations: Registrations) {
+        *self.lock() = Told::of(registrations);
     }
 
     /// Something became of a topic.
     pub(super) fn change(&self, topic: &TopicName, change: &TopicChange) {
         let mut told = self.lock();
-        if let Some(command) = told.standing.change(topic, change) {
+        if let Some(command) = told.registrations.change(topic, change) {
             // Without a connection nobody listens; the next one is told all.
             let _ = told.changes.send(command);
         }
@@ -69,7 +69,10 @@ impl Feed {
     /// All that the broker has, and what changes after it.
     fn join(&self) -> (Vec<Command>, broadcast::Receiver<Command>) {
         let told = self.lock();
-        (told.standing.commands().collect(), told.changes.subscribe())
+        (
+            told.registrations.commands().collect(),
+            told.changes.subscribe(),
+        )
     }
 
     /// Held for the time of a step, never while waiting.
@@ -80,9 +83,9 @@ impl Feed {
 }
 
 impl Told {
-    fn of(standing: Standing) -> Told {
+    fn of(registrations: Registrations) -> Told {
         Told {
-            standing,
+            registrations,
             changes: broadcast::Sender::new(CHANGES_MAX),
         }
     }
@@ -95,7 +98,7 @@ pub(super) struct Keeper {
     pub(super) address: String,
     pub(super) identity: Arc<Identity>,
     pub(super) feed: Arc<Feed>,
-    pub(super) whereabouts: watch::Sender<Whereabouts>,
+    pub(super) http_endpoint: watch::Sender<HttpEndpoint>,
 }
 
 impl Keeper {
@@ -116,10 +119,10 @@ impl Keeper {
                 tracing::warn!("cannot register with nsqlookupd {address}: {why}");
             }
             // Where it was met before, it is asked there still: its HTTP may live on.
-            self.whereabouts.send_if_modified(|known| {
-                let is_unmet = *known == Whereabouts::Unmet;
+            self.http_endpoint.send_if_modified(|known| {
+                let is_unmet = *known == HttpEndpoint::Unmet;
                 if is_unmet {
-                    *known = Whereabouts::Unknown;
+                    *known = HttpEndpoint::Unknown;
                 }
                 is_unmet
             });
@@ -130,11 +133,11 @@ impl Keeper {
 
     /// Serves one connection to its end: whether the lookup has introduced itself, and why it ended.
     async fn converse(&self, mut stream: TcpStream) -> (bool, String) {
-        let (standing, mut changes) = self.feed.join();
+        let (registrations, mut changes) = self.feed.join();
         let (mut output, mut input) = (Vec::new(), [0; READ_BYTES]);
         let now = sys::monotonic_now();
         let mut registration =
-            Registration::open(&self.identity, standing.into_iter(), now, &mut output);
+            Registration::open(&self.identity, registrations.into_iter(), now, &mut output);
         let mut was_met = false;
         loop {
             if let Err(why) = registration.tick(sys::monotonic_now(), &mut output) {
@@ -188,8 +191,8 @@ impl Keeper {
                             "nsqlookupd {address} does not tell its HTTP address: new topics do not get their channels from it"
                         );
                     }
-                    let known = http.map_or(Whereabouts::Unknown, Whereabouts::At);
-                    self.whereabouts.send_replace(known);
+                    let known = http.map_or(HttpEndpoint::Unknown, HttpEndpoint::At);
+                    self.http_endpoint.send_replace(known);
                 }
                 Heard::Refused(text) => tracing::warn!("nsqlookupd {address} refuses: {text}"),
             }

@@ -7,14 +7,14 @@
 //!
 //! A broker that has a controller does none of this: the controller knows its topics, and is the lookup.
 //!
-//! `standing` and `registration` are pure; `keeper` holds a connection, `enquiry` asks over HTTP, [`Registrar`] puts them
+//! `registrations` and `registration` are pure; `keeper` holds a connection, `enquiry` asks over HTTP, [`Registrar`] puts them
 //! together.
 
 mod enquiry;
 mod keeper;
 mod registrar;
 mod registration;
-mod standing;
+mod registrations;
 
 use std::sync::Arc;
 use std::time::Duration;

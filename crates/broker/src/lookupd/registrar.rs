@@ -12,8 +12,8 @@ use wire::TopicName;
 use wire::lookup::Identity;
 
 use super::enquiry::{Asked, channels_of};
-use super::keeper::{Feed, Keeper, Whereabouts};
-use super::standing::Standing;
+use super::keeper::{Feed, HttpEndpoint, Keeper};
+use super::registrations::Registrations;
 use crate::agent::persist;
 use crate::{BrokerError, Handle, Operation};
 
@@ -27,7 +27,7 @@ pub struct Registrar {
     identity: Arc<Identity>,
     list: watch::Receiver<Vec<String>>,
     feed: Arc<Feed>,
-    keepers: BTreeMap<String, (watch::Receiver<Whereabouts>, AbortHandle)>,
+    keepers: BTreeMap<String, (watch::Receiver<HttpEndpoint>, AbortHandle)>,
     /// Keepers and enquiries; they end with this.
     tasks: JoinSet<()>,
     line: Arc<Semaphore>,
@@ -115,18 +115,18 @@ impl Registrar {
         handle.changes.open();
         persist(|| handle.hear(Teller::Answering)).await?;
         let topics = persist(|| handle.inventory()).await?;
-        self.feed.restart(Standing::of(&topics));
+        self.feed.restart(Registrations::of(&topics));
         Ok(())
     }
 
     fn add(&mut self, address: String) {
-        let whereabouts = watch::Sender::default();
-        let known = whereabouts.subscribe();
+        let http_endpoint = watch::Sender::default();
+        let known = http_endpoint.subscribe();
         let keeper = Keeper {
             address: address.clone(),
             identity: Arc::clone(&self.identity),
             feed: Arc::clone(&self.feed),
-            whereabouts,
+            http_endpoint,
         };
         let task = self.tasks.spawn(keeper.keep());
         self.keepers.insert(address, (known, task));

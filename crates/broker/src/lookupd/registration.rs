@@ -40,16 +40,16 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// A connection made at `now`, over which `standing` is to be said. Appends how it opens.
+    /// A connection made at `now`, over which `registrations` is to be said. Appends how it opens.
     pub(super) fn open(
         identity: &Identity,
-        standing: impl Iterator<Item = Command>,
+        registrations: impl Iterator<Item = Command>,
         now: Instant,
         output: &mut Vec<u8>,
     ) -> Registration {
         let mut registration = Registration {
             has_met: false,
-            waiting: standing.collect(),
+            waiting: registrations.collect(),
             unanswered: VecDeque::new(),
             input: Vec::new(),
             ping_at: now + PING_INTERVAL,

@@ -11,7 +11,7 @@ use wire::TopicName;
 use wire::lookup::{Command, Identity, Introduction};
 
 use super::registration::{ANSWER_TIMEOUT, Heard, PING_INTERVAL, Registration, UNANSWERED_MAX};
-use super::standing::Standing;
+use super::registrations::Registrations;
 use super::{LookupdConfig, are_addresses};
 use crate::{Config, ControllerLink};
 
@@ -87,9 +87,10 @@ struct Pair {
 
 impl Pair {
     /// Connected and introduced.
-    fn new(standing: &Standing) -> Pair {
+    fn new(registrations: &Registrations) -> Pair {
         let (now, mut output) = (Instant::ZERO, Vec::new());
-        let registration = Registration::open(&identity(), standing.commands(), now, &mut output);
+        let registration =
+            Registration::open(&identity(), registrations.commands(), now, &mut output);
         let mut pair = Pair {
             now,
             lookup: Lookup::new(),
@@ -125,20 +126,20 @@ fn created(channel: &str) -> TopicChange {
     }
 }
 
-fn standing_of(topics: usize) -> Standing {
-    let mut standing = Standing::default();
+fn registrations_of(topics: usize) -> Registrations {
+    let mut registrations = Registrations::default();
     for number in 0..topics {
-        let change = standing.change(&topic(&format!("t{number}")), &created("c"));
+        let change = registrations.change(&topic(&format!("t{number}")), &created("c"));
         assert!(change.is_some());
     }
-    standing
+    registrations
 }
 
 #[test]
 fn everything_is_registered_after_the_introduction() {
-    let mut standing = standing_of(UNANSWERED_MAX * 3);
-    standing.change(&topic("alone"), &TopicChange::TopicCreated);
-    let mut pair = Pair::new(&standing);
+    let mut registrations = registrations_of(UNANSWERED_MAX * 3);
+    registrations.change(&topic("alone"), &TopicChange::TopicCreated);
+    let mut pair = Pair::new(&registrations);
     assert!(!pair.registration.takes_changes());
     pair.settle();
     assert!(pair.registration.takes_changes());
@@ -151,7 +152,7 @@ fn everything_is_registered_after_the_introduction() {
 
 #[test]
 fn what_is_unanswered_is_bounded() {
-    let mut pair = Pair::new(&standing_of(UNANSWERED_MAX * 3));
+    let mut pair = Pair::new(&registrations_of(UNANSWERED_MAX * 3));
     let ticked = pair.registration.tick(pair.now, &mut pair.output);
     assert_eq!(ticked, Ok(()));
     let said = pair.output.split(|&byte| byte == b'\n').count() - 1;
@@ -163,7 +164,7 @@ fn what_is_unanswered_is_bounded() {
 
 #[test]
 fn pings_go_out_whatever_else_is_said() {
-    let mut pair = Pair::new(&Standing::default());
+    let mut pair = Pair::new(&Registrations::default());
     pair.settle();
     for round in 1..=10 {
         let due = pair.registration.due_at();
@@ -185,7 +186,7 @@ fn pings_go_out_whatever_else_is_said() {
 #[test]
 fn a_lookup_that_does_not_answer_is_left() {
     let mut output = Vec::new();
-    let nothing = Standing::default();
+    let nothing = Registrations::default();
     let mut mute = Registration::open(&identity(), nothing.commands(), Instant::ZERO, &mut output);
     assert_eq!(mute.due_at(), Instant::ZERO + ANSWER_TIMEOUT);
     let shortly_before = Instant::ZERO + ANSWER_TIMEOUT - std::time::Duration::from_nanos(1);
@@ -203,7 +204,7 @@ fn strangers_on_the_port_are_left() {
         b"\xff\xff\xff\xff",
     ];
     for answer in cases {
-        let nothing = Standing::default();
+        let nothing = Registrations::default();
         let mut output = Vec::new();
         let mut registration =
             Registration::open(&identity(), nothing.commands(), Instant::ZERO, &mut output);
@@ -215,9 +216,13 @@ fn strangers_on_the_port_are_left() {
 #[test]
 fn an_introduction_may_come_in_pieces_and_refusals_are_heard() {
     let mut output = Vec::new();
-    let standing = standing_of(1);
-    let mut registration =
-        Registration::open(&identity(), standing.commands(), Instant::ZERO, &mut output);
+    let registrations = registrations_of(1);
+    let mut registration = Registration::open(
+        &identity(),
+        registrations.commands(),
+        Instant::ZERO,
+        &mut output,
+    );
     let answer = wire::lookup::encode_answer(INTRODUCTION.as_bytes());
     let (last, first) = answer.split_last().expect("not empty");
     assert_eq!(registration.receive(first), Ok(Vec::new()));
@@ -295,19 +300,19 @@ proptest! {
     /// A lookup that heard of every change knows what one knows that was told everything.
     #[test]
     fn changes_come_to_the_same_as_everything(changes in proptest::collection::vec((0..3_u8, change()), 0..60)) {
-        let mut standing = Standing::default();
-        let mut pair = Pair::new(&standing);
+        let mut registrations = Registrations::default();
+        let mut pair = Pair::new(&registrations);
         pair.settle();
         for (number, change) in &changes {
-            let command = standing.change(&topic(&format!("t{number}")), change);
+            let command = registrations.change(&topic(&format!("t{number}")), change);
             // Said again it says nothing.
-            prop_assert_eq!(standing.change(&topic(&format!("t{number}")), change), None);
+            prop_assert_eq!(registrations.change(&topic(&format!("t{number}")), change), None);
             if let Some(command) = command {
                 pair.registration.say(&command, pair.now, &mut pair.output);
                 prop_assert_eq!(pair.exchange(), []);
             }
         }
-        let mut other = Pair::new(&standing);
+        let mut other = Pair::new(&registrations);
         other.settle();
         prop_assert_eq!(pair.lookup.knows(), other.lookup.knows());
     }

@@ -157,7 +157,7 @@ impl Gossiper {
     }
 
     /// Tells the others of the limits whose intervals are over; of those that are shared no more, gossip ends.
-    pub(super) fn end_interval(
+    pub(super) fn tell_estimates(
         &mut self,
         now: Instant,
         ends: &[IntervalEnd],
@@ -174,7 +174,7 @@ impl Gossiper {
             self.take(number, cadence, now);
             if let Some(update) = end.update {
                 // One that could not be added is told to nobody.
-                let _ = self.node.end_interval(now, LimitId(number), update);
+                let _ = self.node.queue_updates(now, LimitId(number), update);
             }
         }
         for &(number, cadence) in &agreement.elsewhere {
@@ -188,7 +188,7 @@ impl Gossiper {
             }
             let _ = self
                 .node
-                .end_interval(now, LimitId(number), Update::NOTHING);
+                .queue_updates(now, LimitId(number), Update::NOTHING);
         }
         self.limits.retain(|number, _| {
             let is_shared = shared.contains(number);

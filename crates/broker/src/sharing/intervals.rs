@@ -123,7 +123,7 @@ impl Intervals {
                     end_at = Instant::now() + self.interval;
                 }
                 Event::Ended => {
-                    let ended = self.end_interval().await;
+                    let ended = self.share_estimates().await;
                     if matches!(ended, Err(BrokerError::Exiting)) {
                         return;
                     }
@@ -150,7 +150,7 @@ impl Intervals {
     }
 
     /// Asks all reactors once and tells the others what they say; how many limits are shared.
-    async fn end_interval(&mut self) -> Result<usize, BrokerError> {
+    async fn share_estimates(&mut self) -> Result<usize, BrokerError> {
         self.exchange();
         let remotes = self
             .gossiper
@@ -158,7 +158,7 @@ impl Intervals {
             .map_or_else(Remotes::default, |gossiper| {
                 gossiper.remotes(&self.agreement)
             });
-        let ends = self.handle.end_interval(remotes).await?;
+        let ends = self.handle.collect_estimates(remotes).await?;
         self.compare(&ends);
         self.tell(&ends);
         self.figures.intervals += u64::from(!ends.is_empty());
@@ -182,7 +182,7 @@ impl Intervals {
 
     fn tell(&mut self, ends: &[IntervalEnd]) {
         if let Some(gossiper) = &mut self.gossiper {
-            gossiper.end_interval(sys::monotonic_now(), ends, &self.agreement);
+            gossiper.tell_estimates(sys::monotonic_now(), ends, &self.agreement);
             self.interval = gossiper.interval();
         }
         self.exchange();

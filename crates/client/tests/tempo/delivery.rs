@@ -135,8 +135,8 @@ fn a_subscriber_that_does_not_read_holds_the_publication_until_it_is_forgotten()
             }
         });
         wait_until("it is held", || publisher.counts().waits > 0);
-        let last_words = stranger.announcement(1, Role::Subscriber, "held", 200);
-        stranger.say(&last_words, None);
+        let leaving = stranger.announcement(1, Role::Subscriber, "held", 200);
+        stranger.say(&leaving, None);
     });
     assert!(publisher.flush(PATIENCE));
     assert_eq!(publisher.subscribers(), 0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fabric::Hearsay;
+use crate::fabric::MemoryFabric;
 
 const MS: Duration = Duration::from_millis(1);
 const IN: Port = Port {
@@ -47,20 +47,17 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn router(text: &str) -> (Router, Hearsay) {
+fn router(text: &str) -> (Router, MemoryFabric) {
     let config = Config::parse(&format!("{SITES}{text}"), |_| {}).expect("a configuration");
-    let hearsay = Hearsay::new(2, config.class.len(), Duration::ZERO, 0.0, 1);
-    (
-        Router::new(&config, at(0), true).expect("a router"),
-        hearsay,
-    )
+    let fabric = MemoryFabric::new(2, config.class.len(), Duration::ZERO, 0.0, 1);
+    (Router::new(&config, at(0), true).expect("a router"), fabric)
 }
 
 /// Offers both sites 1,000-byte packets for `seconds`, so many per ms, and ends intervals each 50 ms; returns what each
 /// site forwarded, bytes per second.
 fn offer(
     router: &mut Router,
-    hearsay: &mut Hearsay,
+    fabric: &mut MemoryFabric,
     ms: std::ops::Range<u64>,
     packets: [u32; 2],
 ) -> [f64; 2] {
@@ -72,7 +69,7 @@ fn offer(
                 router.route(at(now), IN, &packet(site, false, 1000));
             }
             if now % 50 == u64::from(site) * 25 {
-                router.end_interval(at(now), site.into(), hearsay);
+                router.estimate_site(at(now), site.into(), fabric);
             }
         }
     }
@@ -84,8 +81,8 @@ fn offer(
 #[test]
 fn sites_hold_one_limit_together_and_a_new_one_at_once() {
     let class = "[[class]]\nname = 'all'\nlimit = { rate = 1_000_000, burst_bytes = 75_000, policy = 'grd' }";
-    let (mut router, mut hearsay) = router(class);
-    let both = offer(&mut router, &mut hearsay, 0..10_000, [1, 3]);
+    let (mut router, mut fabric) = router(class);
+    let both = offer(&mut router, &mut fabric, 0..10_000, [1, 3]);
     let sum = both[0] + both[1];
     assert!((0.97e6..1.03e6).contains(&sum), "{both:?}");
     let config = format!("{SITES}{}", class.replace("1_000_000", "400_000"));
@@ -96,7 +93,7 @@ fn sites_hold_one_limit_together_and_a_new_one_at_once() {
     router
         .set_limit(at(10_000), 0, &sharing)
         .expect("as many limiters");
-    let both = offer(&mut router, &mut hearsay, 10_000..20_000, [1, 3]);
+    let both = offer(&mut router, &mut fabric, 10_000..20_000, [1, 3]);
     let sum = both[0] + both[1];
     assert!((0.38e6..0.42e6).contains(&sum), "{both:?}");
 }
@@ -136,13 +133,13 @@ fn what_no_class_covers_and_what_comes_back_passes() {
 #[test]
 fn without_contact_a_class_does_what_it_says() {
     for (on_failure, expected) in [("open", 100), ("closed", 0)] {
-        let (mut router, mut hearsay) = router(&format!(
+        let (mut router, mut fabric) = router(&format!(
             "[[class]]\nname = 'all'\nlimit = {{ rate = 1, burst_bytes = 1, policy = 'fps', on_failure = '{on_failure}' }}"
         ));
         let forwarded =
             (0..100).filter(|n| router.route(at(*n), IN, &packet(0, false, 100)) == Route::Forward);
         assert_eq!(forwarded.count(), expected, "{on_failure}");
-        router.end_interval(at(100), 0, &mut hearsay);
+        router.estimate_site(at(100), 0, &mut fabric);
         assert_eq!(
             router.route(at(101), IN, &packet(0, false, 100)),
             Route::Drop,
@@ -229,12 +226,12 @@ proptest! {
         (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..80)), 1..50), emulated: bool) {
         let emulate = if emulated { "[emulate]\nlink = 1000\nlink_queue_bytes = 100" } else { "" };
         let class = "[[class]]\nname = 'all'\nlimit = { rate = 1000, burst_bytes = 100, policy = 'fps' }\n";
-        let (mut router, mut hearsay) = router(&format!("{class}{emulate}"));
+        let (mut router, mut fabric) = router(&format!("{class}{emulate}"));
         for (number, (inner, bytes)) in packets.iter().enumerate() {
             let now = at(number as u64);
             router.advance(now, |_, _| ());
             router.route(now, if *inner { IN } else { OUT }, bytes);
-            router.end_interval(now, number % 2, &mut hearsay);
+            router.estimate_site(now, number % 2, &mut fabric);
         }
         router.advance(Instant::MAX, |_, _| ());
         prop_assert_eq!(router.held(), 0);

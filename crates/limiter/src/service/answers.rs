@@ -128,8 +128,8 @@ impl Service {
         let told = snapshot.gossip.len();
         if told < sites {
             for site in told..sites.min(told + STEP_NUMBERS) {
-                snapshot.gossip.push(self.voices.counters(site));
-                snapshot.unsent.add(self.voices.unsent(site));
+                snapshot.gossip.push(self.gossip.counters(site));
+                snapshot.unsent.add(self.gossip.unsent(site));
             }
             return true;
         }
@@ -153,7 +153,7 @@ impl Service {
 
     /// What is of the process as a whole.
     fn conclude(&self, snapshot: &mut Snapshot) {
-        snapshot.unsent.add(self.voices.unsent_by_none());
+        snapshot.unsent.add(self.gossip.unsent_by_none());
         snapshot.counters = *self.router.counters();
         snapshot.devices = self.devices.counters();
         snapshot.queues = self.queues.counters();
@@ -168,7 +168,7 @@ impl Service {
     ) -> Result<LimitConfig, String> {
         let present = self.config.class.get(class).and_then(|class| class.limit);
         let Some(present) = present else {
-            return Err("this class has no limit to change: give it one in the file".to_owned());
+            return Err("this class has no limit to change: add one in the file".to_owned());
         };
         let limit = LimitConfig {
             rate: change.rate,

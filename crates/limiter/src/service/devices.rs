@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::appetite::{APPETITE_MAX, Appetite};
+use super::batch_size::{BATCH_PACKETS_MAX, BatchSize};
 use crate::config::Config;
 use crate::error::LimiterError;
 use crate::router::{Port, Side};
@@ -16,7 +16,7 @@ use crate::sys::carrier::{Carrier, Transfer, Way};
 use crate::sys::tun::Tun;
 
 /// Slots of a process: a full helping that is written, and one that is read meanwhile.
-const SLOTS: usize = 2 * APPETITE_MAX;
+const SLOTS: usize = 2 * BATCH_PACKETS_MAX;
 
 /// What happened at devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Devices {
     names: Vec<String>,
     /// By [`place`].
     tuns: Vec<Option<Tun>>,
-    appetites: Vec<Appetite>,
+    batch_sizes: Vec<BatchSize>,
     slots: Slots,
     /// Slots that nothing is in; the one used last is taken first, as it is still in the processor's cache.
     free: Vec<usize>,
@@ -82,11 +82,11 @@ impl Devices {
         let slots = Slots::new(SLOTS);
         Ok(Devices {
             names,
-            appetites: vec![Appetite::default(); tuns.len()],
+            batch_sizes: vec![BatchSize::default(); tuns.len()],
             free: (0..slots.count()).collect(),
             slots,
             tray: Vec::with_capacity(SLOTS),
-            came: Vec::with_capacity(APPETITE_MAX),
+            came: Vec::with_capacity(BATCH_PACKETS_MAX),
             carrier: Carrier::open(config.io, &tuns)?,
             tuns,
             counters: DeviceCounters::default(),
@@ -109,7 +109,7 @@ impl Devices {
         let Some(from) = token.checked_sub(1).and_then(port) else {
             return;
         };
-        let Some(mut asked) = self.appetites.get(place(from)).map(|of| of.first()) else {
+        let Some(mut asked) = self.batch_sizes.get(place(from)).map(|of| of.first()) else {
             return;
         };
         let mut taken = 0;
@@ -130,9 +130,9 @@ impl Devices {
             if !all_came {
                 break;
             }
-            asked = Appetite::more(asked);
+            asked = BatchSize::more(asked);
         }
-        self.appetites[place(from)].end(taken);
+        self.batch_sizes[place(from)].end(taken);
     }
 
     /// Lets a copy of `packet` leave by `port`.

@@ -13,9 +13,9 @@ use limit::sharing::{Remote, Update};
 use rustix::net::{SendFlags, sendto};
 
 use crate::config::{Branching, Config};
+use crate::delay_queue::DelayQueue;
 use crate::error::LimiterError;
 use crate::fabric::{Fabric, chance};
-use crate::hold::Hold;
 use crate::sys;
 
 /// How often it is looked for nodes that have something to do.
@@ -64,7 +64,7 @@ struct Emulated {
     delay: Duration,
     loss: f64,
     random: Xoshiro256PlusPlus,
-    under_way: Hold<(usize, Transmit)>,
+    under_way: DelayQueue<(usize, Transmit)>,
 }
 
 impl Nodes {
@@ -108,7 +108,7 @@ impl Nodes {
                 delay: Duration::from_micros(emulate.gossip_delay_us),
                 loss: emulate.gossip_loss,
                 random: Streams::new(config.gossip.seed).stream("emulated gossip"),
-                under_way: Hold::new(HELD_MAX),
+                under_way: DelayQueue::new(HELD_MAX),
             }),
             wakes: now,
             unsent: Unsent::default(),
@@ -205,12 +205,12 @@ impl Nodes {
 }
 
 impl Fabric for Nodes {
-    fn end_interval(&mut self, now: Instant, site: usize, limit: usize, own: Update) {
+    fn tell(&mut self, now: Instant, site: usize, limit: usize, own: Update) {
         let id = self.limits.get(limit).copied().flatten();
         let (Some(id), Some((_, node))) = (id, self.sites.get_mut(site)) else {
             return;
         };
-        if let Err(error) = node.end_interval(now, id, own) {
+        if let Err(error) = node.queue_updates(now, id, own) {
             tracing::error!("gossip of site {site}: {error}");
         }
         self.send(now, site);

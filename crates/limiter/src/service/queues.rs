@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::config::{Config, OnFailure, Queue};
 use crate::error::LimiterError;
-use crate::nfqueue::{QueueSettings, Said, put_verdict, read, take_over};
+use crate::nfqueue::{QueueMessage, QueueSettings, put_verdict, read, take_over};
 use crate::router::{Port, Route, Router, Side};
 use crate::slots::Slots;
 use crate::sys::netlink::{self, DATAGRAMS_MAX, receive_many};
@@ -104,13 +104,13 @@ impl Queues {
         }
         for (slot, length) in self.lengths.iter().enumerate() {
             let datagram = self.slots.get(slot).get(..*length).unwrap_or_default();
-            read(datagram, |said| match said {
-                Said::Packet { id, head, length } => {
+            read(datagram, |message| match message {
+                QueueMessage::Packet { id, head, length } => {
                     let route = router.route_head(now, port, head, length);
                     put_verdict(&mut self.verdicts, *number, id, route == Route::Forward);
                 }
-                Said::Answer(code) => self.counters.refused += u64::from(code != 0),
-                Said::Other => {}
+                QueueMessage::Answer(code) => self.counters.refused += u64::from(code != 0),
+                QueueMessage::Other => {}
             });
         }
         if !self.verdicts.is_empty() && send(socket, &self.verdicts, SendFlags::empty()).is_err() {
@@ -153,8 +153,8 @@ fn await_answer(socket: &OwnedFd) -> io::Result<()> {
         };
         let (_, received) = recv(socket, &mut buffer, RecvFlags::empty())?;
         let mut answered = None;
-        read(buffer.get(..received).unwrap_or_default(), |said| {
-            if let Said::Answer(code) = said {
+        read(buffer.get(..received).unwrap_or_default(), |message| {
+            if let QueueMessage::Answer(code) = message {
                 answered = Some(code);
             }
         });

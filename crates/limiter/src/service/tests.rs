@@ -191,23 +191,23 @@ fn sites_find_each_other_by_gossip_over_udp() {
     );
     let config = Config::parse(&text, |_| {}).expect("a configuration");
     let start = Instant::ZERO;
-    let mut voices = Voices::open(&config, start).expect("two sockets");
+    let mut gossip = GossipTransport::open(&config, start).expect("two sockets");
     let mut router = Router::new(&config, start, false).expect("a router");
     // Time is virtual, the sockets are not: each step takes in whatever has come.
     let connected = (0..2_000_000u64).any(|step| {
         let now = start + Duration::from_millis(step);
-        voices.wake(now);
+        gossip.wake(now);
         for site in 0..2 {
-            voices.receive(now, site);
+            gossip.receive(now, site);
             if step % 50 == 0 {
-                router.end_interval(now, site, voices.fabric());
+                router.estimate_site(now, site, gossip.fabric());
             }
         }
         (0..2).all(|site| router.standing(site, 0).connected() == 2)
     });
     assert!(connected);
     assert!(
-        voices
+        gossip
             .counters(0)
             .is_some_and(|counters| counters.updates_received > 0)
     );

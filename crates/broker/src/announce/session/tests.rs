@@ -7,9 +7,9 @@ use wire::announce::{Entry, Role};
 use super::*;
 use crate::{Broker, Config};
 
-fn ear() -> Ear {
+fn socket() -> AnnounceSocket {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    Ear::new(socket).expect("within a runtime")
+    AnnounceSocket::new(socket).expect("within a runtime")
 }
 
 fn broker() -> Broker {
@@ -26,8 +26,8 @@ fn broker() -> Broker {
 #[tokio::test]
 async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
     let broker = broker();
-    let (own, group) = (ear(), ear());
-    let address = |ear: &Ear| ear.local_addr().expect("bound");
+    let (own, group) = (socket(), socket());
+    let address = |socket: &AnnounceSocket| socket.local_addr().expect("bound");
     let to = [address(&own), address(&group)];
     let config = AnnounceConfig {
         address: to[0],
@@ -66,11 +66,11 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
         let sent = speaker.send_to(&again, to).expect("sent");
         assert_eq!(sent, again.len());
     }
-    for ear in [Some(&session.socket), session.group.as_ref()] {
-        let ear = ear.expect("both");
+    for socket in [Some(&session.socket), session.group.as_ref()] {
+        let socket = socket.expect("both");
         let has_come = (0..1_000_000).any(|_| {
             std::thread::yield_now();
-            ear.asking.peek_from(&mut [0; 1]).is_ok()
+            socket.asking.peek_from(&mut [0; 1]).is_ok()
         });
         assert!(has_come, "what was sent does not arrive");
     }
@@ -104,7 +104,7 @@ async fn without_a_key_only_those_who_ask_are_dialled() {
     };
     let key = wire::announce::Key::from_text("ours");
     for (key, expected) in [(None, 2), (Some(key), 3)] {
-        let own = ear();
+        let own = socket();
         let config = AnnounceConfig {
             address: own.local_addr().expect("bound"),
             group: None,

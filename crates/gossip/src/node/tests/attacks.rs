@@ -227,7 +227,7 @@ fn limits_that_are_not_shared_here_are_counted_and_can_be_taken_up_again() {
     let (mut world, _) = running();
     world.node(0).remove_limit(LIMIT);
     let now = world.now;
-    let refused = world.node(0).end_interval(now, LIMIT, Update::default());
+    let refused = world.node(0).queue_updates(now, LIMIT, Update::default());
     assert_eq!(refused, Err(GossipError::UnknownLimit(LIMIT)));
     world.node(0).add_limit(LIMIT).expect("there is room");
     world.run_until(4000, |world| world.worst() < 0.02);

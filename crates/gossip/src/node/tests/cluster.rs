@@ -49,7 +49,7 @@ fn limits_and_waiting_datagrams_are_bounded() {
     let now = world.now;
     let node = world.node(0);
     for _ in 0..MAX_WAITING {
-        node.end_interval(now, LIMIT, own(1.0)).expect("added");
+        node.queue_updates(now, LIMIT, own(1.0)).expect("added");
     }
     let waiting = std::iter::from_fn(|| node.poll_transmit()).count();
     assert_eq!(waiting, MAX_WAITING);
@@ -96,7 +96,7 @@ fn sockets_carry_what_nodes_say() {
         now += Duration::from_millis(50);
         for (node, socket) in nodes.iter_mut().zip(&mut sockets) {
             socket.drain(node, now);
-            node.end_interval(now, LIMIT, own(2.0)).expect("added");
+            node.queue_updates(now, LIMIT, own(2.0)).expect("added");
             socket.flush(node);
         }
     }
@@ -114,7 +114,7 @@ fn sockets_carry_what_nodes_say() {
         now += Duration::from_millis(50);
         for (node, socket) in nodes.iter_mut().zip(&mut sockets) {
             socket.drain(node, now);
-            node.end_interval(now, LIMIT, own(2.0)).expect("added");
+            node.queue_updates(now, LIMIT, own(2.0)).expect("added");
             socket.flush(node);
         }
     }

@@ -171,7 +171,7 @@ impl World {
             node.wake(now);
             // Intervals do not end at the same time everywhere.
             if (self.ticks + index as u64).is_multiple_of(interval_ticks) {
-                node.end_interval(now, LIMIT, own).expect("added");
+                node.queue_updates(now, LIMIT, own).expect("added");
             }
             let mut out = Vec::new();
             while let Some(transmit) = node.poll_transmit() {

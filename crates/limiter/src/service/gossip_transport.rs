@@ -8,23 +8,23 @@ use clock::Instant;
 use super::nodes::{Nodes, Unsent};
 use crate::config::{Config, Transport};
 use crate::error::LimiterError;
-use crate::fabric::{Fabric, Hearsay};
+use crate::fabric::{Fabric, MemoryFabric};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Voices {
-    Memory(Hearsay),
+pub(super) enum GossipTransport {
+    Memory(MemoryFabric),
     Udp(Nodes),
 }
 
-impl Voices {
-    pub(super) fn open(config: &Config, now: Instant) -> Result<Voices, LimiterError> {
+impl GossipTransport {
+    pub(super) fn open(config: &Config, now: Instant) -> Result<GossipTransport, LimiterError> {
         // One site has nobody to talk to, and needs no address.
         if config.gossip.transport == Transport::Udp && config.limiters() > 1 {
-            return Ok(Voices::Udp(Nodes::open(config, now)?));
+            return Ok(GossipTransport::Udp(Nodes::open(config, now)?));
         }
         let emulate = config.emulate.clone().unwrap_or_default();
-        Ok(Voices::Memory(Hearsay::new(
+        Ok(GossipTransport::Memory(MemoryFabric::new(
             config.site.len(),
             config.class.len(),
             Duration::from_micros(emulate.gossip_delay_us),
@@ -35,63 +35,63 @@ impl Voices {
 
     pub(super) fn fabric(&mut self) -> &mut dyn Fabric {
         match self {
-            Voices::Memory(hearsay) => hearsay,
-            Voices::Udp(nodes) => nodes,
+            GossipTransport::Memory(fabric) => fabric,
+            GossipTransport::Udp(nodes) => nodes,
         }
     }
 
     /// What is to be watched, by site.
     pub(super) fn each(&self) -> impl Iterator<Item = impl AsFd + '_> {
         let nodes = match self {
-            Voices::Memory(_) => None,
-            Voices::Udp(nodes) => Some(nodes.each()),
+            GossipTransport::Memory(_) => None,
+            GossipTransport::Udp(nodes) => Some(nodes.each()),
         };
         nodes.into_iter().flatten()
     }
 
     pub(super) fn receive(&mut self, now: Instant, site: usize) {
-        if let Voices::Udp(nodes) = self {
+        if let GossipTransport::Udp(nodes) = self {
             nodes.receive(now, site);
         }
     }
 
     pub(super) fn wake(&mut self, now: Instant) {
-        if let Voices::Udp(nodes) = self {
+        if let GossipTransport::Udp(nodes) = self {
             nodes.wake(now);
         }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
         match self {
-            Voices::Memory(_) => None,
-            Voices::Udp(nodes) => Some(nodes.due()),
+            GossipTransport::Memory(_) => None,
+            GossipTransport::Udp(nodes) => Some(nodes.due()),
         }
     }
 
     pub(super) fn leave(&mut self) {
-        if let Voices::Udp(nodes) = self {
+        if let GossipTransport::Udp(nodes) = self {
             nodes.leave();
         }
     }
 
     pub(super) fn counters(&self, site: usize) -> Option<gossip::Counters> {
         match self {
-            Voices::Memory(_) => None,
-            Voices::Udp(nodes) => nodes.counters(site),
+            GossipTransport::Memory(_) => None,
+            GossipTransport::Udp(nodes) => nodes.counters(site),
         }
     }
 
     pub(super) fn unsent(&self, site: usize) -> Unsent {
         match self {
-            Voices::Memory(_) => Unsent::default(),
-            Voices::Udp(nodes) => nodes.unsent(site),
+            GossipTransport::Memory(_) => Unsent::default(),
+            GossipTransport::Udp(nodes) => nodes.unsent(site),
         }
     }
 
     pub(super) fn unsent_by_none(&self) -> Unsent {
         match self {
-            Voices::Memory(_) => Unsent::default(),
-            Voices::Udp(nodes) => nodes.unsent_by_none(),
+            GossipTransport::Memory(_) => Unsent::default(),
+            GossipTransport::Udp(nodes) => nodes.unsent_by_none(),
         }
     }
 }

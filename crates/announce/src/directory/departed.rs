@@ -1,4 +1,4 @@
-//! The numbers of the last announcements of instances that are forgotten.
+//! Departed instances: the number of the last announcement of each, so that a replay of it is refused.
 //!
 //! Bounded: with each one beyond the bound the one put in first is lost.
 
@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::announce::InstanceId;
 
 #[derive(Clone, Debug)]
-pub(super) struct LastWords {
+pub(super) struct Departed {
     bound: usize,
     sequences: BTreeMap<InstanceId, u32>,
     /// In the order in which they were put in.
     order: VecDeque<InstanceId>,
 }
 
-impl LastWords {
-    pub(super) fn new(bound: usize) -> LastWords {
-        LastWords {
+impl Departed {
+    pub(super) fn new(bound: usize) -> Departed {
+        Departed {
             bound,
             sequences: BTreeMap::new(),
             order: VecDeque::new(),

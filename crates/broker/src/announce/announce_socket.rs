@@ -1,4 +1,4 @@
-//! A socket that announcements come by.
+//! The socket that announcements arrive at.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,16 +8,16 @@ use tokio::net::UdpSocket;
 /// Waits for announcements, or takes what is there. The runtime knows of a datagram only after it has asked the system again,
 /// which it may not have done after a pause; what is taken without waiting is asked of the system itself.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct AnnounceSocket {
     waiting: UdpSocket,
     pub(super) asking: std::net::UdpSocket,
 }
 
-impl Ear {
+impl AnnounceSocket {
     /// Of a socket that is bound; within a runtime.
-    pub(super) fn new(socket: std::net::UdpSocket) -> io::Result<Ear> {
+    pub(super) fn new(socket: std::net::UdpSocket) -> io::Result<AnnounceSocket> {
         socket.set_nonblocking(true)?;
-        Ok(Ear {
+        Ok(AnnounceSocket {
             asking: socket.try_clone()?,
             waiting: UdpSocket::from_std(socket)?,
         })

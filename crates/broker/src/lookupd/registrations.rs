@@ -8,14 +8,14 @@ use wire::{ChannelName, TopicName};
 
 /// Topics with their channels, ephemeral ones included: those have consumers that came by lookup, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Registrations {
     topics: BTreeMap<TopicName, BTreeSet<ChannelName>>,
 }
 
-impl Standing {
+impl Registrations {
     /// That of a broker with these topics.
-    pub(super) fn of(topics: &[TopicState]) -> Standing {
-        let mut standing = Standing::default();
+    pub(super) fn of(topics: &[TopicState]) -> Registrations {
+        let mut registrations = Registrations::default();
         for state in topics {
             // Names came out of the broker, where they are valid.
             let Ok(topic) = state.topic.parse::<TopicName>() else {
@@ -23,9 +23,9 @@ impl Standing {
             };
             let channels = state.channels.iter();
             let channels = channels.filter_map(|state| state.channel.parse().ok());
-            standing.topics.insert(topic, channels.collect());
+            registrations.topics.insert(topic, channels.collect());
         }
-        standing
+        registrations
     }
 
     /// Takes in what became of a topic; what lookups are to be told of it, if anything. What is known already is not told

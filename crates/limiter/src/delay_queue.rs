@@ -7,7 +7,7 @@ use clock::Instant;
 
 /// A bounded number of things, each with the instant that it waits for. Equal instants keep the order of their coming.
 #[derive(Debug)]
-pub(crate) struct Hold<T> {
+pub(crate) struct DelayQueue<T> {
     heap: BinaryHeap<Held<T>>,
     most: usize,
     next: u64,
@@ -20,10 +20,10 @@ struct Held<T> {
     thing: T,
 }
 
-impl<T> Hold<T> {
+impl<T> DelayQueue<T> {
     /// Room for `most` of them.
-    pub(crate) fn new(most: usize) -> Hold<T> {
-        Hold {
+    pub(crate) fn new(most: usize) -> DelayQueue<T> {
+        DelayQueue {
             heap: BinaryHeap::new(),
             most,
             next: 0,
@@ -86,17 +86,17 @@ mod tests {
 
     #[test]
     fn things_come_in_the_order_of_their_time_and_then_of_their_coming() {
-        let mut hold = Hold::new(4);
+        let mut queue = DelayQueue::new(4);
         for (due, thing) in [(3, 'c'), (1, 'a'), (3, 'd'), (1, 'b')] {
-            assert_eq!(hold.push(Instant::from_nanos(due), thing), Ok(()));
+            assert_eq!(queue.push(Instant::from_nanos(due), thing), Ok(()));
         }
-        assert_eq!(hold.push(Instant::ZERO, 'e'), Err('e'), "bounded");
-        assert_eq!(hold.pop_due(Instant::ZERO), None);
+        assert_eq!(queue.push(Instant::ZERO, 'e'), Err('e'), "bounded");
+        assert_eq!(queue.pop_due(Instant::ZERO), None);
         let now = Instant::from_nanos(9);
-        let order: String = std::iter::from_fn(|| hold.pop_due(now))
+        let order: String = std::iter::from_fn(|| queue.pop_due(now))
             .map(|(_, thing)| thing)
             .collect();
         assert_eq!(order, "abcd");
-        assert_eq!(hold.due(), None);
+        assert_eq!(queue.due(), None);
     }
 }
