@@ -11,7 +11,7 @@ import (
 var ErrClosed = errors.New("srtm: the publisher is closed")
 
 // ErrEmpty is the answer to a message without content and to a batch without messages, which no broker accepts.
-var ErrEmpty = errors.New("srtm: a message must not be empty, nor a batch of messages")
+var ErrEmpty = errors.New("srtm: the message or the batch is empty: publish at least one byte and one message")
 
 // RefusedError says that a broker refused an earlier message for what it is (size, topic, a limit that rejects). It is
 // told once, and the message is not sent again.

@@ -115,7 +115,7 @@ class Publisher:
     async def publish_batch(self, bodies: Sequence[bytes]) -> None:
         """Publishes messages in one command: a broker accepts all of them or none. Raises as publish does."""
         if not bodies or not all(bodies):
-            raise ValueError("a message must not be empty, nor a batch of messages")
+            raise ValueError("the message or the batch is empty: publish at least one byte and one message")
         largest = max(map(len, bodies))
         if largest > self.options.max_message_bytes:
             raise ValueError(f"a message of {largest} bytes is above max_message_bytes")

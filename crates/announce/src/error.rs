@@ -7,10 +7,10 @@ use wire::announce::{InstanceId, TopicId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// An announcement of one's own came back, as multicast does.
-    #[error("one's own announcement")]
+    #[error("this is our own announcement")]
     Own,
     /// An announcement that is not newer than the last one of its instance.
-    #[error("announcement {sequence} of instance {:016x}, which has said {latest} already", instance.0)]
+    #[error("announcement {sequence} of instance {:016x} is not newer than {latest}", instance.0)]
     Replayed {
         /// Whose.
         instance: InstanceId,
@@ -20,7 +20,7 @@ pub enum Refused {
         latest: u32,
     },
     /// A further instance where the directory is full.
-    #[error("the directory holds {instances_max} instances already; forget some or allow more")]
+    #[error("the directory is full with {instances_max} instances; allow more")]
     Full {
         /// Its bound.
         instances_max: usize,
@@ -34,7 +34,7 @@ pub enum Refused {
         topic: TopicName,
     },
     /// A service gave one identifier to two topics.
-    #[error("identifier {id} of {topic} is that of {taken_by} already")]
+    #[error("identifier {id} of {topic} already belongs to {taken_by}")]
     IdTaken {
         /// The identifier.
         id: TopicId,

@@ -55,7 +55,7 @@ pub enum ClientError {
     },
     /// No broker has taken messages for as long as the publisher's patience lasts. Those published before stay in its
     /// buffer and are still tried; a message that had no room in it was not taken.
-    #[error("no broker has taken messages for {} ms: {reason}", .waited.as_millis())]
+    #[error("no broker has accepted messages for {} ms: {reason}", .waited.as_millis())]
     NoBroker {
         /// The time waited.
         waited: Duration,
@@ -66,10 +66,10 @@ pub enum ClientError {
     #[error("the controller refused: {0}")]
     NotPlaced(String),
     /// A message is empty or a batch has no message, which no broker accepts; nothing was sent.
-    #[error("a message must not be empty, nor a batch of messages")]
+    #[error("the message or the batch is empty: publish at least one byte and one message")]
     Empty,
     /// The window of unacknowledged messages is full and the options say not to wait; nothing was sent.
-    #[error("{unacknowledged} messages are not acknowledged yet and the window is {window}")]
+    #[error("the window of {window} messages is full: {unacknowledged} are not acknowledged yet")]
     WindowFull {
         /// Messages under way.
         unacknowledged: usize,
@@ -78,7 +78,7 @@ pub enum ClientError {
     },
     /// A message is longer than the endpoint was made for; it was not taken.
     #[error(
-        "a message of {bytes} bytes, at most {bytes_max} are taken: see NodeOptions::body_bytes_max"
+        "the message has {bytes} bytes, more than the {bytes_max} allowed: see NodeOptions::body_bytes_max"
     )]
     TooLong {
         /// Bytes of its body.
@@ -88,10 +88,10 @@ pub enum ClientError {
     },
     /// The publication's queue is full, and the caller is a timer or a subscription that must not wait; the message was not
     /// taken.
-    #[error("the publication's queue is full, and a callback must not wait for room in it")]
+    #[error("the queue of the publication is full, and a callback must not wait for room")]
     Full,
     /// The topic's limit rejects its excess; the message was not taken.
-    #[error("the topic's limit of {limit} is used up: the message was not taken")]
+    #[error("the limit of the topic, {limit}, is used up: the message was not accepted")]
     OverLimit {
         /// The whole topic's limit.
         limit: limit::Limit,
@@ -100,7 +100,7 @@ pub enum ClientError {
     #[error("the publication has ended")]
     Ended,
     /// This endpoint publishes, or subscribes, the topic already.
-    #[error("{topic} has a {what} at this endpoint already: share that one, or end it first")]
+    #[error("{topic} already has a {what} at this endpoint: share that one, or end it first")]
     InUse {
         /// The topic.
         topic: String,

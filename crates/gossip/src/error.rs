@@ -17,7 +17,7 @@ pub enum GossipError {
     #[error("{0} is listed twice among the peers")]
     Twice(SocketAddr),
     /// Nothing can be sent there.
-    #[error("nobody can be reached at {0}: give the address and port that the others see")]
+    #[error("{0} cannot be reached from outside: give the address and port that the others see")]
     Unreachable(SocketAddr),
     /// More than are told apart.
     #[error("{0} peers are too many: at most 65536 limiters share a limit")]
@@ -26,13 +26,15 @@ pub enum GossipError {
     #[error("an interval of {0:?} is out of range: 1 ms to 60 s")]
     Interval(Duration),
     /// It could not be told from "not known".
-    #[error("incarnation 0: it must grow with every start, take the wall clock's nanoseconds")]
+    #[error(
+        "incarnation 0 is not allowed: it must grow with every start, as the wall clock in nanoseconds does"
+    )]
     Incarnation,
     /// The limit was not added.
     #[error("limit {} is not known here: add it first", .0.0)]
     UnknownLimit(LimitId),
     /// More limits than are kept apart.
-    #[error("limit {} is one too many: {MAX_LIMITS} are gossiped about at most", .0.0)]
+    #[error("there is no room for limit {}: at most {MAX_LIMITS} are gossiped about", .0.0)]
     TooManyLimits(LimitId),
 }
 

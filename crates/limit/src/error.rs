@@ -45,7 +45,7 @@ pub enum InvalidLimit {
     },
     /// How to gossip, in a limit about which nobody does.
     #[error(
-        "gossip is for limits that brokers share by it: give sharing fps, gtb or grd, or leave gossip out"
+        "gossip needs a limit that brokers share by gossip: set sharing to fps, gtb or grd, or leave gossip out"
     )]
     NotGossiped,
     /// A word that should be a number is none.
@@ -62,7 +62,7 @@ pub enum InvalidLimit {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidReport {
     /// A measured quantity is no number, negative or beyond anything a broker can carry.
-    #[error("{field} {given} is absurd: it must be at least 0 and at most 1e15")]
+    #[error("{field} {given} is out of range: it must be at least 0 and at most 1e15")]
     Absurd {
         /// The quantity.
         field: &'static str,
@@ -94,7 +94,7 @@ pub enum InvalidReport {
         ours: u64,
     },
     /// The broker did not join, or was declared dead.
-    #[error("broker {broker} is no member of this topic: it must join before it reports")]
+    #[error("broker {broker} is not a member of this topic: it must join before it reports")]
     NotAMember {
         /// The broker.
         broker: u32,

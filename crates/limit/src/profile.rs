@@ -62,11 +62,11 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ProfileError {
     /// Nothing to fit.
-    #[error("the recording holds no message: there is nothing to fit a limit to")]
+    #[error("the recording has no messages: record while there is traffic")]
     Empty,
     /// No mean rate can be told.
     #[error(
-        "the recording of {messages} messages lasts no time at all, so that it has no rate: say when it \
+        "the recording of {messages} messages has no duration and thus no rate: give the times when it \
          began and ended"
     )]
     NoTime {

@@ -62,7 +62,7 @@ pub struct AccessDelay {
 pub enum TheoryError {
     /// At and above the limit's rate, delays grow without end.
     #[error(
-        "{arriving} messages/s never come to rest under a limit of {rate}/s: the load must be below the rate"
+        "a load of {arriving} messages/s is too high for a limit of {rate}/s: it must be below the rate"
     )]
     Unstable {
         /// Messages per second that arrive.
@@ -86,9 +86,7 @@ pub enum TheoryError {
         given: f64,
     },
     /// A part of the burst would be less than a message.
-    #[error(
-        "a burst of {burst} cannot be split over {brokers} brokers: each needs a burst of at least 1"
-    )]
+    #[error("a burst of {burst} cannot be split over {brokers} brokers: each needs at least 1")]
     BurstTooSmall {
         /// Burst of the limit.
         burst: Burst,

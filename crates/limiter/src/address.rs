@@ -29,13 +29,13 @@ pub struct PortRange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Neither an address nor a prefix.
-    #[error("{given:?} is no prefix: write it as 10.2.0.0/16, 10.2.0.1 or 2001:db8::/32")]
+    #[error("{given:?} is not a prefix: write it as 10.2.0.0/16, 10.2.0.1 or 2001:db8::/32")]
     Prefix {
         /// What was given.
         given: String,
     },
     /// Bits are set behind the prefix's end: most likely a slip.
-    #[error("{given:?} has bits set behind its length: write it as {meant}")]
+    #[error("{given:?} has bits set beyond its length: write it as {meant}")]
     Loose {
         /// What was given.
         given: String,
@@ -43,7 +43,7 @@ pub enum AddressError {
         meant: Prefix,
     },
     /// Not a range of ports.
-    #[error("{given:?} is no range of ports: write one as 80 or \"1024-2047\"")]
+    #[error("{given:?} is not a range of ports: write one as 80 or \"1024-2047\"")]
     Ports {
         /// What was given.
         given: String,

@@ -14,7 +14,7 @@ pub struct Bandwidth(f64);
 /// A rate that cannot be, or is written otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{given:?} is no rate: write it as \"10 Mbps\" (bits) or \"1.25 MB/s\" (bytes); it must be at least 1 B/s and at \
+    "{given:?} is not a rate: write it as \"10 Mbps\" (bits) or \"1.25 MB/s\" (bytes); it must be at least 1 B/s and at \
      most 1 TB/s. A bare number is bytes per second"
 )]
 pub struct AmountError {

@@ -48,12 +48,12 @@ pub enum LimiterError {
     Key(#[from] gossip::KeyError),
     /// There are sites elsewhere, and nothing to know them by.
     #[error(
-        "gossip.key_file is missing: write one passphrase into a file, give it to all sites of gossip.peers and name it \
-         in each one's configuration"
+        "gossip.key_file is missing: write one passphrase into a file, copy it to all sites of gossip.peers and name it \
+         in the configuration of each"
     )]
     NoKey,
     /// No device is left to take packets from.
-    #[error("every TUN device is gone: they were deleted, or their namespaces were")]
+    #[error("every TUN device is gone: the devices or their namespaces were deleted")]
     AllGone,
 }
 
@@ -80,9 +80,9 @@ fn tun_advice(error: &io::Error) -> &'static str {
         }
         Some(libc::EBUSY) => " (another process has it open)",
         Some(libc::ENOENT | libc::ENODEV) => {
-            " (no TUN driver, or no such namespace: see `modprobe tun` and `ip netns list`)"
+            " (the TUN driver or the namespace does not exist: see `modprobe tun` and `ip netns list`)"
         }
-        Some(libc::EINVAL) => " (a device of this name is there and is no TUN device)",
+        Some(libc::EINVAL) => " (a device of this name exists and is not a TUN device)",
         _ => "",
     }
 }

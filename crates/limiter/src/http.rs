@@ -236,7 +236,7 @@ impl Desk {
             Ok(()) => answered.await.map_err(|_| gone()),
             Err(TrySendError::Full(_)) => Err(refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("{QUESTIONS_MAX} requests wait already: ask again"),
+                format!("{QUESTIONS_MAX} requests are waiting already: try again"),
             )),
             Err(TrySendError::Disconnected(_)) => Err(gone()),
         }
@@ -298,7 +298,7 @@ async fn set_limit(
         let known = desk.classes.join(", ");
         refusal(
             StatusCode::NOT_FOUND,
-            format!("there is no class {class:?}: there are {known}"),
+            format!("there is no class {class:?}: choose from {known}"),
         )
     })?;
     let change: LimitChange =

@@ -79,16 +79,18 @@ pub enum LinkError {
     #[error("a message of {0} bytes is longer than {MAX_MESSAGE_BYTES}")]
     TooLong(usize),
     /// The other end speaks another protocol, or stopped in the middle.
-    #[error("what the other end says is not a link of a broker and its controller")]
+    #[error(
+        "the other end does not speak the link between brokers and their controller; check the address"
+    )]
     NoLink,
     /// The other end is of another release.
     #[error(
-        "the other end speaks version {0} of the link, this one {LINK_VERSION}; run the same release of both"
+        "the other end speaks version {0} of the link, this one version {LINK_VERSION}; run the same release at both ends"
     )]
     Version(u32),
     /// The other end does not know the key.
     #[error(
-        "the other end proves another key; give the controller and all its brokers the same --link-key"
+        "the other end has another key; give the controller and all its brokers the same --link-key"
     )]
     WrongKey,
     /// Not the frame that the other end sealed next.

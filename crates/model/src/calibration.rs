@@ -95,7 +95,7 @@ pub enum CalibrationError {
         found: u32,
     },
     /// It is none, or holds numbers that no measurement gives.
-    #[error("no calibration ({0}); delete it or run `srtm calibrate` again")]
+    #[error("not a calibration ({0}); delete it or run `srtm calibrate` again")]
     Broken(String),
 }
 
@@ -123,10 +123,10 @@ impl Calibration {
         let broken = |reason: &str| Err(CalibrationError::Broken(reason.to_owned()));
         let positive = |number: f64| number > 0.0 && number <= 1e12;
         if !positive(calibration.mcap) {
-            return broken("mcap is no rate");
+            return broken("mcap is not a rate");
         }
         if !positive(calibration.slo_p99_us) {
-            return broken("slo_p99_us is no latency");
+            return broken("slo_p99_us is not a latency");
         }
         if !calibration.model.is_sane() {
             return broken("the model's costs are out of range");
@@ -147,7 +147,7 @@ impl Calibration {
         let there = &self.machine;
         (there.cpu != machine.cpu || there.cores != machine.cores).then(|| {
             format!(
-                "calibrated on {} with {} cores, this is {} with {}: run `srtm calibrate` here",
+                "the calibration is of {} with {} cores, this machine is {} with {}: run `srtm calibrate` here",
                 there.cpu, there.cores, machine.cpu, machine.cores
             )
         })
@@ -159,7 +159,7 @@ impl Calibration {
         let disturbed = others().filter(|others| *others > MAX_OTHERS).count();
         (disturbed > 0).then(|| {
             format!(
-                "in {disturbed} of {} runs other work took the broker's core, up to {:.0} % of it: calibrate again when idle",
+                "in {disturbed} of {} runs other work used the broker's core, up to {:.0} % of it: calibrate again when the machine is idle",
                 self.runs.len(),
                 100.0 * others().fold(0.0, f64::max)
             )

@@ -54,7 +54,7 @@ pub struct Distribution {
 /// The residual capacities do not hold what is to be placed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
-    "publishers of {missing} messages/s fit nowhere: {asked} messages/s are to be placed, \
+    "no broker has room for {missing} messages/s of publishers: {asked} messages/s are to be placed, \
      brokers have {residual} messages/s left"
 )]
 pub struct OutOfBrokers {

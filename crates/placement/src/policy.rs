@@ -28,7 +28,7 @@ pub enum Policy {
 
 /// A word that names no [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("policy {0:?} is not one of lb, conc, max-min, srtm")]
+#[error("policy {0:?} is unknown: use one of lb, conc, max-min, srtm")]
 pub struct UnknownPolicy(pub String);
 
 impl Policy {
@@ -81,7 +81,7 @@ mod tests {
         let refused = "maxmin".parse::<Policy>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "policy \"maxmin\" is not one of lb, conc, max-min, srtm"
+            "policy \"maxmin\" is unknown: use one of lb, conc, max-min, srtm"
         );
     }
 }

@@ -16,7 +16,7 @@ impl std::str::FromStr for ListenAddress {
             text.to_owned()
         };
         let mut found = with_host.to_socket_addrs().map_err(|error| {
-            format!("{text:?} is no address: {error}; write host:port, as in 127.0.0.1:4150")
+            format!("{text:?} is not an address: {error}; write host:port, as in 127.0.0.1:4150")
         })?;
         found
             .next()

@@ -16,17 +16,18 @@ use crate::error::Failure;
 /// How a broker takes part in announcements.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AnnounceFlags {
-    /// UDP address that publishers and subscribers of `srtm pub --peer` announce themselves to [default: none, no part in
-    /// announcements].
+    /// UDP address to take announcements of `srtm pub --peer` and `srtm sub --peer` on [default:
+    /// none; the broker takes no part].
     #[arg(long, value_name = "ADDRESS")]
     announce_address: Option<ListenAddress>,
-    /// Multicast group that is listened to as well.
+    /// Multicast group to listen to as well.
     #[arg(long, value_name = "ADDRESS", requires = "announce_address")]
     announce_group: Option<SocketAddr>,
-    /// Word shared with all that are to be believed, or @FILE that holds it; announcements are signed with it.
+    /// Secret that signs announcements, the same at all endpoints and brokers, or @FILE that holds
+    /// it.
     #[arg(long, value_name = "TEXT", requires = "announce_address")]
     announce_key: Option<SharedKey>,
-    /// Time between two announcements; one counts for three of them.
+    /// Time between two announcements. Each expires after three intervals.
     #[arg(long, value_name = "DURATION", default_value_t = INTERVAL, requires = "announce_address")]
     announce_interval: GoDuration,
 }
@@ -34,14 +35,15 @@ pub(crate) struct AnnounceFlags {
 /// How the brokers of `srtm up` take part in announcements.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AnnouncePortFlags {
-    /// UDP port that the first broker takes announcements on, on the address of --http; each further broker takes the next
-    /// one [default: none, no part in announcements].
+    /// UDP port of the first broker for announcements, on the address of --http. Each further
+    /// broker takes the next port [default: none; brokers take no part].
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     announce_base_port: Option<u16>,
-    /// Word shared with all that are to be believed, or @FILE that holds it; announcements are signed with it.
+    /// Secret that signs announcements, the same at all endpoints and brokers, or @FILE that holds
+    /// it.
     #[arg(long, value_name = "TEXT", requires = "announce_base_port")]
     announce_key: Option<SharedKey>,
-    /// Time between two announcements; one counts for three of them.
+    /// Time between two announcements. Each expires after three intervals.
     #[arg(long, value_name = "DURATION", default_value_t = INTERVAL, requires = "announce_base_port")]
     announce_interval: GoDuration,
 }
@@ -98,7 +100,7 @@ impl AnnouncePorts {
         let port = port.map_err(|_| {
             let (base, broker) = (self.base_port, number + 1);
             Failure::Usage(format!(
-                "--announce-base-port {base}: no port left for broker {broker}"
+                "--announce-base-port {base} leaves no port for broker {broker}; use a lower one"
             ))
         })?;
         Ok(SocketAddr::new(self.ip, port))
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!(ports.address(1).expect("there is one").port(), u16::MAX);
         let error = ports.arguments(2).expect_err("there is none").to_string();
         assert!(
-            error.contains("--announce-base-port 65534: no port left for broker 3"),
+            error.contains("--announce-base-port 65534 leaves no port for broker 3"),
             "{error}"
         );
     }

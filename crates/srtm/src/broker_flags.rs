@@ -24,18 +24,20 @@ use crate::lookupd_flags::LookupdFlags;
 /// Settings of one broker.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BrokerFlags {
-    /// Address for NSQ clients; :4150 lets other machines reach it, port 0 lets the system choose.
+    /// Address to accept NSQ clients on. Use :4150 to let other machines in; with port 0 the system
+    /// chooses.
     #[arg(long, value_name = "ADDRESS", default_value_t = ListenAddress(defaults().tcp_address))]
     pub(crate) tcp_address: ListenAddress,
-    /// Address for HTTP, or none; :4151 lets other machines reach it.
+    /// Address to serve HTTP on, or none. Use :4151 to let other machines in.
     #[arg(long, value_name = "ADDRESS|none", default_value = "127.0.0.1:4151", value_parser = http_address)]
     pub(crate) http_address: HttpAddress,
     #[command(flatten)]
     http: HttpFlags,
-    /// Address told to clients and in /info [default: the host's name].
+    /// Address of this host that clients and /info are given [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
-    /// Folder that keeps topics, channels, pauses, limits and shares over restarts [default: nothing is kept].
+    /// Folder to keep topics, channels, pauses, limits and shares in over restarts [default:
+    /// nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_path: Option<PathBuf>,
     /// Reactor threads, 1 to 64 [default: one per core].
@@ -44,21 +46,22 @@ pub(crate) struct BrokerFlags {
     /// Node number in message ids, 0 to 1023 [default: from the host's name].
     #[arg(long, value_name = "N")]
     pub(crate) node_id: Option<u16>,
-    /// Clock that gives a message its arrival time.
+    /// Clock for the arrival time of messages.
     #[arg(long, value_enum, default_value_t = Clock::Kernel)]
     pub(crate) arrival_clock: Clock,
-    /// Messages that a topic and a channel hold each; at the bound publishers wait.
+    /// Messages that each topic and each channel may queue. When a queue is full, publishers wait.
     #[arg(long, value_name = "N", default_value_t = defaults().mem_queue_size)]
     pub(crate) mem_queue_size: usize,
-    /// Deferred messages of a channel: so many that publishers delay, and so many that consumers give back with a delay;
-    /// beyond, a DPUB and a REQ fail.
+    /// Most deferred messages of a channel: this many from DPUB and this many from REQ. Beyond
+    /// that, the DPUB or REQ fails.
     #[arg(long, value_name = "N", default_value_t = defaults().max_deferred)]
     pub(crate) max_deferred: usize,
-    /// A full channel that nobody has consumed for so long drops its oldest messages, unless the topic's contract says otherwise.
+    /// How long a channel may be without consumers; after that, when full, it drops its oldest
+    /// messages, unless the topic's contract says otherwise.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().abandoned_after))]
     pub(crate) abandoned_after: GoDuration,
-    /// Memory for messages and for what is on its way in and out; at the bound of a part those who need it wait [default: half of the
-    /// machine's memory, or of the control group's].
+    /// Memory for messages and for input and output buffers. When a part of it is used up, whoever
+    /// needs more waits [default: half the memory of the machine or the control group].
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory_budget: Option<ByteSize>,
     /// Largest message body.
@@ -67,16 +70,16 @@ pub(crate) struct BrokerFlags {
     /// Largest body of an MPUB or IDENTIFY.
     #[arg(long, value_name = "BYTES", default_value_t = defaults().max_body_size)]
     pub(crate) max_body_size: u32,
-    /// Time a message may be in flight before it is sent again.
+    /// How long a message may be in flight before it is sent again.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().msg_timeout))]
     pub(crate) msg_timeout: GoDuration,
-    /// Longest such time that a client may ask for.
+    /// Longest message timeout that a client may ask for.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_msg_timeout))]
     pub(crate) max_msg_timeout: GoDuration,
     /// Longest delay of a REQ or DPUB.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().max_req_timeout))]
     pub(crate) max_req_timeout: GoDuration,
-    /// Heartbeat interval of clients that ask for none.
+    /// Heartbeat interval for clients that ask for none.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().heartbeat_interval))]
     pub(crate) heartbeat_interval: GoDuration,
     /// Longest heartbeat interval that a client may ask for.
@@ -94,37 +97,38 @@ pub(crate) struct BrokerFlags {
     /// Shortest output buffer timeout that a client may ask for.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().min_output_buffer_timeout))]
     pub(crate) min_output_buffer_timeout: GoDuration,
-    /// Output buffer timeout told to clients that ask for none.
+    /// Output buffer timeout for clients that ask for none.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().output_buffer_timeout))]
     pub(crate) output_buffer_timeout: GoDuration,
-    /// Consumers per channel, 0 for no bound.
+    /// Most consumers of a channel; 0 for no bound.
     #[arg(long, value_name = "N", default_value_t = defaults().max_channel_consumers)]
     pub(crate) max_channel_consumers: usize,
-    /// Connections in all; one more is closed at once.
+    /// Most connections; any further one is closed at once.
     #[arg(long, value_name = "N", default_value_t = defaults().max_connections)]
     pub(crate) max_connections: usize,
-    /// Topics of one reactor thread; publishing to one more fails.
+    /// Most topics of a reactor thread; publishing to a further one fails.
     #[arg(long, value_name = "N", default_value_t = defaults().max_topics)]
     pub(crate) max_topics: usize,
-    /// Channels of one topic; subscribing to one more fails.
+    /// Most channels of a topic; subscribing to a further one fails.
     #[arg(long, value_name = "N", default_value_t = defaults().max_channels)]
     pub(crate) max_channels: usize,
-    /// Under load, time between the beginnings of two loop turns, at most 10ms; more saves CPU and adds
-    /// as much to the latency, 0s never rests
+    /// Shortest time between the starts of two event loop turns under load, at most 10ms. A longer
+    /// time saves CPU and adds as much latency; with 0s the loop never rests
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().turn_spacing))]
     pub(crate) turn_spacing: GoDuration,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
-    /// Time that a new connection has for its protocol magic.
+    /// How long a new connection may take to send its protocol magic.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
     pub(crate) handshake_timeout: GoDuration,
-    /// How long a stop waits while connected consumers finish no message.
+    /// How long a stopping broker waits for connected consumers that finish no message.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().drain_timeout))]
     pub(crate) drain_timeout: GoDuration,
-    /// Topics with series of their own in /metrics; the others are summed up.
+    /// Most topics with series of their own in /metrics; all others are added up.
     #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
     pub(crate) metrics_max_topics: usize,
-    /// Address that a controller listens on for brokers; limits are then shares that it grants.
+    /// Link address of the controller. The controller then grants this broker its share of each
+    /// limit.
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -132,20 +136,22 @@ pub(crate) struct BrokerFlags {
         requires = "link_key"
     )]
     pub(crate) controller: Option<String>,
-    /// File with the key that the controller and its brokers prove to each other; a controller says at its start where it is.
+    /// File with the key of the controller and its brokers. A controller logs its path at start.
     #[arg(long, value_name = "FILE", requires = "controller", value_parser = link_key::named)]
     pub(crate) link_key: Option<LinkKey>,
-    /// Name of this broker in the cluster, kept over restarts [default: the host's name].
+    /// Name of this broker in the cluster. It must stay the same over restarts [default: the host's
+    /// name].
     #[arg(long, value_name = "NAME", requires = "controller")]
     pub(crate) broker_name: Option<String>,
-    /// What becomes of topics that the broker knows nothing of while the controller does not speak: `hold`, or `pass=30s`
-    /// to let them flow without a limit after so long [default: hold].
+    /// What to do with unknown topics while the controller is silent: `hold` their messages, or,
+    /// with `pass=30s`, let them flow without a limit after that time [default: hold].
     #[arg(long, value_name = "hold|pass=DURATION", requires = "controller", value_parser = without_controller)]
     pub(crate) without_controller: Option<WithoutController>,
-    /// Lets each message take so long by the clock, without using a core: a broker of a known capacity.
+    /// Makes each message take this long without using a core, to emulate a broker of known
+    /// capacity.
     #[arg(long, value_name = "DURATION")]
     pub(crate) emulate_service_time: Option<GoDuration>,
-    /// Releases of each topic whose instants are kept for /v1/topics/{t}/releases; 0 keeps none.
+    /// How many release times to keep per topic for /v1/topics/{t}/releases; 0 keeps none.
     #[arg(long, value_name = "N", default_value_t = defaults().release_log_messages)]
     pub(crate) release_log_messages: usize,
     #[command(flatten)]
@@ -166,7 +172,7 @@ fn without_controller(text: &str) -> Result<WithoutController, String> {
         return Ok(WithoutController(None));
     }
     let Some(duration) = text.strip_prefix("pass=") else {
-        return Err(String::from("say hold, or pass=30s"));
+        return Err(String::from("use hold, or pass=30s"));
     };
     let duration: GoDuration = duration.parse()?;
     Ok(WithoutController(Some(duration.0)))
@@ -175,15 +181,16 @@ fn without_controller(text: &str) -> Result<WithoutController, String> {
 /// How a broker shares limits with others by gossip.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GossipFlags {
-    /// UDP address for limits that brokers share by gossip, as the other brokers reach it; port 0 lets the system choose
-    /// [default: that of --tcp-address, by UDP].
+    /// UDP address for gossip about shared limits, as the other brokers reach it. With port 0 the
+    /// system chooses [default: the address and port of --tcp-address].
     #[arg(long, value_name = "IP:PORT", requires = "gossiping")]
     gossip_address: Option<std::net::SocketAddr>,
-    /// File with a word that all brokers share; gossip is signed with it [default: the key that the controller hands out].
+    /// File with the secret that signs gossip, the same at all brokers [default: the key that the
+    /// controller hands out].
     #[arg(long, value_name = "FILE", requires = "gossiping", value_parser = gossip_key)]
     gossip_key_file: Option<Key>,
-    /// Gossip addresses of brokers to share limits with where there is no controller; name all of them, this one included or not.
-    /// Those that they know are found, too.
+    /// Gossip addresses of the brokers to share limits with, when there is no controller. This
+    /// broker may be in the list. Brokers that these know are found as well.
     #[arg(
         long,
         value_name = "HOST:PORT,…",
@@ -208,7 +215,7 @@ impl GossipFlags {
 fn gossip_key(path: &str) -> Result<Key, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     Key::from_passphrase(&text)
-        .map_err(|error| format!("{path}: {error}; write a long word into it"))
+        .map_err(|error| format!("{path}: {error}; write a long secret into it"))
 }
 
 /// Where HTTP is served, if at all. Wrapped because clap reads an `Option` as a flag that may be absent.
@@ -218,42 +225,44 @@ pub(crate) struct HttpAddress(pub(crate) Option<std::net::SocketAddr>);
 /// Which clock gives a message its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
-    /// The kernel's stamp of the packet.
+    /// The kernel's timestamp of the packet.
     Kernel,
-    /// The time at which the broker read it.
+    /// The time at which the broker read the message.
     Read,
 }
 
 /// How topics share the time of a broker's threads.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScheduleFlags {
-    /// Time that topics have shares of (`srtm topic set --cpu-share`); a topic with credits waits no longer.
+    /// Period over which CPU shares hold (`srtm topic set --cpu-share`). A topic with credits waits
+    /// at most this long.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().share_period))]
     share_period: GoDuration,
-    /// What happens to a topic that was served for longer than its credits.
+    /// What to do when a topic was served for longer than its credits.
     #[arg(long, value_enum, default_value_t = Overrun::Penalise)]
     on_overrun: Overrun,
 }
 
-/// What happens to a topic that was served for longer than its credits.
+/// What to do when a topic was served for longer than its credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Overrun {
-    /// It is counted.
+    /// Count it.
     Report,
-    /// It is counted, and the excess is missing from the credits of its next periods.
+    /// Count it and take the excess off the topic's next credits.
     Penalise,
 }
 
 /// How the threads that serve are scheduled; for brokers of SRTM's own command line, nsqd has no such thing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RealtimeFlags {
-    /// Runs the threads that serve under SCHED_FIFO and locks all memory; ends with an error where that is not permitted.
+    /// Runs the serving threads under SCHED_FIFO and locks all memory. Fails if the system does not
+    /// permit it.
     #[arg(long)]
     realtime: bool,
-    /// Priority of those threads, 1 to 99.
+    /// SCHED_FIFO priority of the serving threads, 1 to 99.
     #[arg(long, value_name = "P", default_value_t = Priority::default(), requires = "realtime")]
     realtime_priority: Priority,
-    /// CPUs for those threads, such as 2,3: the first thread runs on the first [default: any].
+    /// CPUs for the serving threads, one each and in order, such as 2,3 [default: any].
     #[arg(
         long,
         value_name = "LIST",

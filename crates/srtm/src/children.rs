@@ -135,16 +135,16 @@ impl Children {
     async fn room_wanted(&mut self, topic: &str, handle: &ControlHandle) {
         if let Some(&number) = self.ended.first() {
             let name = Template::name(number);
-            tracing::info!("topic {topic} needs more room: broker {name} is taken back");
+            tracing::info!("topic {topic} needs more capacity: taking broker {name} back");
             let resumed = handle.ask(|reply| control::handle::Command::ResumeBroker(name, reply));
             if let Err(error) = resumed.await {
-                tracing::warn!("topic {topic} needs more room: {error}");
+                tracing::warn!("topic {topic} needs more capacity: {error}");
             }
             return;
         }
         match self.start_one() {
-            Ok(()) => tracing::info!("topic {topic} needs more room: starting another broker"),
-            Err(error) => tracing::warn!("topic {topic} needs more room: {error}"),
+            Ok(()) => tracing::info!("topic {topic} needs more capacity: starting another broker"),
+            Err(error) => tracing::warn!("topic {topic} needs more capacity: {error}"),
         }
     }
 
@@ -169,7 +169,7 @@ impl Children {
     fn start_again(&mut self, number: u32) {
         match self.start(number) {
             Ok(stop) => {
-                tracing::info!("broker {} is started again", Template::name(number));
+                tracing::info!("broker {} was restarted", Template::name(number));
                 self.stopping[number as usize] = stop;
                 self.ended.remove(&number);
             }
@@ -200,7 +200,7 @@ impl Children {
         while let Some(ended) = self.keepers.join_next().await {
             match ended {
                 Ok(lost) => has_lost |= lost,
-                Err(error) => tracing::error!(%error, "keeping a broker ended badly"),
+                Err(error) => tracing::error!(%error, "the task that keeps a broker failed"),
             }
         }
         has_lost
@@ -257,7 +257,7 @@ impl Template {
             _ => {
                 let base = self.tcp_base_port;
                 return Err(Failure::Usage(format!(
-                    "--tcp-base-port {base}: no port left for {name}"
+                    "--tcp-base-port {base} leaves no port for {name}; use a lower one"
                 )));
             }
         };
@@ -336,7 +336,7 @@ async fn keep(
             RESTART_DELAY
         };
         loop {
-            tracing::info!("broker {name} is started again in {delay:?}");
+            tracing::info!("restarting broker {name} in {delay:?}");
             tokio::select! {
                 _ = &mut stopped => return false,
                 () = tokio::time::sleep(delay) => {}
@@ -369,7 +369,7 @@ async fn drain(
             ended = child.wait() => return has_lost(name, ended),
             Ok(_) = cut_short.wait_for(|&is_cut| is_cut) => {}
             _ = told.tick() => {
-                tracing::info!("broker {name} drains: its consumers still finish messages");
+                tracing::info!("broker {name} is draining: its consumers still finish messages");
                 continue;
             }
         }
@@ -383,7 +383,7 @@ fn has_lost(name: &str, ended: std::io::Result<ExitStatus>) -> bool {
     match ended {
         Ok(status) if status.success() => false,
         Ok(status) if status.code() == Some(i32::from(LOST)) => {
-            tracing::error!("broker {name} has lost messages by ending: its lines above say which");
+            tracing::error!("broker {name} lost messages when it ended; its lines above say which");
             true
         }
         Ok(status) => {

@@ -23,44 +23,44 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Starts all that is needed on one machine.
+    /// Starts a controller and brokers on one machine.
     Up(Box<up::UpFlags>),
-    /// Starts one broker.
+    /// Starts a broker.
     Broker(Box<broker::Flags>),
-    /// Starts the control plane alone.
+    /// Starts a controller without brokers.
     Controller(Box<controller::Flags>),
-    /// Limits real TCP traffic of many sites together: packets from TUN devices or NFQUEUE.
+    /// Limits the TCP traffic of many sites together, with packets from TUN devices or NFQUEUE.
     Limiter(limiter::Flags),
-    /// Starts one broker with nsqd's flags and log lines.
+    /// Starts a broker that takes nsqd's flags and writes nsqd's log lines.
     #[command(disable_help_flag = true)]
     Nsqd(NsqdArguments),
-    /// Starts nsqlookupd's protocol alone, with nsqlookupd's flags.
+    /// Starts a lookup server that takes nsqlookupd's flags.
     #[command(disable_help_flag = true)]
     Nsqlookupd(NsqdArguments),
-    /// Declares, lists, shows and removes contracts of topics.
+    /// Sets, lists, shows and removes the contracts of topics.
     #[command(subcommand)]
     Topic(topic::TopicCommand),
     /// Declares, lists and removes publishers.
     #[command(subcommand)]
     Publisher(publisher::PublisherCommand),
-    /// Tells the brokers of a topic, also before it exists.
+    /// Shows the brokers of a topic, even before the topic exists.
     Where(whereis::Flags),
-    /// Finds what a broker carries under its promise, and what a message costs it.
+    /// Measures how much load a broker carries under a promise, and what a message costs it.
     Calibrate(Box<calibrate::Flags>),
-    /// Publishes lines of standard input, or one message repeatedly.
+    /// Publishes the lines of standard input, or repeats one message.
     Pub(publish::Flags),
-    /// Prints the messages of a channel, or what a channel receives per second.
+    /// Prints the messages of a channel, or a summary of them each second.
     Sub(subscribe::Flags),
-    /// Tells how many brokers a load needs, what latency to expect, and what splitting costs.
+    /// Computes how many brokers a load needs, which latency to expect, and what splitting costs.
     Plan(plan::Flags),
-    /// Runs a load on a cluster in virtual time.
+    /// Simulates a load on a cluster, in virtual time.
     Sim(sim::Flags),
-    /// Runs the experiments of the SRTM paper in virtual time.
+    /// Runs the experiments of the SRTM and DRL papers in virtual time.
     Experiment(experiment::Flags),
-    /// Records traces of workloads, shows and converts traces.
+    /// Records, shows and converts traces of workloads.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
-    /// Measures this broker and its peers.
+    /// Measures SRTM and other brokers.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
 }

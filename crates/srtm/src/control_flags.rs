@@ -9,38 +9,39 @@ use crate::error::Failure;
 /// Settings of the Load Distributor and the TB Adaptor.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ControlFlags {
-    /// Length of a profiling window: the time over which a broker's latency is judged.
+    /// Length of a profiling window, over which the latency of a broker is measured.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().profile_window))]
     pub(crate) profile_window: GoDuration,
-    /// A fit stops when the latency is within this part below the promise.
+    /// A fit ends once the latency is below the promise by at most this fraction.
     #[arg(long, value_name = "PART", default_value_t = defaults().band)]
     pub(crate) fit_band: f64,
-    /// How long a broker's share of a limit holds when the controller is away; then it falls to a safe floor.
+    /// How long a broker keeps its share of a limit while the controller is away. After that the
+    /// share falls to a safe floor.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().lease))]
     pub(crate) lease: GoDuration,
-    /// Time between two changes of shares by the TB Adaptor.
+    /// Time between two adaptations of the shares by the TB Adaptor.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().adapt_period))]
     pub(crate) adapt_period: GoDuration,
-    /// Length of the history of traffic that shares follow.
+    /// Length of the traffic history that the TB Adaptor uses.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().adapt_window))]
     pub(crate) adapt_window: GoDuration,
-    /// Whether shares follow traffic or stay as placed.
+    /// Whether shares follow the traffic or stay as placed.
     #[arg(long, value_enum, default_value_t = Adaptor::On)]
     pub(crate) adaptor: Adaptor,
-    /// Time between reports of a broker.
+    /// Time between two reports of a broker.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().report_interval))]
     pub(crate) report_interval: GoDuration,
-    /// Publishers told to move per second, at most.
+    /// Most publishers to move per second.
     #[arg(long, value_name = "N", default_value_t = defaults().moves_per_s)]
     pub(crate) moves_per_second: f64,
-    /// Messages per second that a broker carries under its promise, where it was not calibrated.
+    /// Messages per second that a broker carries under its promise, unless it was calibrated.
     #[arg(long, value_name = "R", default_value_t = defaults().mcap)]
     pub(crate) mcap: f64,
-    /// To how many others a broker tells its numbers per interval, where brokers share a limit by gossip; to all where there
-    /// are no more.
+    /// Brokers that each broker tells its demand per interval, for limits shared by gossip; all of
+    /// them if there are fewer.
     #[arg(long, value_name = "N", default_value_t = defaults().gossip_branches)]
     pub(crate) gossip_branches: u16,
-    /// Length of the intervals after which they do.
+    /// Length of an estimate interval, for limits shared by gossip.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().gossip_interval))]
     pub(crate) gossip_interval: GoDuration,
 }
@@ -48,9 +49,9 @@ pub(crate) struct ControlFlags {
 /// The TB Adaptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Adaptor {
-    /// Shares follow traffic.
+    /// Shares follow the traffic.
     On,
-    /// Shares stay in proportion to the publishers placed.
+    /// Shares stay in proportion to the placed publishers.
     Off,
 }
 
@@ -60,7 +61,7 @@ impl ControlFlags {
         if !(0.0..1.0).contains(&self.fit_band) {
             let band = self.fit_band;
             return Err(Failure::Usage(format!(
-                "--fit-band {band} is not from 0 to below 1"
+                "--fit-band {band} is out of range; use a number from 0 to below 1"
             )));
         }
         let settings = Settings {

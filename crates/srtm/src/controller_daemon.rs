@@ -120,7 +120,7 @@ impl ControllerDaemon {
         };
         tracing::info!("controller: HTTP on {http_address}, brokers dial {link_address}");
         tracing::info!(
-            "controller: brokers prove the key in {} (srtm broker --link-key)",
+            "controller: brokers need the key in {} (srtm broker --link-key)",
             key.path.display()
         );
         tracing::info!(

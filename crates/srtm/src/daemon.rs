@@ -178,7 +178,7 @@ impl Daemon {
     pub(crate) async fn stop(self, signals: &mut Signals) -> Losses {
         let drain_timeout = GoDuration(self.handle().config().drain_timeout);
         tracing::info!(
-            "stopping: consumers get what is queued until they have finished nothing for {drain_timeout}; \
+            "stopping: consumers get queued messages until they have finished none for {drain_timeout}; \
              a second signal stops at once"
         );
         let stopping = async {
@@ -304,6 +304,6 @@ async fn bind_http(address: Option<SocketAddr>) -> Result<Option<TcpListener>, F
 
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a part of the broker ended badly");
+        tracing::error!(%error, "a part of the broker failed");
     }
 }

@@ -44,7 +44,7 @@ impl Drained {
         }
         let since = *self.since.entry(name.clone()).or_insert_with(|| {
             tracing::info!(
-                "broker {name} is taken out: it ends when the {} messages that it holds are consumed, after {:?} at the latest",
+                "broker {name} is drained: it ends when its {} messages are consumed, after {:?} at the latest",
                 view.holds,
                 self.longest
             );
@@ -53,11 +53,11 @@ impl Drained {
         let waited = now - since;
         let is_empty = view.holds == 0 && view.attached == 0 && view.measured_rate == 0.0;
         if is_empty && waited >= SETTLE && view.state == "draining" {
-            tracing::info!("broker {name} holds nothing any more and ends");
+            tracing::info!("broker {name} is empty and ends");
         } else if waited >= self.longest {
             tracing::warn!(
-                "broker {name} ends after {waited:.0?}, though it holds {} messages, {} publishers are connected and {:.1} \
-                 messages arrive per second: what its connected consumers do not finish is lost",
+                "broker {name} ends after {waited:.0?} although it holds {} messages, {} publishers are connected and {:.1} \
+                 messages arrive per second; those that its connected consumers do not finish are lost",
                 view.holds,
                 view.attached,
                 view.measured_rate

@@ -56,19 +56,19 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// Findings of the paper that results do not show, where that was to be a failure.
-    #[error("{failed} of the paper's findings do not appear; the lines above say which")]
+    #[error("{failed} findings of the paper do not appear; the lines above say which")]
     Findings {
         /// How many.
         failed: usize,
     },
     /// The testbed of `experiment --live` has said what is wrong.
-    #[error("the testbed ended with code {code}; its lines above say why")]
+    #[error("the testbed failed with code {code}; its lines above say why")]
     Testbed {
         /// Its exit code; -1 if a signal ended it.
         code: i32,
     },
     /// A stop lost messages; exit code 3.
-    #[error("{what} are lost with the stop; the log says whose they were")]
+    #[error("the stop lost {what}; the log says whose they were")]
     Lost {
         /// How many, or of whom.
         what: String,
@@ -87,7 +87,9 @@ impl From<api::ApiError> for Failure {
     fn from(error: api::ApiError) -> Failure {
         let reason = match error.why {
             Why::Unreachable(why) => {
-                format!("{why} (is an HTTP port of SRTM there? see --controller and --broker)")
+                format!(
+                    "{why} (check that an HTTP port of SRTM is there; see --controller and --broker)"
+                )
             }
             why => why.to_string(),
         };
@@ -141,11 +143,11 @@ fn advice(error: &broker::BrokerError) -> &'static str {
 fn io_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            " (another process listens there: stop it, or choose other ports with the address flags)"
+            " (another process listens there; stop it, or choose another port with the address flags)"
         }
         io::ErrorKind::AddrNotAvailable => " (this machine has no such address)",
         io::ErrorKind::PermissionDenied => {
-            " (not allowed for this user: choose a port above 1023 or another folder)"
+            " (this user lacks permission; choose a port above 1023 or another folder)"
         }
         _ => "",
     }

@@ -5,8 +5,8 @@ use clap::Args;
 /// By which names HTTP may be asked.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HttpFlags {
-    /// Further name by which HTTP may be asked to change something, beside IP addresses, names without a dot, the host's name and the
-    /// broadcast address; may be given several times.
+    /// Further host name that HTTP requests may use to change something. IP addresses, names
+    /// without a dot, the host's name and the broadcast address always work. May be repeated.
     #[arg(
         long = "http-host",
         value_name = "NAME",

@@ -77,7 +77,7 @@ fn read(path: &Path) -> Result<LinkKey, String> {
         .map_err(|error| format!("{shown}: {error}"))?;
     if about.mode() & OTHERS != 0 {
         return Err(format!(
-            "{shown}: everybody on this machine may use the key; chmod 600 {shown}"
+            "{shown}: everybody on this machine can read the key; run chmod 600 {shown}"
         ));
     }
     if about.len() > LONGEST_BYTES {

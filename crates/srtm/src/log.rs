@@ -23,7 +23,7 @@ use repetition::Repetition;
 /// Reads a level for a `--log-level` flag.
 pub(crate) fn parse_level(word: &str) -> Result<LogLevel, String> {
     LogLevel::parse(word)
-        .ok_or_else(|| format!("{word:?} is no level: debug, info, warn, error or fatal"))
+        .ok_or_else(|| format!("{word:?} is not a level; use debug, info, warn, error or fatal"))
 }
 
 /// Starts logging in nsqd's line format, `[nsqd] 2006/01/02 15:04:05.000000 INFO: text` in UTC, behind
@@ -93,7 +93,7 @@ impl NsqdLine {
             self.begin(line, "WARNING")?;
             writeln!(
                 line,
-                "{left_out} lines of {target}, line {number}, were left out: they came too fast"
+                "left out {left_out} lines of {target}, line {number}: they came too fast"
             )?;
         }
         Ok(Some(left_out))
@@ -131,7 +131,7 @@ where
         if left_out > 0 {
             write!(
                 line,
-                " ({left_out} like it were left out: they came too fast)"
+                " (left out {left_out} similar lines: they came too fast)"
             )?;
         }
         line.write_char('\n')

@@ -8,20 +8,20 @@ use crate::duration::GoDuration;
 /// How a broker on its own registers with nsqlookupds.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookupdFlags {
-    /// TCP address of an nsqlookupd that the broker registers with, and that new topics get their channels from; may be
-    /// given several times [default: none].
+    /// TCP address of an nsqlookupd to register with. New topics get their channels from it. May be
+    /// repeated [default: none].
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "controller")]
     lookupd_tcp_address: Vec<String>,
-    /// Port for NSQ clients that lookups and /info tell [default: the one that is bound].
+    /// Port for NSQ clients that lookups and /info give out [default: the bound port].
     #[arg(long, value_name = "PORT")]
     broadcast_tcp_port: Option<u16>,
-    /// Port for HTTP that lookups and /info tell [default: the one that is bound].
+    /// Port for HTTP that lookups and /info give out [default: the bound port].
     #[arg(long, value_name = "PORT")]
     broadcast_http_port: Option<u16>,
-    /// Longest wait for an nsqlookupd's HTTP to accept a connection.
+    /// How long to wait for an nsqlookupd to accept an HTTP connection.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(LookupdConfig::default().connect_timeout))]
     http_client_connect_timeout: GoDuration,
-    /// Longest time that a new topic waits for what nsqlookupds say of its channels.
+    /// How long a new topic waits for nsqlookupds to name its channels.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(LookupdConfig::default().request_timeout))]
     http_client_request_timeout: GoDuration,
 }

@@ -449,17 +449,17 @@ const MISTAKES: &str = "
     2 | is no duration                    | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150
     2 | is no level                       | broker --log-level loud
-    2 | say hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
+    2 | use hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
     2 | is no duration                    | broker --controller 127.0.0.1:1 --without-controller pass=60
     2 | --controller <HOST:PORT>          | broker --without-controller hold
     2 | --link-key <FILE>                 | broker --controller 127.0.0.1:1
     2 | nowhere: No such file             | broker --controller 127.0.0.1:1 --link-key nowhere
     2 | start 1 to 64                     | up --brokers 0
-    2 | no more than may run              | up --brokers 3 --max-brokers 2
+    2 | no more than --max-brokers        | up --brokers 3 --max-brokers 2
     2 | a period of 0ns                   | up --share-period 0s
     2 | possible values: report, penalise | up --on-overrun ignore
     2 | not in 1..=65535                  | up --announce-base-port 0
-    2 | 65535: no port left for broker 2  | up --brokers 2 --announce-base-port 65535
+    2 | 65535 leaves no port for broker 2 | up --brokers 2 --announce-base-port 65535
     2 | --announce-interval: 0ns          | up --announce-base-port 23001 --announce-interval 0s
     2 | --announce-base-port <PORT>       | up --announce-interval 2s
     2 | --announce-base-port <PORT>       | up --announce-key x
@@ -485,15 +485,15 @@ const MISTAKES: &str = "
     2 | --realtime                        | broker --cpus 1
     2 | 1 CPUs for 2 brokers              | up --brokers 2 --realtime --cpus 0
     2 | drops at random                   | topic set t --rate 1 --burst 1 --share-policy grd
-    1 | is an HTTP port of SRTM there?    | where t --controller 127.0.0.1:1
-    1 | is an HTTP port of SRTM there?    | publisher ls t --controller 127.0.0.1:1
+    1 | an HTTP port of SRTM is there     | where t --controller 127.0.0.1:1
+    1 | an HTTP port of SRTM is there     | publisher ls t --controller 127.0.0.1:1
     2 | static, gtb, grd, fps             | topic set t --rate 1 --burst 1 --share-policy ctb --broker HTTP
     1 | no topic none                     | topic show none --broker HTTP
     1 | topic none does not exist         | topic rm none --broker HTTP
-    1 | is an HTTP port of SRTM there?    | topic ls --broker 127.0.0.1:1
+    1 | an HTTP port of SRTM is there     | topic ls --broker 127.0.0.1:1
     1 | 127.0.0.1:1                       | pub t --message x --tcp 127.0.0.1:1
     1 | 127.0.0.1:1                       | sub t c --tcp 127.0.0.1:1
-    2 | is no rate                        | pub t --message x --rate 0
+    2 | is not a rate                     | pub t --message x --rate 0
 ";
 
 #[test]

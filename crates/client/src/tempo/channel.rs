@@ -40,7 +40,7 @@ pub(super) fn ways(options: &NodeOptions) -> Result<Vec<Way>, ClientError> {
             return Err(ClientError::Option {
                 option: "channel",
                 reason: format!(
-                    "{broker} is no broker's address: give the one that it takes announcements at, or Channel::Group"
+                    "{broker} is not the address of a broker: give the one that it takes announcements on, or use Channel::Group"
                 ),
             });
         }
@@ -58,7 +58,7 @@ fn check_port(address: SocketAddr) -> Result<(), ClientError> {
     if address.port() == 0 {
         return Err(ClientError::Option {
             option: "channel",
-            reason: format!("{address} has no port: everybody who is to meet needs the same"),
+            reason: format!("{address} has no port: give the port that all endpoints use"),
         });
     }
     Ok(())
@@ -117,11 +117,11 @@ mod tests {
             (Channel::Broker(address("127.0.0.1:0")), "has no port"),
             (
                 Channel::Broker(address("239.255.77.77:4177")),
-                "no broker's address",
+                "is not the address of a broker",
             ),
             (
                 Channel::Broker(address("0.0.0.0:4151")),
-                "no broker's address",
+                "is not the address of a broker",
             ),
         ] {
             let options = NodeOptions {

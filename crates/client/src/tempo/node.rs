@@ -117,7 +117,7 @@ impl Node {
         if options.queue_bytes == 0 || options.queue_messages == 0 {
             return Err(ClientError::Option {
                 option: "queue_bytes, queue_messages",
-                reason: "a publication needs room for something: give more than 0".to_owned(),
+                reason: "the queue of a publication must not be 0: give more".to_owned(),
             });
         }
         let mut state = self.shared.control.state();
@@ -161,7 +161,7 @@ impl Node {
         if interval.is_zero() {
             return Err(ClientError::Option {
                 option: "interval",
-                reason: "a timer needs time between its calls: give more than 0".to_owned(),
+                reason: "the period of a timer must not be 0: give more".to_owned(),
             });
         }
         let inbox = Inbox::new(&self.shared.kernel);

@@ -53,7 +53,7 @@ pub(crate) enum CodecError {
     Short,
     #[error("no room is left in the datagram")]
     Full,
-    #[error("there is no limiter {0}: the lists of peers differ")]
+    #[error("limiter {0} is unknown: give all limiters the same list of peers")]
     Index(u16),
     #[error("message {0} is not known")]
     Message(u8),

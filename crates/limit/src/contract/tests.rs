@@ -114,7 +114,7 @@ fn gossip_that_cannot_be_is_refused() {
     let table = [
         (
             r#"{"rate":5,"burst":50,"gossip":{"branches":3}}"#,
-            "gossip is for limits that brokers share by it: give sharing fps",
+            "gossip needs a limit that brokers share by gossip: set sharing to fps",
         ),
         (
             r#"{"rate":5,"burst":50,"sharing":"fps","gossip":{"branches":0}}"#,

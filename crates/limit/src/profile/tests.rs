@@ -154,7 +154,7 @@ fn what_cannot_be_fitted_is_refused() {
     let rows: [Refused<'_>; 12] = [
         (&[], with(|_| ()), "no message"),
         (&[(10, 0), (20, 0)], with(|_| ()), "no message"),
-        (&[(10, 5)], with(|_| ()), "lasts no time"),
+        (&[(10, 5)], with(|_| ()), "has no duration"),
         (
             &[(20, 1), (10, 1)],
             with(|_| ()),

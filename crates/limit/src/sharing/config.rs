@@ -73,20 +73,20 @@ pub enum SharingError {
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// No such policy.
-    #[error("sharing policy {given:?} is unknown: it is one of static, gtb, grd, fps, ctb")]
+    #[error("sharing policy {given:?} is unknown: use one of static, gtb, grd, fps, ctb")]
     Policy {
         /// What was given.
         given: String,
     },
     /// Nobody shares, or more than a limiter keeps apart.
-    #[error("{given} limiters are out of range: 1 to {MAX_LIMITERS} share a limit")]
+    #[error("{given} limiters are out of range: 1 to {MAX_LIMITERS} may share a limit")]
     Limiters {
         /// What was given.
         given: u32,
     },
     /// The depth that each bucket has at least is more than all together should have.
     #[error(
-        "a least depth of {least} exceeds the burst {burst} that it is a part of: raise the burst or lower it"
+        "the least depth {least} exceeds the burst {burst}: raise the burst or lower the depth"
     )]
     LeastDepth {
         /// What was given.
@@ -127,7 +127,7 @@ pub enum SharingError {
         given: f64,
     },
     /// A limiter beyond the last one.
-    #[error("there is no limiter {index} of {limiters}: they count from 0")]
+    #[error("limiter {index} is out of range: there are {limiters}, counted from 0")]
     Index {
         /// What was given.
         index: u32,
@@ -135,7 +135,7 @@ pub enum SharingError {
         limiters: u32,
     },
     /// What another limiter says of itself cannot be.
-    #[error("{field} {given} of an update is absurd: it must be at least 0 and at most 1e15")]
+    #[error("{field} {given} of an update is out of range: it must be at least 0 and at most 1e15")]
     Update {
         /// The quantity.
         field: &'static str,

@@ -59,15 +59,15 @@ impl Config {
         match self.intake {
             Intake::Tun if self.tun.is_empty() => Err(ConfigError::field(
                 "tun",
-                "no device: add [[tun]] with inner and outer, or say intake = \"nfqueue\"",
+                "there is no device: add [[tun]] with inner and outer, or set intake = \"nfqueue\"",
             )),
             Intake::Nfqueue if self.nfqueue.is_empty() => Err(ConfigError::field(
                 "nfqueue",
-                "no queue: add [[nfqueue]] with its number, or say intake = \"tun\"",
+                "there is no queue: add [[nfqueue]] with its number, or set intake = \"tun\"",
             )),
             Intake::Nfqueue if self.emulate.is_some() => Err(ConfigError::field(
                 "emulate",
-                "packets of nfqueue are judged at once: emulation goes with intake = \"tun\"",
+                "emulation needs intake = \"tun\", because packets of nfqueue are judged at once",
             )),
             Intake::Tun => self.check_devices(),
             Intake::Nfqueue => self.check_queues(),
@@ -100,7 +100,7 @@ impl Config {
         let mut seen = HashSet::new();
         for (number, queue) in self.nfqueue.iter().enumerate() {
             if !seen.insert((queue.number, &queue.netns)) {
-                let reason = format!("{} is there twice", queue.number);
+                let reason = format!("{} is given twice", queue.number);
                 return Err(ConfigError::field(
                     format!("nfqueue[{number}].number"),
                     reason,
@@ -130,7 +130,7 @@ impl Config {
             if !names.insert(site.name.as_str()) {
                 return Err(ConfigError::field(
                     "site",
-                    format!("{:?} is there twice", site.name),
+                    format!("{:?} is given twice", site.name),
                 ));
             }
         }
@@ -143,11 +143,11 @@ impl Config {
             return Err(out_of_range("gossip.interval_ms", "1 to 60000"));
         }
         if gossip.branches == Branching::Random(0) {
-            let reason = "0 others hear nothing: say 1 or more, or \"mesh\"";
+            let reason = "with 0 nobody would be told: set 1 or more, or \"mesh\"";
             return Err(ConfigError::field("gossip.branches", reason));
         }
         if gossip.transport == Transport::Memory && !gossip.peers.is_empty() {
-            let reason = "peers are reached by transport = \"udp\"";
+            let reason = "peers need transport = \"udp\"";
             return Err(ConfigError::field("gossip.peers", reason));
         }
         // A single site has nobody to talk to.
@@ -162,24 +162,25 @@ impl Config {
         let peers = &self.gossip.peers;
         let mut known = HashSet::new();
         if let Some(twice) = peers.iter().find(|peer| !known.insert(**peer)) {
-            let reason = format!("{twice} is there twice");
+            let reason = format!("{twice} is given twice");
             return Err(ConfigError::field("gossip.peers", reason));
         }
         let mut seen = HashSet::new();
         for site in &self.site {
             let field = || format!("site {:?}, gossip", site.name);
             let Some(address) = site.gossip else {
-                let reason = "an address of its own is missing, such as \"127.0.1.1:4700\"";
+                let reason =
+                    "the address is missing: give each site one, such as \"127.0.1.1:4700\"";
                 return Err(ConfigError::field(field(), reason));
             };
             if !seen.insert(address) {
                 return Err(ConfigError::field(
                     field(),
-                    format!("{address} is there twice"),
+                    format!("{address} is given twice"),
                 ));
             }
             if !peers.is_empty() && !known.contains(&address) {
-                let reason = format!("{address} is not one of gossip.peers: all sites must be");
+                let reason = format!("{address} is not in gossip.peers: list all sites there");
                 return Err(ConfigError::field(field(), reason));
             }
         }
@@ -196,7 +197,7 @@ impl Config {
             if !names.insert(class.name.as_str()) {
                 return Err(ConfigError::field(
                     field,
-                    format!("{:?} is there twice", class.name),
+                    format!("{:?} is given twice", class.name),
                 ));
             }
             if let Some(limit) = &class.limit {
@@ -246,14 +247,14 @@ fn check_device(device: &Device) -> Result<(), String> {
     let odd = |c: char| c == '/' || c.is_whitespace() || c.is_control() || c == '%';
     if name.is_empty() || name.len() > 15 || name.contains(odd) || name.starts_with('.') {
         return Err(format!(
-            "{name:?} is no name for a device: 1 to 15 bytes, without / and spaces"
+            "{name:?} is not a name for a device: use 1 to 15 bytes, without / and spaces"
         ));
     }
     if let Some(netns) = &device.netns
         && (netns.is_empty() || netns.contains('/') || netns.starts_with('.'))
     {
         return Err(format!(
-            "{netns:?} is no network namespace: use a name that `ip netns` shows"
+            "{netns:?} is not a network namespace: use a name that `ip netns` shows"
         ));
     }
     Ok(())

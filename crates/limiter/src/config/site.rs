@@ -50,7 +50,7 @@ impl Fleet {
             let destination = destination.ok_or_else(|| {
                 ConfigError::field(
                     "sites.first_destination",
-                    "there are not so many prefixes behind it",
+                    "there are too few prefixes after it: lower the count",
                 )
             })?;
             Ok(SiteConfig {
@@ -78,7 +78,7 @@ fn further(first: SocketAddr, steps: u32) -> Result<SocketAddr, ConfigError> {
     let number = number.ok_or_else(|| {
         ConfigError::field(
             "sites.first_gossip",
-            "there are not so many addresses behind it",
+            "there are too few addresses after it: lower the count",
         )
     })?;
     Ok(SocketAddr::new(

@@ -59,20 +59,20 @@ fn a_whole_file_is_understood_and_shown() {
 
 /// What is replaced by what, and parts of the error.
 const WRONG: &[(&str, &str, &[&str])] = &[
-    ("10 Mbps", "0 Mbps", &["is no rate", "10 Mbps"]),
-    ("\"10 Mbps\"", "nan", &["is no rate"]),
+    ("10 Mbps", "0 Mbps", &["is not a rate", "10 Mbps"]),
+    ("\"10 Mbps\"", "nan", &["is not a rate"]),
     ("\"fps\"", "\"fair\"", &["fair", "fps"]),
     ("75000", "0", &["class \"web\"", "at least 1"]),
     ("75000", "nan", &["class \"web\""]),
     ("10.2.1.0/24", "10.2.1.7/24", &["10.2.1.0/24"]),
-    ("[80]", "[\"90-80\"]", &["no range of ports"]),
+    ("[80]", "[\"90-80\"]", &["not a range of ports"]),
     ("delay_us", "delay_ms", &["delay_ms", "delay_us"]),
-    ("\"two\"", "\"one\"", &["\"one\" is there twice"]),
-    ("127.0.1.2:4700", "127.0.1.1:4700", &["there twice"]),
+    ("\"two\"", "\"one\"", &["\"one\" is given twice"]),
+    ("127.0.1.2:4700", "127.0.1.1:4700", &["given twice"]),
     (
         "gossip = \"127.0.1.2:4700\"",
         "",
-        &["site \"two\"", "address of its own"],
+        &["site \"two\"", "the address is missing"],
     ),
     ("branches = 3", "branches = 0", &["gossip.branches", "mesh"]),
     (

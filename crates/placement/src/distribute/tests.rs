@@ -169,7 +169,7 @@ fn what_does_not_fit_is_named_and_the_rest_is_placed() {
     assert_eq!(asked.rate_at(&error.best, 1), 10.0);
     assert_eq!(
         error.to_string(),
-        "publishers of 20 messages/s fit nowhere: 50 messages/s are to be placed, brokers have 40 \
+        "no broker has room for 20 messages/s of publishers: 50 messages/s are to be placed, brokers have 40 \
          messages/s left"
     );
 }

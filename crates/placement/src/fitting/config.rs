@@ -28,13 +28,13 @@ pub struct FitConfig {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum FitError {
     /// Not above 0 and below 100.
-    #[error("percentile {0} is not above 0 and below 100")]
+    #[error("percentile {0} is out of range: it must be above 0 and below 100")]
     Percentile(f64),
     /// Not a latency.
     #[error("an SLO of {0} us is not a positive number")]
     Slo(f64),
     /// Not a fraction.
-    #[error("band {0} is not at least 0 and below 1")]
+    #[error("band {0} is out of range: it must be at least 0 and below 1")]
     Band(f64),
     /// Every broker needs its model.
     #[error("{models} service models for {brokers} brokers")]
@@ -54,7 +54,7 @@ pub enum FitError {
     },
     /// A present placement that does not go with the publishers and brokers.
     #[error(
-        "the present placement names {places} publishers, there are {publishers}, or unknown brokers"
+        "the present placement does not fit: it places {places} of {publishers} publishers, or names unknown brokers"
     )]
     Placement {
         /// Places given.

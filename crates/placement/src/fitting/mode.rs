@@ -19,7 +19,7 @@ pub enum Mode {
 
 /// A word that names no [`Mode`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("fit mode {0:?} is not one of measure, replay")]
+#[error("fit mode {0:?} is unknown: use one of measure, replay")]
 pub struct UnknownMode(pub String);
 
 impl Mode {

@@ -51,7 +51,10 @@ fn words_and_json_of_modes_and_status() {
         assert_eq!(mode.to_string().parse(), Ok(mode));
     }
     let unknown = "guess".parse::<Mode>().unwrap_err().to_string();
-    assert_eq!(unknown, "fit mode \"guess\" is not one of measure, replay");
+    assert_eq!(
+        unknown,
+        "fit mode \"guess\" is unknown: use one of measure, replay"
+    );
     let (fitting, _) = Fitting::begin(
         config(Mode::Measure),
         vec![publisher(1.0, None); 4],

@@ -17,32 +17,34 @@ const EVALUATE: &str = "srtm-evaluate";
 pub(crate) enum BenchCommand {
     #[command(flatten)]
     Load(bench::Command),
-    /// Loads a limited topic beyond its limit and holds every release against the theory (by srtm-evaluate).
+    /// Loads a topic beyond its limit and compares every release with the theory (uses
+    /// srtm-evaluate).
     ///
     /// Example: srtm bench limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20
     #[command(disable_help_flag = true)]
     Limit(Passed),
-    /// Holds the latency that the broker tells against the true one (by srtm-evaluate).
+    /// Compares the latency that the broker reports with the true one (uses srtm-evaluate).
     ///
     /// Example: srtm bench latency --publishers 100 --measure-ms 30000
     #[command(disable_help_flag = true)]
     Latency(Passed),
-    /// Shows what the kernel's arrival stamps are worth (by srtm-evaluate).
+    /// Shows what the kernel's arrival timestamps improve (uses srtm-evaluate).
     ///
     /// Example: srtm bench clock --levels 1000,3000,6000
     #[command(disable_help_flag = true)]
     Clock(Passed),
-    /// Does things to a live cluster under load and counts every message (by srtm-evaluate).
+    /// Moves, kills and drains in a live cluster under load, and counts every message (uses
+    /// srtm-evaluate).
     ///
     /// Example: srtm bench cluster moves --brokers 3
     #[command(disable_help_flag = true)]
     Cluster(Passed),
-    /// Repeats the evaluation of the Tempo paper (by srtm-evaluate).
+    /// Repeats the evaluation of the Tempo paper (uses srtm-evaluate).
     ///
     /// Example: srtm bench tempo rate
     #[command(disable_help_flag = true)]
     Tempo(Passed),
-    /// Floods one topic and shows what a conformant one beside it notices (by srtm-evaluate).
+    /// Floods one topic and shows the effect on a conformant one beside it (uses srtm-evaluate).
     ///
     /// Example: srtm bench neighbour --rows srtm-shares,nsqd
     #[command(disable_help_flag = true)]
@@ -82,7 +84,7 @@ fn evaluate(name: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let program = this.with_file_name(EVALUATE);
     if !program.is_file() {
         return Err(Failure::Usage(format!(
-            "srtm bench {name} needs {}, which is not there: build it with cargo build --release -p evaluate",
+            "srtm bench {name} needs {}, which does not exist; build it with cargo build --release -p evaluate",
             program.display()
         )));
     }

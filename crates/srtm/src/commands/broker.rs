@@ -28,10 +28,10 @@ pub(crate) struct Flags {
     broker: BrokerFlags,
     #[command(flatten)]
     realtime: RealtimeFlags,
-    /// Folder where `srtm calibrate` kept what this broker carries [default: --data-path].
+    /// Folder with the result of `srtm calibrate` for this broker [default: --data-path].
     #[arg(long, value_name = "FOLDER", requires = "controller")]
     calibration: Option<PathBuf>,
-    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    /// Least severe level to log: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
     log_level: LogLevel,
     /// Ends when standard input does, as under `srtm up`.

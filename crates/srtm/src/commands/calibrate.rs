@@ -35,7 +35,7 @@ pub(crate) struct Flags {
 /// What else is calibrated.
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Finds shares of a kernel's time: of tasks in virtual time, or of a topic at a broker.
+    /// Finds CPU shares: of simulated tasks, or of a topic at a broker.
     Tasks(tasks::TasksFlags),
 }
 

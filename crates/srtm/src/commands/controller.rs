@@ -24,12 +24,13 @@ Examples:
 pub(crate) struct Flags {
     #[command(flatten)]
     ports: PortFlags,
-    /// Folder that keeps contracts, publishers and their places over restarts [default: nothing is kept].
+    /// Folder to keep contracts, publishers and their places in over restarts [default: nothing is
+    /// kept].
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     control: ControlFlags,
-    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    /// Least severe level to log: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
     log_level: LogLevel,
 }

@@ -36,47 +36,50 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Figures (all of their panels) or single panels: fig7, fig7a; drl-fig3; drl for all of DRL's.
+    /// Experiments to run: a figure with all its panels (fig7), a panel (fig7a), drl-fig3, or drl
+    /// for all of the DRL paper.
     #[arg(value_name = "NAME", required_unless_present_any = ["all", "list"], conflicts_with = "all")]
     names: Vec<String>,
-    /// Runs everything.
+    /// Runs all experiments.
     #[arg(long)]
     all: bool,
-    /// Lists what there is.
+    /// Lists the experiments.
     #[arg(long, conflicts_with = "all")]
     list: bool,
-    /// Folder of definitions, one TOML file per figure; without it those that are built in.
+    /// Folder of definitions, one TOML file per figure [default: the built-in definitions].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Folder of results.
+    /// Folder to keep results in.
     #[arg(long, value_name = "DIR", default_value = "experiments/results")]
     out: PathBuf,
-    /// Seed instead of the definition's.
+    /// Seed; replaces the seed of the definition.
     #[arg(long)]
     seed: Option<u64>,
-    /// Repeats of each point instead of the definition's.
+    /// Repeats of each point; replaces the number in the definition.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
-    /// Runs at the same time; without it as many as there are cores.
+    /// Runs at the same time [default: as many as there are cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Begins anew where an interrupted run could be continued.
+    /// Starts again instead of continuing an interrupted run.
     #[arg(long)]
     fresh: bool,
-    /// Two repeats of 5 s (DRL: two whole ones, the first two numbers of limiters); the results are marked and kept apart (NAME.quick.jsonl).
+    /// Runs two repeats of 5 s only (DRL: two whole repeats, with the first two numbers of
+    /// limiters). The results are marked and kept in NAME.quick.jsonl.
     #[arg(long)]
     quick: bool,
-    /// Runs nothing: judges the results that are kept, and fails when a finding of the paper does not appear in them.
+    /// Runs nothing. Checks the kept results and fails if a finding of the paper does not appear in
+    /// them.
     #[arg(long, conflicts_with_all = ["list", "seed", "repeats", "jobs", "fresh"])]
     check: bool,
-    /// Runs experiments of DRL with the kernel's TCP, by experiments/testbed; takes root. Results go to live/ in the
-    /// folder of results, --jobs is the number of runs at the same time.
+    /// Runs experiments of the DRL paper with the kernel's TCP, in experiments/testbed. Needs root.
+    /// Results go to live/ in the folder of results; --jobs is the number of runs at the same time.
     #[arg(long, conflicts_with_all = ["list", "dir", "check", "quick", "fresh"])]
     live: bool,
-    /// Length of a live run instead of the testbed's own.
+    /// Length of a live run in seconds [default: that of the testbed].
     #[arg(long, value_name = "S", requires = "live")]
     seconds: Option<f64>,
-    /// Policies of live runs instead of the testbed's own, with commas: ctb,fps.
+    /// Policies of live runs, separated by commas, such as ctb,fps [default: those of the testbed].
     #[arg(long, value_name = "LIST", requires = "live")]
     policies: Option<String>,
     /// Folder of the testbed.
@@ -272,7 +275,7 @@ fn from_folder(folder: &Path) -> Result<(Vec<Figure>, Vec<Study>), Failure> {
         }
     }
     if paths.is_empty() {
-        let said = format!("--dir {shown}: no .toml file is in there");
+        let said = format!("--dir {shown}: the folder has no .toml file");
         return Err(Failure::Usage(said));
     }
     paths.sort();

@@ -19,36 +19,37 @@ Examples:
   srtm limiter --config limiter.toml --check       what the file means, without opening anything
   srtm limiter --config limiter.toml --http 127.0.0.1:9090
   srtm limiter --config limiter.toml --record run.jsonl --record-interval 100ms
-  srtm limiter --config scale.toml --limiters 490  so many of the file's [sites]";
+  srtm limiter --config scale.toml --limiters 490  overrides the count in [sites]";
 
 /// Flags of `srtm limiter`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// File that says devices, sites, classes and limits; docs/limiter.md shows one.
+    /// Configuration file with devices, sites, classes and limits; docs/limiter.md shows one.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Prints what was understood and ends.
+    /// Checks the file, prints what it means, and exits.
     #[arg(long)]
     check: bool,
-    /// How packets come in, whatever the file says.
+    /// How packets come in; overrides the file.
     #[arg(long, value_name = "WAY")]
     intake: Option<Way>,
-    /// Number of sites of the file's `[sites]` table, whatever it says.
+    /// Number of sites of the `[sites]` table; overrides the file.
     #[arg(long, value_name = "N")]
     limiters: Option<u32>,
-    /// Address of /metrics, /v1/limits and /v1/sites, whatever the file says; nothing is served without one.
+    /// Address to serve /metrics, /v1/limits and /v1/sites on; overrides the file. Without an
+    /// address nothing is served.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
     #[command(flatten)]
     names: HttpFlags,
-    /// File that gets JSON lines of what happened per interval, and per flow at the end.
+    /// File to write JSON lines to: one per interval, and one per flow at the end.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Time that a line of the record covers, such as 100ms.
+    /// Time that each line of the record covers, such as 100ms.
     #[arg(long, value_name = "TIME", requires = "record")]
     record_interval: Option<clock::DurationText>,
-    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    /// Least severe level to log: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
     log_level: LogLevel,
 }

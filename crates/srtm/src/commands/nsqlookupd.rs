@@ -14,11 +14,11 @@ use crate::error::Failure;
 use crate::http_flags::HttpFlags;
 use crate::log;
 
-/// nsqlookupd's flags; those with one dash are read as if they had two.
+/// Starts a lookup server that takes nsqlookupd's flags, with one dash or two.
 #[derive(Debug, Parser)]
 #[command(name = "nsqlookupd", disable_version_flag = true, max_term_width = 100)]
 struct Flags {
-    /// Address for nsqd's and their TCP protocol.
+    /// Address that nsqds register at, by TCP.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4160")]
     tcp_address: ListenAddress,
     /// Address for HTTP.
@@ -26,19 +26,19 @@ struct Flags {
     http_address: ListenAddress,
     #[command(flatten)]
     http: HttpFlags,
-    /// Address of this host as clients are told [default: the host's name].
+    /// Address of this host that clients are given [default: the host's name].
     #[arg(long, value_name = "HOST")]
     broadcast_address: Option<String>,
-    /// A producer that has not been heard of for so long is not told of.
+    /// How long a producer may be silent before lookups leave it out.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     inactive_producer_timeout: GoDuration,
-    /// A producer that was buried is not told of for so long.
+    /// How long lookups leave out a producer that was tombstoned.
     #[arg(long, value_name = "DURATION", default_value = "45s")]
     tombstone_lifetime: GoDuration,
-    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    /// Least severe level to log: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log::parse_level)]
     log_level: LogLevel,
-    /// What each log line begins with.
+    /// Prefix of each log line.
     #[arg(long, value_name = "TEXT", default_value = "[nsqlookupd] ")]
     log_prefix: String,
     /// Prints the version.

@@ -15,17 +15,18 @@ const BROKER_PORT: u16 = 4151;
 /// Flags of both commands.
 #[derive(Args, Debug)]
 pub(crate) struct PeerFlags {
-    /// Speaks Tempo: directly from publishers to subscribers over a multicast or broadcast group, or through the broker that
-    /// takes announcements at an address; `BROKER,GROUP` prefers the broker while it is heard [default group: 239.255.77.77:4177]
+    /// Speaks Tempo: without a broker, found through a multicast or broadcast group, or through a
+    /// broker, given the address it takes announcements on. `BROKER,GROUP` uses the broker while it
+    /// is heard and the group otherwise [default group: 239.255.77.77:4177]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", conflicts_with = "tcp")]
     pub(crate) peer: Option<PeerAddress>,
-    /// Address of the interface that multicast is sent from and heard on [default: the system's choice].
+    /// Address of the interface for multicast [default: the system's choice].
     #[arg(long, value_name = "IP", requires = "peer")]
     interface: Option<Ipv4Addr>,
     /// Secret that all endpoints share, or @FILE that holds it.
     #[arg(long, value_name = "TEXT", requires = "peer")]
     key: Option<String>,
-    /// Controller that gives topics their identifiers [default: they are hashed from names].
+    /// Controller that assigns topic identifiers [default: they are hashed from the names].
     #[arg(long, value_name = "URL", requires = "peer")]
     controller: Option<String>,
     #[command(flatten)]
@@ -43,7 +44,7 @@ impl PeerFlags {
         let Some(PeerAddress(channel)) = self.peer else {
             return match on_thread_start {
                 Some(_) => Err(Failure::Usage(
-                    "--realtime: without --peer there is no thread of the messaging kernel"
+                    "--realtime needs --peer: only then this program has threads of the messaging kernel"
                         .to_owned(),
                 )),
                 None => Ok(None),
@@ -152,7 +153,7 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
     }
     let wrong = |reason: String| {
         format!(
-            "{text:?} is no address: {reason}; give a group as 239.255.77.77:4177, or a broker as host:{BROKER_PORT}"
+            "{text:?} is not an address: {reason}; give a group as 239.255.77.77:4177, or a broker as host:{BROKER_PORT}"
         )
     };
     let mut found = text

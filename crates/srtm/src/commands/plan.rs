@@ -17,7 +17,7 @@ Examples:
   srtm plan W.toml --slo-p99 5ms --trace arrivals.trace --json
   srtm plan W.toml --slo-p99 1ms --picture plan.svg
 
-docs/workloads.md describes W.toml, docs/plan.md what is computed.";
+docs/workloads.md describes W.toml; docs/plan.md describes what is computed.";
 
 /// Flags of `srtm plan`.
 #[derive(Args, Debug)]
@@ -25,13 +25,13 @@ docs/workloads.md describes W.toml, docs/plan.md what is computed.";
 pub(crate) struct Flags {
     #[command(flatten)]
     scenario: ScenarioFlags,
-    /// The promise, 99 % of the messages take no longer, in place of the spec's.
+    /// Promise: 99 % of the messages take at most this long. Replaces the promise of the spec.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
-    /// A change to ask about: "+N brokers", "kill bN", "rate xF"; may be repeated.
+    /// Change to compute the effect of: "+N brokers", "kill bN", "rate xF". May be repeated.
     #[arg(long, value_name = "CHANGE")]
     what_if: Vec<WhatIf>,
-    /// Independent runs of every configuration, for the confidence intervals.
+    /// Independent runs of each configuration, for the confidence intervals.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Flags {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
-    /// File for a picture (SVG) of latency by number of brokers.
+    /// File to draw latency by number of brokers into (SVG).
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }

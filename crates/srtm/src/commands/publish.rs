@@ -31,13 +31,13 @@ const FLUSH_WAIT: Duration = Duration::from_secs(60);
 pub(crate) struct Flags {
     /// The topic.
     topic: TopicName,
-    /// Publishes this instead of the lines of standard input.
+    /// Publishes this text instead of the lines of standard input.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Messages to publish [default: all lines, or the message once].
+    /// Number of messages to publish [default: all lines, or the message once].
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Messages per second, evenly spaced [default: as fast as they are accepted].
+    /// Messages per second, evenly spaced [default: as fast as the broker accepts them].
     #[arg(long, value_name = "MSG/S", value_parser = rate)]
     rate: Option<f64>,
     /// NSQ address of the broker.
@@ -91,7 +91,7 @@ fn run_peer(flags: &Flags, node: &Node) -> Result<(), Failure> {
         .map_err(failed())?;
     if !publisher.wait_for_subscriber(SUBSCRIBER_WAIT) {
         let what = format!(
-            "{place}: waiting for a subscriber of {topic} (nothing is kept for later: start `srtm sub {topic} --peer` first, \
+            "{place}: waiting for a subscriber of {topic} (messages are not kept for later; start `srtm sub {topic} --peer` \
              with the same --peer, --key and --interface)"
         );
         return Err(Failure::io(what)(io::ErrorKind::TimedOut.into()));
@@ -105,7 +105,7 @@ fn run_peer(flags: &Flags, node: &Node) -> Result<(), Failure> {
         counts.published,
         counts.subscribers,
         if lost > 0 {
-            format!("; {lost} found none")
+            format!("; {lost} had no subscriber")
         } else {
             String::new()
         },
@@ -180,5 +180,5 @@ fn rate(text: &str) -> Result<f64, String> {
         .parse::<f64>()
         .ok()
         .filter(|rate| (0.001..=1e9).contains(rate));
-    rate.ok_or_else(|| format!("{text:?} is no rate: give messages per second, 0.001 to 1e9"))
+    rate.ok_or_else(|| format!("{text:?} is not a rate; give messages per second, 0.001 to 1e9"))
 }

@@ -20,7 +20,7 @@ const RM_EXAMPLES: &str = "Examples:\n  srtm publisher rm temperature s1 s2";
 /// What to do with publishers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PublisherCommand {
-    /// Declares publishers, or declares them anew; they are placed at once.
+    /// Declares publishers, or changes declared ones, and places them at once.
     #[command(after_help = ADD_EXAMPLES)]
     Add(AddFlags),
     /// Lists publishers with their brokers.
@@ -36,19 +36,19 @@ pub(crate) enum PublisherCommand {
 pub(crate) struct AddFlags {
     /// The topic.
     topic: TopicName,
-    /// Their ids.
+    /// Ids of the publishers.
     #[arg(required_unless_present = "file")]
     ids: Vec<String>,
-    /// Messages per second, each.
+    /// Messages per second of each publisher.
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     rate: f64,
-    /// Messages sent at once.
+    /// Messages that each sends at once.
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: u32,
-    /// Correlation group: publishers of one group send at about the same time.
+    /// Correlation group. Publishers of a group send at about the same time.
     #[arg(long, value_name = "KEY")]
     group: Option<String>,
-    /// A JSON file with the list; - reads standard input.
+    /// JSON file with the list of publishers; - reads standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "ids")]
     file: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) struct ListFlags {
 pub(crate) struct RemoveFlags {
     /// The topic.
     topic: TopicName,
-    /// Their ids.
+    /// Ids of the publishers.
     #[arg(required = true)]
     ids: Vec<String>,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub(crate) struct RemoveFlags {
 /// Who is asked.
 #[derive(Args, Debug)]
 pub(crate) struct Whom {
-    /// HTTP port of the controller.
+    /// URL of the controller.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
 }

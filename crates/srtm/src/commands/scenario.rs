@@ -18,13 +18,14 @@ use crate::trace_file;
 /// What is simulated.
 #[derive(Args, Debug)]
 pub(super) struct ScenarioFlags {
-    /// The load, the topic and the cluster.
+    /// Spec of the load, the topic and the cluster.
     #[arg(value_name = "W.toml")]
     spec: PathBuf,
-    /// Arrivals of a trace, repeated, in place of those of the spec's publishers.
+    /// Trace whose arrivals, repeated, replace those of the spec's publishers.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Folder of a calibration (srtm calibrate --data-path), whose costs take the place of those in `[cluster]`.
+    /// Folder with the result of `srtm calibrate --data-path`. Its costs replace those in
+    /// `[cluster]`.
     #[arg(long, value_name = "DIR")]
     calibration: Option<PathBuf>,
 }
@@ -32,7 +33,7 @@ pub(super) struct ScenarioFlags {
 /// Threads of a command.
 #[derive(Args, Debug)]
 pub(super) struct Jobs {
-    /// Runs at the same time; without it as many as there are cores.
+    /// Runs at the same time [default: as many as there are cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -71,7 +72,10 @@ impl ScenarioFlags {
 fn calibrate(spec: &mut Spec, folder: &Path) -> Result<(), Failure> {
     let missing = || {
         let path = file::path(folder);
-        let text = format!("{}: there is none; srtm calibrate makes it", path.display());
+        let text = format!(
+            "{}: there is no calibration; make one with srtm calibrate",
+            path.display()
+        );
         Failure::Usage(text)
     };
     let calibration = file::read(folder)?.ok_or_else(missing)?;

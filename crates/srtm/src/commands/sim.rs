@@ -23,10 +23,10 @@ docs/workloads.md describes W.toml.";
 pub(crate) struct Flags {
     #[command(flatten)]
     scenario: ScenarioFlags,
-    /// Seed in place of the spec's.
+    /// Seed; replaces the seed of the spec.
     #[arg(long)]
     seed: Option<u64>,
-    /// Spreads publishers over so many brokers; without it the placement is fitted to the promise.
+    /// Spreads publishers over this many brokers [default: the placement is fitted to the promise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     brokers_used: Option<u16>,
     /// Independent runs, each with a seed of its own.
@@ -132,7 +132,7 @@ fn print(output: &Output, with_seconds: bool) {
             match (output.met, output.missing) {
                 (Some(true), _) => String::from("is kept"),
                 (_, Some(missing)) if missing > 0.0 =>
-                    format!("is NOT kept: {missing:.0} msg/s fit nowhere"),
+                    format!("is NOT kept: no broker has room for {missing:.0} msg/s"),
                 _ => String::from("is NOT kept"),
             }
         );

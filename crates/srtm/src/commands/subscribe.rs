@@ -38,16 +38,16 @@ const AGE_MAX_US: u64 = 3_600_000_000;
 pub(crate) struct Flags {
     /// The topic.
     topic: TopicName,
-    /// The channel; of no meaning with --peer, where every subscriber gets every message.
+    /// The channel. With --peer it is ignored, because every subscriber gets every message.
     #[arg(required_unless_present = "peer")]
     channel: Option<ChannelName>,
-    /// Ends after this many messages.
+    /// Exits after this many messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Prints a summary per second instead of the messages.
+    /// Prints a summary each second instead of the messages.
     #[arg(long)]
     no_print: bool,
-    /// Messages that the broker may send ahead.
+    /// Messages that the broker may send before the first is finished (RDY).
     #[arg(long, value_name = "N", default_value_t = 256)]
     ready: u32,
     /// NSQ address of the broker.
@@ -70,7 +70,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
         }
         (None, Some(channel)) => run_client(flags, channel),
         (None, None) => Err(Failure::Usage(
-            "a channel is needed, as in `srtm sub temperature archive`, or --peer".to_owned(),
+            "the channel is missing; give one, as in `srtm sub temperature archive`, or use --peer"
+                .to_owned(),
         )),
     }
 }

@@ -40,20 +40,21 @@ const RM_EXAMPLES: &str = "Examples:\n  srtm topic rm temperature\n  srtm topic 
 /// What to do with topics.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopicCommand {
-    /// Declares a topic: its limit over the whole cluster, its share of time, and what is promised. What is left out is not
-    /// declared any more.
+    /// Sets the contract of a topic: its limit over the whole cluster, its CPU share, and its
+    /// promise. It replaces the former contract, so give all parts that are to stay.
     #[command(after_help = SET_EXAMPLES)]
     Set(SetFlags),
-    /// Lists topics with their limits and how they stand.
+    /// Lists topics with their limits and states.
     #[command(after_help = LS_EXAMPLES)]
     Ls(Whom),
-    /// Shows a topic: its contract, its brokers and shares, how the fit to its promise went.
+    /// Shows a topic: its contract, its brokers and their shares, and the fit to its promise.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowFlags),
     /// Finds the limit that a topic's traffic needs, from a recording or a trace file.
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileFlags),
-    /// Removes a topic's contract and its publishers; messages stay unless told otherwise.
+    /// Removes the contract and the publishers of a topic. Messages stay, unless --with-messages is
+    /// given.
     #[command(after_help = RM_EXAMPLES)]
     Rm(RemoveFlags),
 }
@@ -63,53 +64,57 @@ pub(crate) enum TopicCommand {
 pub(crate) struct SetFlags {
     /// The topic.
     name: TopicName,
-    /// Messages (or bytes) per second.
+    /// Limit: messages (or bytes) per second.
     #[arg(long, value_name = "R", requires = "burst")]
     rate: Option<Rate>,
-    /// Messages (or bytes) that may leave at once after a pause.
+    /// Limit: messages (or bytes) that may leave at once after a pause.
     #[arg(long, value_name = "B", requires = "rate")]
     burst: Option<Burst>,
-    /// What is counted: messages or bytes.
+    /// What the limit counts: messages or bytes.
     #[arg(long, default_value = "messages")]
     unit: Unit,
-    /// What happens to the excess: delay, drop or reject.
+    /// What to do with messages beyond the limit: delay, drop or reject.
     #[arg(long, value_name = "ACTION", default_value = "delay")]
     on_exceed: OnExceed,
-    /// What conformance is decided by: arrival, at the kernel; or release, so that a late broker releases no closer together.
+    /// Time that the limit is applied to: arrival at the kernel, or release, with which a late
+    /// broker does not catch up.
     #[arg(long, value_name = "INSTANT", default_value = "arrival")]
     judged_by: JudgedBy,
-    /// How brokers share the limit: static (shares that the controller grants, by the TB Adaptor), or among themselves by
-    /// gossip: fps (by flows), gtb (one bucket at all brokers), grd (random drop; with drop or reject).
+    /// How brokers share the limit. static: the controller grants shares (TB Adaptor). By gossip
+    /// among the brokers: fps (by flows), gtb (one bucket at all brokers), grd (random drop; needs
+    /// --on-exceed drop or reject).
     #[arg(long, value_name = "POLICY", default_value = "static", value_parser = limit::topic_sharing)]
     share_policy: sharing::Policy,
-    /// Length of an estimate interval of a limit that brokers share by gossip, 10ms to 10s [default: that of the controller,
-    /// or 50ms].
+    /// Length of an estimate interval, for a limit shared by gossip, 10ms to 10s [default: that of
+    /// the controller, or 50ms].
     #[arg(long, value_name = "DURATION")]
     gossip_interval: Option<GoDuration>,
-    /// To how many others a broker tells its numbers per interval [default: those of the controller, or 3].
+    /// Brokers that each broker tells its demand per interval [default: that of the controller, or
+    /// 3].
     #[arg(long, value_name = "N")]
     gossip_branches: Option<u16>,
-    /// What is left of an old estimate after one second, 0 for no averages [default: 0.1].
+    /// Weight of an old estimate after one second, from 0 (no averaging) to below 1 [default: 0.1].
     #[arg(long, value_name = "PART")]
     ewma: Option<f64>,
-    /// The promise: 99 % of the messages take no longer from end to end.
+    /// Promise: 99 % of the messages take at most this long, end to end.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
-    /// How publishers are distributed: srtm, max-min, conc or lb.
+    /// Policy that distributes publishers over brokers: srtm, max-min, conc or lb.
     #[arg(long, default_value = "srtm")]
     policy: Policy,
-    /// How the distribution is fitted to the promise: replay (of one measured window) or measure (search by windows).
+    /// How to fit the distribution to the promise: replay (simulate one recorded window) or measure
+    /// (try it window by window).
     #[arg(long, default_value = "replay")]
     fit: Mode,
-    /// Find correlation groups from arrivals where publishers name none.
+    /// Infers correlation groups from arrivals where publishers name none.
     #[arg(long)]
     infer_groups: bool,
-    /// Part of a broker's time, of each of its threads, that the topic is entitled to, above 0 and at most 1, or none: an equal part of what
-    /// others leave. The parts of all topics are at most 1 in sum.
+    /// CPU share of the topic, on each thread of a broker: above 0 and at most 1, or none for an
+    /// equal part of what the others leave. All CPU shares together are at most 1.
     #[arg(long, value_name = "PART|none")]
     cpu_share: Option<CpuShare>,
-    /// What becomes of a full channel: block (publishers wait) or drop_oldest [default: a channel without a consumer for long drops
-    /// its oldest, one with consumers blocks].
+    /// What to do when a channel is full: block (publishers wait) or drop_oldest [default: block,
+    /// but drop the oldest if the channel has had no consumer for long].
     #[arg(long, value_name = "ACTION")]
     on_full: Option<OnFull>,
     #[command(flatten)]
@@ -125,7 +130,7 @@ struct CpuShare(Option<Share>);
 pub(crate) struct ShowFlags {
     /// The topic.
     name: TopicName,
-    /// Prints the JSON of the answer.
+    /// Prints the answer as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -147,10 +152,10 @@ pub(crate) struct RemoveFlags {
 /// Who is asked.
 #[derive(Args, Debug)]
 pub(crate) struct Whom {
-    /// HTTP port of the controller.
+    /// URL of the controller.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
-    /// HTTP port of a broker that has no controller.
+    /// URL of a broker that has no controller.
     #[arg(long, value_name = "URL", conflicts_with = "controller")]
     broker: Option<String>,
 }
@@ -184,7 +189,7 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
 fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
     let not_there = |flag: &str, why: &str| Err(Failure::Usage(format!("{flag}: {why}")));
     if flags.whom.broker.is_some() && flags.slo_p99.is_some() {
-        let why = "a broker on its own cannot place publishers to keep a promise; ask a controller";
+        let why = "a broker on its own cannot place publishers to keep a promise; use --controller";
         return not_there("--slo-p99", why);
     }
     let declares = flags.rate.is_some() || flags.cpu_share.is_some() || flags.on_full.is_some();

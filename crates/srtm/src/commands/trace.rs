@@ -28,13 +28,13 @@ Examples:
 /// What to do with traces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Writes down who sends what when in a workload's warm-up and measurement.
+    /// Records who sends what, and when, in the warm-up and measurement of a workload.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordFlags),
-    /// Sums a trace up: publishers, messages, rate, batches.
+    /// Summarises a trace: publishers, messages, rate, batches.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowFlags),
-    /// Writes a trace in another format; a name that ends in .csv means CSV.
+    /// Converts a trace to another format; a name that ends in .csv means CSV.
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(ConvertFlags),
 }
@@ -45,7 +45,7 @@ pub(crate) struct RecordFlags {
     /// The workload (see docs/workloads.md).
     #[arg(value_name = "W.toml")]
     workload: PathBuf,
-    /// The trace; one of that name is replaced.
+    /// The trace; an existing file is replaced.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -67,7 +67,7 @@ pub(crate) struct ConvertFlags {
     /// The trace.
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// The new one; one of that name is replaced.
+    /// The new trace; an existing file is replaced.
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<(TraceHeader, Summary), Failure> {
 fn to_text(header: &TraceHeader, summary: &Summary) -> String {
     let publishers = header.publishers.len();
     let active = summary.active_publishers();
-    let mut text = format!("publishers  {publishers}, of whom {active} sent\n");
+    let mut text = format!("publishers  {publishers}, {active} of them sent\n");
     let groups = groups(header);
     if groups > 0 {
         text.push_str(&format!("groups      {groups}\n"));

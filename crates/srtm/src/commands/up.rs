@@ -43,36 +43,40 @@ const BROKERS_MAX: u32 = 64;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpFlags {
-    /// Brokers to start.
+    /// Number of brokers to start.
     #[arg(long, value_name = "N", default_value_t = 1)]
     brokers: u32,
-    /// Brokers that may run when a promise needs more than were started [default: as many as --brokers].
+    /// Most brokers to run when a promise needs more than --brokers [default: the value of
+    /// --brokers].
     #[arg(long, value_name = "N")]
     max_brokers: Option<u32>,
     #[command(flatten)]
     ports: PortFlags,
-    /// Port of the first broker for NSQ clients, on the address of --http; each broker takes two ports, and 0
-    /// lets the system choose all.
+    /// Port of the first broker for NSQ clients, on the address of --http. Each broker takes two
+    /// ports; with 0 the system chooses all of them.
     #[arg(long, value_name = "PORT", default_value_t = 4150)]
     tcp_base_port: u16,
-    /// Folder that keeps contracts, publishers, topics and channels over restarts [default: nothing is kept].
+    /// Folder to keep contracts, publishers, topics and channels in over restarts [default: nothing
+    /// is kept].
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Lets each message take so long by the clock, without using a core: brokers of a known capacity.
+    /// Makes each message take this long without using a core, to emulate brokers of known
+    /// capacity.
     #[arg(long, value_name = "DURATION")]
     emulate_service_time: Option<GoDuration>,
-    /// How long a broker that ends waits while its connected consumers finish no message.
+    /// How long a stopping broker waits for connected consumers that finish no message.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().drain_timeout))]
     drain_timeout: GoDuration,
-    /// Ends a broker that an operator drains once it holds nothing, after so long at the latest, and starts it again when it
-    /// is resumed [default: it goes on running].
+    /// Ends a broker that an operator drains as soon as it is empty, and after this time at the
+    /// latest; starts it again when the operator resumes it [default: it goes on running].
     #[arg(long, value_name = "DURATION")]
     end_drained_after: Option<GoDuration>,
-    /// Runs sensors whose bursts grow and prints how the service keeps its promise.
+    /// Runs sensors whose bursts grow, and prints how the service keeps its promise.
     #[arg(long)]
     demo: bool,
-    /// Memory for messages and for what is on its way in and out, of all brokers together: each may hold its part of as many as may
-    /// run [default: half of the machine's memory, or of the control group's].
+    /// Memory for messages and for input and output buffers, of all brokers together. It is divided
+    /// equally by the most brokers that may run [default: half the memory of the machine or the
+    /// control group].
     #[arg(long, value_name = "SIZE")]
     memory_budget: Option<ByteSize>,
     #[command(flatten)]
@@ -83,7 +87,7 @@ pub(crate) struct UpFlags {
     announce: AnnouncePortFlags,
     #[command(flatten)]
     control: ControlFlags,
-    /// Least important lines that are logged: debug, info, warn, error or fatal.
+    /// Least severe level to log: debug, info, warn, error or fatal.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
 }
@@ -96,7 +100,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
     let most = flags.max_brokers.unwrap_or(flags.brokers);
     if flags.brokers == 0 || flags.brokers > most || most > BROKERS_MAX {
         return Err(Failure::Usage(format!(
-            "--brokers {} --max-brokers {most}: start 1 to {BROKERS_MAX}, and no more than may run",
+            "--brokers {} --max-brokers {most} is out of range; start 1 to {BROKERS_MAX} brokers, and no more than --max-brokers",
             flags.brokers
         )));
     }
@@ -178,7 +182,7 @@ fn may_be_realtime(realtime: &Realtime, brokers: u32) -> Result<(), Failure> {
     let cpus = realtime.cpus().len();
     if cpus > 0 && cpus < brokers as usize {
         return Err(Failure::Usage(format!(
-            "--cpus: {cpus} CPUs for {brokers} brokers of one thread each: name one for each"
+            "--cpus names {cpus} CPUs for {brokers} brokers of one thread each; name one CPU for each broker"
         )));
     }
     let refused = |error: RealtimeError| Failure::Usage(format!("--realtime: {error}"));
@@ -220,7 +224,7 @@ async fn tell_what_is_held(handle: &ControlHandle) {
     };
     for view in views.into_iter().filter(|view| view.holds > 0) {
         tracing::warn!(
-            "broker {} holds {} messages: what its connected consumers do not finish is lost",
+            "broker {} holds {} messages; those that its connected consumers do not finish are lost",
             view.broker,
             view.holds
         );

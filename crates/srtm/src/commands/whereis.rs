@@ -19,10 +19,10 @@ Examples:
 pub(crate) struct Flags {
     /// The topic.
     topic: TopicName,
-    /// Lists the broker of every publisher too.
+    /// Lists the broker of each publisher as well.
     #[arg(long)]
     publishers: bool,
-    /// HTTP port of the controller.
+    /// URL of the controller.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
 }
@@ -32,7 +32,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let view = Controller::new(&flags.controller).placement(flags.topic.as_str())?;
     if !view.exists {
         eprintln!(
-            "topic {} is not there yet; a first publisher would go to",
+            "topic {} does not exist yet; its first publisher would go to",
             flags.topic
         );
     }

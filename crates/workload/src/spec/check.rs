@@ -117,7 +117,7 @@ impl Table {
     fn rate(self, key: &str, value: f64, most: f64) -> Result<(), Problem> {
         // NaN is in no range.
         self.demand(key, value >= MIN_RATE && value <= most, || {
-            format!("{value} is no rate: write messages per second, {MIN_RATE} to {most}")
+            format!("{value} is not a rate: write messages per second, {MIN_RATE} to {most}")
         })
     }
 
@@ -129,7 +129,7 @@ impl Table {
 
     fn positive_span(self, key: &str, value: Duration) -> Result<(), Problem> {
         self.demand(key, !value.is_zero(), || {
-            String::from("must be longer than nothing, as in \"10s\"")
+            String::from("must be longer than 0, as in \"10s\"")
         })?;
         self.span(key, value)
     }
@@ -171,7 +171,10 @@ fn check_publishers(spec: &Spec) -> Result<(), Problem> {
         table.demand("name", is_new, || {
             let number = spec.publishers.iter().position(|c| c.name == class.name);
             let number = number.map_or(0, |at| at + 1);
-            format!("publishers[{number}] has the name {:?} too", class.name)
+            format!(
+                "publishers[{number}] has the same name, {:?}: choose another",
+                class.name
+            )
         })?;
         table.whole("count", class.count, 1, MAX_PUBLISHERS)?;
         total += class.count;
@@ -185,10 +188,10 @@ fn check_publishers(spec: &Spec) -> Result<(), Problem> {
 
 fn check_name(table: Table, name: &str) -> Result<(), Problem> {
     table.demand("name", name.len() <= 64, || {
-        format!("{} bytes are too long for a name: at most 64", name.len())
+        format!("the name has {} bytes: use at most 64", name.len())
     })?;
     table.demand("name", !name.chars().any(char::is_control), || {
-        String::from("a name has no control characters")
+        String::from("the name has control characters: remove them")
     })
 }
 
@@ -202,7 +205,7 @@ fn check_class(table: Table, class: &Class) -> Result<(), Problem> {
     )?;
     table.whole("bytes", class.body_bytes, 1, MAX_BODY_BYTES)?;
     table.demand("group", class.group_publishers > 0, || {
-        String::from("0 publishers make no group: write 1 for publishers on their own")
+        String::from("a group of 0 publishers is empty: write 1 for publishers without a group")
     })?;
     table.demand("group", class.group_publishers <= class.count, || {
         format!(
@@ -220,14 +223,14 @@ fn check_class(table: Table, class: &Class) -> Result<(), Problem> {
 fn check_ramp(table: Table, rate: f64, ramp: &Ramp) -> Result<(), Problem> {
     for (key, multiple) in [("ramp.from", ramp.from), ("ramp.to", ramp.to)] {
         table.demand(key, multiple >= 0.0 && multiple.is_finite(), || {
-            format!("{multiple} is no multiple of the rate: write 0 or more")
+            format!("{multiple} is not a multiple of the rate: write 0 or more")
         })?;
         table.demand(key, rate * multiple <= MAX_RATE, || {
             format!("{multiple} times the rate is more than {MAX_RATE} messages per second")
         })?;
     }
     table.demand("ramp", ramp.from > 0.0 || ramp.to > 0.0, || {
-        String::from("from nothing to nothing: nobody would ever publish")
+        String::from("both are 0, so nobody would publish: write a number above 0 for one of them")
     })?;
     table.positive_span("ramp.over", ramp.over)
 }
@@ -258,7 +261,7 @@ fn check_pauses(table: Table, class: &Class) -> Result<(), Problem> {
     if on.is_zero() && off.is_zero() {
         return Ok(());
     }
-    let alone = |other: &str| format!("`{other}` belongs to it: write both or none");
+    let alone = |other: &str| format!("it needs `{other}`: write both or none");
     table.demand("on", !off.is_zero(), || alone("off"))?;
     table.demand("off", !on.is_zero(), || alone("on"))?;
     table.span("on", on)?;
@@ -291,23 +294,23 @@ fn check_topic(topic: &Topic) -> Result<(), Problem> {
     if let Some(burst) = topic.burst {
         let holds = (1.0..=MAX_TOTAL_RATE).contains(&burst);
         table.demand("burst", holds, || {
-            format!("{burst} is no burst: write messages, 1 to {MAX_TOTAL_RATE}")
+            format!("{burst} is not a burst: write a number of messages, 1 to {MAX_TOTAL_RATE}")
         })?;
     }
     let headroom = topic.headroom;
     table.demand("headroom", headroom > 0.0 && headroom <= 1e6, || {
-        format!("{headroom} is no multiple of the mean rate: write 1.1, for instance")
+        format!("{headroom} is not a multiple of the mean rate: write 1.1, for instance")
     })?;
     let keeps_up = headroom >= 1.0 || topic.rate.is_some() || !topic.limited;
     table.demand("headroom", keeps_up, || {
         format!(
-            "a limit of {headroom} times the mean rate never keeps up: write 1 or more, or a `rate`"
+            "a limit of {headroom} times the mean rate is below the load: write 1 or more, or a `rate`"
         )
     })?;
     table.positive_span("slo", topic.slo)?;
     let percentile = topic.percentile;
     table.demand("percentile", percentile > 0.0 && percentile < 100.0, || {
-        format!("{percentile} is no percentile: write a number between 0 and 100, as in 99")
+        format!("{percentile} is not a percentile: write a number between 0 and 100, as in 99")
     })?;
     table.word("policy", &topic.policy, &POLICIES)?;
     table.word("fit", &topic.fit, &FITS)?;
@@ -336,7 +339,7 @@ fn check_cluster(cluster: &Cluster) -> Result<(), Problem> {
     for (number, load) in (1..).zip(&cluster.load) {
         let holds = (0.0..=MAX_TOTAL_RATE).contains(load);
         table.demand("load", holds, || {
-            format!("broker {number}: {load} is no load: write messages per second, 0 or more")
+            format!("broker {number}: {load} is not a load: write messages per second, 0 or more")
         })?;
     }
     table.whole(
@@ -366,7 +369,9 @@ fn check_failures(failures: &[Failure], brokers: u32) -> Result<(), Problem> {
             let is_back = !first.away.is_zero() && first.at + first.away <= second.at;
             table.demand("at", first.broker != second.broker || is_back, || {
                 let (broker, other) = (failure.broker, other + 1);
-                format!("broker {broker} would be away twice at once: see failures[{other}]")
+                format!(
+                    "broker {broker} would fail while it is away already: see failures[{other}]"
+                )
             })?;
         }
     }

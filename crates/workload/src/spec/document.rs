@@ -84,8 +84,8 @@ fn divide(spec: &mut Spec, groups: &Groups) -> Result<(), Problem> {
         let possible = class.groups();
         table.demand("groups", possible == groups, || {
             format!(
-                "{count} publishers do not make {groups} groups of one size (but for the last): \
-                 groups of {} make {possible}",
+                "{count} publishers cannot form {groups} groups of one size (except the last): \
+                 groups of {} give {possible}",
                 class.group_publishers
             )
         })?;

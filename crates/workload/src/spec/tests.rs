@@ -156,7 +156,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "group = 0",
-        "publishers[1].group: 0 publishers make no group",
+        "publishers[1].group: a group of 0 publishers is empty",
     ),
     (
         "group = 11",
@@ -234,7 +234,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "name = \"a\\nb\"",
-        "publishers[1].name: a name has no control characters",
+        "publishers[1].name: the name has control characters",
     ),
     (
         "arrivals = \"bursty\"",
@@ -275,27 +275,27 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[publishers]]\ncount = 1\nrate = -3",
-        "line 6, column 1: publishers[2].rate: -3 is no rate: write messages per second, 0.000001 to 1000000",
+        "line 6, column 1: publishers[2].rate: -3 is not a rate: write messages per second, 0.000001 to 1000000",
     ),
     (
         "[[publishers]]\ncount = 1\nrate = 0",
-        "publishers[2].rate: 0 is no rate",
+        "publishers[2].rate: 0 is not a rate",
     ),
     (
         "[[publishers]]\ncount = 1\nrate = nan",
-        "publishers[2].rate: NaN is no rate",
+        "publishers[2].rate: NaN is not a rate",
     ),
     (
         "[[publishers]]\ncount = 1\nrate = inf",
-        "publishers[2].rate: inf is no rate",
+        "publishers[2].rate: inf is not a rate",
     ),
     (
         "[[publishers]]\ncount = 1\nrate = 1000001",
-        "publishers[2].rate: 1000001 is no rate",
+        "publishers[2].rate: 1000001 is not a rate",
     ),
     (
         "[topic]\nrate = 0",
-        "line 5, column 1: topic.rate: 0 is no rate",
+        "line 5, column 1: topic.rate: 0 is not a rate",
     ),
     (
         "[topic]\nburst = 0.5",
@@ -307,7 +307,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[topic]\nheadroom = 0.9",
-        "line 5, column 1: topic.headroom: a limit of 0.9 times the mean rate never keeps up",
+        "line 5, column 1: topic.headroom: a limit of 0.9 times the mean rate is below the load",
     ),
     (
         "[topic]\nheadroom = nan",
@@ -358,7 +358,7 @@ const WRONG: &[(&str, &str)] = &[
         "[cluster]\nload_batch = 0",
         "cluster.load_batch: 0 is out of range",
     ),
-    ("[cluster]\nmcap = -1", "cluster.mcap: -1 is no rate"),
+    ("[cluster]\nmcap = -1", "cluster.mcap: -1 is not a rate"),
     (
         "[cluster]\nbase = \"25h\"",
         "cluster.base: 25h is more than a day",
@@ -373,7 +373,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[failures]]\nbroker = 1\nat = \"1s\"\n[[failures]]\nbroker = 1\nat = \"9s\"",
-        "line 9, column 1: failures[2].at: broker 1 would be away twice at once: see failures[1]",
+        "line 9, column 1: failures[2].at: broker 1 would fail while it is away already: see failures[1]",
     ),
     ("= 3", "line 4, column 1: "),
     ("group = ", "line 4, column "),
@@ -440,7 +440,7 @@ fn specs_that_are_built_are_checked_without_a_place() {
     let mut spec = Spec::parse(LEAST).expect("valid");
     spec.publishers.push(Class::new(3, f64::NAN));
     let expected =
-        "publishers[2].rate: NaN is no rate: write messages per second, 0.000001 to 1000000";
+        "publishers[2].rate: NaN is not a rate: write messages per second, 0.000001 to 1000000";
     let error = spec.check().expect_err("no rate");
     assert_eq!(
         (error.to_string().as_str(), error.place()),

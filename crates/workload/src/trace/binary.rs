@@ -248,7 +248,7 @@ impl<R: Read> Fields<'_, R> {
             return Err(self.damaged("the checksum does not match: a byte before it has changed"));
         }
         if self.input.byte()?.is_some() {
-            return Err(self.damaged("the file goes on behind it"));
+            return Err(self.damaged("the file continues after it"));
         }
         Ok(())
     }

@@ -156,7 +156,7 @@ impl Lines {
             return Err(self.damaged(format!("it says {said} arrivals, there are {records}")));
         }
         if input.byte()?.is_some() {
-            return Err(self.damaged("the file goes on behind the end"));
+            return Err(self.damaged("the file continues after the end"));
         }
         Ok(())
     }

@@ -51,10 +51,10 @@ impl TraceHeader {
             return Some(format!("more than {MAX_PUBLISHERS} publishers"));
         }
         if self.length.is_some_and(|length| nanos(length).is_none()) {
-            return Some(String::from("longer than five centuries"));
+            return Some(String::from("it is longer than five centuries"));
         }
         if self.begin.is_some_and(|begin| begin.as_nanos() == u64::MAX) {
-            return Some(String::from("begins after all time"));
+            return Some(String::from("its beginning is out of range"));
         }
         problem_of_source(&self.source).or_else(|| {
             let mut problems = (0..)
@@ -114,7 +114,7 @@ impl TracePublisher {
     pub(super) fn problem(&self) -> Option<String> {
         let PublisherProfile { rate, group, .. } = self.profile;
         if !(rate >= 0.0 && rate.is_finite()) {
-            return Some(format!("{rate} is no rate"));
+            return Some(format!("{rate} is not a rate"));
         }
         if self.profile.batch_messages == 0 {
             return Some(String::from("a batch of 0 messages"));

@@ -264,15 +264,15 @@ fn headers_that_no_reader_takes_are_not_written() {
         ),
         (
             header(|h| h.begin = Some(WallTime::from_nanos(u64::MAX))),
-            "the header: begins after all time",
+            "the header: its beginning is out of range",
         ),
         (
             header(|h| h.publishers[1].profile.rate = f64::NAN),
-            "the header: publisher 1: NaN is no rate",
+            "the header: publisher 1: NaN is not a rate",
         ),
         (
             header(|h| h.publishers[1].profile.rate = -1.0),
-            "the header: publisher 1: -1 is no rate",
+            "the header: publisher 1: -1 is not a rate",
         ),
         (
             header(|h| h.publishers[1].profile.batch_messages = 0),
@@ -308,7 +308,7 @@ fn an_arrival_that_is_refused_leaves_the_trace_whole() {
             10,
             2,
             1,
-            "arrival 2: publisher 2 is not one of the 2 (from 0)",
+            "arrival 2: publisher 2 is out of range: there are 2, counted from 0",
         ),
         (10, 0, 0, "arrival 2: it has no messages"),
         (

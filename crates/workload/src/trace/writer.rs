@@ -142,7 +142,7 @@ impl Order {
         let publishers = header.publishers.len();
         if publisher as usize >= publishers {
             return Err(format!(
-                "publisher {publisher} is not one of the {publishers} (from 0)"
+                "publisher {publisher} is out of range: there are {publishers}, counted from 0"
             ));
         }
         if messages == 0 {

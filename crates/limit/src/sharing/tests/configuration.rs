@@ -25,7 +25,7 @@ fn words_and_back() {
     let text = "FPS".parse::<Policy>().expect_err("capitals").to_string();
     assert_eq!(
         text,
-        "sharing policy \"FPS\" is unknown: it is one of static, gtb, grd, fps, ctb"
+        "sharing policy \"FPS\" is unknown: use one of static, gtb, grd, fps, ctb"
     );
 }
 
@@ -73,7 +73,10 @@ fn what_cannot_be_is_refused_with_its_field() {
         .limiter(4, Instant::ZERO)
         .expect_err("one too many")
         .to_string();
-    assert_eq!(text, "there is no limiter 4 of 4: they count from 0");
+    assert_eq!(
+        text,
+        "limiter 4 is out of range: there are 4, counted from 0"
+    );
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub(super) fn run(question: &Question<'_>, as_json: bool) -> Result<(), Failure>
             if !as_json {
                 let _ = writeln!(
                     io::stdout(),
-                    "{topic}: share {share} is in force, mean wait {wait_us} us, wanted {wanted}"
+                    "{topic}: CPU share {share} is in force; mean wait {wait_us} us, wanted {wanted}"
                 );
             }
             Ok(())
@@ -101,7 +101,7 @@ pub(super) fn run(question: &Question<'_>, as_json: bool) -> Result<(), Failure>
             Err(Failure::Api {
                 url: question.broker.to_owned(),
                 reason: format!(
-                    "no share of {topic} makes its events wait {wanted} or less: {best}, {why}; the former share is back in force"
+                    "no CPU share of {topic} brings the wait of its events down to {wanted}: {best}, {why}; the former share is in force again"
                 ),
             })
         }
@@ -192,12 +192,12 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
             })
         };
         if after.served_events < before.served_events {
-            return fail("the topic was deleted and made anew meanwhile; calibrate it again");
+            return fail("the topic was deleted and created again meanwhile; calibrate it again");
         }
         let wait = after.mean_wait_since(before);
         if wait.is_none() && after.queued_events == 0 && !after.unstable {
             return fail(
-                "nothing was published in a whole window: calibrate it while it has its traffic",
+                "no message was published in a whole window; calibrate the topic while it has its usual traffic",
             );
         }
         Ok(wait.filter(|_| !after.unstable))
@@ -232,7 +232,7 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
         let former = self.contract["cpu_share"].clone();
         let contract = with_share(&self.contract, former);
         let _in_force: Value = self.port.put(&of_topic(self.question.topic), &contract)?;
-        self.say("the former share is back in force");
+        self.say("the former share is in force again");
         Ok(())
     }
 

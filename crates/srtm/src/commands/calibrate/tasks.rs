@@ -29,23 +29,23 @@ docs/calibrate.md describes SPEC.toml and what is measured.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TasksFlags {
-    /// Tasks, when their events arrive, how long these take, and the kernel: simulated.
+    /// Spec of simulated tasks: arrivals and durations of their events, and the kernel.
     #[arg(
         value_name = "SPEC.toml",
         required_unless_present = "broker",
         conflicts_with = "broker"
     )]
     spec: Option<PathBuf>,
-    /// HTTP port of a broker that has no controller.
+    /// URL of a broker that has no controller.
     #[arg(long, value_name = "URL", requires = "topic", requires = "want_wait")]
     broker: Option<String>,
-    /// The topic whose share is raised; what it is sent meanwhile is what it is calibrated for.
+    /// Topic whose CPU share is raised. It is calibrated for the traffic that it has meanwhile.
     #[arg(long, value_name = "TOPIC", requires = "broker")]
     topic: Option<TopicName>,
-    /// The mean time that its events are to wait for their turn, at most.
+    /// Longest acceptable mean time that the topic's events wait for their turn.
     #[arg(long, value_name = "DURATION", requires = "broker")]
     want_wait: Option<GoDuration>,
-    /// Time that is measured under each share; a fifth of it passes before.
+    /// How long to measure each CPU share, after a warm-up of a fifth of it.
     #[arg(
         long,
         value_name = "DURATION",
@@ -53,7 +53,7 @@ pub(super) struct TasksFlags {
         requires = "broker"
     )]
     window: GoDuration,
-    /// The largest share to try [default: all that other topics leave].
+    /// Largest CPU share to try [default: all that other topics leave].
     #[arg(long, value_name = "SHARE", requires = "broker")]
     max_share: Option<Share>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(super) fn run(flags: &TasksFlags) -> Result<(), Failure> {
             live::run(&question, flags.json)
         }
         _ => Err(Failure::Usage(String::from(
-            "give a SPEC.toml, or --broker with --topic and --want-wait",
+            "the task to calibrate is missing; give a SPEC.toml, or --broker with --topic and --want-wait",
         ))),
     }
 }

@@ -22,13 +22,13 @@ pub(super) fn run(experiments: &[Study], flags: &Flags) -> Result<(), Failure> {
     let script = flags.testbed.join("run.py");
     if !script.is_file() {
         return Err(Failure::Usage(format!(
-            "{} is not there: run from the top of the repository, or say --testbed DIR",
+            "{} does not exist; run from the top of the repository, or give --testbed DIR",
             script.display()
         )));
     }
     if !is_root() {
         return Err(Failure::Usage(
-            "--live makes network namespaces and TUN devices, which takes root: run it with sudo"
+            "--live creates network namespaces and TUN devices, which needs root; run it with sudo"
                 .to_owned(),
         ));
     }
@@ -74,7 +74,7 @@ fn targets(experiments: &[Study], flags: &Flags) -> Result<Vec<String>, Failure>
         if !live().any(|known| known == name) {
             let live: Vec<&str> = live().copied().collect();
             let live = live.join(", ");
-            let said = format!("{name:?} cannot be run --live; these can: {live}");
+            let said = format!("{name:?} cannot run with --live; choose from {live}");
             return Err(Failure::Usage(said));
         }
         let other = OTHER_NAMES.iter().find(|(here, _)| here == name);

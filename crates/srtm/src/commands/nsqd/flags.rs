@@ -34,10 +34,10 @@ enum Fate {
 
 use Fate::{Ignored, Own, Passed, Refused};
 
-const NO_TLS: &str = "this broker does not speak TLS, connections would be open";
-const NO_AUTH: &str = "this broker does not ask an auth server, everybody would be let in";
+const NO_TLS: &str = "this broker does not speak TLS, so connections would not be encrypted";
+const NO_AUTH: &str = "this broker does not ask an auth server, so it would let everybody in";
 const NO_CONFIG: &str =
-    "configuration files are not read, their settings would be missing; use flags";
+    "this broker does not read configuration files, so their settings would be missing; use flags";
 const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
 const NO_DISK: &str = "messages are not written to disk";
 const NO_SCAN: &str = "timeouts are kept in order and need no scan";
@@ -271,7 +271,7 @@ mod tests {
                 "-auth-http-address=127.0.0.1:1",
                 "does not ask an auth server",
             ),
-            ("-config=/etc/nsqd.cfg", "configuration files are not read"),
+            ("-config=/etc/nsqd.cfg", "does not read configuration files"),
             ("-colour=red", "not defined: -colour"),
             ("-tcp-address", "needs an argument: -tcp-address"),
             ("-version=maybe", "invalid boolean value"),

@@ -81,7 +81,7 @@ pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
     } else {
         port.delete(&of_topic(&flags.name))?;
         println!(
-            "{}: no contract any more; the topic and its messages stay",
+            "{}: contract removed; the topic and its messages stay",
             flags.name
         );
     }
@@ -196,10 +196,11 @@ fn channel_lines(channel: &Value) -> String {
     let dropped = &channel["srtm"]["dropped_oldest_count"];
     match channel["srtm"]["full"].as_str() {
         Some("blocks") => {
-            lines += "           full: publishers wait until its consumers have finished some\n"
+            lines += "           full: publishers wait until consumers finish messages\n"
         }
         Some(_) => {
-            lines += &format!("           full: the oldest give way, {dropped} have so far\n")
+            lines +=
+                &format!("           full: the oldest messages are dropped, {dropped} so far\n")
         }
         None => {}
     }
@@ -276,7 +277,7 @@ mod tests {
             "messages   9 (90 bytes), 1 queued",
             "excess     4 delayed, 5 dropped, 6 rejected, 7 publishers held back",
             "channel    c: 3 queued, 2 in flight, 0 deferred, 8 messages, 1 consumers",
-            "           full: the oldest give way, 4 have so far",
+            "           full: the oldest messages are dropped, 4 so far",
         ] {
             assert!(
                 page.lines().any(|each| each == line),

@@ -74,7 +74,7 @@ pub(super) fn show(controller: &str, flags: &ShowFlags) -> Result<(), Failure> {
 pub(super) fn rm(controller: &str, flags: &RemoveFlags) -> Result<(), Failure> {
     Controller::new(controller).remove_topic(flags.name.as_str())?;
     println!(
-        "{}: no contract and no publishers any more; messages at the brokers stay",
+        "{}: contract and publishers removed; messages at the brokers stay",
         flags.name
     );
     Ok(())

@@ -30,16 +30,16 @@ pub(crate) struct ProfileFlags {
     /// Reads a trace file instead of recording.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["window", "write", "controller", "broker"])]
     trace: Option<PathBuf>,
-    /// Keeps the recording as a trace file; CSV if its name ends in .csv.
+    /// Keeps the recording as a trace file, in CSV if the name ends in .csv.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Multiple of the mean rate that the limit is to be.
+    /// Rate of the limit, as a multiple of the mean rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
     headroom: f64,
-    /// Percentile of the access delay, what messages wait for tokens.
+    /// Percentile of the access delay, the time that messages wait for tokens.
     #[arg(long, value_name = "P", default_value_t = 99.0)]
     percentile: f64,
-    /// What the access delay may be at that percentile.
+    /// Longest access delay at that percentile.
     #[arg(long, value_name = "DURATION", default_value = "0")]
     target: GoDuration,
     /// Prints JSON.
@@ -97,7 +97,7 @@ impl Findings {
         };
         let failed = |error| {
             let name = &flags.name;
-            Failure::Usage(format!("no limit can be fitted to {name}: {error}"))
+            Failure::Usage(format!("cannot fit a limit to {name}: {error}"))
         };
         Ok(Findings {
             topic: flags.name.clone(),

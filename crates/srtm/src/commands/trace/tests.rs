@@ -76,7 +76,7 @@ fn a_recording_holds_what_follows_from_the_workload() {
     assert_eq!(header.source, WORKLOAD.replace('\r', ""));
     let text = to_text(&header, &summary);
     for expected in [
-        "publishers  20, of whom 20 sent",
+        "publishers  20, 20 of them sent",
         "groups      2\n",
         "over 3.000 s",
         "5 to 5 messages, 5.00",
@@ -170,7 +170,7 @@ fn errors_name_the_file() {
     })
     .expect_err("a bad rate");
     let expected = format!(
-        "{}: line 3, column 1: publishers[1].rate: -1 is no rate",
+        "{}: line 3, column 1: publishers[1].rate: -1 is not a rate",
         workload.display()
     );
     assert!(error.to_string().starts_with(&expected), "{error}");

@@ -170,7 +170,7 @@ const WRONG_CSV: &[(&str, &str, &str)] = &[
     (
         OURS,
         "5,0,1\n# end 1\n6,0,1\n",
-        "line 5: the file goes on behind the end",
+        "line 5: the file continues after the end",
     ),
     (OTHERS, "5,a,1\n4,a,1\n", "line 3: it goes back in time"),
     (
@@ -197,7 +197,7 @@ const WRONG_CSV: &[(&str, &str, &str)] = &[
     (
         "# srtm trace 1\n# publisher 0 rate=x\n",
         "",
-        "line 2: \"x\" is no rate",
+        "line 2: \"x\" is not a rate",
     ),
     (
         "# srtm trace 1\n# publisher 0 colour=x\n",
@@ -207,7 +207,7 @@ const WRONG_CSV: &[(&str, &str, &str)] = &[
     (
         "# srtm trace 1\n# publisher 0 rate=-1\n",
         OTHERS,
-        "the header: publisher 0: -1 is no rate",
+        "the header: publisher 0: -1 is not a rate",
     ),
     (
         "# srtm trace 1\n# length_ns -1\n",

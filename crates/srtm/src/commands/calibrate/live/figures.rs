@@ -55,7 +55,7 @@ impl Figures {
             .find(|task| task.home && task.topic.as_deref() == Some(name));
         task.ok_or_else(|| Failure::Api {
             url: question.broker.to_owned(),
-            reason: format!("no topic {name}: it is made by its first message or subscriber"),
+            reason: format!("there is no topic {name}; its first message or subscriber creates it"),
         })
     }
 

@@ -203,7 +203,7 @@ fn what_is_infeasible_is_undone() {
         assert!(broker.put.len() > 1);
         assert!(said.contains("unstable, 0 events queued"), "{said}");
         assert!(
-            said.ends_with("the former share is back in force\n"),
+            said.ends_with("the former share is in force again\n"),
             "{said}"
         );
     }
@@ -239,7 +239,10 @@ fn failures_say_what_to_do() {
         is_refusing: true,
         ..Broker::new(100.0, json!(0.05))
     };
-    for (broker, words) in [(silent, "nothing was published"), (refusing, "409 not now")] {
+    for (broker, words) in [
+        (silent, "no message was published"),
+        (refusing, "409 not now"),
+    ] {
         let (outcome, _, _) = calibrate(broker, wanted, 99);
         let error = outcome.expect_err("a failure").to_string();
         assert!(error.contains(words), "{error}");

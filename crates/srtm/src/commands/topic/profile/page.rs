@@ -106,7 +106,7 @@ fn line(name: &str, judged: &UnderLimit) -> String {
     let limit = format!("{name}, {:.1}/s {}", judged.rate.get(), judged.burst);
     let mut line = format!("{limit:<32}");
     let Some(delays) = &judged.delays else {
-        return line + " more messages wait than can be kept\n";
+        return line + " more messages wait than this program can keep\n";
     };
     for percentile in PERCENTILES {
         let _ = write!(line, " {:>11}", milliseconds(delays.percentile(percentile)));

@@ -119,7 +119,7 @@ fn read(status: u16, body: &[u8]) -> Answer {
         let recorded = serde_json::from_slice(body);
         return recorded
             .map(Some)
-            .map_err(|error| format!("the answer is no recording: {error}"));
+            .map_err(|error| format!("the answer is not a recording: {error}"));
     }
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let error = json["error"].as_str();
@@ -149,7 +149,7 @@ mod tests {
             ),
             (410, r#"{"error":"deleted"}"#, Err("410 deleted")),
             (500, "oops", Err("500 without a reason")),
-            (200, &recording[..40], Err("the answer is no recording")),
+            (200, &recording[..40], Err("the answer is not a recording")),
         ] {
             match (read(status, body.as_bytes()), expected) {
                 (Ok(recorded), Ok(is_there)) => assert_eq!(recorded.is_some(), is_there, "{body}"),

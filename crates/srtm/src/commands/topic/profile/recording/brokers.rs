@@ -81,7 +81,9 @@ fn recorders(views: &[BrokerView]) -> Result<Vec<Recorder>, String> {
         let name = format!("broker {} ({})", view.broker, view.state);
         let http_address = view.http_address.as_deref().unwrap_or_default();
         if http_address.is_empty() {
-            return Err(format!("{name} has no HTTP port, where it would record"));
+            return Err(format!(
+                "{name} has no HTTP port and cannot record; start it with --http-address"
+            ));
         }
         recorders.push(Recorder {
             name,
@@ -89,7 +91,7 @@ fn recorders(views: &[BrokerView]) -> Result<Vec<Recorder>, String> {
         });
     }
     if recorders.is_empty() {
-        return Err(String::from("no broker lives"));
+        return Err(String::from("no broker is alive"));
     }
     Ok(recorders)
 }
@@ -139,8 +141,8 @@ mod tests {
         let expected = expected.map(|(name, base)| (name.to_owned(), base.to_owned()));
         assert_eq!(named(&views), Ok(expected.to_vec()));
         for (views, text) in [
-            (&views[1..2], "no broker lives"),
-            (&[], "no broker lives"),
+            (&views[1..2], "no broker is alive"),
+            (&[], "no broker is alive"),
             (
                 &[view("b4", "draining", None)],
                 "broker b4 (draining) has no HTTP port",

@@ -17,8 +17,8 @@ pub(super) fn merge(parts: &[Recorded]) -> Result<Recorded, String> {
     if begin_ns >= end_ns {
         let seconds = (begin_ns - end_ns) as f64 / 1e9;
         return Err(format!(
-            "the brokers' recordings have no time in common: the last began {seconds:.3} s after the first \
-             ended; do their clocks agree?"
+            "the recordings of the brokers do not overlap: the last began {seconds:.3} s after the first \
+             ended; check that the clocks of the brokers agree"
         ));
     }
     let mut arrivals = Vec::with_capacity(parts.iter().map(|part| part.arrivals.len()).sum());
@@ -69,7 +69,7 @@ impl<'a> Names<'a> {
         let position = publisher as usize;
         let named = self.parts[part].publishers.get(position);
         let Some(name) = named else {
-            return Err(format!("a recording names no publisher {publisher}"));
+            return Err(format!("a recording does not name publisher {publisher}"));
         };
         if let Some(number) = self.known[part][position] {
             return Ok(number);
@@ -78,7 +78,7 @@ impl<'a> Names<'a> {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 let next = u32::try_from(self.publishers.len())
-                    .map_err(|_| String::from("more publishers than can be numbered"))?;
+                    .map_err(|_| String::from("there are more publishers than numbers for them"))?;
                 self.publishers.push(name.clone());
                 *new.insert(next)
             }
@@ -176,16 +176,16 @@ mod tests {
     #[test]
     fn what_cannot_be_put_together_is_refused() {
         let rows: [(&[Row], &str); 4] = [
-            (&[ONE, (30, 50, &[], &[], false)], "no time in common"),
+            (&[ONE, (30, 50, &[], &[], false)], "do not overlap"),
             (
                 &[ONE, (2_000_000_030, 3_000_000_000, &[], &[], false)],
                 "2.000 s after",
             ),
             (
                 &[(10, 30, &["s1"], &[(12, 1, 2)], false)],
-                "names no publisher 1",
+                "does not name publisher 1",
             ),
-            (&[], "no time in common"),
+            (&[], "do not overlap"),
         ];
         for (parts, text) in rows {
             let parts: Vec<Recorded> = parts.iter().map(recorded).collect();

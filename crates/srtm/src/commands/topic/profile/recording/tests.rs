@@ -147,10 +147,10 @@ fn what_is_not_whole_is_no_recording() {
             vec![not_there(), not_there()],
             "none of 2 brokers carries t",
         ),
-        (vec![], "no broker lives"),
+        (vec![], "no broker is alive"),
         (
             vec![whole(), broker(200, &recording(2_000, 3_000, "[]", "[]"))],
-            "no time in common",
+            "do not overlap",
         ),
     ];
     for (brokers, text) in rows {
