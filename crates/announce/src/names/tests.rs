@@ -88,7 +88,10 @@ fn a_service_wins_over_hashes_and_over_what_others_say_of_it() {
     assert_eq!(names.assign(&tele, TopicId(7)), Ok(true));
     assert_eq!(names.assign(&tele, TopicId(7)), Ok(false));
     let taken = names.assign(&c, TopicId(5)).expect_err("taken");
-    assert!(taken.to_string().contains("that of b already"), "{taken}");
+    assert!(
+        taken.to_string().contains("already belongs to b"),
+        "{taken}"
+    );
     let wrong = names.assign(&c, TopicId(1 << 31)).expect_err("hashed");
     assert!(wrong.to_string().contains("top bit"), "{wrong}");
     assert_eq!(names.len(), 2);

@@ -168,7 +168,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "groups = 6",
-        "publishers[1].groups: 10 publishers do not make 6 groups",
+        "publishers[1].groups: 10 publishers cannot form 6 groups",
     ),
     ("groups = 0", "publishers[1].groups: write how many groups"),
     ("groups = -1", "publishers[1].groups: write how many groups"),
@@ -198,11 +198,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "on = \"1s\"",
-        "line 4, column 1: publishers[1].on: `off` belongs to it",
+        "line 4, column 1: publishers[1].on: it needs `off`",
     ),
     (
         "off = \"1s\"",
-        "line 4, column 1: publishers[1].off: `on` belongs to it",
+        "line 4, column 1: publishers[1].off: it needs `on`",
     ),
     (
         "on = \"1us\"\noff = \"1s\"",
@@ -214,19 +214,19 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "ramp = {from = -1, to = 2, over = \"1s\"}",
-        "line 4, column 9: publishers[1].ramp.from: -1 is no multiple",
+        "line 4, column 9: publishers[1].ramp.from: -1 is not a multiple",
     ),
     (
         "ramp = {from = 1, to = nan, over = \"1s\"}",
-        "publishers[1].ramp.to: NaN is no multiple",
+        "publishers[1].ramp.to: NaN is not a multiple",
     ),
     (
         "ramp = {from = 0, to = 0, over = \"1s\"}",
-        "line 4, column 1: publishers[1].ramp: from nothing to nothing",
+        "line 4, column 1: publishers[1].ramp: both are 0",
     ),
     (
         "ramp = {from = 0, to = 1, over = \"0s\"}",
-        "publishers[1].ramp.over: must be longer than nothing",
+        "publishers[1].ramp.over: must be longer than 0",
     ),
     (
         "ramp = {from = 0, to = 1000000, over = \"1s\"}",
@@ -271,7 +271,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[publishers]]\nname = \"class 1\"\ncount = 1\nrate = 1",
-        "line 5, column 1: publishers[2].name: publishers[1] has the name \"class 1\" too",
+        "line 5, column 1: publishers[2].name: publishers[1] has the same name, \"class 1\"",
     ),
     (
         "[[publishers]]\ncount = 1\nrate = -3",
@@ -299,7 +299,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[topic]\nburst = 0.5",
-        "line 5, column 1: topic.burst: 0.5 is no burst",
+        "line 5, column 1: topic.burst: 0.5 is not a burst",
     ),
     (
         "[topic]\nlimited = false\nburst = 5",
@@ -311,19 +311,19 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[topic]\nheadroom = nan",
-        "topic.headroom: NaN is no multiple",
+        "topic.headroom: NaN is not a multiple",
     ),
     (
         "[topic]\nslo = \"0s\"",
-        "line 5, column 1: topic.slo: must be longer than nothing",
+        "line 5, column 1: topic.slo: must be longer than 0",
     ),
     (
         "[topic]\npercentile = 100",
-        "topic.percentile: 100 is no percentile",
+        "topic.percentile: 100 is not a percentile",
     ),
     (
         "[topic]\npercentile = 0",
-        "topic.percentile: 0 is no percentile",
+        "topic.percentile: 0 is not a percentile",
     ),
     (
         "[topic]\npolicy = \"rtm\"",
@@ -335,7 +335,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[topic]\nwindow = \"0s\"",
-        "topic.window: must be longer than nothing",
+        "topic.window: must be longer than 0",
     ),
     (
         "[cluster]\nbrokers = 0",
@@ -352,7 +352,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[cluster]\nload = [1, -2]",
-        "cluster.load: broker 2: -2 is no load",
+        "cluster.load: broker 2: -2 is not a load",
     ),
     (
         "[cluster]\nload_batch = 0",

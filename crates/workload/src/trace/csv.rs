@@ -303,7 +303,8 @@ fn read_publisher(text: &str, index: usize) -> Result<TracePublisher, String> {
 }
 
 fn number<N: std::str::FromStr>(text: &str, what: &str) -> Result<N, String> {
-    text.parse().map_err(|_| format!("{text:?} is no {what}"))
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a {what}"))
 }
 
 fn put(out: &mut Vec<u8>, line: std::fmt::Arguments<'_>) {

@@ -153,7 +153,7 @@ fn a_limit_that_cannot_be_leaves_the_old_one() {
             .expect_err("shallower than the least depth")
             .to_string();
         assert!(
-            text.starts_with("a least depth of 10 exceeds the burst 9"),
+            text.starts_with("the least depth 10 exceeds the burst 9"),
             "{text}"
         );
         assert_eq!((limiter.share(), limiter.figures()), before, "{policy}");

@@ -43,7 +43,7 @@ fn what_cannot_be_is_refused_with_its_field() {
     let cases: [(&str, Change); 12] = [
         ("0 limiters", |c| c.limiters = 0),
         ("65537 limiters", |c| c.limiters = 65_537),
-        ("a least depth of 51", |c| {
+        ("the least depth 51", |c| {
             c.least_depth = Burst::new(51.0).expect("in range")
         }),
         ("an estimate interval of 0ns", |c| {

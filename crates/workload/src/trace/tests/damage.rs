@@ -131,28 +131,28 @@ const WRONG_CSV: &[(&str, &str, &str)] = &[
     (
         OURS,
         "5,1,1\n# end 1\n",
-        "line 4: publisher 1 is not one of the 1 (from 0)",
+        "line 4: publisher 1 is out of range: there are 1, counted from 0",
     ),
     (OURS, "5,0,0\n# end 1\n", "line 4: it has no messages"),
     (
         OURS,
         "5,0,65536\n# end 1\n",
-        "line 4: \"65536\" is no number of messages, 1 to 65535",
+        "line 4: \"65536\" is not a number of messages, 1 to 65535",
     ),
     (
         OURS,
         "5,s,1\n# end 1\n",
-        "line 4: \"s\" is no publisher's index",
+        "line 4: \"s\" is not a publisher's index",
     ),
     (
         OURS,
         "-5,0,1\n# end 1\n",
-        "line 4: \"-5\" is no time in nanoseconds",
+        "line 4: \"-5\" is not a time in nanoseconds",
     ),
     (
         OURS,
         "1.5,0,1\n# end 1\n",
-        "line 4: \"1.5\" is no time in nanoseconds",
+        "line 4: \"1.5\" is not a time in nanoseconds",
     ),
     (OURS, "5,0\n# end 1\n", "line 4: not three columns"),
     (OURS, "5,0,1,2\n# end 1\n", "line 4: not three columns"),
@@ -212,7 +212,7 @@ const WRONG_CSV: &[(&str, &str, &str)] = &[
     (
         "# srtm trace 1\n# length_ns -1\n",
         "",
-        "line 2: \"-1\" is no time",
+        "line 2: \"-1\" is not a time",
     ),
 ];
 
