@@ -443,8 +443,8 @@ fn messages_go_from_pub_to_sub() {
 
 /// Exit code, a part of the error, the command line. `TCP` and `HTTP` are addresses in use.
 const MISTAKES: &str = "
-    1 | choose other ports                | broker --tcp-address TCP --http-address none
-    1 | choose other ports                | broker --tcp-address 127.0.0.1:0 --http-address HTTP
+    1 | choose another port               | broker --tcp-address TCP --http-address none
+    1 | choose another port               | broker --tcp-address 127.0.0.1:0 --http-address HTTP
     2 | --threads: 0 is not within 1..=64 | broker --threads 0 --http-address none
     2 | is no duration                    | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150

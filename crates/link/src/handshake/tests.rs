@@ -71,7 +71,10 @@ fn another_version_and_another_protocol_are_named() {
         &first[..43],
         b"  V2",
     ] {
-        assert!(begun(other).contains("not a link"), "{other:?}");
+        assert!(
+            begun(other).contains("does not speak the link"),
+            "{other:?}"
+        );
     }
 }
 

@@ -260,7 +260,7 @@ fn headers_that_no_reader_takes_are_not_written() {
         ),
         (
             header(|h| h.length = Some(Duration::MAX)),
-            "the header: longer than five centuries",
+            "the header: it is longer than five centuries",
         ),
         (
             header(|h| h.begin = Some(WallTime::from_nanos(u64::MAX))),
