@@ -95,7 +95,7 @@ pub enum CalibrationError {
         found: u32,
     },
     /// It is none, or holds numbers that no measurement gives.
-    #[error("not a calibration ({0}); delete it or run `srtm calibrate` again")]
+    #[error("no calibration ({0}); delete it or run `srtm calibrate` again")]
     Broken(String),
 }
 

@@ -448,7 +448,7 @@ const MISTAKES: &str = "
     2 | --threads: 0 is not within 1..=64 | broker --threads 0 --http-address none
     2 | is no duration                    | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150
-    2 | is no level                       | broker --log-level loud
+    2 | is not a level                    | broker --log-level loud
     2 | use hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
     2 | is no duration                    | broker --controller 127.0.0.1:1 --without-controller pass=60
     2 | --controller <HOST:PORT>          | broker --without-controller hold
@@ -467,7 +467,7 @@ const MISTAKES: &str = "
     2 | reading the key from nowhere      | broker --announce-address 127.0.0.1:0 --announce-key @nowhere
     2 | does not speak TLS                | nsqd -tls-required
     2 | flag provided but not defined     | nsqd -no-such-flag
-    2 | is no level                       | nsqd -log-level=loud
+    2 | is not a level                    | nsqd -log-level=loud
     2 | is no duration                    | nsqd -msg-timeout=60
     2 | rate 0 is out of range            | topic set t --rate 0 --burst 1
     2 | burst 0.5 is out of range         | topic set t --rate 1 --burst 0.5

@@ -56,14 +56,10 @@ fn what_was_written_is_read() {
 fn a_broken_text_is_an_error_that_says_what_to_do() {
     let whole = serde_json::to_string(&calibration()).expect("plain data");
     let cases = [
-        ("empty", String::new(), "not a calibration"),
-        (
-            "cut",
-            whole[..whole.len() / 2].to_owned(),
-            "not a calibration",
-        ),
-        ("other", "{\"topics\": []}".to_owned(), "not a calibration"),
-        ("text", "mcap = 5".to_owned(), "not a calibration"),
+        ("empty", String::new(), "no calibration"),
+        ("cut", whole[..whole.len() / 2].to_owned(), "no calibration"),
+        ("other", "{\"topics\": []}".to_owned(), "no calibration"),
+        ("text", "mcap = 5".to_owned(), "no calibration"),
         (
             "version",
             with("/version", 2.into()),
@@ -74,7 +70,7 @@ fn a_broken_text_is_an_error_that_says_what_to_do() {
         (
             "null",
             with("/mcap", serde_json::Value::Null),
-            "not a calibration",
+            "no calibration",
         ),
         ("slo", with("/slo_p99_us", 0.into()), "slo_p99_us"),
         (
