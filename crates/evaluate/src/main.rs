@@ -1,7 +1,7 @@
 //! Evaluations that do not ship with `srtm`: whether limits, latencies and promises hold live, and what the papers measured.
 //!
 //! `srtm bench limit|latency|clock|cluster|tempo|neighbour` carries out the same commands by this program, where it lies
-//! beside `srtm`. Load, brokers and records are those of [`bench`].
+//! beside `srtm`. Load, brokers and records are those of [`mod@bench`].
 
 mod broker_port;
 mod clock_check;

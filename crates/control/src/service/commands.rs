@@ -8,6 +8,7 @@ use super::placing::Place;
 use super::{Service, answer};
 use crate::ControlError;
 use crate::handle::{Command, Reply};
+use crate::view::BrokerView;
 
 impl Service {
     /// A question is answered, an order carried out.
@@ -95,20 +96,8 @@ impl Service {
                 let deleted = kept.and_then(|()| self.core.delete_publisher(&name, &id, now));
                 self.confirm(reply, deleted);
             }
-            Command::DrainBroker(name, reply) => {
-                let asked = self.core.asks_drain_broker(&name, true);
-                let kept = self.keep_first(asked);
-                let drained = kept.and_then(|()| self.core.drain_broker(&name, now));
-                let drained = drained.map(|number| self.core.broker_view(number, now));
-                self.confirm(reply, drained);
-            }
-            Command::ResumeBroker(name, reply) => {
-                let asked = self.core.asks_drain_broker(&name, false);
-                let kept = self.keep_first(asked);
-                let resumed = kept.and_then(|()| self.core.resume_broker(&name, now));
-                let resumed = resumed.map(|number| self.core.broker_view(number, now));
-                self.confirm(reply, resumed);
-            }
+            Command::DrainBroker(name, reply) => self.drain(&name, true, reply, now),
+            Command::ResumeBroker(name, reply) => self.drain(&name, false, reply, now),
             Command::RemoveBroker(name, reply) => {
                 let asked = self.core.asks_remove_broker(&name);
                 let kept = self.keep_first(asked);
@@ -131,6 +120,18 @@ impl Service {
             // The others change nothing that is kept.
             _ => {}
         }
+    }
+
+    /// A broker is to be drained, or not any more.
+    fn drain(&mut self, name: &str, is_drained: bool, reply: Reply<BrokerView>, now: Instant) {
+        let asked = self.core.asks_drain_broker(name, is_drained);
+        let kept = self.keep_first(asked);
+        let number = kept.and_then(|()| match is_drained {
+            true => self.core.drain_broker(name, now),
+            false => self.core.resume_broker(name, now),
+        });
+        let view = number.map(|number| self.core.broker_view(number, now));
+        self.confirm(reply, view);
     }
 
     /// Answers once what follows is kept or waits.
