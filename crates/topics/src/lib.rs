@@ -65,6 +65,7 @@ pub use latency::{Landed, Probe};
 pub use message_id::MessageIds;
 pub use publish::Published;
 pub use pump::{Delivery, Outlet};
+pub use refusal::Refusal;
 pub use report::{ReportWalk, TopicNews};
 pub use sharing::{Group, IntervalEnd, Known, LimitNumber, identity, interval_of};
 pub use snapshot::{Step, Walk};

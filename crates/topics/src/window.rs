@@ -57,7 +57,7 @@ pub struct WindowResult {
     pub publishers: Vec<String>,
     /// Publish commands in order of arrival: nanoseconds since 1970, publisher, messages.
     pub arrivals: Vec<(u64, u32, u32)>,
-    /// The trace did not fit ([`TRACE_ARRIVALS_MAX`]) and lacks its end.
+    /// The trace did not fit (`TRACE_ARRIVALS_MAX`) and lacks its end.
     pub is_trace_cut: bool,
 }
 
