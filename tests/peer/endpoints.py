@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 ANNOUNCE_PORT = 14151
 TCP_ESTABLISHED = "01"
 
-REPORT = re.compile(r"(\d+) messages published on \S+, subscribers: (\d+)(?:; (\d+) found none)?")
+REPORT = re.compile(r"(\d+) messages published on \S+, subscribers: (\d+)(?:; (\d+) had no subscriber)?")
 
 
 Started = TypeVar("Started", bound="Program")

@@ -286,7 +286,7 @@ def test_what_a_broker_would_refuse_is_named(options):
 async def test_what_no_broker_accepts_is_not_taken():
     p = srtm.Publisher(controller="127.0.0.1:1", topic="t", id="s", max_message_bytes=3)
     for bodies in ([], [b""], [b"a", b""], [b"abcd"]):
-        with pytest.raises(ValueError, match="a message"):
+        with pytest.raises(ValueError, match="message"):
             await p.publish_batch(bodies)
     assert p.traffic == srtm.Traffic()
 
