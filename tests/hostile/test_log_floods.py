@@ -18,6 +18,9 @@ def test_strangers_write_no_log(tmp_path: Path, force: Force) -> None:
             if number % 2 == 0:
                 peer.send(forged)
             peer.socket.close()
+        # Connections are taken in their order: whoever is answered comes after all of them.
+        with Peer(service.tcp) as last:
+            last.identify()
     finally:
         service.stop()
     log = service.log()

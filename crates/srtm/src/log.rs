@@ -5,7 +5,7 @@ mod repetition;
 mod text;
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use broker::http::LogLevel;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -31,16 +31,33 @@ pub(crate) fn parse_level(word: &str) -> Result<LogLevel, String> {
 pub(crate) fn start(level: &LogLevel, prefix: &str) {
     let level = level.clone();
     let filter = dynamic_filter_fn(move |metadata, _| is_wanted(metadata, level.number()));
+    let format = LOG.get_or_init(|| NsqdLine {
+        prefix: prefix.to_owned(),
+        started: time::now(),
+        repetition: Mutex::new(Repetition::new()),
+    });
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .event_format(NsqdLine {
-            prefix: prefix.to_owned(),
-            started: time::now(),
-            repetition: Mutex::new(Repetition::new()),
-        })
+        .event_format(format)
         .with_filter(filter);
     tracing_subscriber::registry().with(lines).init();
 }
+
+/// The process ends: writes how many lines were left out and not told of yet.
+pub(crate) fn finish() {
+    let Some(log) = LOG.get() else { return };
+    let mut text = String::new();
+    let untold = log.repetition().untold();
+    if log
+        .write_left_out(&mut Writer::new(&mut text), untold)
+        .is_ok()
+    {
+        eprint!("{text}");
+    }
+}
+
+/// The process has one log, as `tracing` has one subscriber.
+static LOG: OnceLock<NsqdLine> = OnceLock::new();
 
 /// nsqd's numbers: 1 debug … 4 error; 5, fatal, logs nothing because what is fatal ends the process
 /// with a message of its own.
@@ -81,14 +98,16 @@ impl NsqdLine {
         }
         let since = time::now().saturating_duration_since(self.started);
         let now = clock::Instant::from_nanos(since.as_nanos() as u64);
-        let mut repetition = self
-            .repetition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut repetition = self.repetition();
         let Some(left_out) = repetition.shows((metadata.target(), metadata.line()), now) else {
             return Ok(None);
         };
-        for ((target, number), left_out) in repetition.silent(now) {
+        self.write_left_out(line, repetition.silent(now))?;
+        Ok(Some(left_out))
+    }
+
+    fn write_left_out(&self, line: &mut Writer<'_>, places: Vec<(Place, u64)>) -> fmt::Result {
+        for ((target, number), left_out) in places {
             let number = number.unwrap_or_default();
             self.begin(line, "WARNING")?;
             writeln!(
@@ -96,7 +115,13 @@ impl NsqdLine {
                 "left out {left_out} lines of {target}, line {number}: they came too fast"
             )?;
         }
-        Ok(Some(left_out))
+        Ok(())
+    }
+
+    fn repetition(&self) -> MutexGuard<'_, Repetition<Place>> {
+        self.repetition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, line: &mut Writer<'_>, level: &str) -> fmt::Result {
@@ -106,7 +131,7 @@ impl NsqdLine {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for NsqdLine
+impl<S, N> FormatEvent<S, N> for &'static NsqdLine
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,

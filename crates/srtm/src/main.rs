@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         // Wrong usage ends the process here, with code 2 and a text of what is right.
         Cli::parse().run()
     };
+    log::finish();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -48,9 +48,18 @@ impl<P: Copy + Eq + Hash> Repetition<P> {
 
     /// Places that have fallen silent, with how many of their lines were left out and not told of.
     pub(crate) fn silent(&mut self, now: Instant) -> Vec<(P, u64)> {
-        let due = |budget: &Budget| budget.left_out > 0 && now >= budget.last_at + QUIET;
-        let silent = self.0.iter_mut().filter(|(_, budget)| due(budget));
-        silent
+        self.tell(|budget| now >= budget.last_at + QUIET)
+    }
+
+    /// All places of which lines were left out and not told of.
+    pub(crate) fn untold(&mut self) -> Vec<(P, u64)> {
+        self.tell(|_| true)
+    }
+
+    fn tell(&mut self, is_due: impl Fn(&Budget) -> bool) -> Vec<(P, u64)> {
+        let due = |budget: &Budget| budget.left_out > 0 && is_due(budget);
+        let places = self.0.iter_mut().filter(|(_, budget)| due(budget));
+        places
             .map(|(place, budget)| (*place, std::mem::take(&mut budget.left_out)))
             .collect()
     }
@@ -92,5 +101,20 @@ mod tests {
         assert_eq!(repetition.silent(at_ms(5199)), []);
         assert_eq!(repetition.silent(at_ms(5200)), [("flood", 1)]);
         assert_eq!(repetition.silent(at_ms(9000)), []);
+        // The process ends: everything is told, whenever it was.
+        assert_eq!(
+            (0..20)
+                .filter(|_| repetition.shows("flood", at_ms(9000)).is_none())
+                .count(),
+            0
+        );
+        assert_eq!(
+            (0..100)
+                .filter(|_| repetition.shows("flood", at_ms(9000)).is_none())
+                .count(),
+            20
+        );
+        assert_eq!(repetition.untold(), [("flood", 20)]);
+        assert_eq!(repetition.untold(), []);
     }
 }
