@@ -19,7 +19,7 @@ const controllerTimeout = 10 * time.Second
 const maxAnswerBytes = 1 << 20
 
 // errUnknown says that the controller does not know the publisher (404).
-var errUnknown = errors.New("the controller does not know it")
+var errUnknown = errors.New("the controller does not know the publisher")
 
 // NotPlacedError says that the controller will not place the publisher, and why; trying again is of no use.
 type NotPlacedError struct{ Reason string }

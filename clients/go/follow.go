@@ -98,7 +98,7 @@ func (p *Publisher) ask() string {
 	case err == nil:
 		p.isRegistered = true
 		if address == "" {
-			p.trouble = "the controller has no broker for it yet"
+			p.trouble = "the controller has no broker for the publisher yet"
 		} else if p.avoid == avoid {
 			p.mustAsk = false
 		}

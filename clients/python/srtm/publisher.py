@@ -209,13 +209,13 @@ class Publisher:
                 address = await controller.place(self.options, avoid)
             self._is_registered = True
             if address is None:
-                self._trouble = "the controller has no broker for it yet"
+                self._trouble = "the controller has no broker for the publisher yet"
             elif self._avoid == avoid:
                 self._must_ask = False
             return address
         except controller.Unknown:
             self._is_registered = False
-            self._trouble = "the controller does not know it"
+            self._trouble = "the controller does not know the publisher"
         except NotPlaced as refusal:
             self._trouble = str(refusal)
             if self._last_address is None:
