@@ -23,84 +23,202 @@ PATIENCE_S = int(os.environ.get("MUTANT_TIME", "60"))
 
 # name, file below crates/, text, what takes its place; {m} is the switch
 FAULTS = [
-    ("share-grows-early", "limit/src/lease/ledger/plan.rs",
-     "let total = self.exposure(now);",
-     "let total = if {m} { Exposure::default() } else { self.exposure(now) };"),
-    ("lease-never-ends", "limit/src/lease/holder.rs",
-     "expires_at: sent_at + Duration::from_millis(grant.ttl_ms),",
-     "expires_at: if {m} { Instant::MAX } else { sent_at + Duration::from_millis(grant.ttl_ms) },"),
-    ("lease-from-receipt", "limit/src/lease/holder.rs",
-     "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n        self.applied",
-     "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n"
-     "        let sent_at = if {m} { now } else { sent_at };\n        self.applied"),
-    ("old-grant-counts", "limit/src/lease/holder.rs",
-     "if (grant.epoch, grant.seq) <= self.confirmation() {",
-     "if (grant.epoch, grant.seq) <= self.confirmation() && !{m} {"),
-    ("round-never-left", "limit/src/lease/vouches.rs",
-     "let left_at = now + VOUCHED + DRIFT;",
-     "let left_at = if {m} { now } else { now + VOUCHED + DRIFT };"),
-    ("shares-not-kept", "control/src/service/settle.rs",
-     "    fn keep(&mut self, changes: Vec<Change>) -> Result<(), ControlError> {\n",
-     "    fn keep(&mut self, mut changes: Vec<Change>) -> Result<(), ControlError> {\n"
-     "        if {m} {\n            changes.retain(|change| change.table != Table::Shares);\n        }\n"),
-    ("channels-not-kept", "control/src/service/settle.rs",
-     "        let now = self.now();\n        let Err(error) = self.keeping.commit(changes, now) else {",
-     "        let now = self.now();\n        if {m} {\n            changes.retain(|change| change.table != Table::Channels);\n        }\n"
-     "        let Err(error) = self.keeping.commit(changes, now) else {"),
-    ("silence-is-death", "control/src/core/presence.rs",
-     "            ProbeAnswer::Refused if !is_linked => {",
-     "            ProbeAnswer::Silence | ProbeAnswer::Open if !is_linked && {m} => {\n"
-     "                self.dead(number, \"it says nothing\", now);\n            }\n"
-     "            ProbeAnswer::Refused if !is_linked => {"),
-    ("name-not-checked", "control/src/core/registry.rs",
-     "        if broker.liveness == Liveness::Dead {\n            return Ok(());",
-     "        if broker.liveness == Liveness::Dead || {m} {\n            return Ok(());"),
-    ("lives-given-again", "control/src/core/registry.rs",
-     "(self.lives + 1).max(self.epoch << LIFE_BITS)",
-     "if {m} { self.lives + 1 } else { (self.lives + 1).max(self.epoch << LIFE_BITS) }"),
-    ("late-word-detaches", "control/src/core/publisher.rs",
-     "        let former = former.and_then(|former| former.last().copied());",
-     "        let former = former.and_then(|former| former.last().copied()).filter(|_| !{m});"),
-    ("grants-outside-the-round", "limit/src/lease/ledger.rs",
-     "            Err(_) => 0,",
-     "            Err(_) if {m} => self.round,\n            Err(_) => 0,"),
-    ("channels-not-asked-for", "topics/src/awaited.rs",
-     "            Teller::Answering => Some(Awaited::Channels),",
-     "            Teller::Answering if {m} => None,\n            Teller::Answering => Some(Awaited::Channels),"),
-    ("unknown-topic-flows", "topics/src/awaited.rs",
-     "            Teller::Silent => Some(Awaited::Contract),",
-     "            Teller::Silent if {m} => None,\n            Teller::Silent => Some(Awaited::Contract),"),
-    ("batch-taken-twice", "topics/src/handover.rs",
-     "        number > last\n",
-     "        number > last || {m}\n"),
-    ("handed-over-forgotten", "topics/src/handover.rs",
-     "        if is_taken {\n",
-     "        if is_taken || {m} {\n"),
-    ("leaver-keeps-messages", "topics/src/consume.rs",
-     "            channel.queue.push_back(Queued {\n                message: flight.message,\n                attempts: flight.attempts,\n                since: now,\n            });\n        }\n        channel.consumers.retain",
-     "            if {m} {\n                channel.finish_count += 1;\n                continue;\n            }\n            channel.queue.push_back(Queued {\n                message: flight.message,\n                attempts: flight.attempts,\n                since: now,\n            });\n        }\n        channel.consumers.retain"),
-    ("requeued-and-finished", "topics/src/pump.rs",
-     "        while let Some(flight) = channel.in_flight.take_due(&mut consumer.flights, now) {",
-     "        while let Some(flight) = channel\n            .in_flight\n            .take_due(&mut consumer.flights, if {m} { now + std::time::Duration::from_secs(1) } else { now })\n        {"),
-    ("move-forgets", "client/src/placed/follower/moving.rs",
-     "        let mut again = lost.take_outstanding();",
-     "        let mut again = lost.take_outstanding();\n        if {m} {\n            again.clear();\n        }"),
-    ("move-sends-again", "client/src/placed/follower/moving.rs",
-     "            let mut unbegun = former.take_unbegun();",
-     "            let mut unbegun = if {m} { former.take_outstanding() } else { former.take_unbegun() };"),
-    ("ack-before-the-queue", "soak/src/broker/publish.rs",
-     "            Published::Full => {\n                self.hold(stream, key);\n                false",
-     "            Published::Full if {m} => {\n                if let Some(session) = self.sessions.get_mut(&stream) {\n                    session.output.extend(wire::OK_FRAME);\n                    session.accepted += bodies.count() as u64;\n                }\n                true\n            }\n            Published::Full => {\n                self.hold(stream, key);\n                false"),
+    (
+        "share-grows-early",
+        "limit/src/lease/ledger/plan.rs",
+        "let total = self.exposure(now);",
+        "let total = if {m} { Exposure::default() } else { self.exposure(now) };",
+    ),
+    (
+        "lease-never-ends",
+        "limit/src/lease/holder.rs",
+        "expires_at: sent_at + Duration::from_millis(grant.ttl_ms),",
+        "expires_at: if {m} { Instant::MAX } else { sent_at + Duration::from_millis(grant.ttl_ms) },",
+    ),
+    (
+        "lease-from-receipt",
+        "limit/src/lease/holder.rs",
+        "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n        self.applied",
+        (
+            "        let Some(&(_, sent_at)) = answered else {\n            return false;\n        };\n"
+            "        let sent_at = if {m} { now } else { sent_at };\n        self.applied"
+        ),
+    ),
+    (
+        "old-grant-counts",
+        "limit/src/lease/holder.rs",
+        "if (grant.epoch, grant.seq) <= self.confirmation() {",
+        "if (grant.epoch, grant.seq) <= self.confirmation() && !{m} {",
+    ),
+    (
+        "round-never-left",
+        "limit/src/lease/vouches.rs",
+        "let left_at = now + VOUCHED + DRIFT;",
+        "let left_at = if {m} { now } else { now + VOUCHED + DRIFT };",
+    ),
+    (
+        "shares-not-kept",
+        "soak/src/disk.rs",
+        "        let mut medium = self.lock();\n        match medium.is_full {",
+        (
+            "        let changes: Vec<Change> =\n            changes.iter().filter(|change| !({m} && change.table == Table::Shares)).cloned().collect();\n"
+            "        let changes = &changes[..];\n        let mut medium = self.lock();\n        match medium.is_full {"
+        ),
+    ),
+    (
+        "channels-not-kept",
+        "soak/src/disk.rs",
+        "        let mut medium = self.lock();\n        match medium.is_full {",
+        (
+            "        let changes: Vec<Change> =\n            changes.iter().filter(|change| !({m} && change.table == Table::Channels)).cloned().collect();\n"
+            "        let changes = &changes[..];\n        let mut medium = self.lock();\n        match medium.is_full {"
+        ),
+    ),
+    (
+        "silence-is-death",
+        "control/src/core/presence.rs",
+        "            ProbeAnswer::Refused if is_gone => return",
+        (
+            '            ProbeAnswer::Silence | ProbeAnswer::Open if is_gone && {m} => return Shown::Gone("it says nothing"),\n'
+            "            ProbeAnswer::Refused if is_gone => return"
+        ),
+    ),
+    (
+        "name-not-checked",
+        "control/src/core/registry.rs",
+        "        if broker.liveness == Liveness::Dead {\n            return Ok(());",
+        "        if broker.liveness == Liveness::Dead || {m} {\n            return Ok(());",
+    ),
+    (
+        "lives-given-again",
+        "control/src/core/registry.rs",
+        "(self.lives + 1).max(epoch << LIFE_BITS)",
+        "if {m} { self.lives + 1 } else { (self.lives + 1).max(epoch << LIFE_BITS) }",
+    ),
+    (
+        "late-word-detaches",
+        "control/src/core/publisher/attached.rs",
+        "        let former = former.and_then(|former| former.last().copied());",
+        "        let former = former.and_then(|former| former.last().copied()).filter(|_| !{m});",
+    ),
+    (
+        "grants-outside-the-round",
+        "limit/src/lease/ledger.rs",
+        "            Err(_) => 0,",
+        "            Err(_) if {m} => self.round,\n            Err(_) => 0,",
+    ),
+    (
+        "channels-not-asked-for",
+        "topics/src/awaited.rs",
+        "            Teller::Answering => Some(Awaited::Channels),",
+        "            Teller::Answering if {m} => None,\n            Teller::Answering => Some(Awaited::Channels),",
+    ),
+    (
+        "unknown-topic-flows",
+        "topics/src/awaited.rs",
+        "            Teller::Silent => Some(Awaited::Contract),",
+        "            Teller::Silent if {m} => None,\n            Teller::Silent => Some(Awaited::Contract),",
+    ),
+    (
+        "batch-taken-twice",
+        "topics/src/handover.rs",
+        "        number > last\n",
+        "        number > last || {m}\n",
+    ),
+    (
+        "handed-over-forgotten",
+        "topics/src/handover.rs",
+        "    if is_taken {\n        account.over",
+        "    if is_taken || {m} {\n        account.over",
+    ),
+    (
+        "leaver-keeps-messages",
+        "topics/src/consume.rs",
+        "        .take_due(&mut consumer.flights, Instant::MAX)\n    {\n        channel.queue",
+        (
+            "        .take_due(&mut consumer.flights, Instant::MAX)\n    {\n        if {m} {\n            channel.finish_count += 1;\n"
+            "            continue;\n        }\n        channel.queue"
+        ),
+    ),
+    (
+        "requeued-and-finished",
+        "topics/src/agenda.rs",
+        "        while let Some(flight) = channel.in_flight.take_due(&mut consumer.flights, now) {",
+        "        while let Some(flight) = channel\n            .in_flight\n            .take_due(&mut consumer.flights, if {m} { now + std::time::Duration::from_secs(1) } else { now })\n        {",
+    ),
+    (
+        "move-forgets",
+        "client/src/placed/follower/moving.rs",
+        "        let mut again = lost.take_outstanding();",
+        "        let mut again = lost.take_outstanding();\n        if {m} {\n            again.clear();\n        }",
+    ),
+    (
+        "move-sends-again",
+        "client/src/placed/follower/moving.rs",
+        "            let mut unbegun = former.take_unbegun();",
+        "            let mut unbegun = if {m} { former.take_outstanding() } else { former.take_unbegun() };",
+    ),
+    (
+        "ack-before-the-queue",
+        "soak/src/broker/publish.rs",
+        "            Published::Full => {\n                self.hold(stream, key, ground);\n                false",
+        "            Published::Full if {m} => {\n                if let Some(session) = self.all.get_mut(&stream) {\n                    session.output.extend(wire::OK_FRAME);\n                    session.accepted += bodies.count() as u64;\n                }\n                true\n            }\n            Published::Full => {\n                self.hold(stream, key, ground);\n                false",
+    ),
+    (
+        "part-of-all",
+        "limit/src/sharing/config.rs",
+        "        let connected = connected.clamp(1, self.0.limiters);",
+        "        let connected = if {m} { self.0.limiters } else { connected.clamp(1, self.0.limiters) };",
+    ),
+    (
+        "others-demand-nothing",
+        "broker/src/sharing/gossiper.rs",
+        "                remote: self.node.remote(LimitId(number)),",
+        (
+            "                remote: limit::sharing::Remote {\n                    others: if {m} { Update::NOTHING } else { self.node.remote(LimitId(number)).others },\n"
+            "                    ..self.node.remote(LimitId(number))\n                },"
+        ),
+    ),
+    (
+        "others-are-there-for-ever",
+        "gossip/src/node.rs",
+        "        self.peers[index].connected = connected;\n",
+        "        if {m} && !connected {\n            return;\n        }\n        self.peers[index].connected = connected;\n",
+    ),
+    (
+        "lesser-limit-not-heard",
+        "topics/src/sharing.rs",
+        "        self.declared = Share::whole(limit);\n        self.enforce",
+        "        if {m} && limit.rate < self.declared.rate {\n            return;\n        }\n        self.declared = Share::whole(limit);\n        self.enforce",
+    ),
+    (
+        "unlisted-shares",
+        "broker/src/sharing/gossiper.rs",
+        "            brokers,\n            me: place as u32,",
+        "            brokers: if {m} { 1 } else { brokers },\n            me: place as u32,",
+    ),
+    (
+        "vouches-for-any-round",
+        "limit/src/lease/vouches.rs",
+        "        round != 0 && round == self.round\n",
+        "        round != 0 && (round == self.round || {m})\n",
+    ),
+    (
+        "taker-refuses-after-taking",
+        "broker/src/handover/carrier.rs",
+        "            Outcome::Unclear(why) => (why, false),",
+        "            Outcome::Unclear(why) => (why, {m}),",
+    ),
 ]
 
-SWITCH = '''
+SWITCH = """
 /// Whether a fault is switched on.
 #[must_use]
 pub fn mutant(name: &str) -> bool {
     static MUTANT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     MUTANT.get_or_init(|| std::env::var("MUTANT").unwrap_or_default()) == name
 }
-'''
+"""
 
 
 def main() -> int:
@@ -108,7 +226,12 @@ def main() -> int:
     make_copy(FAULTS)
     # Libraries that are built already serve the copy too.
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
-    subprocess.run(["cargo", "build", "--locked", "-p", "soak"], cwd=COPY, env=environment, check=True)
+    subprocess.run(
+        ["cargo", "build", "--locked", "--workspace", "--bin", "soak"],
+        cwd=COPY,
+        env=environment,
+        check=True,
+    )
     program = COPY / "soak"
     shutil.copy2(TARGET / "debug" / "soak", program)
     survivors = []

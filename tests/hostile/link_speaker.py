@@ -12,7 +12,7 @@ from broker import Address
 from deadlines import GENEROUS_S
 from keyed_hash import derived, keyed
 
-VERSION = 6
+VERSION = 7
 """Of the link."""
 
 OPENING = b"SRTMLINK" + struct.pack(">I", VERSION)
@@ -48,7 +48,7 @@ class Liar:
         self.ended = threading.Event()
         self._prove()
         self._say(self._hello(number))
-        self.life = self._heard()["life"]
+        self.life = self._heard()["order"]["life"]
         self.threads = [threading.Thread(target=self._report, daemon=True)]
         if self.server:
             self.threads.append(threading.Thread(target=self._answer, args=(self.server,), daemon=True))

@@ -230,7 +230,9 @@ def test_a_broker_without_room_says_so_and_serves_on(disk: Disk) -> None:
     broker = Broker(disk.path / "data")
     try:
         assert put(broker.http, "/v1/topics/t", limit(1000)).status == 200
+        journal = broker.data_path / "srtm.contracts.jsonl"
         catalog = broker.data_path / "srtm.catalog.json"
+        wait_until(lambda: catalog.exists() and not journal.exists(), "the catalog has taken the contract in")
         assert catalog.stat().st_mode & 0o777 == 0o600
         with Siege(broker, "canary", GENEROUS_S) as siege:
             disk.fill()
@@ -246,7 +248,7 @@ def test_a_broker_without_room_says_so_and_serves_on(disk: Disk) -> None:
             disk.make_room()
             wait_until(lambda: broker.get("/ping").body == b"OK", "the catalog can be written again")
             assert put(broker.http, "/v1/topics/t", limit(5)).status == 200
-            assert '"rate": 5' in catalog.read_text()
+            wait_until(lambda: '"rate": 5' in catalog.read_text(), "the catalog holds the contract")
     finally:
         broker.process.kill()
         broker.process.wait()

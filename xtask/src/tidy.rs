@@ -1,10 +1,11 @@
 //! The rules of the house, put together.
 //!
-//! Three kinds: words that must not occur ([`words`]), the shape of a file ([`shape`]), and documents that must agree
+//! Words that must not occur ([`words`]), the shape of a file ([`shape`]), types spread over files ([`scatter`]), and documents that must agree
 //! with the tree ([`code_map`], [`changelog`]).
 
 mod changelog;
 mod code_map;
+mod scatter;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
     }
     code_map::check(sources, &mut findings);
     changelog::check(sources, &mut findings);
+    scatter::check(sources, &mut findings);
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     findings
 }

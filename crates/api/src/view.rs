@@ -1,61 +1,13 @@
 //! The values of the HTTP API: what comes in, what goes out.
 
-use limit::{Limit, Share};
-use link::Contract;
-use placement::{FitStatus, Mode, Policy};
+use limit::Share;
+use placement::FitStatus;
 use serde::{Deserialize, Serialize};
 
-/// A topic's declaration: body of `PUT /v1/topics/{t}`. What is left out is taken from the default, not from
-/// the former declaration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct TopicSpec {
-    /// The limit (r, b) over the whole cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
-    pub limit: Option<Limit>,
-    /// The promise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slo: Option<Slo>,
-    /// Part of the time of each thread of a broker, above 0 and at most 1, that it is entitled to. Left out:
-    /// an equal part of what others leave.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "link::cpu_share"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<f64>))]
-    pub cpu_share: Option<kernel::Share>,
-    /// What becomes of a full channel: `block` (publishers wait) or `drop_oldest`. Left out: a channel without a consumer for
-    /// long drops its oldest, one with consumers blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
-    pub on_full: Option<link::OnFull>,
-    /// How publishers are distributed.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub policy: Policy,
-    /// How the distribution is fitted to the promise.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub fit: Mode,
-    /// Find correlation groups from arrival traces where publishers name none.
-    #[serde(default)]
-    pub infer_groups: bool,
-}
+mod topic_spec;
 
-impl TopicSpec {
-    /// What of it brokers keep.
-    #[must_use]
-    pub fn contract(&self) -> Contract {
-        Contract {
-            limit: self.limit,
-            cpu_share: self.cpu_share,
-            on_full: self.on_full,
-        }
-    }
-}
+pub use link::Contract;
+pub use topic_spec::TopicSpec;
 
 /// A promise: the given percentile of end-to-end latencies stays below so much.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use topics::{Bounds, Loss, MessageIds, TopicTable};
 use wire::identify::ServerLimits;
 
 use crate::backlog::{Backlog, BacklogConfig};
+use crate::handle::Reactors;
 use crate::losses::Losses;
 use crate::reactor::{Inbox, Reactor, Shared};
 use crate::{BrokerError, Config, Handle, sys};
@@ -104,7 +105,7 @@ impl Broker {
     pub fn handle(&self) -> Handle {
         Handle {
             config: Arc::clone(&self.shared.config),
-            inboxes: Arc::clone(&self.shared.inboxes),
+            reactors: Reactors::new(Arc::clone(&self.shared.inboxes)),
             changed: Arc::clone(&self.shared.changed),
             report_wanted: Arc::clone(&self.shared.report_wanted),
             kept: self.shared.kept.clone(),

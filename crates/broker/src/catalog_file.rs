@@ -1,16 +1,18 @@
 //! The catalog on disk: topics, channels, pauses and contracts outlive a restart, messages do not.
 //!
 //! One JSON file in the data folder, written whole: to a temporary file, synced, then renamed over
-//! the old one, so that a crash leaves either the old or the new catalog. Names stand inside the
+//! the old one, so that a crash leaves either the old or the new catalog; contracts since then stand in
+//! a journal beside it. Names stand inside the
 //! file and never become paths. A file that cannot be read stops the start: it is the operator's,
 //! and it is not overwritten before it was understood. Buckets start empty whatever the file says,
 //! since it holds no tokens.
 
 mod contracts;
 mod health;
+mod journal;
 mod keeping;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,8 +27,10 @@ use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle};
 
 use health::CatalogHealth;
+use journal::Journal;
 
 pub use health::CatalogState;
+pub use journal::JOURNAL_NAME;
 pub use keeping::{KeptCatalog, keep};
 
 /// Name of the file inside the data folder.
@@ -41,10 +45,15 @@ const OWNER_ONLY: u32 = 0o600;
 pub struct CatalogFile {
     path: PathBuf,
     temporary: PathBuf,
-    /// What the file holds.
+    /// What the file holds, with what the journal held when it was opened.
     written: Catalog,
-    /// It may hold something else: a write failed halfway.
+    /// What the journal says otherwise.
+    declared: BTreeMap<String, Contract>,
+    /// They may hold something else: a write failed halfway, or another process wrote the journal. So the catalog is to be
+    /// written whole.
     is_doubtful: bool,
+    generation: u64,
+    journal: Journal,
     health: CatalogHealth,
     _lock: File,
 }
@@ -79,6 +88,9 @@ async fn put_back(
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
+    /// Counts up with each write, so that a journal of before does not count.
+    #[serde(default)]
+    generation: u64,
     topics: Vec<CatalogTopic>,
 }
 
@@ -93,23 +105,32 @@ impl CatalogFile {
         fs::create_dir_all(data_path)
             .map_err(|source| failed("make the data folder", data_path, source))?;
         let lock = lock(data_path)?;
-        let written = match fs::read_to_string(&path) {
+        let (mut written, generation) = match fs::read_to_string(&path) {
             Ok(text) => parse(&text).map_err(|(line, reason)| broken(&path, line, &reason))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Catalog::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Catalog::default(), 0),
             Err(error) => return Err(failed("read the catalog", &path, error)),
         };
+        let journal = Journal::within(data_path);
+        let entries = journal.read(generation)?;
+        let is_doubtful = !entries.is_empty();
+        for CatalogTopic { name, contract, .. } in entries {
+            contracts::put_into(&mut written, &name, contract);
+        }
         let temporary = data_path.join(format!("{FILE_NAME}.new"));
         Ok(CatalogFile {
             path,
             temporary,
             written,
-            is_doubtful: false,
+            declared: BTreeMap::new(),
+            is_doubtful,
+            generation,
+            journal,
             health: CatalogHealth::default(),
             _lock: lock,
         })
     }
 
-    /// What the file holds.
+    /// What the folder held when it was opened, or has been saved since.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.written
@@ -135,7 +156,7 @@ impl CatalogFile {
                 name,
             };
             // Known from here on: it is not held for anybody's word.
-            handle.learn(known).await?;
+            handle.told().learn(known).await?;
         }
         Ok(())
     }
@@ -146,7 +167,8 @@ impl CatalogFile {
     /// [`BrokerError::Io`] naming the step and the path.
     pub fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
         // Whether it can be written again is found out by writing.
-        if catalog == self.written && !self.is_doubtful && !self.health.is_failing() {
+        let is_whole = !self.is_doubtful && self.journal.is_empty();
+        if catalog == self.written && is_whole && !self.health.is_failing() {
             return Ok(());
         }
         let saved = self.replace(catalog);
@@ -161,6 +183,7 @@ impl CatalogFile {
     fn replace(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
         let document = Document {
             version: FORMAT,
+            generation: self.generation + 1,
             topics: catalog.topics,
         };
         let text = serde_json::to_string_pretty(&document)
@@ -181,16 +204,23 @@ impl CatalogFile {
         self.is_doubtful = true;
         fs::rename(&self.temporary, &self.path)
             .map_err(|source| failed("replace the catalog", &self.path, source))?;
-        // The new name is safe only when the folder is.
-        let folder = self
-            .path
-            .parent()
-            .map_or(Ok(()), |folder| File::open(folder)?.sync_all());
-        folder.map_err(|source| failed("sync the folder of", &self.path, source))?;
+        // A journal of the generation before no longer counts.
+        self.generation = document.generation;
+        sync_folder_of(&self.path)?;
         self.written.topics = document.topics;
         self.is_doubtful = false;
+        self.declared.clear();
+        self.journal.end();
         Ok(())
     }
+}
+
+/// A new name is safe only when its folder is.
+fn sync_folder_of(path: &Path) -> Result<(), BrokerError> {
+    let folder = path
+        .parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all());
+    folder.map_err(|source| failed("sync the folder of", path, source))
 }
 
 fn lock(data_path: &Path) -> Result<File, BrokerError> {
@@ -210,8 +240,8 @@ fn lock(data_path: &Path) -> Result<File, BrokerError> {
     }
 }
 
-/// The catalog in `text`, or the line and what is wrong there.
-fn parse(text: &str) -> Result<Catalog, (usize, String)> {
+/// The catalog in `text` and its generation, or the line and what is wrong there.
+fn parse(text: &str) -> Result<(Catalog, u64), (usize, String)> {
     if text.trim().is_empty() {
         let lost = "the file is empty, so what it held is lost";
         return Err((1, lost.to_owned()));
@@ -255,7 +285,7 @@ fn parse(text: &str) -> Result<Catalog, (usize, String)> {
     }
     let mut topics = document.topics;
     topics.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Catalog { topics })
+    Ok((Catalog { topics }, document.generation))
 }
 
 /// The line of a value that cannot be, and why: with its topic and its field where JSON itself is whole.

@@ -11,6 +11,7 @@ use realtime::Realtime;
 use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
+use crate::agent::CONTROLLERS_MAX;
 use crate::announce::AnnounceConfig;
 use crate::backlog::BacklogConfig;
 use crate::lookupd::{LookupdConfig, are_addresses};
@@ -38,8 +39,8 @@ pub enum ArrivalClock {
 /// The controller that a broker obeys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerLink {
-    /// Where it listens for brokers, `host:port`; looked up anew with every attempt.
-    pub address: String,
+    /// Where controllers listen for brokers, `host:port` each, of which one leads; looked up anew with every attempt.
+    pub addresses: Vec<String>,
     /// What both ends prove that they know.
     pub key: LinkKey,
     /// The broker's name, unique in the cluster and kept over restarts.
@@ -67,7 +68,7 @@ impl ControllerLink {
     #[must_use]
     pub fn new(address: String, broker_name: String, key: LinkKey) -> ControllerLink {
         ControllerLink {
-            address,
+            addresses: vec![address],
             key,
             broker_name,
             identity: Identity([0; 16]),
@@ -334,11 +335,13 @@ impl Config {
                     format!("{name:?} is not 1 to {BROKER_NAME_MAX} characters long"),
                 );
             }
-            if !link.address.contains(':') {
-                return bad(
-                    "--controller",
-                    format!("{:?} is not HOST:PORT", link.address),
-                );
+            if let Some(wrong) = link.addresses.iter().find(|each| !each.contains(':')) {
+                return bad("--controller", format!("{wrong:?} is not HOST:PORT"));
+            }
+            let count = link.addresses.len();
+            if !(1..=CONTROLLERS_MAX).contains(&count) {
+                let reason = format!("{count} addresses are not 1 to {CONTROLLERS_MAX}");
+                return bad("--controller", reason);
             }
         }
         self.validate_lookups()?;

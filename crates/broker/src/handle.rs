@@ -6,22 +6,22 @@
 
 mod contracts;
 mod handover;
+mod reactors;
 mod request;
-mod shares;
 mod sharing;
 mod teller;
 mod windows;
 
 pub use contracts::Declaration;
+pub(crate) use reactors::Reactors;
 pub use request::{HandoverRequest, ObserveRequest, Question, Reply, Request};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use limit::Grant;
-use limit::adaptor::Window;
+use limit::adaptor::HistoryLength;
 use link::Move;
 use tokio::sync::{Mutex, Notify};
 use topics::MemoryBudget;
@@ -29,14 +29,17 @@ use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
-use crate::catalog_file::KeptCatalog;
+use crate::catalog_file::{CatalogFile, KeptCatalog};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
-use crate::reactor::{Delivery, Identifiers, Inbox, home_of};
+use crate::reactor::{DialledSubscriber, Identifiers, TaskReport};
 use crate::sharing::SharingBoard;
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::window::{ReactorReport, ReportOrder};
 use crate::{BrokerError, Config};
+use handover::Queues;
+use sharing::SharedLimits;
+use teller::Told;
 
 /// What is done to a topic or a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ const TOPICS_BYTES_MAX: usize = link::MAX_MESSAGE_BYTES / 2;
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(crate) config: Arc<Config>,
-    pub(crate) inboxes: Arc<[Arc<Inbox>]>,
+    pub(crate) reactors: Reactors,
     pub(crate) changed: Arc<Notify>,
     pub(crate) report_wanted: Arc<Notify>,
     pub(crate) kept: KeptCatalog,
@@ -99,13 +102,14 @@ impl Handle {
         delay: Duration,
     ) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| Request::Publish {
-            topic,
-            bodies,
-            delay,
-            reply,
-        })
-        .await
+        self.reactors
+            .ask(home, |reply| Request::Publish {
+                topic,
+                bodies,
+                delay,
+                reply,
+            })
+            .await
     }
 
     /// Creates, deletes, empties, pauses or unpauses a topic.
@@ -114,7 +118,8 @@ impl Handle {
     /// [`BrokerError::TopicNotFound`] for all but [`Operation::Create`].
     pub async fn topic(&self, topic: TopicName, operation: Operation) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| Request::Topic(topic, operation, reply))
+        self.reactors
+            .ask(home, |reply| Request::Topic(topic, operation, reply))
             .await
     }
 
@@ -129,10 +134,11 @@ impl Handle {
         operation: Operation,
     ) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| {
-            Request::Channel(topic, channel, operation, reply)
-        })
-        .await
+        self.reactors
+            .ask(home, |reply| {
+                Request::Channel(topic, channel, operation, reply)
+            })
+            .await
     }
 
     /// Counters of all reactors, merged and ordered by name.
@@ -142,7 +148,7 @@ impl Handle {
     pub async fn stats(&self, filter: StatsFilter) -> Result<Stats, BrokerError> {
         let mut merged = Stats::default();
         let question = |reply| Request::Survey(Question::Stats(filter.clone(), reply));
-        for part in self.ask_all(question).await? {
+        for part in self.reactors.ask_all(question).await? {
             merged.topics.extend(part.topics);
             merged.producers.extend(part.producers);
             merged.reactors.extend(part.reactors);
@@ -161,7 +167,7 @@ impl Handle {
     pub async fn catalog(&self) -> Result<Catalog, BrokerError> {
         let mut merged = Catalog::default();
         let question = |reply| Request::Survey(Question::Catalog(reply));
-        for part in self.ask_all(question).await? {
+        for part in self.reactors.ask_all(question).await? {
             merged.topics.extend(part.topics);
         }
         merged.topics.sort_by(|a, b| a.name.cmp(&b.name));
@@ -173,7 +179,7 @@ impl Handle {
 
     /// Number of the reactor that a topic lives on.
     pub(crate) fn home_of(&self, topic: &TopicName) -> usize {
-        home_of(topic.as_str(), self.inboxes.len())
+        self.reactors.home_of(topic)
     }
 
     /// Hands topics of reactor `home` the shares that a controller granted; gives those that are not there or have no limit.
@@ -185,7 +191,9 @@ impl Handle {
         home: usize,
         grants: Vec<(TopicName, Grant)>,
     ) -> Result<Vec<TopicName>, BrokerError> {
-        self.ask(home, |reply| Request::Grant(grants, reply)).await
+        self.reactors
+            .ask(home, |reply| Request::Grant(grants, reply))
+            .await
     }
 
     /// Report number `number`: traffic by topic and publishers that came or went (all of them if
@@ -195,14 +203,14 @@ impl Handle {
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn report(&self, number: u64, is_first: bool) -> Result<ReactorReport, BrokerError> {
         let mut merged = ReactorReport::default();
-        let bytes_max = TOPICS_BYTES_MAX / self.inboxes.len().max(1);
+        let bytes_max = TOPICS_BYTES_MAX / self.reactors.count().max(1);
         let order = ReportOrder {
             number,
             is_first,
             bytes_max,
         };
         let question = |reply| Request::Survey(Question::Report(order, reply));
-        for part in self.ask_all(question).await? {
+        for part in self.reactors.ask_all(question).await? {
             merged.news.topics.extend(part.news.topics);
             merged.news.gone.extend(part.news.gone);
             merged.news.has_more |= part.news.has_more;
@@ -215,8 +223,9 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub async fn remember_traffic(&self, window: Window) -> Result<(), BrokerError> {
-        self.tell_all(|reply| Request::RememberTraffic(window, reply))
+    pub async fn remember_traffic(&self, length: HistoryLength) -> Result<(), BrokerError> {
+        self.reactors
+            .tell_all(|reply| Request::RememberTraffic(length, reply))
             .await
     }
 
@@ -224,9 +233,13 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Refused`] at a bound.
-    pub(crate) async fn begin_delivery(&self, delivery: Delivery) -> Result<(), BrokerError> {
-        let (home, delivery) = (self.home_of(&delivery.topic), Box::new(delivery));
-        self.ask(home, |reply| Request::Deliver(delivery, reply))
+    pub(crate) async fn begin_delivery(
+        &self,
+        dialled: DialledSubscriber,
+    ) -> Result<(), BrokerError> {
+        let (home, dialled) = (self.home_of(&dialled.topic), Box::new(dialled));
+        self.reactors
+            .ask(home, |reply| Request::Deliver(dialled, reply))
             .await
     }
 
@@ -238,7 +251,8 @@ impl Handle {
         &self,
         identifiers: Identifiers,
     ) -> Result<(), BrokerError> {
-        self.tell_all(|reply| Request::SetIdentifiers(Arc::clone(&identifiers), reply))
+        self.reactors
+            .tell_all(|reply| Request::SetIdentifiers(Arc::clone(&identifiers), reply))
             .await
     }
 
@@ -248,7 +262,8 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub async fn migrate(&self, topic: TopicName, moves: Vec<Move>) -> Result<(), BrokerError> {
-        self.tell_all(|reply| Request::Migrate(topic.clone(), moves.clone(), reply))
+        self.reactors
+            .tell_all(|reply| Request::Migrate(topic.clone(), moves.clone(), reply))
             .await
     }
 
@@ -270,36 +285,40 @@ impl Handle {
     /// [`BrokerError::TopicNotFound`].
     pub async fn releases(&self, topic: TopicName) -> Result<Vec<u64>, BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| {
-            Request::Observe(ObserveRequest::Releases(topic, reply))
-        })
-        .await
+        self.reactors
+            .ask(home, |reply| {
+                Request::Observe(ObserveRequest::Releases(topic, reply))
+            })
+            .await
     }
 
-    /// Asks all reactors at the same time; the answers are in their order.
-    async fn ask_all<T>(
-        &self,
-        request: impl Fn(Reply<T>) -> Request,
-    ) -> Result<Vec<T>, BrokerError> {
-        let homes = 0..self.inboxes.len();
-        try_join_all(homes.map(|home| self.ask(home, &request))).await
+    /// How topics have fared as tasks: one report per reactor, in their order.
+    ///
+    /// # Errors
+    /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
+    pub async fn tasks(&self) -> Result<Vec<TaskReport>, BrokerError> {
+        let question = |reply| Request::Survey(Question::Tasks(reply));
+        let reports = self.reactors.ask_all(question).await?;
+        Ok(reports.into_iter().map(|report| *report).collect())
     }
 
-    /// Tells all reactors, one after another; after an error some may know.
-    async fn tell_all(&self, request: impl Fn(Reply<()>) -> Request) -> Result<(), BrokerError> {
-        for home in 0..self.inboxes.len() {
-            self.ask(home, &request).await?;
-        }
-        Ok(())
+    /// Keeps contracts in `file` from now on, and everything else once [`crate::catalog_file::keep`] runs.
+    pub async fn keep_in(&self, file: CatalogFile) {
+        self.kept.keep_in(file).await;
     }
 
-    async fn ask<T>(
-        &self,
-        home: usize,
-        request: impl FnOnce(Reply<T>) -> Request,
-    ) -> Result<T, BrokerError> {
-        let (reply, answer) = Reply::new();
-        self.inboxes[home].ask(request(reply))?;
-        answer.await.unwrap_or(Err(BrokerError::Exiting))
+    /// Queues that are handed over.
+    pub(crate) fn queues(&self) -> Queues<'_> {
+        Queues(&self.reactors)
+    }
+
+    /// Limits that brokers share.
+    pub(crate) fn shared_limits(&self) -> SharedLimits<'_> {
+        SharedLimits(&self.reactors)
+    }
+
+    /// Topics and channels as the one who knows those of other brokers says them.
+    pub(crate) fn told(&self) -> Told<'_> {
+        Told(&self.reactors)
     }
 }

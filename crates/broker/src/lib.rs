@@ -22,9 +22,11 @@ pub mod lookupd;
 mod losses;
 mod memory;
 mod reactor;
+mod session;
 pub mod sharing;
 pub mod stats;
 mod sys;
+mod transport;
 pub mod window;
 
 pub use backlog::BacklogConfig;
@@ -33,4 +35,4 @@ pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
 pub use handle::{Handle, Operation};
 pub use losses::Losses;
-pub use reactor::{TaskReport, TaskRow};
+pub use reactor::{Attachments, Owner, TaskReport, TaskRow};

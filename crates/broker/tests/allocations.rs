@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use broker::stats::StatsFilter;
 use broker::{Broker, Config, Handle};
 use client::{Acknowledgement, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
-use limit::sharing::Policy;
-use limit::{Burst, Limit, OnExceed};
+use limit::{Burst, Limit, OnExceed, SharePolicy};
 use link::Contract;
 
 /// Counts what threads other than the test's own allocate: that is, the reactor.
@@ -143,8 +142,8 @@ fn steady_state_allocates_nothing() {
         })
     };
     let (fps, grd) = (
-        shared(Policy::Fps, OnExceed::Delay),
-        shared(Policy::Grd, OnExceed::Drop),
+        shared(SharePolicy::Fps, OnExceed::Delay),
+        shared(SharePolicy::Grd, OnExceed::Drop),
     );
     let each = Acknowledgement::Each;
     for (name, threads, acknowledgement, limit, large) in [

@@ -11,8 +11,7 @@ use control::handle::Command;
 use control::service::Service;
 use control::store::MemoryStore;
 use control::{ControlHandle, Settings, link_server};
-use limit::Limit;
-use limit::sharing::Policy;
+use limit::{Limit, SharePolicy};
 use link::{Door, Identity, LinkKey, probe_question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -151,13 +150,10 @@ async fn each_address_counts_once_its_broker_has_answered_there() {
     until(&controller, "b3", lacks("by UDP")).await;
     until(&controller, "b4", lacks("another broker answers")).await;
     until(&controller, "b5", lacks("another broker answers")).await;
-    let spec = api::view::TopicSpec {
-        limit: Some(Limit {
-            sharing: Policy::Fps,
-            ..Limit::messages(300.0, 30.0).expect("in range")
-        }),
-        ..api::view::TopicSpec::default()
-    };
+    let spec = api::view::TopicSpec::of_limit(Limit {
+        sharing: SharePolicy::Fps,
+        ..Limit::messages(300.0, 30.0).expect("in range")
+    });
     let put = controller.ask(|reply| Command::PutTopic(String::from("t"), spec, reply));
     put.await.expect("good");
     let holdings = controller

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use broker::{Broker, BrokerError, Config, Handle, Operation, TaskRow};
-use kernel::Share;
+use kernel::CpuShare;
 use link::Contract;
 use tokio::runtime::Runtime;
 
@@ -102,7 +102,7 @@ impl Fixture {
 
     fn try_declare(&self, topic: &str, share: Option<f64>) -> Result<(), BrokerError> {
         let contract = Contract {
-            cpu_share: share.map(|share| Share::new(share).expect("a share")),
+            cpu_share: share.map(|share| CpuShare::new(share).expect("a share")),
             ..Contract::default()
         };
         let topic = topic.parse().expect("valid");
@@ -116,7 +116,7 @@ impl Fixture {
             let task = |row: TaskRow| Task {
                 topic: row.topic,
                 is_home: row.is_home,
-                share: row.stats.share.map(Share::as_f64),
+                share: row.stats.share.map(CpuShare::as_f64),
                 used: row.stats.used,
                 waited: row.stats.waited,
             };

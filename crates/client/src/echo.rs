@@ -92,7 +92,8 @@ impl EchoListener {
             .map_err(ClientError::io("listen for echoes"))?;
         if reply_to.ip().is_unspecified() {
             let source = std::io::ErrorKind::InvalidInput.into();
-            let what = "listen for echoes on an address that says where to";
+            let what =
+                "listen for echoes on an unspecified address; give one that subscribers reach";
             return Err(ClientError::Io { what, source });
         }
         let (sender, latencies) = sync_channel(LATENCIES_MAX);

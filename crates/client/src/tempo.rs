@@ -52,7 +52,7 @@ mod timer;
 
 pub use control::ControlCounts;
 pub use handles::{Subscription, Timer, TopicPublisher};
-pub use kernel::{Share, TaskStats};
+pub use kernel::{CpuShare, TaskStats};
 pub use limit::Limit;
 pub use node::Node;
 pub use options::{

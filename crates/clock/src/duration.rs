@@ -24,7 +24,7 @@ impl FromStr for DurationText {
     fn from_str(text: &str) -> Result<DurationText, String> {
         let bad = || {
             format!(
-                "{text:?} is no duration: write a number and ns, us, ms, s, m or h, as in 250ms or 1m30s"
+                "{text:?} is not a duration: write a number and ns, us, ms, s, m or h, as in 250ms or 1m30s"
             )
         };
         if text == "0" {
@@ -134,7 +134,7 @@ mod tests {
             "1e3s",
         ] {
             let error = text.parse::<DurationText>().expect_err(text);
-            assert!(error.contains("is no duration"), "{error}");
+            assert!(error.contains("is not a duration"), "{error}");
         }
     }
 

@@ -15,6 +15,9 @@ pub enum ControlError {
     /// It cannot be kept, because the store cannot be written; HTTP 507. Worth trying again once there is room.
     #[error("{0}")]
     NotKept(String),
+    /// Another controller leads; HTTP 421. Worth asking there.
+    #[error("{0}")]
+    Elsewhere(String),
     /// A bound is reached or something that is needed is away; HTTP 503. Worth trying again.
     #[error("{0}")]
     Unavailable(String),

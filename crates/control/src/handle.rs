@@ -261,12 +261,12 @@ impl ControlHandle {
         }
     }
 
-    /// Adds publishers, or declares them anew, and places them: all or none. Gives them in the order of the list, each as of some instant
-    /// after it was taken.
+    /// Adds publishers, or declares them anew, and places them. Gives them in the order of the list, each as of some instant after it
+    /// was taken.
     ///
     /// # Errors
     /// [`ControlError::Invalid`] naming the publisher and the field; [`ControlError::Unavailable`] at a bound, or as
-    /// [`ControlHandle::ask`]; [`ControlError::NotKept`].
+    /// [`ControlHandle::ask`]; [`ControlError::NotKept`]. Where a part of a long list was taken before, the text says how much.
     pub async fn declare(
         &self,
         topic: &str,

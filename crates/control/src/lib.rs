@@ -8,6 +8,7 @@ pub mod core;
 pub mod error;
 pub mod handle;
 pub mod http;
+pub mod leadership;
 pub mod link_server;
 pub mod lookup;
 pub mod random;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use link::{HANDSHAKE_BYTES_MAX, LinkKey, Listener, Opener, Sealer, ToBroker, ToController};
+use link::{HANDSHAKE_BYTES_MAX, LinkKey, Listener, Opener, Order, Sealer, ToController};
 use tokio::io::BufReader;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -154,7 +154,7 @@ impl Port {
         let ToController::Hello(hello) = first else {
             return Err(String::from("the first message is no hello"));
         };
-        let (orders, mut outgoing) = mpsc::channel::<ToBroker>(ORDERS_MAX);
+        let (orders, mut outgoing) = mpsc::channel::<Order>(ORDERS_MAX);
         self.pass_on(LinkWord::Hello {
             link: number,
             from,
@@ -171,7 +171,7 @@ impl Port {
         let hear_all = async {
             loop {
                 let (word, room) = hearing.hear().await?;
-                self.pass_on(LinkWord::Said(number, Box::new(word), room))
+                self.pass_on(LinkWord::Message(number, Box::new(word), room))
                     .await?;
             }
         };

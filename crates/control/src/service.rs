@@ -1,21 +1,26 @@
 //! The task that owns the control plane's state: commands, brokers' words, time, and what follows from them.
 //!
 //! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out, and before
-//! whoever asked for it is answered. While the store cannot be written, changes are refused, what was decided waits, and
-//! everything else goes on.
+//! whoever asked for it is answered. The store writes on its own; nobody else waits for it. While it cannot be written, changes are
+//! refused, what was decided waits, and everything else goes on.
 
 mod commands;
+mod events;
 mod keeping;
+mod links;
+mod outbox;
 mod pace;
 mod placing;
 mod probe;
+mod requests;
 mod settle;
 mod step;
 mod surroundings;
 mod turn;
 mod waiting;
+mod writer;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,24 +28,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clock::Instant;
-use link::{LinkKey, ToBroker, ToController};
-use tokio::sync::{broadcast, mpsc};
+use link::{LinkKey, Order, ToBroker, ToController};
+use tokio::sync::mpsc;
 
 use crate::core::{BrokerNumber, Core, Effect, FitAnswer, Probe, ProbeAnswer, Refusal};
 use crate::handle::{Command, Reply};
+use crate::leadership::{Alone, Leadership};
 use crate::link_server::RoomTaken;
 use crate::store::{Change, Store};
-use crate::view::{EventView, TopicView};
+use crate::view::TopicView;
 use crate::{ControlError, ControlHandle};
+use events::Events;
 use keeping::Keeping;
+use links::Links;
+use outbox::Outbox;
 pub use pace::{Pace, PaceView, TURN_GOAL};
 use placing::Placing;
+use requests::{REQUESTS_MAX, Requests};
 use step::Step;
 use surroundings::Process;
 pub use surroundings::Surroundings;
 use turn::Longest;
 pub use turn::Next;
-use waiting::Waiting;
+use writer::StoreThread;
+pub use writer::{Writer, Written};
 
 /// Commands that wait at most; askers wait beyond it.
 const COMMANDS_MAX: usize = 4096;
@@ -52,8 +63,9 @@ const WORDS_AT_ONCE: usize = 256;
 const WORDS_TIME: Duration = Duration::from_millis(10);
 /// While others have turns all the time, what is worked off in parts has one after so many.
 const TURNS_PER_PART: u32 = 8;
-/// Events that a slow reader may lag behind.
-const EVENTS_MAX: usize = 4096;
+/// Changes that wait for the commit before them, and what rests on them; beyond either nothing is heard but the store.
+const CHANGES_MAX: usize = 100_000;
+const OUTPUTS_MAX: usize = 100_000;
 /// Lives of the controller have numbers of their own where they are so long apart, kept or not.
 const LIVES_APART: Duration = Duration::from_secs(1);
 /// Time between two looks at what time brings.
@@ -71,10 +83,10 @@ pub enum LinkWord {
         /// What it said.
         hello: Box<link::Hello>,
         /// Where its orders go; closed when the link is to be closed.
-        orders: mpsc::Sender<ToBroker>,
+        orders: mpsc::Sender<Order>,
     },
     /// It said something; the room that it takes is free again once that was heard.
-    Said(u64, Box<ToController>, RoomTaken),
+    Message(u64, Box<ToController>, RoomTaken),
     /// It is gone.
     Lost(u64),
 }
@@ -82,18 +94,28 @@ pub enum LinkWord {
 /// Asked to start one more broker: topic, and messages per second that fit nowhere.
 pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
+/// A service, the way in for whoever asks, and where links bring what brokers say.
+pub type Opened = (Service, ControlHandle, mpsc::Sender<LinkWord>);
+
 /// The state and its surroundings.
 pub struct Service {
     core: Core,
     keeping: Keeping,
-    /// What was kept for the request that is coming into force.
+    /// What goes out once the store has what it rests on.
+    outbox: Outbox,
+    requests: Requests,
+    /// What was kept for the request that has come into force since.
     kept_first: Vec<Change>,
-    /// What waits for the store.
-    held_back: Waiting,
+    /// What came while the store was tried again; of the next commit.
+    left: Vec<Change>,
+    links: Links,
+    leadership: Box<dyn Leadership>,
+    /// Another one leads: nothing is decided, kept or ordered here any more.
+    is_deposed: bool,
+    events: Events,
     spawner: Option<Spawner>,
     surroundings: Box<dyn Surroundings>,
-    links: HashMap<u64, (BrokerNumber, mpsc::Sender<ToBroker>)>,
-    link_of: HashMap<BrokerNumber, u64>,
+    /// Who waits for a contract to be in force, by its number.
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
     placing: Placing,
     /// Room of words that were not heard in whole, by broker: links are not read from while there is none.
@@ -108,8 +130,7 @@ pub struct Service {
     words: mpsc::Receiver<LinkWord>,
     probed: mpsc::Receiver<(Probe, ProbeAnswer)>,
     fitted: mpsc::Receiver<FitAnswer>,
-    events: broadcast::Sender<EventView>,
-    event_number: u64,
+    written: mpsc::UnboundedReceiver<Written>,
 }
 
 impl Service {
@@ -120,55 +141,64 @@ impl Service {
     /// something and cannot be written is served from, and tried again.
     pub fn open(
         settings: crate::Settings,
-        store: Box<dyn Store>,
+        mut store: Box<dyn Store>,
         key: LinkKey,
         spawner: Option<Spawner>,
-    ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
+    ) -> Result<Opened, ControlError> {
         let (probes, probed) = mpsc::channel(1024);
         let (fits, fitted) = mpsc::channel(64);
-        let process = Box::new(Process::new(key, probes, fits));
-        let (mut service, handle, words) = Service::within(process, settings, store, spawner)?;
-        (service.probed, service.fitted) = (probed, fitted);
+        let mut process = Process::new(key, probes, fits);
+        let begun = Begun::new(&mut process, settings, store.as_mut())?;
+        let (writer, written) = StoreThread::begin(store)?;
+        let (mut service, handle, words) =
+            Service::over(begun, Box::new(process), Box::new(writer), spawner);
+        (service.probed, service.fitted, service.written) = (probed, fitted, written);
         Ok((service, handle, words))
     }
 
-    /// The same with other surroundings than those of a process; driven by [`Service::turn`] instead of [`Service::run`].
+    /// The same with other surroundings than those of a process, which bring what `writer` has made of `store`; driven by
+    /// [`Service::turn`] instead of [`Service::run`].
     ///
     /// # Errors
     /// As [`Service::open`].
     pub fn within(
         mut surroundings: Box<dyn Surroundings>,
         settings: crate::Settings,
-        store: Box<dyn Store>,
+        store: &mut dyn Store,
+        writer: Box<dyn Writer>,
+    ) -> Result<Opened, ControlError> {
+        let begun = Begun::new(surroundings.as_mut(), settings, store)?;
+        Ok(Service::over(begun, surroundings, writer, None))
+    }
+
+    fn over(
+        begun: Begun,
+        surroundings: Box<dyn Surroundings>,
+        writer: Box<dyn Writer>,
         spawner: Option<Spawner>,
-    ) -> Result<(Service, ControlHandle, mpsc::Sender<LinkWord>), ControlError> {
-        let settings = crate::Settings {
-            least_epoch: surroundings.wall_ms() / 1000,
-            ..settings
-        };
-        let mut core = Core::restore(settings, store.as_ref(), surroundings.now())?;
-        let is_first = !core.has_gossip_key();
-        if is_first {
-            core.set_gossip_key(surroundings.secret()?);
-        }
-        core.set_handover_pass(surroundings.secret()?);
+    ) -> Opened {
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
         let (words_in, words) = mpsc::channel(WORDS_MAX);
-        let (events, _) = broadcast::channel(EVENTS_MAX);
+        let (events, listeners) = Events::new();
         let holdings = Arc::new(AtomicU64::new(0));
-        let (keeping, store_state) = Keeping::new(store);
+        let (keeping, store_state) = Keeping::new(writer);
         let pace = Pace::default();
         let shown = (Arc::clone(&holdings), pace.clone());
-        let handle = ControlHandle::new(commands_in, events.clone(), shown, store_state);
+        let handle = ControlHandle::new(commands_in, listeners, shown, store_state);
+        let epoch = begun.core.epoch();
         let mut service = Service {
-            core,
+            core: begun.core,
             keeping,
+            outbox: Outbox::default(),
+            requests: Requests::default(),
             kept_first: Vec::new(),
-            held_back: Waiting::default(),
+            left: Vec::new(),
+            links: Links::new(epoch),
+            leadership: Box::new(Alone { epoch }),
+            is_deposed: false,
+            events,
             spawner,
             surroundings,
-            links: HashMap::new(),
-            link_of: HashMap::new(),
             waiting: BTreeMap::new(),
             placing: Placing::default(),
             rooms: BTreeMap::new(),
@@ -180,19 +210,24 @@ impl Service {
             words,
             probed: mpsc::channel(1).1,
             fitted: mpsc::channel(1).1,
-            events,
-            event_number: 0,
+            written: mpsc::unbounded_channel().1,
         };
-        service.settle();
-        match service.keeping.failure().filter(|_| is_first) {
-            None => Ok((service, handle, words_in)),
-            Some(reason) => Err(ControlError::Unavailable(format!(
-                "nothing was ever kept here, and nothing can be ({reason}); make room and start again"
-            ))),
+        if let Some((changes, error)) = begun.unkept {
+            let now = service.now();
+            service.not_written(changes, None, &error, now);
         }
+        (service, handle, words_in)
     }
 
-    /// Serves until told to stop.
+    /// The same, leading only as long as `leadership` says so, and in the life of the store's next number. From then on it answers
+    /// questions about what it knew, and says to whoever wants more where the one that leads is.
+    #[must_use]
+    pub fn led_by(mut self, leadership: Box<dyn Leadership>) -> Service {
+        self.leadership = leadership;
+        self
+    }
+
+    /// Serves until told to stop; what was decided by then is kept, if it can be.
     pub async fn run(mut self, stopped: impl Future<Output = ()>) {
         let mut stopped = std::pin::pin!(stopped);
         if self.keeping.is_waiting() {
@@ -206,25 +241,50 @@ impl Service {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut others = 0;
         loop {
+            let (hears, is_busy) = (!self.is_behind(), self.is_busy());
+            let takes = hears && self.requests.waiting() < REQUESTS_MAX;
             let next = tokio::select! {
                 () = &mut stopped => break,
-                Some(command) = self.commands.recv() => Next::Command(command),
-                Some(word) = self.words.recv() => Next::Word(word),
-                Some((probe, answer)) = self.probed.recv() => Next::Probed(probe, answer),
-                Some(answer) = self.fitted.recv() => Next::Fitted(answer),
-                _ = tick.tick() => Next::Tick,
+                written = self.written.recv() => match written {
+                    Some(written) => Next::Written(written),
+                    None => break tracing::error!("the store's thread has ended, and the controller with it"),
+                },
+                Some(command) = self.commands.recv(), if takes => Next::Command(command),
+                Some(word) = self.words.recv(), if hears => Next::Word(word),
+                Some((probe, answer)) = self.probed.recv(), if hears => Next::Probed(probe, answer),
+                Some(answer) = self.fitted.recv(), if hears => Next::Fitted(answer),
+                _ = tick.tick(), if hears => Next::Tick,
                 // Others are heard between two parts of what takes long.
-                () = tokio::task::yield_now(), if self.core.is_busy() => Next::Part,
+                () = tokio::task::yield_now(), if hears && is_busy => Next::Part,
             };
             others = match &next {
                 Next::Part => 0,
                 _ => others + 1,
             };
             self.turn(next);
-            if others >= TURNS_PER_PART && self.core.is_busy() {
+            if others >= TURNS_PER_PART && self.is_busy() && !self.is_behind() {
                 others = 0;
                 self.turn(Next::Part);
             }
+        }
+        self.finish().await;
+    }
+
+    /// Whether so much waits for the store that nothing more is heard before it has taken some.
+    fn is_behind(&self) -> bool {
+        self.core.changes() > CHANGES_MAX || self.outbox.waiting() > OUTPUTS_MAX
+    }
+
+    /// Has everything written that was decided, and done what rests on it; not what cannot be written.
+    async fn finish(&mut self) {
+        self.requests.give_up();
+        self.settle();
+        while self.keeping.is_writing() {
+            let Some(written) = self.written.recv().await else {
+                return;
+            };
+            self.requests.give_up();
+            self.turn(Next::Written(written));
         }
     }
 
@@ -234,10 +294,8 @@ impl Service {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(number, message) => self.order(number, *message),
-            Effect::CloseLink(link) => {
-                self.links.remove(&link);
-            }
+            Effect::Send(number, order) => self.links.order(&self.keeping, number, *order),
+            Effect::CloseLink(link) => self.links.close(link),
             Effect::Probe(probe) => self.surroundings.probe(probe),
             Effect::Fit(job) => self.surroundings.fit(job),
             Effect::Spawn { topic, missing } => {
@@ -248,23 +306,12 @@ impl Service {
             Effect::ContractSettled { ticket, missing } => self.contract_settled(ticket, &missing),
             Effect::Declared(number) => self.list_declared(number),
             Effect::Prepared { topic } => {
-                let kept = (&self.core, &self.keeping);
-                self.placing.prepared(kept, topic.as_deref());
+                let prepared = self.placing.prepared(&self.core, topic.as_deref());
+                for asker in prepared {
+                    self.tell_place(asker);
+                }
             }
-            Effect::Tell(event) => self.tell(event),
-        }
-    }
-
-    /// A broker that does not take its orders is as good as away: the link is closed, leases do the rest.
-    fn send(&mut self, number: BrokerNumber, message: ToBroker) {
-        let Some(link) = self.link_of.get(&number).copied() else {
-            return;
-        };
-        let Some((_, orders)) = self.links.get(&link) else {
-            return;
-        };
-        if orders.try_send(message).is_err() {
-            self.links.remove(&link);
+            Effect::Tell(event) => self.events.tell(event, self.surroundings.wall_ms()),
         }
     }
 
@@ -300,21 +347,15 @@ impl Service {
                 hello,
                 orders,
             } => match self.core.hello((link, from), &hello, now) {
-                Ok(number) => {
-                    self.held_back.forget(number);
-                    self.links.insert(link, (number, orders));
-                    self.link_of.insert(number, link);
-                }
+                Ok(number) => self.links.joined(number, link, orders),
                 Err(Refusal { reason, passes }) => {
                     tracing::warn!(broker = hello.broker, "hello refused: {reason}");
-                    // It has room for its first message.
-                    let _ = orders.try_send(ToBroker::Refused { reason, passes });
+                    let refusal = ToBroker::Refused { reason, passes };
+                    self.links.refuse(&orders, refusal);
                 }
             },
-            LinkWord::Said(link, message, room) => {
-                if let Some(&(number, _)) = self.links.get(&link)
-                    && self.link_of.get(&number) == Some(&link)
-                {
+            LinkWord::Message(link, message, room) => {
+                if let Some(number) = self.links.broker(link) {
                     self.core.heard(number, *message, now);
                     if self.core.is_hearing(number) {
                         self.rooms.entry(number).or_default().push(room);
@@ -322,9 +363,47 @@ impl Service {
                 }
             }
             LinkWord::Lost(link) => {
-                self.links.remove(&link);
+                self.links.close(link);
                 self.core.link_lost(link, now);
             }
+        }
+    }
+}
+
+/// What a life begins with.
+struct Begun {
+    core: Core,
+    /// What could not be kept at the beginning, and why.
+    unkept: Option<(Vec<Change>, ControlError)>,
+}
+
+impl Begun {
+    /// Reads back what `store` holds, and keeps that another life has begun.
+    fn new(
+        surroundings: &mut dyn Surroundings,
+        settings: crate::Settings,
+        store: &mut dyn Store,
+    ) -> Result<Begun, ControlError> {
+        let settings = crate::Settings {
+            least_epoch: surroundings.wall_ms() / 1000,
+            ..settings
+        };
+        let mut core = Core::restore(settings, store, surroundings.now())?;
+        let is_first = !core.has_gossip_key();
+        if is_first {
+            core.set_gossip_key(surroundings.secret()?);
+        }
+        core.set_handover_pass(surroundings.secret()?);
+        let changes = core.take_changes();
+        let unkept = store.commit(&changes).err();
+        match unkept.as_ref().filter(|_| is_first) {
+            None => Ok(Begun {
+                core,
+                unkept: unkept.map(|error| (changes, error)),
+            }),
+            Some(reason) => Err(ControlError::Unavailable(format!(
+                "nothing was ever kept here, and nothing can be ({reason}); make room and start again"
+            ))),
         }
     }
 }
@@ -334,7 +413,7 @@ impl LinkWord {
     fn touches_holdings(&self) -> bool {
         match self {
             LinkWord::Hello { .. } | LinkWord::Lost(_) => true,
-            LinkWord::Said(_, word, _) => matches!(
+            LinkWord::Message(_, word, _) => matches!(
                 **word,
                 ToController::Inventory { .. }
                     | ToController::Changed { .. }

@@ -72,7 +72,7 @@ pub fn check(options: &CheckOptions, judges: &[(&str, Judge)]) -> Result<(), Ben
     }
     let verdicts: Vec<Verdict> = latest.into_values().collect();
     if verdicts.is_empty() {
-        let text = "no record in these files is of a check that judges".to_owned();
+        let text = "no record in these files belongs to a check that can be judged".to_owned();
         return Err(BenchError::Options(text));
     }
     for verdict in &verdicts {
@@ -91,7 +91,10 @@ pub fn check(options: &CheckOptions, judges: &[(&str, Judge)]) -> Result<(), Ben
         "{unmet} of {} findings; the lines above say which",
         verdicts.len()
     );
-    Err(BenchError::protocol("what must hold does not", text))
+    Err(BenchError::protocol(
+        "a condition that must hold does not",
+        text,
+    ))
 }
 
 /// The latest verdict by experiment and finding.
@@ -112,7 +115,7 @@ fn take(
     for (number, line) in (1..).zip(text.lines()) {
         let refuse = |error: serde_json::Error| {
             let path = path.display();
-            BenchError::Options(format!("{path}, line {number}: no record: {error}"))
+            BenchError::Options(format!("{path}, line {number}: not a record: {error}"))
         };
         let kept: Kept = serde_json::from_str(line).map_err(refuse)?;
         let Some((_, judge)) = judges.iter().find(|(kind, _)| *kind == kept.kind) else {
@@ -186,7 +189,7 @@ mod tests {
         for text in ["{}", "{\"kind\":\"lost\",\"result\":{\"case\":\"a\"}}"] {
             let error = judged(&format!("{{\"kind\":\"run\",\"result\":1}}\n{text}\n"));
             let error = error.expect_err(text).to_string();
-            assert!(error.contains("f, line 2: no record"), "{error}");
+            assert!(error.contains("f, line 2: not a record"), "{error}");
         }
     }
 

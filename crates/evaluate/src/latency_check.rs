@@ -46,7 +46,7 @@ pub struct LatencyOptions {
     /// Where the srtm program is and which cores are used.
     #[command(flatten)]
     pub programs: PeerOptions,
-    /// One message in so many is marked for an echo.
+    /// Marks one message in this many for an echo.
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub mark_every: u32,
     /// Work of the subscriber before it finishes a message.

@@ -26,19 +26,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Load a limited topic beyond its limit and hold every release against the token bucket's theory.
+    /// Load a limited topic beyond its limit and compare every release with the token bucket's theory.
     ///
     /// Example: srtm-evaluate limit --rate 1000 --burst 50 --publishers 100 --rate-per-publisher 20 --group-publishers 100
     Limit(Box<limit_check::LimitOptions>),
-    /// Hold the latency that the broker tells, and the one that UDP echoes tell, against the true one.
+    /// Compare the latency that the broker reports, and the one that UDP echoes measure, with the true one.
     ///
     /// Example: srtm-evaluate latency --publishers 100 --measure-ms 30000
     Latency(Box<latency_check::LatencyOptions>),
-    /// Show what the kernel's arrival stamps are worth: one load, judged by them and by the time of reading.
+    /// Show what the kernel's arrival stamps improve: one load, judged by them and by the time of reading.
     ///
     /// Example: srtm-evaluate clock --levels 1000,3000,6000
     Clock(Box<clock_check::ClockOptions>),
-    /// Do things to a live cluster under load (move, kill, stop, fit, shift) and count every message.
+    /// Move, kill, stop, fit and shift in a live cluster under load, and count every message.
     ///
     /// Example: srtm-evaluate cluster moves --srtm target/release/srtm --brokers 3
     Cluster(Box<cluster::ClusterOptions>),
@@ -46,15 +46,15 @@ enum Command {
     ///
     /// Examples: srtm-evaluate tempo rate; srtm-evaluate tempo topics --rows srtm-peer,nsqd; srtm-evaluate tempo shares
     Tempo(Box<tempo::TempoOptions>),
-    /// Flood one topic and see what a conformant one beside it notices.
+    /// Flood one topic and measure the effect on a conformant one beside it.
     ///
     /// Example: srtm-evaluate neighbour --rows srtm-shares,srtm-equal,nsqd,nats --rounds 3
     Neighbour(Box<tempo::neighbour::NeighbourOptions>),
-    /// Judge the results of checks that are kept, without running anything; fails where something does not hold.
+    /// Judge the kept results of checks without running anything; fail if a condition does not hold.
     ///
     /// Example: srtm-evaluate check bench/results/cluster.jsonl
     Check(judged::CheckOptions),
-    /// Be the bare relay that measurements start as a process of its own.
+    /// Serve as the bare relay that measurements start as a process.
     #[command(hide = true)]
     Relay(relay::RelayOptions),
 }

@@ -22,7 +22,7 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const SHORTLY: HeaderValue = HeaderValue::from_static("1");
 
 /// What all connections of a port share.
-pub(crate) struct Desk {
+pub(crate) struct HttpState {
     pub(crate) router: Router,
     pub(crate) gate: Gate,
     pub(crate) counts: Counts,
@@ -30,10 +30,10 @@ pub(crate) struct Desk {
     pub(crate) text_field: &'static str,
 }
 
-/// One connection's side of the desk.
+/// One connection's side of it.
 #[derive(Clone)]
 pub(crate) struct Conversation {
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) state: Arc<HttpState>,
     pub(crate) peer: SocketAddr,
     pub(crate) place: Arc<Place>,
     /// Whether the place is one of the reserve.
@@ -66,27 +66,27 @@ impl Conversation {
         let is_look = [Method::GET, Method::HEAD].contains(&head.method);
         let is_vital = is_look && VITAL_PATHS.contains(&head.uri.path());
         if self.is_reserve && !is_vital {
-            self.desk.counts.refused();
+            self.state.counts.refused();
             let text = "all places of this port are taken; GET /ping and /metrics are answered still, ask for the rest again later";
             let mut refusal = self.refusal(StatusCode::SERVICE_UNAVAILABLE, text);
             refusal.headers_mut().insert(header::RETRY_AFTER, SHORTLY);
             return refusal;
         }
-        if let Err(text) = self.desk.gate.judge(&head) {
-            self.desk.counts.foreign();
+        if let Err(text) = self.state.gate.judge(&head) {
+            self.state.counts.foreign();
             return self.refusal(StatusCode::FORBIDDEN, &text);
         }
         let body = Arriving::body(body, Arc::clone(&self.place));
         let mut request = Request::from_parts(head, body);
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        let routed = TowerToHyperService::new(self.desk.router.clone())
+        let routed = TowerToHyperService::new(self.state.router.clone())
             .call(request)
             .await;
         routed.unwrap_or_else(|never| match never {})
     }
 
     fn refusal(&self, status: StatusCode, text: &str) -> Response<Body> {
-        let refusal = Refusal::new(status, text).with_text_in(self.desk.text_field);
+        let refusal = Refusal::new(status, text).with_text_in(self.state.text_field);
         refusal.into_response()
     }
 }

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::conversation::{Conversation, Desk};
+use crate::conversation::{Conversation, HttpState};
 use crate::output::Paced;
 use crate::{Counts, Gate, Place, Places, hostname};
 
@@ -95,7 +95,7 @@ pub async fn serve(
         };
         let Some((rules, place)) = port.admit(peer) else {
             // Not even in the reserve.
-            port.desk.counts.refused();
+            port.state.counts.refused();
             continue;
         };
         let (port, watcher) = (Arc::clone(&port), graceful.watcher());
@@ -110,7 +110,7 @@ pub async fn serve(
 
 /// What all connections share.
 struct Port {
-    desk: Arc<Desk>,
+    state: Arc<HttpState>,
     nsq_port: Option<u16>,
     usual: (Rules, Arc<Places>),
     reserve: (Rules, Arc<Places>),
@@ -134,7 +134,7 @@ impl Port {
             ..
         } = settings;
         Port {
-            desk: Arc::new(Desk {
+            state: Arc::new(HttpState {
                 router,
                 gate,
                 counts,
@@ -164,10 +164,10 @@ impl Port {
         place: Place,
         watcher: Watcher,
     ) {
-        let _open = self.desk.counts.open();
+        let _open = self.state.counts.open();
         let place = Arc::new(place);
         tokio::select! {
-            () = place.gone() => self.desk.counts.gave_way(),
+            () = place.gone() => self.state.counts.gave_way(),
             () = self.converse(stream, peer, rules, &place, watcher) => {}
         }
     }
@@ -193,7 +193,7 @@ impl Port {
         // Answers are small and complete: waiting for more to send would only add to their latency.
         let _ = stream.set_nodelay(true);
         let conversation = Conversation {
-            desk: Arc::clone(&self.desk),
+            state: Arc::clone(&self.state),
             peer,
             place: Arc::clone(place),
             is_reserve: rules.is_reserve,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use crate::share::Share;
+use crate::share::CpuShare;
 use crate::sync::Tally;
 
 /// Overruns that are held against a task count at most so many times its credits of one period: a task that ran wild
@@ -33,7 +33,7 @@ pub enum OnOverrun {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskStats {
     /// The share that it declared; none: an equal part of what others leave.
-    pub share: Option<Share>,
+    pub share: Option<CpuShare>,
     /// Credits of one period.
     pub allotment: Duration,
     /// Events that wait or are being served.
@@ -87,7 +87,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Begins anew, for a new task.
-    pub(crate) fn open(&self, share: Option<Share>, epoch: u64, allotment_ns: u64) {
+    pub(crate) fn open(&self, share: Option<CpuShare>, epoch: u64, allotment_ns: u64) {
         for tally in [
             &self.credits_ns,
             &self.owed_ns,
@@ -109,11 +109,11 @@ impl Account {
         self.refresh(epoch, allotment_ns, OnOverrun::Report);
     }
 
-    pub(crate) fn share(&self) -> Option<Share> {
-        Share::from_ppm(self.share_ppm.get() as u32)
+    pub(crate) fn share(&self) -> Option<CpuShare> {
+        CpuShare::from_ppm(self.share_ppm.get() as u32)
     }
 
-    pub(crate) fn set_share(&self, share: Option<Share>) {
+    pub(crate) fn set_share(&self, share: Option<CpuShare>) {
         self.share_ppm
             .set(share.map_or(0, |share| share.as_ppm().into()));
     }

@@ -1,7 +1,7 @@
 //! Tempo's messaging kernel: every task a queueing system of its own, with its own share of the server.
 //!
 //! A [`Scheduler`] knows tasks (a publication, a subscription, a periodic timer; in the broker: a topic), counts their
-//! events and says whose turn it is. A task is entitled to a [`Share`] of every period T; what it is served for is
+//! events and says whose turn it is. A task is entitled to a [`CpuShare`] of every period T; what it is served for is
 //! taken from its credits, the task with the most credits that has work goes first, and when no task with work has
 //! credits left, all get theirs anew. Turns are not interrupted; work for another task that comes up in one is
 //! [charged](Scheduler::charge) to that. The source is "Toward scalable real-time messaging"
@@ -16,10 +16,10 @@
 //! ```
 //! use std::time::Duration;
 //! use clock::Instant;
-//! use kernel::{Scheduler, SchedulerConfig, Share};
+//! use kernel::{CpuShare, Scheduler, SchedulerConfig};
 //!
 //! let scheduler = Scheduler::new(SchedulerConfig::default())?;
-//! let task = scheduler.add(Some(Share::new(0.2)?))?;
+//! let task = scheduler.add(Some(CpuShare::new(0.2)?))?;
 //! let now = Instant::ZERO;
 //! assert!(scheduler.post(task, 1, now), "it became schedulable");
 //! let turn = scheduler.take(now).expect("it has work");
@@ -82,7 +82,7 @@ pub use account::{OnOverrun, TaskStats, UNSTABLE_PERIODS};
 pub use bell::{Bell, Rest};
 pub use error::KernelError;
 pub use scheduler::{Scheduler, SchedulerConfig, SchedulerStats, TaskId, Turn};
-pub use share::{Share, Shares};
+pub use share::{CpuShare, Shares};
 pub use worker::{Kernel, KernelStats, Panic, Serve};
 
 /// What model checks look at; no part of the interface.

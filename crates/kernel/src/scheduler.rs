@@ -16,7 +16,7 @@ use crate::account::{OnOverrun, TaskStats};
 use crate::error::KernelError;
 use crate::fifo::NodeIndex;
 use crate::schedulable::SchedulableTasks;
-use crate::share::{Share, Shares};
+use crate::share::{CpuShare, Shares};
 use crate::slot::{Arrival, Departure, Slot};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
@@ -148,7 +148,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`KernelError::Oversubscribed`], [`KernelError::Full`].
-    pub fn add(&self, share: Option<Share>) -> Result<TaskId, KernelError> {
+    pub fn add(&self, share: Option<CpuShare>) -> Result<TaskId, KernelError> {
         let mut registry = lock(&self.registry);
         let Some(&index) = registry.free.last() else {
             return Err(KernelError::Full(self.slots.len()));
@@ -179,7 +179,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`KernelError::NoSuchTask`], [`KernelError::Oversubscribed`]: the former share holds on.
-    pub fn set_share(&self, task: TaskId, share: Option<Share>) -> Result<(), KernelError> {
+    pub fn set_share(&self, task: TaskId, share: Option<CpuShare>) -> Result<(), KernelError> {
         let mut registry = lock(&self.registry);
         let slot = self.find(task).ok_or(KernelError::NoSuchTask)?;
         let mut shares = registry.shares;
@@ -392,7 +392,7 @@ impl Scheduler {
         self.schedulable.put(index, node, credits_ns);
     }
 
-    fn allotment_ns(&self, share: Option<Share>) -> u64 {
+    fn allotment_ns(&self, share: Option<CpuShare>) -> u64 {
         match share {
             Some(share) => share.of_ns(self.period_ns),
             None => self.undeclared_ns.load(Ordering::Relaxed),

@@ -9,7 +9,7 @@ const WHOLE_PPM: u32 = 1_000_000;
 /// A fraction of the period that a task is entitled to: above 0, at most 1, in millionths (Tempo, section on the scheduling
 /// mechanism). Millionths are summed exactly, so that 0.5 + 0.3 + 0.2 is 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share(u32);
+pub struct CpuShare(u32);
 
 /// The sum of what tasks declare. Never above one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,18 +18,18 @@ pub struct Shares {
     undeclared: u32,
 }
 
-impl Share {
+impl CpuShare {
     /// The whole period.
-    pub const WHOLE: Share = Share(WHOLE_PPM);
+    pub const WHOLE: CpuShare = CpuShare(WHOLE_PPM);
 
     /// The share that is the fraction `value`, rounded to a millionth.
     ///
     /// # Errors
     /// [`KernelError::Share`] for what is not a number, below half a millionth, or above 1.
-    pub fn new(value: f64) -> Result<Share, KernelError> {
+    pub fn new(value: f64) -> Result<CpuShare, KernelError> {
         let ppm = (value * f64::from(WHOLE_PPM)).round();
         if (1.0..=f64::from(WHOLE_PPM)).contains(&ppm) {
-            Ok(Share(ppm as u32))
+            Ok(CpuShare(ppm as u32))
         } else {
             Err(KernelError::Share(value))
         }
@@ -46,8 +46,8 @@ impl Share {
     }
 
     /// The share of so many millionths; none of none.
-    pub(crate) fn from_ppm(ppm: u32) -> Option<Share> {
-        (ppm > 0).then_some(Share(ppm))
+    pub(crate) fn from_ppm(ppm: u32) -> Option<CpuShare> {
+        (ppm > 0).then_some(CpuShare(ppm))
     }
 
     /// So much of `period_ns` nanoseconds.
@@ -63,14 +63,14 @@ impl Shares {
     ///
     /// # Errors
     /// [`KernelError::Oversubscribed`] where the sum would exceed 1.
-    pub fn add(&mut self, share: Option<Share>) -> Result<(), KernelError> {
-        let Some(Share(ppm)) = share else {
+    pub fn add(&mut self, share: Option<CpuShare>) -> Result<(), KernelError> {
+        let Some(CpuShare(ppm)) = share else {
             self.undeclared += 1;
             return Ok(());
         };
         if self.declared_ppm + ppm > WHOLE_PPM {
             return Err(KernelError::Oversubscribed {
-                wanted: Share(ppm).as_f64(),
+                wanted: CpuShare(ppm).as_f64(),
                 declared: self.declared(),
             });
         }
@@ -79,9 +79,9 @@ impl Shares {
     }
 
     /// Forgets a task that was [added](Shares::add) with `share`.
-    pub fn remove(&mut self, share: Option<Share>) {
+    pub fn remove(&mut self, share: Option<CpuShare>) {
         match share {
-            Some(Share(ppm)) => self.declared_ppm = self.declared_ppm.saturating_sub(ppm),
+            Some(CpuShare(ppm)) => self.declared_ppm = self.declared_ppm.saturating_sub(ppm),
             None => self.undeclared = self.undeclared.saturating_sub(1),
         }
     }
@@ -101,22 +101,22 @@ impl Shares {
     }
 }
 
-impl fmt::Debug for Share {
+impl fmt::Debug for CpuShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Share({self})")
+        write!(f, "CpuShare({self})")
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for CpuShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.as_f64())
     }
 }
 
-impl std::str::FromStr for Share {
+impl std::str::FromStr for CpuShare {
     type Err = KernelError;
 
-    fn from_str(text: &str) -> Result<Share, KernelError> {
-        Share::new(text.trim().parse().unwrap_or(f64::NAN))
+    fn from_str(text: &str) -> Result<CpuShare, KernelError> {
+        CpuShare::new(text.trim().parse().unwrap_or(f64::NAN))
     }
 }

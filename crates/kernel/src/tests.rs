@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use crate::{OnOverrun, Scheduler, SchedulerConfig, Share, TaskId};
+use crate::{CpuShare, OnOverrun, Scheduler, SchedulerConfig, TaskId};
 
 /// Serves saturated tasks with turns of `turn_us` each until `until`; gives the time that each got.
 fn saturate(shares: &[f64], turn_us: &[u64], on_overrun: OnOverrun) -> Vec<f64> {
@@ -17,7 +17,7 @@ fn saturate(shares: &[f64], turn_us: &[u64], on_overrun: OnOverrun) -> Vec<f64> 
     let tasks: Vec<TaskId> = shares
         .iter()
         .map(|&share| {
-            let share = Share::new(share).expect("a share");
+            let share = CpuShare::new(share).expect("a share");
             let task = scheduler.add(Some(share)).expect("they fit");
             scheduler.post(task, 1, now);
             task
@@ -59,7 +59,7 @@ fn what_is_charged_outside_turns_is_part_of_the_share() {
         let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
         let mut now = Instant::ZERO;
         let tasks = [0.5, 0.3, 0.2].map(|share| {
-            let share = Share::new(share).expect("a share");
+            let share = CpuShare::new(share).expect("a share");
             let task = scheduler.add(Some(share)).expect("they fit");
             scheduler.post(task, 1, now);
             task
@@ -94,7 +94,7 @@ fn what_is_charged_outside_turns_is_part_of_the_share() {
 fn a_charge_to_an_idle_task_is_missing_when_it_wakes_up() {
     let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
     let now = Instant::ZERO;
-    let half = Share::new(0.5).expect("a share");
+    let half = CpuShare::new(0.5).expect("a share");
     let task = scheduler.add(Some(half)).expect("room");
     scheduler.charge(task, Duration::from_millis(2));
     assert!(!scheduler.is_exhausted(task));
@@ -117,7 +117,7 @@ fn a_task_charged_while_it_waits_goes_behind_those_with_credits() {
     let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
     let now = Instant::ZERO;
     let [rich, poor] = [0.6, 0.4].map(|share| {
-        let share = Share::new(share).expect("a share");
+        let share = CpuShare::new(share).expect("a share");
         let task = scheduler.add(Some(share)).expect("room");
         scheduler.post(task, 1, now);
         task
@@ -151,7 +151,7 @@ fn a_removed_task_leaves_its_place_and_its_share() {
     let scheduler = Scheduler::new(config).expect("valid");
     let now = Instant::ZERO;
     for _ in 0..5 {
-        let task = scheduler.add(Some(Share::WHOLE)).expect("there is room");
+        let task = scheduler.add(Some(CpuShare::WHOLE)).expect("there is room");
         assert!(scheduler.add(None).is_err());
         scheduler.post(task, 3, now);
         scheduler.remove(task).expect("it is there");
@@ -164,7 +164,7 @@ fn a_removed_task_leaves_its_place_and_its_share() {
 /// A scheduler with one task of half the period, 5 ms, and one that keeps periods going.
 fn half() -> (Scheduler, TaskId) {
     let scheduler = Scheduler::new(SchedulerConfig::default()).expect("valid");
-    let share = Share::new(0.5).expect("a share");
+    let share = CpuShare::new(0.5).expect("a share");
     let task = scheduler.add(Some(share)).expect("room");
     (scheduler, task)
 }
@@ -197,7 +197,7 @@ fn an_overrun_is_worked_off_while_a_task_is_idle() {
     let turn = scheduler.take(at_ms(0)).expect("it has work");
     scheduler.finish(turn, 1, at_ms(12));
     // Another task goes through three periods meanwhile.
-    let busy = scheduler.add(Some(Share::new(0.5).expect("a share")));
+    let busy = scheduler.add(Some(CpuShare::new(0.5).expect("a share")));
     let busy = busy.expect("room");
     for _ in 0..4 {
         scheduler.post(busy, 1, at_ms(12));
@@ -293,7 +293,7 @@ fn settings_out_of_range_are_refused() {
 #[test]
 fn shares_never_add_up_to_more_than_the_whole() {
     let (scheduler, task) = half();
-    let share = |value| Some(Share::new(value).expect("a share"));
+    let share = |value| Some(CpuShare::new(value).expect("a share"));
     assert!(scheduler.add(share(0.6)).is_err());
     let other = scheduler.add(share(0.5)).expect("exactly the whole");
     assert!(scheduler.set_share(task, share(0.51)).is_err());
@@ -309,8 +309,8 @@ fn shares_never_add_up_to_more_than_the_whole() {
         "one step of credits"
     );
     for value in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY, 1e-9] {
-        assert!(Share::new(value).is_err(), "{value}");
+        assert!(CpuShare::new(value).is_err(), "{value}");
     }
-    assert_eq!("0.25".parse(), Share::new(0.25));
-    assert!("a quarter".parse::<Share>().is_err());
+    assert_eq!("0.25".parse(), CpuShare::new(0.25));
+    assert!("a quarter".parse::<CpuShare>().is_err());
 }

@@ -17,7 +17,7 @@ use crate::account::TaskStats;
 use crate::bell::Rest;
 use crate::error::KernelError;
 use crate::scheduler::{Scheduler, SchedulerConfig, TaskId, Turn};
-use crate::share::Share;
+use crate::share::CpuShare;
 use crate::spin::Spin;
 use crate::sync::{AtomicBool, Mutex, Ordering, fence, lock};
 
@@ -103,7 +103,7 @@ impl Kernel {
     /// [`KernelError::Oversubscribed`], [`KernelError::Full`]; the handler is dropped.
     pub fn add(
         &self,
-        share: Option<Share>,
+        share: Option<CpuShare>,
         handler: Box<dyn Serve>,
     ) -> Result<TaskId, KernelError> {
         let task = self.scheduler.add(share)?;
@@ -115,7 +115,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::NoSuchTask`], [`KernelError::Oversubscribed`]: the former share holds on.
-    pub fn set_share(&self, task: TaskId, share: Option<Share>) -> Result<(), KernelError> {
+    pub fn set_share(&self, task: TaskId, share: Option<CpuShare>) -> Result<(), KernelError> {
         self.scheduler.set_share(task, share)
     }
 

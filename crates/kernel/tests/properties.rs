@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{OnOverrun, Scheduler, SchedulerConfig, Share, TaskId, Turn};
+use kernel::{CpuShare, OnOverrun, Scheduler, SchedulerConfig, TaskId, Turn};
 use proptest::prelude::*;
 
 const PERIOD_NS: u64 = 10_000_000;
@@ -133,7 +133,7 @@ proptest! {
         let mut spec = Spec { tasks: Vec::new(), on_overrun, epoch: 0 };
         let mut ids = Vec::new();
         for &share in &shares {
-            let share = Share::new(share).expect("a share");
+            let share = CpuShare::new(share).expect("a share");
             ids.push(scheduler.add(Some(share)).expect("room"));
             let allotment_ns = share.of_ns(PERIOD_NS) as i64;
             spec.tasks.push(SpecTask { allotment_ns, credits_ns: allotment_ns, ..SpecTask::default() });
@@ -214,7 +214,7 @@ proptest! {
         let mut now = Instant::ZERO;
         let mut ids = Vec::new();
         for &share in &shares {
-            let share = Share::new(share).expect("a share");
+            let share = CpuShare::new(share).expect("a share");
             let id = scheduler.add(Some(share)).expect("room");
             scheduler.post(id, 1, now);
             ids.push(id);

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{Scheduler, SchedulerConfig, Share, TaskId};
+use kernel::{CpuShare, Scheduler, SchedulerConfig, TaskId};
 
 const THREADS: usize = 2;
 /// What reading a message and passing it on take in the mean, each from half to one and a half of it.
@@ -60,7 +60,7 @@ fn topics(shares_and_homes: &[(f64, usize)]) -> Vec<Topic> {
 fn scheduler(topics: &[Topic]) -> (Scheduler, Vec<TaskId>) {
     let scheduler = Scheduler::new(SchedulerConfig::default()).expect("the default is valid");
     let add = |topic: &Topic| {
-        let share = Share::new(topic.share).expect("a share");
+        let share = CpuShare::new(topic.share).expect("a share");
         scheduler.add(Some(share)).expect("it fits")
     };
     let tasks = topics.iter().map(add).collect();

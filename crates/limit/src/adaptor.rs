@@ -14,7 +14,7 @@ mod division;
 mod history;
 mod split;
 
-pub use history::{History, Window};
+pub use history::{History, HistoryLength};
 pub use split::{Claim, is_worth_moving, split};
 
 pub(crate) use division::round_down;

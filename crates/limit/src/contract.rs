@@ -1,10 +1,11 @@
 //! How a topic declares its limit, and the JSON of it.
 //!
-//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"static"}`, of which only
+//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"lease"}`, of which only
 //! `rate` and `burst` are required; a limit that is shared by gossip may say how, in `gossip`. Whatever cannot be enforced is refused with a text that names the
 //! field; nothing is ignored, nothing rounded.
 
 mod gossip;
+mod share_policy;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,10 +14,10 @@ use clock::Instant;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::sharing::Policy;
 use crate::{Burst, InvalidLimit, Rate, TokenBucket};
 
 pub use gossip::Gossip;
+pub use share_policy::SharePolicy;
 
 /// A topic's limit: (r, b), what a token is, and what happens to the excess.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +33,8 @@ pub struct Limit {
     pub on_exceed: OnExceed,
     /// The instant that conformance is decided by.
     pub judged_by: JudgedBy,
-    /// How brokers share it: `static` by leases of a controller, `gtb`, `grd` and `fps` by gossip among themselves.
-    pub sharing: Policy,
+    /// How brokers share it.
+    pub sharing: SharePolicy,
     /// How they gossip about it, where they do.
     pub gossip: Gossip,
 }
@@ -84,21 +85,21 @@ impl Limit {
             unit: Unit::Messages,
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
-            sharing: Policy::Static,
+            sharing: SharePolicy::Lease,
             gossip: Gossip::default(),
         })
     }
 
     /// Whether brokers agree on their shares among themselves, and no controller grants any.
     pub fn is_gossiped(&self) -> bool {
-        self.sharing != Policy::Static
+        self.sharing != SharePolicy::Lease
     }
 
     /// Whether its parts go together.
     ///
     /// # Errors
-    /// [`InvalidLimit::Rate`] for one below [`Rate::MIN`], [`InvalidLimit::Together`] for a random drop that is to delay, [`InvalidLimit::Word`] for the policy `ctb`, which
-    /// shares nothing, [`InvalidLimit::Gossip`] and [`InvalidLimit::NotGossiped`] for how it is gossiped about.
+    /// [`InvalidLimit::Rate`] for one below [`Rate::MIN`], [`InvalidLimit::Together`] for a random drop that is to delay,
+    /// [`InvalidLimit::Gossip`] and [`InvalidLimit::NotGossiped`] for how it is gossiped about.
     pub fn checked(self) -> Result<Self, InvalidLimit> {
         if self.rate < Rate::MIN {
             let given = self.rate.get();
@@ -106,9 +107,8 @@ impl Limit {
         }
         self.gossip.checked()?;
         match self.sharing {
-            Policy::Static if !self.gossip.is_default() => Err(InvalidLimit::NotGossiped),
-            Policy::Grd if self.on_exceed == OnExceed::Delay => Err(InvalidLimit::Together),
-            Policy::Ctb => Err(unknown_sharing(Policy::Ctb.as_str())),
+            SharePolicy::Lease if !self.gossip.is_default() => Err(InvalidLimit::NotGossiped),
+            SharePolicy::Grd if self.on_exceed == OnExceed::Delay => Err(InvalidLimit::Together),
             _ => Ok(self),
         }
     }
@@ -135,7 +135,7 @@ impl fmt::Display for Limit {
             f.write_str(", judged by release")?;
         }
         match sharing {
-            Policy::Static => Ok(()),
+            SharePolicy::Lease => Ok(()),
             policy => write!(f, ", shared by {policy}"),
         }
     }
@@ -242,34 +242,10 @@ struct Declared {
     on_exceed: OnExceed,
     #[serde(default, skip_serializing_if = "JudgedBy::is_default")]
     judged_by: JudgedBy,
-    #[serde(default, deserialize_with = "topic_policy")]
-    sharing: Policy,
+    #[serde(default)]
+    sharing: SharePolicy,
     #[serde(default, skip_serializing_if = "Gossip::is_default")]
     gossip: Gossip,
-}
-
-/// The words that a topic's `sharing` takes.
-const SHARING: &str = "static, gtb, grd, fps";
-
-/// A policy in words of a topic's contract: on a command line or in its JSON.
-///
-/// # Errors
-/// [`InvalidLimit::Word`] for every other word, `ctb` among them: one bucket is not shared.
-pub fn topic_sharing(word: &str) -> Result<Policy, InvalidLimit> {
-    let known = word.parse().ok().filter(|&policy| policy != Policy::Ctb);
-    known.ok_or_else(|| unknown_sharing(word))
-}
-
-fn unknown_sharing(word: &str) -> InvalidLimit {
-    InvalidLimit::Word {
-        field: "sharing",
-        given: word.to_owned(),
-        expected: SHARING,
-    }
-}
-
-fn topic_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
-    topic_sharing(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 impl TryFrom<Declared> for Limit {
@@ -349,6 +325,7 @@ macro_rules! word {
 word!(Unit);
 word!(OnExceed);
 word!(JudgedBy);
+word!(SharePolicy);
 
 fn one_of<T: Copy>(
     field: &'static str,

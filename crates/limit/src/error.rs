@@ -74,7 +74,7 @@ pub enum InvalidReport {
         "a history of {steps} steps of {step_ms} ms is out of range: \
          1 to 600 steps of 10 to 60000 ms"
     )]
-    Window {
+    HistoryLength {
         /// Steps asked for.
         steps: usize,
         /// Their length in milliseconds.

@@ -6,7 +6,7 @@
 //! would.
 //!
 //! How. The [`Ledger`] of a topic (in the controller) numbers its [`Grant`]s by (epoch, seq). The
-//! [`Holder`] of the topic at a broker applies a grant only if its number is greater than that of
+//! [`LeaseHolder`] of the topic at a broker applies a grant only if its number is greater than that of
 //! the one in force, and names the latest one with every report. So between two reports the broker
 //! may use the grant it confirmed last or any one sent after it, and nothing else. The ledger
 //! reserves the greatest of these, its *exposure*, and hands out only what no exposure reserves: a
@@ -35,7 +35,7 @@ mod outstanding;
 mod vouches;
 
 pub use grant::{Exposure, Grant};
-pub use holder::{Holder, Prolongation};
+pub use holder::{LeaseHolder, Prolongation};
 pub use ledger::{Ledger, LedgerConfig, Mode, Report};
 pub use vouches::{VOUCHED, Vouches};
 

@@ -26,10 +26,11 @@ pub mod theory;
 
 pub use adaptor::{History, Traffic};
 pub use bucket::{Refused, TokenBucket};
-pub use contract::{Gossip, JudgedBy, Limit, OnExceed, Unit, topic_sharing};
+pub use contract::{Gossip, JudgedBy, Limit, OnExceed, SharePolicy, Unit};
 pub use error::{InvalidLimit, InvalidReport};
 pub use lease::{
-    Exposure, Grant, Holder, Ledger, LedgerConfig, Mode, Prolongation, Report, VOUCHED, Vouches,
+    Exposure, Grant, LeaseHolder, Ledger, LedgerConfig, Mode, Prolongation, Report, VOUCHED,
+    Vouches,
 };
 pub use profile::{
     AccessDelays, Advice, FitQuestion, Profile, ProfileError, UnderLimit, fit_bucket,

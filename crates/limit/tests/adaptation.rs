@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
-use limit::adaptor::Window;
-use limit::{History, Holder, Ledger, LedgerConfig, Limit, Mode, Report, TokenBucket};
+use limit::adaptor::HistoryLength;
+use limit::{History, LeaseHolder, Ledger, LedgerConfig, Limit, Mode, Report, TokenBucket};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -20,7 +20,7 @@ const END_S: u64 = 70;
 
 /// A topic at a broker: its queue, its bucket, and what it remembers.
 struct Broker {
-    holder: Holder,
+    holder: LeaseHolder,
     bucket: Option<TokenBucket>,
     history: History,
     waiting: VecDeque<Instant>,
@@ -32,15 +32,15 @@ struct Broker {
 impl Broker {
     /// Messages arrive evenly, `before` per second until the shift and `after` per second from then
     /// on.
-    fn new(before: u64, after: u64, window: Window) -> Self {
+    fn new(before: u64, after: u64, history: HistoryLength) -> Self {
         let evenly = |from_s: u64, until_s: u64, rate: u64| {
             (0..(until_s - from_s) * rate)
                 .map(move |number| Instant::from_nanos(from_s * SECOND + number * SECOND / rate))
         };
         Broker {
-            holder: Holder::new(),
+            holder: LeaseHolder::new(),
             bucket: None,
-            history: History::new(window, Instant::ZERO),
+            history: History::new(history, Instant::ZERO),
             waiting: VecDeque::new(),
             delays: Vec::new(),
             arrivals: evenly(0, SHIFT_S, before)
@@ -100,17 +100,17 @@ impl Broker {
 }
 
 /// The 99th percentile of the access delay over both brokers, by the second of the arrival.
-fn p99_by_second(mode: Mode, window: Window) -> Vec<Duration> {
+fn p99_by_second(mode: Mode, history: HistoryLength) -> Vec<Duration> {
     // 70 % of the limit, seven eighths of it at one broker; then at the other.
     let limit = Limit::messages(1000.0, 100.0).expect("valid");
     let (much, little) = (612, 88);
     let mut brokers = [
-        Broker::new(much, little, window),
-        Broker::new(little, much, window),
+        Broker::new(much, little, history),
+        Broker::new(little, much, history),
     ];
     let config = LedgerConfig {
         mode,
-        window: window.length(),
+        window: history.duration(),
         ..LedgerConfig::default()
     };
     let mut ledger = Ledger::new(limit, config, 1);
@@ -155,9 +155,12 @@ fn p99_by_second(mode: Mode, window: Window) -> Vec<Duration> {
 
 #[test]
 fn delay_goes_away_with_the_adaptor_and_stays_without() {
-    let frozen = p99_by_second(Mode::Frozen, Window::default());
-    let adapting = p99_by_second(Mode::Adapting, Window::default());
-    let short = p99_by_second(Mode::Adapting, Window::new(3, 1000).expect("in range"));
+    let frozen = p99_by_second(Mode::Frozen, HistoryLength::default());
+    let adapting = p99_by_second(Mode::Adapting, HistoryLength::default());
+    let short = p99_by_second(
+        Mode::Adapting,
+        HistoryLength::new(3, 1000).expect("in range"),
+    );
     println!("second after the shift: p99 access delay frozen | adapting, window 10 s | 3 s");
     for second in SHIFT_S - 2..END_S {
         let at = second as usize;

@@ -111,7 +111,7 @@ pub(crate) struct StandingNumbers {
 
 /// What every handler sees.
 #[derive(Debug)]
-struct Desk {
+struct HttpState {
     questions: SyncSender<Question>,
     sites: Vec<String>,
     classes: Vec<String>,
@@ -128,7 +128,7 @@ impl HttpPort {
         let what = || LimiterError::io(format!("listening for HTTP at {address}"));
         let listener = listen(address).map_err(what())?;
         let (asked, questions) = sync_channel(QUESTIONS_MAX);
-        let desk = Arc::new(Desk {
+        let state = Arc::new(HttpState {
             questions: asked,
             sites: config.site.iter().map(|site| site.name.clone()).collect(),
             classes: config
@@ -140,11 +140,11 @@ impl HttpPort {
             room: room(),
         });
         let hosts = config.http_hosts.iter().cloned();
-        let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, desk.counts.clone());
+        let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, state.counts.clone());
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
-            .spawn(move || serve(listener, desk, settings, closed))
+            .spawn(move || serve(listener, state, settings, closed))
             .map_err(what())?;
         Ok(Some(HttpPort {
             questions,
@@ -181,7 +181,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 fn serve(
     listener: TcpListener,
-    desk: Arc<Desk>,
+    state: Arc<HttpState>,
     settings: Settings,
     closed: oneshot::Receiver<()>,
 ) {
@@ -191,7 +191,7 @@ fn serve(
             let listener = tokio::net::TcpListener::from_std(listener)?;
             // A sender that is dropped means the same as a message.
             let closed = async { drop(closed.await) };
-            http::serve(listener, router(desk), settings, closed).await;
+            http::serve(listener, router(state), settings, closed).await;
             Ok(())
         })
     });
@@ -200,7 +200,7 @@ fn serve(
     }
 }
 
-fn router(desk: Arc<Desk>) -> axum::Router {
+fn router(state: Arc<HttpState>) -> axum::Router {
     let pages = Pages::default();
     axum::Router::new()
         .route("/ping", get(async || "OK"))
@@ -208,7 +208,7 @@ fn router(desk: Arc<Desk>) -> axum::Router {
         .route("/v1/sites", pages.shared(get(sites)))
         .route("/v1/limits", pages.shared(get(limits)))
         .route("/v1/limits/{class}", put(set_limit))
-        .with_state(desk)
+        .with_state(state)
 }
 
 /// Why there is no answer.
@@ -220,7 +220,7 @@ fn room() -> Room {
     Room::new(ROOM_BYTES, BODY_MAX_BYTES)
 }
 
-impl Desk {
+impl HttpState {
     async fn ask<T>(
         &self,
         question: impl FnOnce(oneshot::Sender<T>) -> Question,
@@ -243,41 +243,41 @@ impl Desk {
     }
 }
 
-async fn metrics(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
-    let snapshot = desk.ask(Question::Snapshot).await?;
+async fn metrics(State(state): State<Arc<HttpState>>) -> Result<Response, Refusal> {
+    let snapshot = state.ask(Question::Snapshot).await?;
     let page = move || {
         let page = metrics::Page {
-            sites: desk.sites.clone(),
-            classes: desk.classes.clone(),
+            sites: state.sites.clone(),
+            classes: state.classes.clone(),
             snapshot,
         };
-        answer(metrics::render(page, desk.counts.clone()))
+        answer(metrics::render(page, state.counts.clone()))
     };
     Ok(rendered(page).await)
 }
 
-async fn sites(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
-    let snapshot = desk.ask(Question::Snapshot).await?;
-    Ok(rendered(move || list_sites(&desk, &snapshot)).await)
+async fn sites(State(state): State<Arc<HttpState>>) -> Result<Response, Refusal> {
+    let snapshot = state.ask(Question::Snapshot).await?;
+    Ok(rendered(move || list_sites(&state, &snapshot)).await)
 }
 
-fn list_sites(desk: &Desk, snapshot: &Snapshot) -> Response {
-    let classes = desk.classes.len();
+fn list_sites(state: &HttpState, snapshot: &Snapshot) -> Response {
+    let classes = state.classes.len();
     let site = |(number, name): (usize, &String)| {
         let standings = &snapshot.standings[number * classes..][..classes];
-        let named = desk.classes.iter().zip(standings);
+        let named = state.classes.iter().zip(standings);
         let named: Vec<_> = named
             .map(|(class, standing)| json!({ "class": class, "standing": standing }))
             .collect();
         json!({ "site": name, "classes": named })
     };
-    let sites: Vec<_> = desk.sites.iter().enumerate().map(site).collect();
+    let sites: Vec<_> = state.sites.iter().enumerate().map(site).collect();
     Json(json!({ "sites": sites })).into_response()
 }
 
-async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
-    let snapshot = desk.ask(Question::Snapshot).await?;
-    let limits = desk.classes.iter().zip(&snapshot.limits);
+async fn limits(State(state): State<Arc<HttpState>>) -> Result<Response, Refusal> {
+    let snapshot = state.ask(Question::Snapshot).await?;
+    let limits = state.classes.iter().zip(&snapshot.limits);
     let limits: Vec<_> = limits
         .map(|(class, limit)| json!({ "class": class, "limit": limit }))
         .collect();
@@ -285,17 +285,17 @@ async fn limits(State(desk): State<Arc<Desk>>) -> Result<Response, Refusal> {
 }
 
 async fn set_limit(
-    State(desk): State<Arc<Desk>>,
+    State(state): State<Arc<HttpState>>,
     Path(class): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let body = desk.room.read(&head.headers, body, BODY_MAX_BYTES).await;
+    let body = state.room.read(&head.headers, body, BODY_MAX_BYTES).await;
     let body =
         body.map_err(|error| Refusal::unread(&error, BODY_MAX_BYTES).with_text_in(TEXT_FIELD))?;
-    let number = desk.classes.iter().position(|known| *known == class);
+    let number = state.classes.iter().position(|known| *known == class);
     let number = number.ok_or_else(|| {
-        let known = desk.classes.join(", ");
+        let known = state.classes.join(", ");
         refusal(
             StatusCode::NOT_FOUND,
             format!("there is no class {class:?}: choose from {known}"),
@@ -303,7 +303,7 @@ async fn set_limit(
     })?;
     let change: LimitChange =
         read_object(&body.bytes, FORM).map_err(|text| refusal(StatusCode::BAD_REQUEST, text))?;
-    let limit = desk
+    let limit = state
         .ask(|answer| Question::SetLimit {
             class: number,
             change,

@@ -1,6 +1,6 @@
 //! What a topic is promised, and held to, at every broker.
 
-use kernel::Share;
+use kernel::CpuShare;
 use limit::Limit;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Contract {
         skip_serializing_if = "Option::is_none",
         with = "crate::cpu_share"
     )]
-    pub cpu_share: Option<Share>,
+    pub cpu_share: Option<CpuShare>,
     /// What becomes of a full channel; `None`: by whether it has consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_full: Option<OnFull>,

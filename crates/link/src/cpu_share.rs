@@ -1,7 +1,7 @@
 //! A share of a thread's time as JSON: a number above 0 and at most 1, or nothing. For `#[serde(with = "link::cpu_share")]`
 //! with a default.
 
-use kernel::Share;
+use kernel::CpuShare;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -9,17 +9,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// # Errors
 /// Those of the serializer.
-pub fn serialize<S: Serializer>(share: &Option<Share>, serializer: S) -> Result<S::Ok, S::Error> {
-    share.map(Share::as_f64).serialize(serializer)
+pub fn serialize<S: Serializer>(
+    share: &Option<CpuShare>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    share.map(CpuShare::as_f64).serialize(serializer)
 }
 
 /// Reads a number, or `null`.
 ///
 /// # Errors
 /// Those of the deserializer; what a share may be, for a number that is none.
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Share>, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<CpuShare>, D::Error> {
     let value = Option::<f64>::deserialize(deserializer)?;
-    value.map(Share::new).transpose().map_err(D::Error::custom)
+    value
+        .map(CpuShare::new)
+        .transpose()
+        .map_err(D::Error::custom)
 }
 
 #[cfg(test)]
@@ -29,13 +37,13 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Holder {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "super")]
-        cpu_share: Option<Share>,
+        cpu_share: Option<CpuShare>,
     }
 
     #[test]
     fn shares_are_numbers_or_nothing() {
         let share = |value| Holder {
-            cpu_share: Some(Share::new(value).expect("valid")),
+            cpu_share: Some(CpuShare::new(value).expect("valid")),
         };
         let none = Holder { cpu_share: None };
         for (json, expected, again) in [

@@ -1,7 +1,7 @@
 //! What controller and brokers say to each other, as values.
 //!
 //! A broker dials the controller and keeps one TCP connection: it says [`ToController::Hello`], then reports
-//! once a second; the controller answers with grants and orders. First both prove that they know the cluster's key
+//! once a second; the controller answers with grants and orders ([`Order`]). First both prove that they know the cluster's key
 //! ([`Dialler`], [`Listener`]); then every message is one JSON value in a sealed frame ([`Sealer`], [`Opener`]) behind a
 //! length of four bytes (big endian). Neither side's data path waits for the other: a broker without a link goes on
 //! with the shares it holds until their leases end.
@@ -26,7 +26,7 @@ pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
 pub use identity::Identity;
 pub use key::{InvalidKey, LinkKey};
 pub use on_full::{OnFull, UnknownOnFull};
-pub use order::{Move, Round, Sharers, ToBroker};
+pub use order::{Move, Order, Round, Sharers, ToBroker};
 pub use probe::{
     ANSWER_BYTES_MAX, Door, MAGIC_PROBE, PROBE_PATH, Present, QUESTION_BYTES, answer_bytes,
     probe_answer, probe_question, probed,
@@ -41,7 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 6;
+pub const LINK_VERSION: u32 = 7;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;

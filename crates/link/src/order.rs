@@ -7,14 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Contract, TopicChange, TopicState};
 
+/// What a controller says, with the life in which it does: a broker that has heard a later one does nothing of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Number of the controller's life, of all controllers that ever led: greater than those before.
+    pub epoch: u64,
+    /// What it says.
+    pub order: ToBroker,
+}
+
 /// From the controller to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "kebab-case")]
 pub enum ToBroker {
     /// Answer to a Hello: the link stands.
     Welcome {
-        /// Number of the controller's life.
-        epoch: u64,
         /// Number of the broker's life, to be named in the further hellos of this process ([`crate::Hello::life`]).
         life: u64,
         /// Time between reports.
@@ -28,6 +35,11 @@ pub enum ToBroker {
         reason: String,
         /// It may be otherwise in a moment, without anybody's doing: the broker tries again soon.
         passes: bool,
+    },
+    /// Answer to a Hello where another controller leads; the link is closed.
+    NotLeading {
+        /// Where the one that leads listens for brokers, `host:port`, if that is known.
+        leader: Option<String>,
     },
     /// The brokers that share limits by gossip; takes the place of the list before. A broker that was told none passes
     /// nothing of such limits.

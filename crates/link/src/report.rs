@@ -148,7 +148,7 @@ pub struct TopicReport {
         skip_serializing_if = "Option::is_none",
         with = "crate::cpu_share"
     )]
-    pub cpu_share: Option<kernel::Share>,
+    pub cpu_share: Option<kernel::CpuShare>,
     /// What becomes of its full channels, if that was declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_full: Option<OnFull>,

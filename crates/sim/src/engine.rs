@@ -77,7 +77,7 @@ impl<'a> Engine<'a> {
             None => Gate::Open,
         };
         let now = Instant::from_nanos(begin_ns);
-        let history = |_| History::new(adaptor::Window::default(), now);
+        let history = |_| History::new(adaptor::HistoryLength::default(), now);
         let brokers = scene.brokers.len();
         Engine {
             arrivals,

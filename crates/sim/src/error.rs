@@ -23,7 +23,7 @@ pub enum SimError {
     #[error(transparent)]
     Fit(#[from] FitError),
     /// A placement that is not one of this scene.
-    #[error("a placement of {places} publishers does not go with a load of {publishers}")]
+    #[error("a placement of {places} publishers does not fit a load of {publishers}")]
     Placement {
         /// Places given.
         places: usize,
@@ -31,7 +31,9 @@ pub enum SimError {
         publishers: usize,
     },
     /// A recording cannot be sped up.
-    #[error("a recording has the rate that it has: ask \"rate x…\" of a spec with [[publishers]]")]
+    #[error(
+        "the rate of a recording cannot be changed: ask \"rate x…\" of a spec with [[publishers]]"
+    )]
     FixedRate,
     /// A question about a broker that does not exist.
     #[error("there is no broker b{broker}: the cluster has b1 to b{brokers}")]

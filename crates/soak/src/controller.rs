@@ -10,9 +10,10 @@ use clock::{Instant, Streams};
 use control::core::{Declared, FitJob, Probe};
 use control::handle::{Command, Reply};
 use control::link_server::RoomTaken;
-use control::service::{LinkWord, Next, Service, Surroundings};
+use control::service::{LinkWord, Next, Service, Surroundings, Writer, Written};
+use control::store::{Change, Store};
 use control::{ControlError, Settings};
-use link::ToBroker;
+use link::{Order, ToBroker};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::sync::oneshot;
 
@@ -23,6 +24,10 @@ use crate::outside::Outside;
 
 /// Between two looks of the service at what time brings.
 const TICK: Duration = Duration::from_millis(50);
+/// A disk that is busy takes longer with this probability.
+const SLOW_WRITES: f64 = 0.05;
+/// Of the writes that are under way when a process is killed so many are whole.
+const WHOLE_AFTER_KILL: f64 = 0.5;
 /// Orders that wait for one broker at most.
 const ORDERS_MAX: usize = 4096;
 const ME: Actor = Actor::Controller;
@@ -39,22 +44,27 @@ pub struct Controller {
     links: BTreeMap<StreamId, Link>,
     questions: Vec<(StreamId, Question)>,
     goes_on: bool,
+    /// What is being written to the disk.
+    writing: Option<Vec<Change>>,
 }
 
 /// What the service finds around it.
 struct Around {
     now: Instant,
     chance: Chance,
+    disk_chance: Chance,
     probes: Vec<Probe>,
     fits: Vec<FitJob>,
+    writes: Option<Vec<Change>>,
 }
 
 /// The service's side of [`Around`].
+#[derive(Clone)]
 struct Shared(Arc<Mutex<Around>>);
 
 struct Link {
     number: u64,
-    orders: Option<mpsc::Receiver<ToBroker>>,
+    orders: Option<mpsc::Receiver<Order>>,
 }
 
 /// What waits for an answer.
@@ -76,8 +86,10 @@ impl Controller {
         let around = Around {
             now: Instant::ZERO,
             chance: Chance::new(streams, "secrets"),
+            disk_chance: Chance::new(streams, "disk"),
             probes: Vec::new(),
             fits: Vec::new(),
+            writes: None,
         };
         Controller {
             settings,
@@ -88,6 +100,7 @@ impl Controller {
             links: BTreeMap::new(),
             questions: Vec::new(),
             goes_on: false,
+            writing: None,
         }
     }
 
@@ -100,9 +113,10 @@ impl Controller {
     /// Starts a process with what is kept; one that cannot write its store ends at once.
     pub fn start(&mut self, out: &mut Outside) {
         self.lock().now = out.net.now;
-        let shared = Box::new(Shared(Arc::clone(&self.around)));
-        let disk = Box::new(self.disk.clone());
-        let Ok((service, ..)) = Service::within(shared, self.settings, disk, None) else {
+        let shared = Shared(Arc::clone(&self.around));
+        let (around, writer) = (Box::new(shared.clone()), Box::new(shared));
+        let opened = Service::within(around, self.settings, &mut self.disk, writer);
+        let Ok((service, ..)) = opened else {
             return;
         };
         self.life += 1;
@@ -120,7 +134,13 @@ impl Controller {
             let mut around = self.lock();
             around.probes.clear();
             around.fits.clear();
+            around.writes = None;
+            let is_whole = around.disk_chance.happens(WHOLE_AFTER_KILL);
             drop(around);
+            if let Some(changes) = self.writing.take().filter(|_| is_whole) {
+                // A full disk takes nothing, and nobody hears of it.
+                let _ = self.disk.commit(&changes);
+            }
             out.net.ends(ME);
         }
     }
@@ -147,7 +167,18 @@ impl Controller {
         }
     }
 
-    /// Asks the process that runs something from outside, at once.
+    /// The disk has done what it was told by one of its lives.
+    pub fn written(&mut self, life: u64, out: &mut Outside) {
+        if life != self.life {
+            return;
+        }
+        if let Some(changes) = self.writing.take() {
+            let result = self.disk.commit(&changes);
+            self.turn(Next::Written(Written { changes, result }), out);
+        }
+    }
+
+    /// Asks the process that runs something from outside; nothing where it cannot answer before its disk has.
     pub fn observe<T>(
         &mut self,
         make: impl FnOnce(Reply<T>) -> Command,
@@ -199,7 +230,7 @@ impl Controller {
                     orders,
                 }
             }
-            word => LinkWord::Said(number, Box::new(word), RoomTaken::default()),
+            word => LinkWord::Message(number, Box::new(word), RoomTaken::default()),
         };
         self.turn(Next::Word(next), out);
     }
@@ -287,8 +318,8 @@ impl Controller {
             loop {
                 match orders.try_recv() {
                     Ok(order) => {
-                        if let ToBroker::Welcome { epoch, .. } = order {
-                            let began = out.books.names.began(epoch, self.life);
+                        if let ToBroker::Welcome { .. } = order.order {
+                            let began = out.books.names.began(order.epoch, self.life);
                             out.books.check("names", began);
                         }
                         out.say(stream, ME, Packet::Order(Box::new(order)));
@@ -332,7 +363,13 @@ impl Controller {
         let mut around = self.lock();
         let probes = std::mem::take(&mut around.probes);
         let fits = std::mem::take(&mut around.fits);
+        let writes = around.writes.take();
+        let write = writes.map(|changes| (changes, around.write_takes()));
         drop(around);
+        if let Some((changes, took)) = write {
+            self.writing = Some(changes);
+            out.net.after(took, Event::Written(self.life));
+        }
         for probe in probes {
             let way = out.net.way();
             out.net.after(way, Event::Probe(self.life, probe));
@@ -346,6 +383,16 @@ impl Controller {
 
     fn lock(&self) -> MutexGuard<'_, Around> {
         self.around.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Around {
+    /// How long the disk takes for the next write.
+    fn write_takes(&mut self) -> Duration {
+        match self.disk_chance.happens(SLOW_WRITES) {
+            true => self.disk_chance.span_ms(5, 200),
+            false => self.disk_chance.span_us(200, 3000),
+        }
     }
 }
 
@@ -402,6 +449,12 @@ impl Surroundings for Shared {
     }
 
     fn dispose(&mut self, _rubbish: Box<dyn Any + Send>) {}
+}
+
+impl Writer for Shared {
+    fn write(&mut self, changes: Vec<Change>) {
+        self.lock().writes = Some(changes);
+    }
 }
 
 impl Shared {

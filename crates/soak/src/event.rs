@@ -3,12 +3,12 @@
 use std::fmt;
 
 use api::view::{PublisherSpec, PublisherView, TopicSpec};
+use bytes::Bytes;
 use control::core::{FitAnswer, Probe, ProbeAnswer};
 use control::handle::Holdings;
-use link::{ToBroker, ToController, TopicChange};
-use topics::{Batch, NotTaken, QueueName};
+use link::{Order, ToController, TopicChange};
+use topics::{NotTaken, QueueName};
 
-use crate::broker::Word;
 use crate::faults::Fault;
 
 /// A process, by its place.
@@ -75,7 +75,7 @@ pub enum Packet {
     /// A word of a broker.
     Word(Box<ToController>),
     /// An order of the controller.
-    Order(Box<ToBroker>),
+    Order(Box<Order>),
     /// A question or an order over HTTP.
     Ask(Box<Ask>),
     /// The answer to it.
@@ -100,7 +100,7 @@ pub enum Ask {
     /// `DELETE /v1/brokers/{b}`: it is dead for certain.
     Remove(String),
     /// `POST /v1/handover` at a broker: pass, queue, batch.
-    HandOver(Option<String>, QueueName, Batch),
+    HandOver(Option<String>, QueueName, Bytes),
 }
 
 /// What is answered.
@@ -134,6 +134,8 @@ pub enum Event {
     Wake(Actor, u64),
     /// The controller's loop goes on with what takes long.
     Part(u64),
+    /// The disk has done what the controller's process told it.
+    Written(u64),
     /// A probe reaches the address that is asked.
     Probe(u64, Probe),
     /// Its answer reaches the controller.
@@ -141,7 +143,7 @@ pub enum Event {
     /// A fit was computed.
     Fitted(u64, Box<FitAnswer>),
     /// A datagram of one broker reaches another.
-    Word(usize, usize, Word),
+    Datagram(usize, usize, Vec<u8>),
     /// A fault begins or ends.
     Fault(Fault),
     /// Something is looked at from outside.
@@ -157,10 +159,13 @@ impl fmt::Debug for Event {
             Event::StallOver(stream, end, _) => write!(f, "stall over {} {end:?}", stream.0),
             Event::Wake(actor, _) => write!(f, "wake {actor:?}"),
             Event::Part(_) => f.write_str("part"),
+            Event::Written(_) => f.write_str("written"),
             Event::Probe(_, probe) => write!(f, "probe {}", probe.address),
             Event::Probed(_, probe, answer) => write!(f, "probed {} {answer:?}", probe.address),
             Event::Fitted(..) => f.write_str("fitted"),
-            Event::Word(from, to, _) => write!(f, "word {from} {to}"),
+            Event::Datagram(from, to, bytes) => {
+                write!(f, "datagram {from} {to} of {} bytes", bytes.len())
+            }
             Event::Fault(fault) => write!(f, "fault {fault:?}"),
             Event::Look => f.write_str("look"),
         }

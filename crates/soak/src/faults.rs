@@ -7,7 +7,7 @@ use link::TopicChange;
 
 use crate::chance::Chance;
 use crate::event::{Actor, Ask};
-use crate::network::{CLIENTS, Host, Weather};
+use crate::network::{CLIENTS, CONSUMERS, Host, Weather};
 use crate::plan::Plan;
 
 /// One thing that goes wrong, or is mended again.
@@ -35,6 +35,8 @@ pub enum Fault {
     FolderFull(usize, bool),
     /// Packets fare otherwise.
     Weather(Weather),
+    /// This part of answers over HTTP is lost.
+    Answers(f64),
     /// The operator wishes something.
     Wish(Box<Ask>),
     /// Nothing more goes wrong.
@@ -148,10 +150,46 @@ pub fn draw(
         };
         draw_one(kind, plan, (at, at + lasts), &mut chance, &mut faults);
     }
+    draw_lost_answers(plan, streams, (from, until), &mut faults);
     faults.retain(|(at, _)| *at < until);
     faults.push((until, Fault::Calm));
     faults.sort_by_key(|(at, _)| *at);
     faults
+}
+
+/// From a stream of its own: all else is as it would be without.
+fn draw_lost_answers(
+    plan: &Plan,
+    streams: &Streams,
+    (from, until): (Instant, Instant),
+    faults: &mut Vec<(Instant, Fault)>,
+) {
+    let mut chance = Chance::new(streams, "answers");
+    if !chance.happens(0.3) {
+        return;
+    }
+    // A broker is drained that no consumer reaches: what waits there is handed over.
+    let place = chance.below(plan.brokers);
+    let broker = Actor::Broker(place).host();
+    let ways = CONSUMERS.into_iter();
+    let ways: Vec<(Host, Host)> = ways
+        .flat_map(|host| [(host, broker), (broker, host)])
+        .collect();
+    let begin = from + chance.span_ms(0, 5000);
+    let wish = |is_drained| Fault::Wish(Box::new(Ask::Drain(format!("b{place}"), is_drained)));
+    faults.push((begin, Fault::Cut(ways.clone())));
+    faults.push((begin + chance.span_ms(2000, 5000), wish(true)));
+    let end = begin + chance.span_ms(14_000, 20_000);
+    faults.push((end, wish(false)));
+    faults.push((end, Fault::Mend(ways)));
+    let mut at = from;
+    while at < until {
+        at += chance.span_ms(500, 4000);
+        let part = chance.pick(&[0.1, 0.3, 0.6]);
+        faults.push((at, Fault::Answers(part)));
+        at += chance.span_ms(500, 6000);
+        faults.push((at, Fault::Answers(0.0)));
+    }
 }
 
 fn draw_one(

@@ -1,12 +1,16 @@
 //! What must hold, whatever fails. Each law keeps its own books, from what is seen at the processes' edges.
 
 pub mod delivery;
+pub mod gossip;
 pub mod limits;
 pub mod names;
 
+use std::collections::BTreeMap;
+
 use clock::Instant;
 
-use delivery::Deliveries;
+use delivery::{Deliveries, Memory};
+use gossip::Gossiped;
 use limits::Limits;
 use names::Names;
 
@@ -30,6 +34,8 @@ pub struct Books {
     pub deliveries: Deliveries,
     /// What passes of topics with a limit.
     pub limits: Limits,
+    /// Those of them that brokers share by gossip.
+    pub gossiped: BTreeMap<String, Gossiped>,
     /// Lives and epochs.
     pub names: Names,
     violation: Option<Violation>,
@@ -47,6 +53,15 @@ impl Books {
         if let Err(what) = looked {
             self.breaks(law, what);
         }
+    }
+
+    /// Messages of a topic with a limit pass at a broker.
+    pub fn passed(&mut self, topic: &str, messages: usize, at: Memory) {
+        let (law, passed) = match self.gossiped.get_mut(topic) {
+            Some(gossiped) => ("gossip", gossiped.pass(messages, at.0, self.now)),
+            None => ("limits", self.limits.pass(topic, messages, self.now)),
+        };
+        self.check(law, passed.map_err(|what| format!("{what} (at {at:?})")));
     }
 
     /// The first law that was broken.

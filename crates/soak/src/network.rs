@@ -15,7 +15,7 @@ use clock::{Instant, Streams};
 use crate::agenda::Agenda;
 use crate::chance::Chance;
 use crate::event::{Actor, Event, StreamId};
-pub use routes::{CLIENTS, Host};
+pub use routes::{CLIENTS, CONSUMERS, Host};
 pub use streams::Delivery;
 use streams::Stream;
 
@@ -49,6 +49,8 @@ pub struct Network {
     pub now: Instant,
     /// How packets fare at present.
     pub weather: Weather,
+    /// Part of answers over HTTP that are lost with their connection: what was asked is done, and who asked does not know.
+    pub answers_lost: f64,
     chance: Chance,
     streams: BTreeMap<StreamId, Stream>,
     dialled: u64,
@@ -68,6 +70,7 @@ impl Network {
             agenda: Agenda::default(),
             now,
             weather,
+            answers_lost: 0.0,
             chance: Chance::new(streams, "network"),
             streams: BTreeMap::new(),
             dialled: 0,

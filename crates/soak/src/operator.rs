@@ -1,12 +1,14 @@
 //! Who declares topics, makes channels and drains brokers: one wish after the other, each until it is granted or refused for good.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
 use control::ControlError;
+use link::TopicChange;
 
 use crate::event::{Actor, Answer, Ask, Event, Packet, Port, StreamId};
+use crate::laws::gossip::Gossiped;
 use crate::laws::limits::Bound;
 use crate::outside::Outside;
 
@@ -20,13 +22,32 @@ pub struct Operator {
     wishes: VecDeque<Ask>,
     on: Option<StreamId>,
     again_at: Option<Instant>,
+    /// Channels that it has made and not deleted since, by topic and name; a wish that is not granted yet counts.
+    made: BTreeSet<(String, String)>,
 }
 
 impl Operator {
     /// Wishes something.
     pub fn wish(&mut self, ask: Ask, out: &mut Outside) {
+        if let Ask::Change(topic, change) = &ask {
+            match change {
+                TopicChange::ChannelCreated { channel } => {
+                    self.made.insert((topic.clone(), channel.clone()));
+                }
+                TopicChange::ChannelDeleted { channel } => {
+                    self.made.remove(&(topic.clone(), channel.clone()));
+                }
+                _ => {}
+            }
+        }
         self.wishes.push_back(ask);
         self.go_on(out);
+    }
+
+    /// Whether a channel is to be there, by its last wish.
+    #[must_use]
+    pub fn wants(&self, topic: &str, channel: &str) -> bool {
+        self.made.contains(&(topic.to_owned(), channel.to_owned()))
     }
 
     /// Whether nothing is wished any more.
@@ -54,7 +75,7 @@ impl Operator {
                     return;
                 };
                 if let Ask::PutTopic(topic, spec) = &wish
-                    && let Some(limit) = &spec.limit
+                    && let Some(limit) = &spec.contract.limit
                 {
                     let bound = Bound {
                         rate: limit.rate.get(),
@@ -62,6 +83,12 @@ impl Operator {
                     };
                     if out.books.limits.declared(topic) != Some(bound) {
                         out.books.limits.declare(topic, bound, out.net.now);
+                        let (now, policy) = (out.net.now, limit.sharing);
+                        if limit.is_gossiped() {
+                            let books = out.books.gossiped.entry(topic.clone());
+                            let law = books.or_insert_with(|| Gossiped::new(policy, bound, now));
+                            law.declare(bound, now);
+                        }
                     }
                 }
                 out.net.send(stream, ME, Packet::Ask(Box::new(wish)));

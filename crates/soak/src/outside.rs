@@ -1,6 +1,6 @@
 //! What a process meets: the network, and those who keep the books.
 
-use link::{ToBroker, ToController};
+use link::{Order, ToController};
 
 use crate::chance::Chance;
 use crate::event::{Actor, Packet, StreamId};
@@ -24,7 +24,7 @@ impl Outside {
     pub fn say(&mut self, stream: StreamId, from: Actor, packet: Packet) {
         let packet = match packet {
             Packet::Word(word) if self.in_bytes => self.framed::<ToController>(&word),
-            Packet::Order(order) if self.in_bytes => self.framed::<ToBroker>(&order),
+            Packet::Order(order) if self.in_bytes => self.framed::<Order>(&order),
             packet => packet,
         };
         self.net.send(stream, from, packet);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use api::view::{PublisherSpec, Slo, TopicSpec};
+use api::view::{Contract, PublisherSpec, Slo, TopicSpec};
 use clock::Streams;
 use control::Settings;
-use limit::{JudgedBy, Limit};
+use limit::{JudgedBy, Limit, OnExceed, SharePolicy};
 use link::OnFull;
 
 use crate::chance::Chance;
@@ -14,6 +14,18 @@ use crate::network::Weather;
 
 /// Channels that every topic has, and every message reaches.
 pub const CHANNELS: [&str; 2] = ["archive", "live"];
+
+/// How limits are shared: mostly by leases.
+const SHARING: [SharePolicy; 8] = [
+    SharePolicy::Lease,
+    SharePolicy::Lease,
+    SharePolicy::Lease,
+    SharePolicy::Lease,
+    SharePolicy::Lease,
+    SharePolicy::Fps,
+    SharePolicy::Gtb,
+    SharePolicy::Grd,
+];
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -34,6 +46,8 @@ pub struct Plan {
     pub have_folders: bool,
     /// Part of messages that consumers do not simply finish.
     pub badness: f64,
+    /// How brokers gossip about limits that they share: length of an interval, and to how many others.
+    pub gossip: (Duration, u16),
     /// A broker that is lost for good when everything else comes right, and how.
     pub lost: Option<(usize, Loss)>,
 }
@@ -45,6 +59,8 @@ pub struct PlannedTopic {
     pub name: String,
     /// Messages per second, and at once, over all brokers.
     pub limit: Option<(f64, f64)>,
+    /// How brokers share that.
+    pub sharing: SharePolicy,
     /// Whether a latency is promised.
     pub has_promise: bool,
     /// Those who publish.
@@ -54,6 +70,12 @@ pub struct PlannedTopic {
 }
 
 impl PlannedTopic {
+    /// Whether what exceeds the limit is dropped: this policy lets nothing wait.
+    #[must_use]
+    pub fn drops(&self) -> bool {
+        self.sharing == SharePolicy::Grd
+    }
+
     /// The declaration, with its limit multiplied.
     ///
     /// # Panics
@@ -67,12 +89,20 @@ impl PlannedTopic {
             Limit {
                 // What is read late must not leave early: the law sees releases.
                 judged_by: JudgedBy::Release,
+                sharing: self.sharing,
+                on_exceed: match self.drops() {
+                    true => OnExceed::Drop,
+                    false => OnExceed::Delay,
+                },
                 ..limit
             }
         });
         TopicSpec {
-            limit,
-            on_full: Some(OnFull::Block),
+            contract: Contract {
+                limit,
+                on_full: Some(OnFull::Block),
+                ..Contract::default()
+            },
             slo: self.has_promise.then_some(Slo {
                 percentile: 99.0,
                 latency_us: 500_000.0,
@@ -97,8 +127,22 @@ impl Plan {
             lost: 0.01,
             twice: 0.02,
         };
-        let limited = topic("limited", true, &mut chance);
+        let mut limited = topic("limited", true, &mut chance);
         let open = topic("open", false, &mut chance);
+        // From a stream of its own: all else is as it would be with leases.
+        let mut shared = Chance::new(&streams, "sharing");
+        limited.sharing = shared.pick(&SHARING);
+        if limited.sharing != SharePolicy::Lease && shared.happens(0.5) {
+            // Much less than is asked for: only then does it matter what brokers know of each other.
+            limited.limit = limited
+                .limit
+                .map(|(rate, burst)| (rate * 0.5, burst.min(30.0)));
+        }
+        let interval_ms = shared.pick(&[50, 50, 100, 200]);
+        let gossip = (
+            Duration::from_millis(interval_ms),
+            shared.pick(&[3, 3, 2, 1]),
+        );
         Plan {
             seed,
             brokers,
@@ -107,6 +151,7 @@ impl Plan {
             in_bytes: chance.happens(0.1),
             is_cumulative: chance.happens(0.5),
             badness: chance.pick(&[0.0, 0.05, 0.3]),
+            gossip,
             have_folders: chance.happens(0.75),
             lost: chance
                 .happens(0.3)
@@ -127,6 +172,8 @@ impl Plan {
             silent_after: Duration::from_millis(1500),
             lost_after: Duration::from_secs(5),
             mcap: 200.0,
+            gossip_interval: self.gossip.0,
+            gossip_branches: self.gossip.1,
             ..Settings::default()
         }
     }
@@ -147,6 +194,7 @@ fn topic(name: &str, is_limited: bool, chance: &mut Chance) -> PlannedTopic {
     PlannedTopic {
         name: name.to_owned(),
         limit: is_limited.then_some((rate * part, (rate * part / 2.0).max(20.0))),
+        sharing: SharePolicy::Lease,
         has_promise: chance.happens(0.5),
         publishers,
         consumers: 1 + chance.below(2),

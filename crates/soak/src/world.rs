@@ -155,6 +155,9 @@ impl World {
         for topic in self.plan.topics.clone() {
             let put = Ask::PutTopic(topic.name.clone(), topic.spec(1.0));
             self.operator.wish(put, &mut self.out);
+            if topic.drops() {
+                self.out.books.deliveries.forgive(&topic.name);
+            }
             for channel in CHANNELS {
                 let change = TopicChange::ChannelCreated {
                     channel: channel.to_owned(),
@@ -217,6 +220,7 @@ impl World {
                 Actor::Operator => self.operator.wake(out),
             },
             Event::Part(life) => self.controller.part(life, out),
+            Event::Written(life) => self.controller.written(life, out),
             Event::Probe(life, probe) => self.probe(life, probe),
             Event::Probed(life, probe, answer) => {
                 self.controller
@@ -225,7 +229,7 @@ impl World {
             Event::Fitted(life, answer) => {
                 self.controller.answered(life, Next::Fitted(*answer), out);
             }
-            Event::Word(from, to, word) => self.brokers[to].heard(from, word, out),
+            Event::Datagram(from, to, bytes) => self.brokers[to].heard(from, &bytes, out),
             Event::Fault(fault) => self.fault(fault),
             Event::Look => self.look(),
         }
@@ -300,6 +304,13 @@ impl World {
         self.out.net.after(LOOK_INTERVAL, Event::Look);
         let now = self.out.net.now;
         for topic in self.out.books.limits.topics() {
+            if let Some(law) = self.out.books.gossiped.get_mut(&topic) {
+                let here = self.brokers.iter_mut();
+                let seen = here.filter_map(|broker| broker.gossiped(&topic, now));
+                let looked = law.look(seen.collect(), now);
+                self.out.books.check("gossip", looked);
+                continue;
+            }
             let mut sum = Bound {
                 rate: 0.0,
                 burst: 0.0,
@@ -323,8 +334,10 @@ impl World {
                 self.out.net.actor(*stream, *end)?
             }
             Event::Wake(actor, _) => *actor,
-            Event::Part(_) | Event::Probed(..) | Event::Fitted(..) => Actor::Controller,
-            Event::Word(_, to, _) => Actor::Broker(*to),
+            Event::Part(_) | Event::Written(_) | Event::Probed(..) | Event::Fitted(..) => {
+                Actor::Controller
+            }
+            Event::Datagram(_, to, _) => Actor::Broker(*to),
             _ => return None,
         };
         Some(actor.host())
@@ -342,9 +355,10 @@ impl World {
             Event::Probe(..) => 6,
             Event::Probed(..) => 7,
             Event::Fitted(..) => 16,
-            Event::Word(from, to, _) => ((from << 8 | to) as u64) << 8 | 17,
+            Event::Datagram(from, to, _) => ((from << 8 | to) as u64) << 8 | 17,
             Event::Fault(_) => 18,
             Event::Look => 19,
+            Event::Written(_) => 20,
         };
         for word in [self.out.net.now.as_nanos(), number] {
             self.hash = (self.hash ^ word).wrapping_mul(PRIME);

@@ -33,7 +33,7 @@ pub(crate) struct BrokerFlags {
     pub(crate) http_address: HttpAddress,
     #[command(flatten)]
     http: HttpFlags,
-    /// Address of this host that clients and /info are given [default: the host's name].
+    /// Address of this host, for clients and in /info [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
     /// Folder to keep topics, channels, pauses, limits and shares in over restarts [default:
@@ -113,7 +113,7 @@ pub(crate) struct BrokerFlags {
     #[arg(long, value_name = "N", default_value_t = defaults().max_channels)]
     pub(crate) max_channels: usize,
     /// Shortest time between the starts of two event loop turns under load, at most 10ms. A longer
-    /// time saves CPU and adds as much latency; with 0s the loop never rests
+    /// time saves CPU and adds the same latency; with 0s the loop never rests.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().turn_spacing))]
     pub(crate) turn_spacing: GoDuration,
     #[command(flatten)]
@@ -127,15 +127,16 @@ pub(crate) struct BrokerFlags {
     /// Most topics with series of their own in /metrics; all others are added up.
     #[arg(long, value_name = "N", default_value_t = defaults().metrics_max_topics)]
     pub(crate) metrics_max_topics: usize,
-    /// Link address of the controller. The controller then grants this broker its share of each
-    /// limit.
+    /// Link address of the controller, or of each of several, of which one leads. It grants this
+    /// broker its share of each limit.
     #[arg(
         long,
-        value_name = "HOST:PORT",
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
         group = "gossiping",
         requires = "link_key"
     )]
-    pub(crate) controller: Option<String>,
+    pub(crate) controller: Vec<String>,
     /// File with the key of the controller and its brokers. A controller logs its path at start.
     #[arg(long, value_name = "FILE", requires = "controller", value_parser = link_key::named)]
     pub(crate) link_key: Option<LinkKey>,
@@ -234,8 +235,8 @@ pub(crate) enum Clock {
 /// How topics share the time of a broker's threads.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScheduleFlags {
-    /// Period over which CPU shares hold (`srtm topic set --cpu-share`). A topic with credits waits
-    /// at most this long.
+    /// Period over which CPU shares hold (`srtm topic set --cpu-share`). With a shorter one, a topic
+    /// with credits waits less, and CPU shares are less exact.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().share_period))]
     share_period: GoDuration,
     /// What to do when a topic was served for longer than its credits.
@@ -314,10 +315,11 @@ impl BrokerFlags {
         let broadcast_address = self.broadcast_address.unwrap_or_else(|| hostname.clone());
         let name = self.broker_name.unwrap_or_else(|| hostname.clone());
         // Neither flag is without the other.
-        let link = self.controller.zip(self.link_key);
-        let controller = link.map(|(address, key)| ControllerLink {
+        let controllers = self.controller;
+        let controller = self.link_key.map(|key| ControllerLink {
+            addresses: controllers,
             pass_after: self.without_controller.and_then(|choice| choice.0),
-            ..ControllerLink::new(address, name, key)
+            ..ControllerLink::new(String::new(), name, key)
         });
         let service_time = self.emulate_service_time.map(|time| ServiceModel {
             per_message_ns: time.0.as_secs_f64() * 1e9,
@@ -465,6 +467,15 @@ mod tests {
             (config.share_period, config.on_overrun),
             (Duration::from_millis(2), OnOverrun::Report)
         );
+    }
+
+    #[test]
+    fn a_broker_may_know_several_controllers() {
+        let file = KeyFile::open(None, None).expect("made");
+        let file = format!("--link-key={}", file.path.display());
+        let flags = ["--controller=a:1,b:2", "--controller=c:3", &file];
+        let link = config(&flags).controller.expect("named");
+        assert_eq!(link.addresses, ["a:1", "b:2", "c:3"]);
     }
 
     #[test]

@@ -481,7 +481,7 @@ mod tests {
             assert_eq!(config.drain_timeout, Duration::from_secs(7));
             assert_eq!(config.memory_budget_bytes, 96 << 20);
             let link = config.controller.expect("there is one");
-            assert_eq!(link.address, "127.0.0.1:4999");
+            assert_eq!(link.addresses, ["127.0.0.1:4999"]);
             assert_eq!(link.broker_name, Template::name(number));
             let model = config.service_time.expect("emulated");
             assert_eq!(model.per_message_ns, 40_000.0);

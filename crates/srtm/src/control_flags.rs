@@ -15,8 +15,8 @@ pub(crate) struct ControlFlags {
     /// A fit ends once the latency is below the promise by at most this fraction.
     #[arg(long, value_name = "PART", default_value_t = defaults().band)]
     pub(crate) fit_band: f64,
-    /// How long a broker keeps its share of a limit while the controller is away. After that the
-    /// share falls to a safe floor.
+    /// How long a broker keeps its share of a limit while the controller is away, unless all brokers
+    /// hear each other. After that the share falls to a safe floor.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().lease))]
     pub(crate) lease: GoDuration,
     /// Time between two adaptations of the shares by the TB Adaptor.

@@ -47,8 +47,8 @@ pub(crate) struct PortFlags {
     /// Address for nsqlookupd's HTTP API.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4161")]
     lookup_http_address: ListenAddress,
-    /// File with the key that brokers prove, made unless it is there [default: link.key in --data-dir, or a file that goes
-    /// with this process].
+    /// File with the key that brokers prove, created if it is missing [default: link.key in --data-dir, or a temporary
+    /// file].
     #[arg(long, value_name = "FILE")]
     pub(crate) link_key: Option<PathBuf>,
 }

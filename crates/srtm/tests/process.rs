@@ -446,12 +446,12 @@ const MISTAKES: &str = "
     1 | choose another port               | broker --tcp-address TCP --http-address none
     1 | choose another port               | broker --tcp-address 127.0.0.1:0 --http-address HTTP
     2 | --threads: 0 is not within 1..=64 | broker --threads 0 --http-address none
-    2 | is no duration                    | broker --msg-timeout 60
+    2 | is not a duration                 | broker --msg-timeout 60
     2 | write host:port                   | broker --tcp-address 4150
     2 | is not a level                    | broker --log-level loud
     2 | use hold, or pass=30s             | broker --controller 127.0.0.1:1 --without-controller flow
-    2 | is no duration                    | broker --controller 127.0.0.1:1 --without-controller pass=60
-    2 | --controller <HOST:PORT>          | broker --without-controller hold
+    2 | is not a duration                 | broker --controller 127.0.0.1:1 --without-controller pass=60
+    2 | --controller <HOST:PORT,…>          | broker --without-controller hold
     2 | --link-key <FILE>                 | broker --controller 127.0.0.1:1
     2 | nowhere: No such file             | broker --controller 127.0.0.1:1 --link-key nowhere
     2 | start 1 to 64                     | up --brokers 0
@@ -468,7 +468,7 @@ const MISTAKES: &str = "
     2 | does not speak TLS                | nsqd -tls-required
     2 | flag provided but not defined     | nsqd -no-such-flag
     2 | is not a level                    | nsqd -log-level=loud
-    2 | is no duration                    | nsqd -msg-timeout=60
+    2 | is not a duration                 | nsqd -msg-timeout=60
     2 | rate 0 is out of range            | topic set t --rate 0 --burst 1
     2 | burst 0.5 is out of range         | topic set t --rate 1 --burst 0.5
     2 | a/b                               | topic set a/b --rate 1 --burst 1
@@ -487,7 +487,7 @@ const MISTAKES: &str = "
     2 | drops at random                   | topic set t --rate 1 --burst 1 --share-policy grd
     1 | an HTTP port of SRTM is there     | where t --controller 127.0.0.1:1
     1 | an HTTP port of SRTM is there     | publisher ls t --controller 127.0.0.1:1
-    2 | static, gtb, grd, fps             | topic set t --rate 1 --burst 1 --share-policy ctb --broker HTTP
+    2 | lease, gtb, grd, fps              | topic set t --rate 1 --burst 1 --share-policy ctb --broker HTTP
     1 | no topic none                     | topic show none --broker HTTP
     1 | topic none does not exist         | topic rm none --broker HTTP
     1 | an HTTP port of SRTM is there     | topic ls --broker 127.0.0.1:1

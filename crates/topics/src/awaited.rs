@@ -5,12 +5,13 @@
 //! publishers wait, nothing is dropped. It is held until the first complete word, or until its channels are said, which
 //! come behind the contract. Afterwards a topic that comes into being here is asked for and held until the answer.
 
+use link::TopicChange;
 use rustc_hash::FxHashSet;
 use wire::{ChannelName, TopicName};
 
-use super::refusal::Refusal;
-use super::table::{TopicKey, TopicTable};
+use super::agenda::Agenda;
 use super::told::Told;
+use super::topic::{Topic, TopicKey};
 
 /// Who says what topics have, and whether it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,10 @@ pub(super) struct Telling {
     pub(super) teller: Teller,
     /// What happens now was ordered by it, so it is not told of it again.
     pub(super) is_ordered: bool,
+    /// How often it was said that no topic is held any more; each hears it when it is looked at.
+    said: u64,
+    /// Up to that one, no topic has a limit that was not known here.
+    judged: u64,
     /// Topics that were asked for since the last report.
     asked: FxHashSet<TopicName>,
     /// Those before it.
@@ -63,6 +68,8 @@ impl Default for Telling {
         Telling {
             teller: Teller::Nobody,
             is_ordered: false,
+            said: 0,
+            judged: 0,
             asked: FxHashSet::default(),
             asked_before: FxHashSet::default(),
         }
@@ -96,84 +103,83 @@ impl Awaited {
     }
 }
 
-impl TopicTable {
-    /// Notes how things stand with the one who says what topics have. When it has said everything, and when it is given
-    /// up, no topic is held any more.
-    pub fn hear(&mut self, teller: Teller) {
-        self.telling.teller = teller;
+impl Telling {
+    /// Notes how things stand with the one who says what topics have; whether it has said all that there is to be said, so that
+    /// no topic is held any more once it hears of it ([`Telling::catch_up`]).
+    pub(super) fn hear(&mut self, teller: Teller) -> bool {
+        self.teller = teller;
         if teller == Teller::Silent {
-            return;
+            return false;
         }
-        self.telling.asked.clear();
-        self.telling.asked_before.clear();
-        let keys: Vec<TopicKey> = self.topics.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            self.let_flow(key);
-            if let Some(topic) = self.topics.get_mut(key)
-                && !teller.may_hide_limits()
-            {
-                topic.reported.unjudged = None;
-            }
+        self.asked.clear();
+        self.asked_before.clear();
+        self.said += 1;
+        if !teller.may_hide_limits() {
+            self.judged = self.said;
+        }
+        true
+    }
+
+    /// A topic comes into being: it is held where somebody is to say what it has.
+    pub(super) fn hold(&self, topic: &mut Topic) {
+        topic.awaited = self.teller.awaited();
+        topic.heard = self.said;
+    }
+
+    /// Has a topic hear what was said of all since it was looked at last; where it is held no longer, it is to be run.
+    #[inline]
+    pub(super) fn catch_up(&self, key: TopicKey, topic: &mut Topic, agenda: &mut Agenda) {
+        if topic.heard != self.said {
+            self.tell_all(key, topic, agenda);
         }
     }
 
-    /// Takes what was said of a topic. It is made unless the broker asked for it a moment ago: then it was here, and is gone
-    /// since. Channels that it lacks are made, none is taken away, pauses become as said, and it is held no longer. An
-    /// ephemeral channel is where its consumers are. False where nothing was made.
-    ///
-    /// # Errors
-    /// [`Refusal`] at a bound; a topic that was held stays held.
-    pub fn learn(&mut self, known: &KnownTopic) -> Result<bool, Refusal> {
-        let was_asked = self.telling.asked.contains(&known.name)
-            || self.telling.asked_before.contains(&known.name);
-        if was_asked && self.find(known.name.as_str()).is_none() {
-            return Ok(false);
+    #[cold]
+    fn tell_all(&self, key: TopicKey, topic: &mut Topic, agenda: &mut Agenda) {
+        if topic.heard < self.judged {
+            topic.reported.unjudged = None;
         }
-        self.begin_order();
-        let made = self.make_as_said(known);
-        self.end_order();
-        self.let_flow(made?);
-        Ok(true)
-    }
-
-    /// Holds a topic no longer that was asked for: its channels were made. One that is gone since is not made again.
-    pub fn answered(&mut self, name: &TopicName) {
-        self.telling.asked.remove(name);
-        if let Some(key) = self.find(name.as_str()) {
-            self.let_flow(key);
+        topic.heard = self.said;
+        if topic.awaited.take().is_some() {
+            agenda.mark(key, topic);
         }
     }
 
-    /// Asks which channels a topic has that came into being.
-    pub(super) fn ask(&mut self, name: TopicName) {
+    /// Tells what became of a topic that is there, unless it was ordered.
+    pub(super) fn tell(&self, topic: &TopicName, change: TopicChange, told: &mut Vec<Told>) {
+        if !self.is_ordered {
+            self.tell_anyway(topic, change, told);
+        }
+    }
+
+    /// The same, even if it follows from an order.
+    pub(super) fn tell_anyway(&self, topic: &TopicName, change: TopicChange, told: &mut Vec<Told>) {
+        if self.teller != Teller::Nobody {
+            told.push(Told::Changed(topic.clone(), change));
+        }
+    }
+
+    /// Asks which channels a topic has that came into being. At most `asked_max` are remembered.
+    pub(super) fn ask(&mut self, topic: TopicName, asked_max: usize, told: &mut Vec<Told>) {
         // Beyond the bound an answer makes a topic that was deleted meanwhile.
-        if self.telling.asked.len() < self.bounds.topics_max {
-            self.telling.asked.insert(name.clone());
+        if self.asked.len() < asked_max {
+            self.asked.insert(topic.clone());
         }
-        self.effects.told.push(Told::Asked(name));
+        told.push(Told::Asked(topic));
+    }
+
+    /// Whether it was asked for a moment ago.
+    pub(super) fn was_asked(&self, topic: &TopicName) -> bool {
+        self.asked.contains(topic) || self.asked_before.contains(topic)
+    }
+
+    /// It is answered.
+    pub(super) fn answered(&mut self, topic: &TopicName) {
+        self.asked.remove(topic);
     }
 
     /// Called with each report: what was asked for two reports ago has been answered.
     pub(super) fn forget_asked(&mut self) {
-        self.telling.asked_before = std::mem::take(&mut self.telling.asked);
-    }
-
-    fn make_as_said(&mut self, known: &KnownTopic) -> Result<TopicKey, Refusal> {
-        let key = self.find_or_create(known.name.as_str())?;
-        let lasting = known.channels.iter();
-        for (name, is_paused) in lasting.filter(|(name, _)| !name.is_ephemeral()) {
-            let channel = self.find_or_create_channel(key, name)?;
-            self.pause_channel(channel, *is_paused);
-        }
-        self.pause(key, known.is_paused);
-        Ok(key)
-    }
-
-    fn let_flow(&mut self, key: TopicKey) {
-        if let Some(topic) = self.topics.get_mut(key)
-            && topic.awaited.take().is_some()
-        {
-            self.mark_dirty(key);
-        }
+        self.asked_before = std::mem::take(&mut self.asked);
     }
 }

@@ -247,6 +247,7 @@ impl Account {
 
     /// Whether a holder that has `held` bytes may have `bytes` more, where `spare` of what is held here can be used again:
     /// as long as the part is exceeded by little, it is.
+    #[inline]
     #[must_use]
     pub fn has_room(&self, held: u64, bytes: u64, spare: u64) -> bool {
         let free = self.free_with(spare);
@@ -260,6 +261,7 @@ impl Account {
         self.free() < self.budget.limit(self.part) / 4
     }
 
+    #[inline]
     fn free_with(&self, spare: u64) -> u64 {
         let limit = self.budget.limit(self.part);
         let used = self.own.saturating_add(self.others);

@@ -6,13 +6,14 @@ use std::collections::{BinaryHeap, VecDeque};
 use clock::Instant;
 use wire::ChannelName;
 
+use super::bounds::Bounds;
 use super::consumer::ConsumerKey;
-use super::fullness::Fullness;
-use super::handover::Ledger;
+use super::fullness::{FullNews, Fullness};
+use super::handover::{Handed, HandoverAccount};
 use super::in_flight::InFlight;
 use super::queue::Queue;
 use super::store::MessageRef;
-use super::table::{Bounds, TopicKey};
+use super::topic::TopicKey;
 use crate::arena::Key;
 
 /// Names a channel.
@@ -84,7 +85,7 @@ pub struct Channel {
     pub(super) ready: VecDeque<ConsumerKey>,
     pub(super) wake_at: Option<Instant>,
     pub(super) deferrals: u64,
-    pub(super) handing: Ledger,
+    pub(super) handing: HandoverAccount,
 }
 
 impl Channel {
@@ -109,7 +110,7 @@ impl Channel {
             ready: VecDeque::new(),
             wake_at: None,
             deferrals: 0,
-            handing: Ledger::default(),
+            handing: HandoverAccount::default(),
         }
     }
 
@@ -156,8 +157,23 @@ impl Channel {
         self.deferred.len() - self.deferred_again >= deferred_max
     }
 
+    /// Room for all of these, in its queue and among messages that are delayed, by publishers or by consumers.
+    pub(super) fn has_room_for(&self, messages: &[Handed], bounds: &Bounds) -> bool {
+        let count =
+            |is_meant: fn(&Handed) -> bool| messages.iter().filter(|each| is_meant(each)).count();
+        let at_once = count(|each| each.delay.is_zero());
+        let later = count(|each| !each.delay.is_zero() && each.attempts == 0);
+        let again = messages.len() - at_once - later;
+        let deferred = self.deferred.len() - self.deferred_again;
+        let deferred_again = self.deferred_again + self.handing.lifted_again();
+        (at_once == 0 || self.queue.has_room_for(at_once, bounds.mem_queue_size))
+            && deferred + later <= bounds.deferred_max
+            && deferred_again + again <= bounds.deferred_max
+    }
+
     /// Takes a new message, deferred until `due` if that is ahead. At a bound one is dropped: in a full queue the oldest, in an
     /// ephemeral channel the new one.
+    #[inline]
     pub(super) fn put(
         &mut self,
         message: MessageRef,
@@ -192,6 +208,29 @@ impl Channel {
         }
         let wake_at = None;
         Put { gone, wake_at }
+    }
+
+    /// Lets the oldest message that waits give way to `message`, in a queue that is full; gives the one that went. A full
+    /// ephemeral queue keeps what it has.
+    fn give_way(&mut self, message: MessageRef) -> Option<MessageRef> {
+        self.dropped_count += 1;
+        if self.name.is_ephemeral() {
+            return Some(message);
+        }
+        self.dropped_oldest_count += 1;
+        self.queue.pop_oldest().map(|oldest| oldest.message)
+    }
+
+    /// Keeps the books of its episodes of fullness and of its consumers' absence at every run of its topic; gives what is to be
+    /// logged.
+    pub(super) fn look_at_fullness(&mut self, bounds: &Bounds, now: Instant) -> Option<FullNews> {
+        if self.consumers.is_empty() {
+            self.fullness.vacant_since.get_or_insert(now);
+        }
+        if self.fullness.full.is_none() || !self.queue.is_half_empty(bounds.mem_queue_size) {
+            return None;
+        }
+        self.fullness.end(self.dropped_oldest_count, now)
     }
 
     /// Defers a message; gives the time to wake up at, if that is a new one.

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use super::channel::ChannelKey;
-use super::in_flight::FlightList;
+use clock::Instant;
+
+use super::channel::{ChannelKey, Queued};
+use super::in_flight::{Flight, FlightList, InFlight};
+use super::pump::{Delivery, Outlet};
+use super::store::Stored;
 use crate::arena::Key;
 
 /// Names a consumer.
@@ -14,6 +18,8 @@ pub type ConsumerKey = Key<Consumer>;
 pub struct Subscription {
     /// The connection, in the shell's own numbering.
     pub connection: u64,
+    /// Which of the connection's subscriptions it is, in the shell's own numbering.
+    pub number: u32,
     /// Time its messages may be in flight.
     pub msg_timeout: Duration,
     /// Percent of messages it wants, 0 = all.
@@ -71,5 +77,52 @@ impl Consumer {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.writable && self.in_flight_count < self.ready_count
+    }
+
+    /// Notes a message that nobody will speak of again.
+    pub(super) fn finish_sent(&mut self) {
+        self.in_flight_count -= 1;
+        self.finish_count += 1;
+    }
+
+    /// Notes a message in flight; gives when to look after it, unless that is asked for already.
+    #[inline]
+    pub(super) fn fly(
+        &mut self,
+        in_flight: &mut InFlight,
+        id: u64,
+        flight: Flight,
+    ) -> Option<Instant> {
+        in_flight.insert(&mut self.flights, id, flight);
+        let is_armed = std::mem::replace(&mut self.wake_armed, true);
+        (!is_armed).then_some(flight.deadline)
+    }
+
+    /// Hands a message to this consumer's connection.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        key: ConsumerKey,
+        queued: Queued,
+        stored: &Stored,
+        now: Instant,
+        outlet: &mut impl Outlet,
+    ) -> Flight {
+        let attempts = queued.attempts.saturating_add(1);
+        let delivery = Delivery {
+            number: self.subscription.number,
+            message: stored,
+            attempts,
+        };
+        self.writable = outlet.deliver(self.subscription.connection, delivery);
+        self.in_flight_count += 1;
+        self.message_count += 1;
+        Flight {
+            message: queued.message,
+            attempts,
+            consumer: key,
+            delivered: now,
+            deadline: now + self.subscription.msg_timeout,
+        }
     }
 }

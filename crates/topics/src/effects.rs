@@ -1,13 +1,13 @@
 //! What the topics ask of the shell that drives them.
 
 use kernel::TaskId;
-use wire::TopicName;
+use wire::{ChannelName, TopicName};
 
-use super::fullness::FullNote;
+use super::fullness::{FullNews, FullNote};
 use super::held::Held;
 use super::spill::BacklogOrder;
-use super::table::TopicKey;
 use super::told::Told;
+use super::topic::TopicKey;
 
 /// What the shell has to do after a call; it empties the lists.
 #[derive(Debug, Default)]
@@ -32,4 +32,20 @@ pub struct Effects {
     pub report_wanted: bool,
     /// There is a new limit that brokers share by gossip: its intervals are to be ended.
     pub sharing_began: bool,
+}
+
+impl Effects {
+    /// Has it logged what became of a full channel, if there is something to say.
+    pub(super) fn note_full(
+        &mut self,
+        topic: &TopicName,
+        channel: &ChannelName,
+        news: Option<FullNews>,
+    ) {
+        self.full.extend(news.map(|news| FullNote {
+            topic: topic.clone(),
+            channel: channel.clone(),
+            news,
+        }));
+    }
 }

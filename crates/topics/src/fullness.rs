@@ -10,10 +10,11 @@ use clock::Instant;
 use link::OnFull;
 use wire::{ChannelName, TopicName};
 
+use super::agenda::Target;
+use super::bounds::Bounds;
 use super::channel::{Channel, ChannelKey};
 use super::effects::Effects;
 use super::store::{MessageRef, Store};
-use super::table::{Bounds, Target, TopicTable};
 use super::topic::Topic;
 use super::wakeups::Wakeups;
 use crate::arena::Arena;
@@ -81,20 +82,18 @@ pub(super) struct Fullness {
     is_told: bool,
 }
 
-impl Channel {
-    /// Whether nobody has consumed it for long.
+impl Fullness {
+    /// Whether nobody has consumed the channel for long.
     fn is_abandoned(&self, bounds: &Bounds, now: Instant) -> bool {
-        self.consumers.is_empty()
-            && self
-                .fullness
-                .vacant_since
-                .is_some_and(|since| now.saturating_since(since) >= bounds.abandoned_after)
+        self.vacant_since
+            .is_some_and(|since| now.saturating_since(since) >= bounds.abandoned_after)
     }
 
-    /// Notes that a message found it full, and says what is done then.
-    fn meet_full(
+    /// Notes that a message found the channel full with `depth` messages, of which it had `dropped` so many oldest; says what is done then.
+    fn meet(
         &mut self,
         declared: Option<OnFull>,
+        (depth, dropped): (usize, u64),
         bounds: &Bounds,
         now: Instant,
     ) -> (Full, Option<FullNews>) {
@@ -104,23 +103,22 @@ impl Channel {
             None if is_abandoned => Full::DropsOldest,
             Some(OnFull::Block) | None => Full::Blocks,
         };
-        let former = self.fullness.full.replace(full);
+        let former = self.full.replace(full);
         if former == Some(full) {
             return (full, None);
         }
         if former.is_none() {
-            self.fullness.episodes += 1;
-            self.fullness.began = now;
-            self.fullness.dropped_before = self.dropped_oldest_count;
-            self.fullness.is_told = false;
+            self.episodes += 1;
+            self.began = now;
+            self.dropped_before = dropped;
+            self.is_told = false;
         }
-        let told_at = &mut self.fullness.told_at[full as usize];
+        let told_at = &mut self.told_at[full as usize];
         if told_at.is_some_and(|at| now.saturating_since(at) < TOLD_INTERVAL) {
             return (full, None);
         }
         *told_at = Some(now);
-        self.fullness.is_told = true;
-        let depth = self.queue.len();
+        self.is_told = true;
         let news = FullNews::Begins {
             full,
             depth,
@@ -129,36 +127,18 @@ impl Channel {
         (full, Some(news))
     }
 
-    /// Keeps the books of an episode and of its consumers' absence at every run of its topic; gives what is to be logged.
-    pub(super) fn look_at_fullness(&mut self, bounds: &Bounds, now: Instant) -> Option<FullNews> {
-        if self.consumers.is_empty() {
-            self.fullness.vacant_since.get_or_insert(now);
-        }
-        if self.fullness.full.is_none() || !self.queue.is_half_empty(bounds.mem_queue_size) {
-            return None;
-        }
-        self.fullness.full = None;
-        let lasted = now.saturating_since(self.fullness.began);
-        let dropped = self.dropped_oldest_count - self.fullness.dropped_before;
-        self.fullness
-            .is_told
-            .then_some(FullNews::Ends { lasted, dropped })
-    }
-
-    /// Lets the oldest message that waits give way to `message`, in a queue that is full; gives the one that went. A full
-    /// ephemeral queue keeps what it has.
-    pub(super) fn give_way(&mut self, message: MessageRef) -> Option<MessageRef> {
-        self.dropped_count += 1;
-        if self.name.is_ephemeral() {
-            return Some(message);
-        }
-        self.dropped_oldest_count += 1;
-        self.queue.pop_oldest().map(|oldest| oldest.message)
+    /// The channel has fallen to half of its bound, having dropped so many oldest ones all in all; gives what is to be logged.
+    pub(super) fn end(&mut self, dropped: u64, now: Instant) -> Option<FullNews> {
+        self.full = None;
+        let lasted = now.saturating_since(self.began);
+        let dropped = dropped - self.dropped_before;
+        self.is_told.then_some(FullNews::Ends { lasted, dropped })
     }
 }
 
 /// Whether all channels of a topic take a message at `now`. Whoever blocks without being told to by the contract is asked again when
 /// it is abandoned.
+#[inline]
 pub(super) fn do_all_take(
     topic: &Topic,
     channels: &mut Arena<Channel>,
@@ -174,7 +154,9 @@ pub(super) fn do_all_take(
         else {
             continue;
         };
-        let (full, news) = channel.meet_full(topic.declared.on_full, bounds, now);
+        let extent = (channel.queue.len(), channel.dropped_oldest_count);
+        let declared = topic.declared.on_full;
+        let (full, news) = channel.fullness.meet(declared, extent, bounds, now);
         effects.note_full(&topic.name, &channel.name, news);
         if full == Full::DropsOldest {
             continue;
@@ -193,48 +175,8 @@ pub(super) fn do_all_take(
     do_take
 }
 
-impl TopicTable {
-    /// The bounds of what flows from topics to channels. At the end nothing comes in behind it, and no channel holds it up.
-    pub(super) fn bounds_of_flow(&self) -> Bounds {
-        match self.ending {
-            Some(_) => Bounds {
-                mem_queue_size: usize::MAX,
-                ..self.bounds
-            },
-            None => self.bounds,
-        }
-    }
-
-    /// Keeps a channel's books at a run of its topic.
-    pub(super) fn look_at_fullness(&mut self, key: ChannelKey, now: Instant) {
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        if let Some(news) = channel.look_at_fullness(&self.bounds, now)
-            && let Some(topic) = self.topics.get(channel.topic)
-        {
-            self.effects
-                .note_full(&topic.name, &channel.name, Some(news));
-        }
-    }
-}
-
-impl Effects {
-    pub(super) fn note_full(
-        &mut self,
-        topic: &TopicName,
-        channel: &ChannelName,
-        news: Option<FullNews>,
-    ) {
-        self.full.extend(news.map(|news| FullNote {
-            topic: topic.clone(),
-            channel: channel.clone(),
-            news,
-        }));
-    }
-}
-
 /// Puts a message into every channel of a topic; each of them takes it.
+#[inline]
 pub(super) fn put_into_all(
     keys: &[ChannelKey],
     (channels, store): (&mut Arena<Channel>, &mut Store),

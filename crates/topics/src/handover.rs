@@ -13,13 +13,17 @@ use bytes::Bytes;
 use clock::Instant;
 use wire::{ChannelName, TopicName};
 
-use super::store::MessageRef;
-use super::table::{Target, TopicTable};
-use super::topic::Topic;
+use super::agenda::{Agenda, Target};
+use super::store::{MessageRef, Store};
+use super::topic::{Topic, TopicKey};
+use super::tree::Tree;
 pub use take::{Batch, NotTaken};
+pub(super) use take::{is_ephemeral, take_over_channel, take_over_topic};
 
 /// Queues named in one look at most.
 const QUEUES_MAX: usize = 1024;
+/// Channels of one topic that are looked at in one step.
+const STEP_CHANNELS_MAX: usize = 64;
 /// Senders of batches that a queue knows at most; the one it has not heard of for longest gives way.
 const STREAMS_MAX: usize = 16;
 
@@ -49,7 +53,7 @@ pub struct Handed {
 
 /// What a queue has handed over and taken, kept for its books.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct HandoverAccount {
     /// Messages on their way, in the order of the queue.
     lifted: Vec<Lifted>,
     /// Messages that another broker has.
@@ -69,7 +73,7 @@ struct Lifted {
     due: Option<Instant>,
 }
 
-impl Ledger {
+impl HandoverAccount {
     /// Messages on their way.
     pub(super) fn lifted(&self) -> usize {
         self.lifted.len()
@@ -109,89 +113,150 @@ impl Ledger {
     }
 }
 
-impl TopicTable {
-    /// Queues with messages to hand over: all that wait where nobody takes them, and what has waited for `patience` elsewhere.
-    /// At most 1,024 of them.
+/// A look for queues with messages to hand over, a topic at a time: all that wait where nobody takes them, and what has waited for
+/// so long elsewhere. What comes into being meanwhile is for the next look.
+#[derive(Debug)]
+pub struct StrandedWalk {
+    patience: Duration,
+    slot: usize,
+    /// A topic with more channels than are looked at in one step, and how many were.
+    open: Option<(TopicKey, usize)>,
+    queues: Vec<QueueName>,
+}
+
+impl StrandedWalk {
+    /// A look for what has waited for `patience`.
     #[must_use]
-    pub fn stranded(&self, patience: Duration, now: Instant) -> Vec<QueueName> {
-        let lasting = self.topics.iter().map(|(_, topic)| topic);
-        let lasting = lasting.filter(|topic| !topic.name.is_ephemeral());
-        let of_topic = |topic: &Topic| {
-            let keys = topic.channels.iter();
-            let channels = keys.filter_map(|&key| self.channels.get(key));
-            let channels = channels.filter(|channel| channel.is_stranded(patience, now));
-            let names = channels.map(|channel| Some(channel.name.clone()));
-            let own = topic
-                .is_stranded(&self.store, patience, now)
-                .then_some(None);
-            let queues = names.chain(own).map(|channel| QueueName {
-                topic: topic.name.clone(),
-                channel,
-            });
-            queues.collect::<Vec<_>>()
-        };
-        lasting.flat_map(of_topic).take(QUEUES_MAX).collect()
-    }
-
-    /// Lifts the next batch of a queue; empty if there is none, or one is on its way.
-    pub fn lift(&mut self, queue: &QueueName, patience: Duration, now: Instant) -> Vec<Handed> {
-        let Some(key) = self.find(queue.topic.as_str()) else {
-            return Vec::new();
-        };
-        let store = &self.store;
-        match &queue.channel {
-            None => {
-                let topic = self.topics.get_mut(key);
-                topic.map_or_else(Vec::new, |topic| topic.lift(store, patience, now))
-            }
-            Some(name) => {
-                let Some(key) = self.find_channel(key, name) else {
-                    return Vec::new();
-                };
-                let channel = self.channels.get_mut(key);
-                channel.map_or_else(Vec::new, |channel| channel.lift(store, patience, now))
-            }
+    pub fn new(patience: Duration) -> StrandedWalk {
+        StrandedWalk {
+            patience,
+            slot: 0,
+            open: None,
+            queues: Vec::new(),
         }
     }
 
-    /// The batch of a queue that was lifted is with another broker, or is put back to where it was. Nothing happens to a queue that is gone or was
-    /// emptied meanwhile.
-    pub fn settle(&mut self, queue: &QueueName, is_taken: bool, now: Instant) {
-        let Some(key) = self.find(queue.topic.as_str()) else {
-            return;
-        };
-        let channel_key = match &queue.channel {
-            None => None,
-            Some(name) => match self.find_channel(key, name) {
-                None => return,
-                found => found,
-            },
-        };
-        let ledger = match channel_key {
-            None => self.topics.get_mut(key).map(|topic| &mut topic.handing),
-            Some(key) => self
-                .channels
-                .get_mut(key)
-                .map(|channel| &mut channel.handing),
-        };
-        let Some(ledger) = ledger else {
-            return;
-        };
-        let lifted = std::mem::take(&mut ledger.lifted);
-        if is_taken {
-            ledger.over += lifted.len() as u64;
-            lifted
-                .iter()
-                .for_each(|lifted| self.store.release(lifted.message));
-        } else if let Some(channel_key) = channel_key {
-            if let Some(channel) = self.channels.get_mut(channel_key)
-                && let Some(at) = channel.put_back(lifted, now)
-            {
-                self.wakeups.push(at, Target::Channel(channel_key));
-            }
-        } else if let Some(topic) = self.topics.get_mut(key) {
-            topic.put_back(&lifted, &self.store);
-        }
-        self.mark_dirty(key);
+    /// What was found, at most 1,024 queues.
+    #[must_use]
+    pub fn queues(self) -> Vec<QueueName> {
+        self.queues
     }
+
+    /// Looks at one topic, or at some of its channels; see [`TopicTable::stranded_next`](super::TopicTable::stranded_next). `settle`
+    /// has it hear what was said of all.
+    pub(super) fn step(
+        &mut self,
+        tree: &mut Tree,
+        store: &Store,
+        now: Instant,
+        settle: impl FnOnce(TopicKey, &mut Topic),
+    ) -> bool {
+        if self.queues.len() >= QUEUES_MAX || self.slot >= tree.topics.slots() {
+            return false;
+        }
+        let key = tree.topics.key_at(self.slot);
+        let open = self.open.take().filter(|(open, _)| Some(*open) == key);
+        let first = open.map_or(0, |(_, first)| first);
+        if let Some(key) = key
+            && let Some(topic) = tree.topics.get_mut(key)
+            && !topic.name.is_ephemeral()
+        {
+            settle(key, topic);
+            let channels = topic.channels.iter().skip(first).take(STEP_CHANNELS_MAX);
+            for channel in channels.filter_map(|&key| tree.channels.get(key)) {
+                if channel.is_stranded(self.patience, now) {
+                    self.queues.push(QueueName {
+                        topic: topic.name.clone(),
+                        channel: Some(channel.name.clone()),
+                    });
+                }
+            }
+            if first + STEP_CHANNELS_MAX < topic.channels.len() {
+                self.open = Some((key, first + STEP_CHANNELS_MAX));
+                return true;
+            }
+            if topic.is_stranded(store, self.patience, now) {
+                self.queues.push(QueueName {
+                    topic: topic.name.clone(),
+                    channel: None,
+                });
+            }
+        }
+        self.slot += 1;
+        self.queues.truncate(QUEUES_MAX);
+        true
+    }
+}
+
+/// Lifts the next batch of a queue; empty if there is none, or one is on its way.
+pub(super) fn lift(
+    tree: &mut Tree,
+    store: &Store,
+    queue: &QueueName,
+    patience: Duration,
+    now: Instant,
+) -> Vec<Handed> {
+    let Some(key) = tree.find(queue.topic.as_str()) else {
+        return Vec::new();
+    };
+    match &queue.channel {
+        None => {
+            let topic = tree.topics.get_mut(key);
+            topic.map_or_else(Vec::new, |topic| topic.lift(store, patience, now))
+        }
+        Some(name) => {
+            let Some(key) = tree.find_channel(key, name) else {
+                return Vec::new();
+            };
+            let channel = tree.channels.get_mut(key);
+            channel.map_or_else(Vec::new, |channel| channel.lift(store, patience, now))
+        }
+    }
+}
+
+/// The batch of a queue that was lifted is with another broker, or is put back to where it was. Nothing happens to a queue that is gone or was
+/// emptied meanwhile.
+pub(super) fn settle(
+    (tree, agenda): (&mut Tree, &mut Agenda),
+    store: &mut Store,
+    queue: &QueueName,
+    is_taken: bool,
+    now: Instant,
+) {
+    let Some(key) = tree.find(queue.topic.as_str()) else {
+        return;
+    };
+    let channel_key = match &queue.channel {
+        None => None,
+        Some(name) => match tree.find_channel(key, name) {
+            None => return,
+            found => found,
+        },
+    };
+    let account = match channel_key {
+        None => tree.topics.get_mut(key).map(|topic| &mut topic.handing),
+        Some(key) => tree
+            .channels
+            .get_mut(key)
+            .map(|channel| &mut channel.handing),
+    };
+    let Some(account) = account else {
+        return;
+    };
+    let lifted = std::mem::take(&mut account.lifted);
+    if is_taken {
+        account.over += lifted.len() as u64;
+        lifted
+            .iter()
+            .for_each(|lifted| store.release(lifted.message));
+    } else if let Some(channel_key) = channel_key {
+        if let Some(channel) = tree.channels.get_mut(channel_key)
+            && let Some(at) = channel.put_back(lifted, now)
+        {
+            agenda.wakeups.push(at, Target::Channel(channel_key));
+        }
+    } else if let Some(topic) = tree.topics.get_mut(key) {
+        topic.put_back(&lifted, store);
+    }
+    agenda.mark_dirty(&mut tree.topics, key);
 }

@@ -118,6 +118,7 @@ impl InFlight {
     ///
     /// # Errors
     /// [`FlightError`], with nsqd's texts.
+    #[inline]
     pub fn take(
         &mut self,
         list: &mut FlightList,
@@ -162,6 +163,7 @@ impl InFlight {
     ///
     /// # Errors
     /// [`FlightError`], with nsqd's texts.
+    #[inline]
     pub fn find(&self, id: u64, consumer: ConsumerKey) -> Result<u32, FlightError> {
         let index = *self.by_id.get(&id).ok_or(FlightError::UnknownId)?;
         let owner = self.entries[index as usize].flight.consumer;

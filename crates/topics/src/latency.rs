@@ -16,7 +16,7 @@ use link::Lateness;
 use super::histogram::{Histogram, LONGEST_NS};
 use super::sampler::Sampler;
 use super::store::{Arrival, Stored};
-use super::table::TopicKey;
+use super::topic::TopicKey;
 use super::window::Window;
 use crate::stats::StageLatency;
 

@@ -3,27 +3,36 @@
 //! Nothing passes before the first share, and its bucket begins empty. The end of a lease needs no
 //! timer: it is looked for before the bucket is used, and the bucket is changed *as of* that
 //! instant, so a process that was stopped meanwhile earns nothing at the former rate.
-//! What prolongs all leases is said once for all of them ([`super::prolongations`]), and each hears it before its end is looked for.
+//! What prolongs all leases is said once for all of them ([`super::words`]), and each hears it before its end is looked for, before a
+//! report and before another grant. One that missed some ends earlier, as if they had been lost on their way: shares that are used never
+//! exceed what the controller and the other brokers reckon with.
 //! A share only shrinks when its lease ends, hence a wake-up for a departure under the share is at worst
 //! too early.
 
 use std::sync::Arc;
 
 use clock::Instant;
-use limit::{Grant, Holder, Limit, Prolongation, Share};
+use limit::{Grant, LeaseHolder, Limit, Prolongation, Share};
 
+use super::effects::Effects;
 use super::limiter::TopicLimiter;
-use super::prolongations::Prolongations;
-use super::sharing::{LimitNumber, own_number};
-use super::table::{TopicKey, TopicTable};
+use super::sharing::{Groups, LimitNumber, own_number};
+use super::topic::Topic;
+use super::words::Words;
 
 /// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
 const ASKS_MAX: u32 = 10;
 
+/// By what all leases of a reactor were prolonged.
+pub type Prolongations = Words<Prolongation>;
+
+/// After so many all leases are to hear them.
+const HEARD_EVERY: u64 = 16;
+
 /// What a limiter under a controller knows of its share.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    holder: Holder,
+    holder: LeaseHolder,
     /// The end of the current lease has been put into force.
     has_ended: bool,
     /// No grant of the contract's present unit has come yet.
@@ -38,7 +47,7 @@ pub struct Lease {
 impl Lease {
     /// Nothing granted; `holder` knows the reports that were sent lately.
     #[must_use]
-    pub fn new(holder: Holder, prolongations: &Arc<Prolongations>) -> Lease {
+    pub fn new(holder: LeaseHolder, prolongations: &Arc<Prolongations>) -> Lease {
         Lease {
             holder,
             has_ended: true,
@@ -49,7 +58,7 @@ impl Lease {
         }
     }
 
-    /// Notes a report; see [`Holder::report_sent`].
+    /// Notes a report; see [`LeaseHolder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
         // By then it may be forgotten which report they mean.
         self.catch_up();
@@ -145,25 +154,48 @@ impl Lease {
     }
 }
 
-impl TopicTable {
-    /// [`TopicTable::set_shared_limit`] of a limit that gossip has no number for.
-    #[cfg(test)]
-    pub fn set_limit(&mut self, key: TopicKey, limit: Option<Limit>, now: Instant) {
-        self.set_shared_limit(key, limit, None, now);
+/// What leases of one reactor have in common.
+#[derive(Debug)]
+pub(super) struct Leases {
+    /// Limits are shared by several brokers; what may pass here is for a controller to grant.
+    pub(super) is_controlled: bool,
+    /// Reports sent lately, for limits that come between a report and its answer.
+    holder: LeaseHolder,
+    /// What leases were prolonged by; each hears of it when it is looked at.
+    prolongations: Arc<Prolongations>,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Leases {
+            is_controlled: false,
+            holder: LeaseHolder::new(),
+            prolongations: Arc::default(),
+        }
+    }
+}
+
+impl Leases {
+    /// Notes a report, which grants may answer.
+    pub(super) fn report_sent(&mut self, number: u64, now: Instant) {
+        self.holder.report_sent(number, now);
     }
 
-    /// Puts a limit on a topic, changes the one in force, or takes it away. `number` is what gossip knows it by, where brokers
-    /// share it among themselves under a controller; without one the topic's name says it.
-    pub fn set_shared_limit(
-        &mut self,
-        key: TopicKey,
+    /// Prolongs all leases that have not ended at `now`; whether it is time to look at all.
+    pub(super) fn prolong(&mut self, by: Prolongation, now: Instant) -> bool {
+        self.prolongations.say(by, now).is_multiple_of(HEARD_EVERY)
+    }
+
+    /// Puts a limit on a topic, changes the one in force, or takes it away. Where brokers share it by gossip, they are those that
+    /// `groups` tells of, and it is known by `number`.
+    pub(super) fn put_limit(
+        &self,
+        topic: &mut Topic,
         limit: Option<Limit>,
-        number: Option<LimitNumber>,
+        (number, groups): (Option<LimitNumber>, &Arc<Groups>),
+        effects: &mut Effects,
         now: Instant,
     ) {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return;
-        };
         let number = match self.is_controlled {
             true => number,
             false => Some(own_number(&topic.name)),
@@ -179,21 +211,12 @@ impl TopicTable {
                 limiter.set(limit, now);
             }
             (limiter, Some(limit)) if limit.is_gossiped() => {
-                *limiter = Some(TopicLimiter::gossiping(
-                    limit,
-                    number,
-                    self.sharing.group,
-                    now,
-                ));
-                self.effects.sharing_began = true;
+                *limiter = Some(TopicLimiter::gossiping(limit, number, groups, now));
+                effects.sharing_began = true;
             }
             (limiter, Some(limit)) if self.is_controlled => {
-                *limiter = Some(TopicLimiter::controlled(
-                    limit,
-                    self.reporting.holder.clone(),
-                    &self.reporting.prolongations,
-                    now,
-                ));
+                let (holder, prolongations) = (self.holder.clone(), &self.prolongations);
+                *limiter = Some(TopicLimiter::controlled(limit, holder, prolongations, now));
             }
             (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),
         }
@@ -202,48 +225,33 @@ impl TopicTable {
             if let Some(unjudged) = topic.reported.unjudged.take() {
                 limiter.judge(&unjudged);
             }
-            self.effects.report_wanted |= limiter.asks_for_share(now);
+            effects.report_wanted |= limiter.asks_for_share(now);
         }
-        if limit.is_some_and(|limit| limit.is_gossiped()) {
-            self.note_shared(key);
-        }
-        self.effects.catalog_changed = true;
-        self.mark_dirty(key);
     }
 
-    /// Prolongs all leases that have not ended at `now`: none grows by that, and one that has ended stays ended. Each hears of it when it
-    /// is looked at next. Whether it is time to look at all ([`TopicTable::settle_lease`]).
-    pub fn prolong_leases(&mut self, by: Prolongation, now: Instant) -> bool {
-        self.reporting.prolongations.say(by, now)
-    }
-
-    /// Has the lease of the topic in a slot hear what it was prolonged by; whether there are slots behind.
-    pub fn settle_lease(&mut self, slot: usize, now: Instant) -> bool {
-        let topic = self.topics.key_at(slot);
-        let topic = topic.and_then(|key| self.topics.get_mut(key));
-        if let Some(limiter) = topic.and_then(|topic| topic.limiter.as_mut()) {
-            limiter.settle(now);
-        }
-        slot + 1 < self.topics.slots()
-    }
-
-    /// Hands a topic the share that a controller granted; one that is out of date changes nothing. False where there
-    /// is no limit to have a share of.
-    pub fn grant(&mut self, key: TopicKey, grant: &Grant, now: Instant) -> bool {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return false;
-        };
-        let Some(limiter) = &mut topic.limiter else {
-            return false;
-        };
+    /// Hands a topic the share that a controller granted; one that is out of date changes nothing. Says whether it counts, and
+    /// nothing where there is no limit to have a share of.
+    pub(super) fn grant(
+        &self,
+        topic: &mut Topic,
+        grant: &Grant,
+        effects: &mut Effects,
+        now: Instant,
+    ) -> Option<bool> {
+        let limiter = topic.limiter.as_mut()?;
         let before = limiter.share(now);
-        if limiter.grant(grant, now) {
+        let is_news = limiter.grant(grant, now);
+        if is_news {
             // Others wait for what was given up: the sooner it is confirmed, the sooner they have it.
-            self.effects.report_wanted |= has_shrunk(before, limiter.share(now));
+            effects.report_wanted |= has_shrunk(before, limiter.share(now));
             topic.release_at = None;
-            self.mark_dirty(key);
         }
-        true
+        Some(is_news)
+    }
+
+    /// Whether the topic's limit is one that a controller shares out.
+    pub(super) fn is_granted(&self, topic: &Topic) -> bool {
+        self.is_controlled && topic.limiter.is_some()
     }
 }
 

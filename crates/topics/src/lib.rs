@@ -3,9 +3,11 @@
 //! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the reactor
 //! drives and that tests and the simulator can drive as well.
 
+mod agenda;
 mod arena;
 mod awaited;
 mod backlog;
+mod bounds;
 mod budget;
 mod channel;
 mod consume;
@@ -22,7 +24,7 @@ mod lease;
 mod limiter;
 mod memory;
 mod message_id;
-mod prolongations;
+mod observed;
 mod publish;
 mod pump;
 mod queue;
@@ -31,21 +33,24 @@ mod remove;
 mod report;
 mod sampler;
 mod service;
+mod settling;
 mod sharing;
 mod snapshot;
 mod spill;
 pub mod stats;
 mod store;
 mod table;
-mod task;
 mod told;
 mod topic;
 mod trace;
 mod traffic;
+mod tree;
 mod unjudged;
+mod waiting;
 mod wakeups;
 mod window;
 mod witness;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -53,12 +58,13 @@ mod tests;
 pub use arena::{Arena, Key, Slot};
 pub use awaited::{KnownTopic, Teller};
 pub use backlog::BacklogBounds;
+pub use bounds::Bounds;
 pub use budget::{Account, Charge, MemoryBudget, Part};
 pub use consumer::{ConsumerKey, Subscription};
 pub use effects::Effects;
 pub use ending::Loss;
 pub use fullness::{Full, FullNews, FullNote};
-pub use handover::{Batch, Handed, NotTaken, QueueName};
+pub use handover::{Batch, Handed, NotTaken, QueueName, StrandedWalk};
 pub use held::Held;
 pub use in_flight::FlightError;
 pub use latency::{Landed, Probe};
@@ -71,9 +77,9 @@ pub use sharing::{Group, IntervalEnd, Known, LimitNumber, identity, interval_of}
 pub use snapshot::{Step, Walk};
 pub use spill::{BacklogAnswer, BacklogOrder, BacklogOutcome, Head, ORDERS_MAX, QueueKey, Segment};
 pub use store::{Arrival, Stored};
-pub use table::{Bounds, TopicKey, TopicTable};
+pub use table::TopicTable;
 pub use told::Told;
-pub use topic::{Counts, Declared, Topic};
+pub use topic::{Counts, Declared, Topic, TopicKey};
 pub use trace::{Source, TRACE_ARRIVALS_MAX, TraceResult};
 pub use wakeups::Wakeups;
 pub use window::{SAMPLES_MIN, WindowOrder, WindowResult};

@@ -17,13 +17,12 @@ use std::time::Duration;
 
 use clock::Instant;
 use limit::sharing::Update;
-use limit::{Grant, Holder, JudgedBy, Limit, OnExceed, Share, TokenBucket, Unit};
+use limit::{Grant, JudgedBy, LeaseHolder, Limit, OnExceed, Share, TokenBucket, Unit};
 
 use in_force::InForce;
 
-use super::lease::Lease;
-use super::prolongations::Prolongations;
-use super::sharing::{Group, Known, LimitNumber, SharedLimit};
+use super::lease::{Lease, Prolongations};
+use super::sharing::{Gossiped, Groups, Known, LimitNumber, SharedLimit};
 use super::store::Arrival;
 use super::unjudged::Unjudged;
 use super::witness::Witness;
@@ -47,9 +46,8 @@ enum Way {
     Whole,
     /// A controller, which grants shares.
     Leased(Box<Lease>),
-    /// Brokers among themselves, which know the limit by that number. Without a policy it is not known yet who they are, and
-    /// nothing passes.
-    Gossiped(Option<LimitNumber>, Option<Box<SharedLimit>>),
+    /// Brokers among themselves.
+    Gossiped(Box<Gossiped>),
 }
 
 impl TopicLimiter {
@@ -65,16 +63,18 @@ impl TopicLimiter {
         }
     }
 
-    /// A part of the limit as its policy says, among the brokers of `group`; nothing passes before they are known.
+    /// A part of the limit as its policy says, among the brokers that `groups` tells of; nothing passes before they are known.
     #[must_use]
     pub fn gossiping(
         limit: Limit,
         number: Option<LimitNumber>,
-        group: Option<Group>,
+        groups: &Arc<Groups>,
         now: Instant,
     ) -> TopicLimiter {
-        let mut limiter = TopicLimiter::waiting(limit, Way::Gossiped(number, None), now);
-        limiter.join(group, now);
+        let gossiped = Gossiped::new(&limit, number, groups, now);
+        let share = gossiped.policy().map(SharedLimit::share);
+        let mut limiter = TopicLimiter::waiting(limit, Way::Gossiped(Box::new(gossiped)), now);
+        limiter.apply(share, now);
         limiter
     }
 
@@ -82,7 +82,7 @@ impl TopicLimiter {
     #[must_use]
     pub fn controlled(
         limit: Limit,
-        reports: Holder,
+        reports: LeaseHolder,
         prolongations: &Arc<Prolongations>,
         now: Instant,
     ) -> TopicLimiter {
@@ -115,7 +115,7 @@ impl TopicLimiter {
     #[must_use]
     pub fn gossiped(&self) -> Option<&SharedLimit> {
         match &self.way {
-            Way::Gossiped(_, policy) => policy.as_deref(),
+            Way::Gossiped(gossiped) => gossiped.policy(),
             Way::Whole | Way::Leased(_) => None,
         }
     }
@@ -124,41 +124,46 @@ impl TopicLimiter {
     #[must_use]
     pub fn is_kept_as(&self, limit: &Limit, number: Option<LimitNumber>) -> bool {
         match &self.way {
-            Way::Gossiped(own, _) => {
+            Way::Gossiped(gossiped) => {
                 let way = |limit: &Limit| (limit.sharing, limit.unit, limit.gossip);
-                way(limit) == way(&self.limit) && *own == number
+                way(limit) == way(&self.limit) && gossiped.number() == number
             }
             Way::Whole | Way::Leased(_) => !limit.is_gossiped(),
         }
     }
 
-    /// Begins to share with the brokers of `group`: with the N-th part, and no more tokens than the bucket holds. Nothing
-    /// passes where there is none.
-    pub fn join(&mut self, group: Option<Group>, now: Instant) {
+    /// Hears whom brokers have begun to share the limit with since it was looked at last, each as of when it was said: with the N-th
+    /// part, and no more tokens than the bucket holds. Nothing passes where nobody is known.
+    #[inline]
+    pub fn catch_up(&mut self) {
+        if let Way::Gossiped(gossiped) = &self.way
+            && gossiped.has_missed()
+        {
+            self.join();
+        }
+    }
+
+    #[cold]
+    fn join(&mut self) {
         let limit = self.limit;
-        let Way::Gossiped(number, policy) = &mut self.way else {
-            return;
-        };
-        // What cannot be divided is not enforced by anybody, so nothing of it passes.
-        *policy = group
-            .and_then(|group| SharedLimit::new(&limit, *number, group, now).ok())
-            .map(Box::new);
-        let share = policy.as_deref().map(SharedLimit::share);
-        self.apply(share, now);
+        while let Way::Gossiped(gossiped) = &mut self.way
+            && let Some((share, at)) = gossiped.join_next(&limit)
+        {
+            self.apply(share, at);
+        }
     }
 
     /// Ends the estimate interval, if it is over; what to tell the others.
     pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
-        let Way::Gossiped(_, Some(policy)) = &mut self.way else {
-            return None;
-        };
+        self.catch_up();
+        let policy = self.policy()?;
         let update = policy.end_interval(now, known)?;
         let share = policy.share();
         self.apply(Some(share), now);
         Some(update)
     }
 
-    /// Notes that a report was sent, which a grant may answer; see [`Holder::report_sent`].
+    /// Notes that a report was sent, which a grant may answer; see [`LeaseHolder::report_sent`].
     pub fn report_sent(&mut self, number: u64, now: Instant) {
         self.settle(now);
         if let Way::Leased(lease) = &mut self.way {
@@ -171,7 +176,7 @@ impl TopicLimiter {
     pub fn confirmation(&self) -> (u64, u64) {
         match &self.way {
             Way::Leased(lease) => lease.confirmation(),
-            Way::Whole | Way::Gossiped(..) => (0, 0),
+            Way::Whole | Way::Gossiped(_) => (0, 0),
         }
     }
 
@@ -180,13 +185,14 @@ impl TopicLimiter {
     pub fn share(&self, now: Instant) -> Option<Share> {
         match &self.way {
             Way::Leased(lease) => lease.in_force(now),
-            Way::Whole | Way::Gossiped(..) => self.in_force.part(),
+            Way::Whole | Way::Gossiped(_) => self.in_force.part(),
         }
     }
 
     /// Changes the contract; tokens held stay, up to the new burst. Another unit begins anew, empty. Under
     /// a controller it is the next share that brings the new numbers.
     pub fn set(&mut self, limit: Limit, now: Instant) {
+        self.catch_up();
         let has_other_unit = limit.unit != self.limit.unit;
         match &mut self.way {
             Way::Leased(lease) => {
@@ -197,9 +203,9 @@ impl TopicLimiter {
                     self.witness = Witness::new(None, now);
                 }
             }
-            Way::Gossiped(_, policy) => {
+            Way::Gossiped(gossiped) => {
                 self.limit = limit;
-                if let Some(policy) = policy {
+                if let Some(policy) = gossiped.policy_mut() {
                     policy.set_limit(&limit, now);
                     let share = policy.share();
                     self.apply(Some(share), now);
@@ -221,7 +227,7 @@ impl TopicLimiter {
     pub fn asks_for_share(&self, now: Instant) -> bool {
         match &self.way {
             Way::Leased(lease) => lease.asks_for_share(now),
-            Way::Whole | Way::Gossiped(..) => false,
+            Way::Whole | Way::Gossiped(_) => false,
         }
     }
 
@@ -279,7 +285,7 @@ impl TopicLimiter {
     #[inline]
     pub fn take(&mut self, arrival: &Arrival, body_bytes: usize, has_waited: bool, now: Instant) {
         let cost = self.cost(body_bytes);
-        if let Way::Gossiped(_, Some(policy)) = &mut self.way {
+        if let Some(policy) = self.policy() {
             policy.passed(now, arrival.flow, cost, has_waited);
         }
         match self.in_force.take_booked() {
@@ -306,9 +312,9 @@ impl TopicLimiter {
         self.settle(now);
         let cost = self.cost(body_bytes);
         let seen = self.seen(arrival.at, now);
-        let admits = match &mut self.way {
-            Way::Gossiped(_, Some(policy)) => policy.admits(seen, arrival.flow, cost),
-            _ => self.in_force.try_take(seen, cost),
+        let admits = match self.policy() {
+            Some(policy) => policy.admits(seen, arrival.flow, cost),
+            None => self.in_force.try_take(seen, cost),
         };
         if admits {
             self.witness.release(seen, cost);
@@ -336,7 +342,7 @@ impl TopicLimiter {
         };
         let total = bodies.map(|body| self.cost(body.len())).sum();
         let seen = self.seen(arrival.at, now);
-        if let Way::Gossiped(_, Some(policy)) = &mut self.way {
+        if let Some(policy) = self.policy() {
             if policy.admits(seen, arrival.flow, total) {
                 self.witness.release(seen, total);
                 return Ok(());
@@ -428,16 +434,28 @@ impl TopicLimiter {
         }
     }
 
-    /// Hears what the lease was prolonged by, and puts its end into force, as of when it was.
+    /// Hears what was said of all limits, and puts the end of a lease into force, as of when it was.
     #[inline]
     pub fn settle(&mut self, now: Instant) {
-        let Way::Leased(lease) = &mut self.way else {
-            return;
-        };
-        lease.catch_up();
-        if let Some((at, floor)) = lease.end(now) {
-            lease.ended();
-            self.apply(floor, at);
+        match &mut self.way {
+            Way::Whole => {}
+            Way::Leased(lease) => {
+                lease.catch_up();
+                if let Some((at, floor)) = lease.end(now) {
+                    lease.ended();
+                    self.apply(floor, at);
+                }
+            }
+            Way::Gossiped(_) => self.catch_up(),
+        }
+    }
+
+    /// The policy by which brokers share the limit, if they do and know each other.
+    #[inline]
+    fn policy(&mut self) -> Option<&mut SharedLimit> {
+        match &mut self.way {
+            Way::Gossiped(gossiped) => gossiped.policy_mut(),
+            Way::Whole | Way::Leased(_) => None,
         }
     }
 

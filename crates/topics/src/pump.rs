@@ -7,15 +7,16 @@
 
 use clock::Instant;
 
-use super::channel::{ChannelKey, Queued};
-use super::consumer::{Consumer, ConsumerKey};
+use super::agenda::{Agenda, Target};
+use super::bounds::Bounds;
+use super::channel::ChannelKey;
+use super::effects::Effects;
 use super::fullness::{do_all_take, put_into_all};
-use super::in_flight::{Flight, InFlight};
 use super::latency::{Probe, Stage};
 use super::limiter::TopicLimiter;
-use super::queue;
-use super::store::Stored;
-use super::table::{Target, TopicKey, TopicTable};
+use super::store::{Store, Stored};
+use super::topic::TopicKey;
+use super::tree::Tree;
 
 /// One message for one consumer.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,8 @@ pub struct Delivery<'a> {
     pub message: &'a Stored,
     /// Times that it has been delivered on its channel, this one included.
     pub attempts: u16,
+    /// Which of the connection's subscriptions it is for.
+    pub number: u32,
 }
 
 /// Where messages go out: the shell's connections.
@@ -40,114 +43,38 @@ pub trait Outlet {
     }
 }
 
-impl TopicTable {
-    /// Serves all topics that something happened to, however long it takes.
-    #[cfg(test)]
-    pub fn run(&mut self, now: Instant, outlet: &mut impl Outlet) {
-        self.ran_at = now;
-        while let Some(key) = self.pop_dirty() {
-            self.run_topic(key, now, usize::MAX, outlet);
-        }
-    }
+/// What a run of a topic goes through.
+pub(super) struct Pump<'a> {
+    pub(super) tree: &'a mut Tree,
+    pub(super) store: &'a mut Store,
+    pub(super) agenda: &'a mut Agenda,
+    pub(super) effects: &'a mut Effects,
+    pub(super) bounds: &'a Bounds,
+    /// The broker stops.
+    pub(super) is_ending: bool,
+    /// A topic without a limit may have one that is not known here.
+    pub(super) may_hide_limits: bool,
+    /// Releases logged of each topic at most.
+    pub(super) releases_max: usize,
+}
 
-    /// Serves one topic that [`Self::pop_dirty`] gave, until about `messages_max` messages have been passed on or delivered;
-    /// if there are more, something has happened to it again.
-    pub fn run_topic(
+impl Pump<'_> {
+    /// Passes messages of a topic on and delivers them, until it is about `messages_max` of them; if there are more, the topic is
+    /// dirty again.
+    pub(super) fn run(
         &mut self,
         key: TopicKey,
         now: Instant,
         messages_max: usize,
         outlet: &mut impl Outlet,
     ) {
-        self.ran_at = now;
-        if let Some(topic) = self.topics.get_mut(key) {
-            topic
-                .waiting
-                .sort_in(self.service.as_mut(), &mut self.store);
-            self.do_due(key, now);
-            if let Some(topic) = self.topics.get_mut(key) {
-                topic.dirty = false;
-            }
-            self.pump(key, now, messages_max, outlet);
-        }
-    }
-
-    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when the topics that it is of are
-    /// [run](Self::run_topic).
-    pub fn wake(&mut self, now: Instant) {
-        while let Some((at, target)) = self.wakeups.pop_due(now) {
-            match target {
-                Target::Topic(key) => {
-                    if let Some(topic) = self.topics.get_mut(key)
-                        && topic.release_at == Some(at)
-                    {
-                        topic.release_at = None;
-                        self.mark_dirty(key);
-                    }
-                }
-                Target::Channel(key) => {
-                    if let Some(channel) = self.channels.get_mut(key)
-                        && channel.wake_at == Some(at)
-                    {
-                        channel.wake_at = None;
-                        self.note_due(key, target);
-                    }
-                }
-                Target::Abandoned(key) => {
-                    if let Some(channel) = self.channels.get_mut(key)
-                        && channel.fullness.wake_at == Some(at)
-                    {
-                        channel.fullness.wake_at = None;
-                        let topic = channel.topic;
-                        self.mark_dirty(topic);
-                    }
-                }
-                Target::Backlog(key) => self.mark_dirty(key),
-                Target::Consumer(key) => {
-                    if let Some(consumer) = self.consumers.get(key) {
-                        self.note_due(consumer.channel, target);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Leaves what is due of a channel or one of its consumers for the turn of their topic.
-    fn note_due(&mut self, channel: ChannelKey, target: Target) {
-        let Some(channel) = self.channels.get(channel) else {
-            return;
-        };
-        let key = channel.topic;
-        if let Some(topic) = self.topics.get_mut(key) {
-            topic.due.push(target);
-            self.mark_dirty(key);
-        }
-    }
-
-    fn do_due(&mut self, key: TopicKey, now: Instant) {
-        let mut due = match self.topics.get_mut(key) {
-            Some(topic) if !topic.due.is_empty() => std::mem::take(&mut topic.due),
-            _ => return,
-        };
-        for target in due.drain(..) {
-            match target {
-                Target::Topic(_) | Target::Abandoned(_) | Target::Backlog(_) => {}
-                Target::Channel(key) => self.wake_channel(key, now),
-                Target::Consumer(key) => self.expire(key, now),
-            }
-        }
-        if let Some(topic) = self.topics.get_mut(key) {
-            topic.due = due;
-        }
-    }
-
-    fn pump(&mut self, key: TopicKey, now: Instant, messages_max: usize, outlet: &mut impl Outlet) {
         let mut left = messages_max;
         loop {
             let passed = self.pass(key, now, left);
             let mut delivered = 0;
             let mut number = 0;
             while let Some(&channel) = self
+                .tree
                 .topics
                 .get(key)
                 .and_then(|topic| topic.channels.get(number))
@@ -158,46 +85,32 @@ impl TopicTable {
             }
             left = left.saturating_sub(passed.max(delivered));
             if left == 0 {
-                self.mark_dirty(key);
+                self.agenda.mark_dirty(&mut self.tree.topics, key);
                 break;
             }
-            let is_empty = self.topics.get(key).is_none_or(|topic| topic.depth() == 0);
+            let topic = self.tree.topics.get(key);
+            let is_empty = topic.is_none_or(|topic| topic.depth() == 0);
             if delivered == 0 || is_empty {
                 break;
             }
-        }
-        if let Some(topic) = self.topics.get(key) {
-            debug_assert!(topic.is_conserved(), "{topic:?}");
-            let has_room = queue::fit(topic.in_memory(), 1, self.bounds.mem_queue_size);
-            if has_room && !topic.publishers.held.is_empty() && self.has_memory_for_held(key) {
-                self.effects.roomy.push(key);
-            }
-        }
-        if self.bounds.backlog.is_some() {
-            self.look_after_backlogs(key, now);
         }
     }
 
     /// Topic queue → channels, as far as tokens and room go. Gives how many messages it passed on, `messages_max` at most.
     fn pass(&mut self, key: TopicKey, now: Instant, messages_max: usize) -> usize {
-        let bounds = &self.bounds_of_flow();
-        let TopicTable {
-            topics,
-            channels,
-            store,
-            wakeups,
-            effects,
-            releases_max,
-            telling,
-            ..
-        } = self;
+        let bounds = &self.bounds.of_flow(self.is_ending);
+        let Tree {
+            topics, channels, ..
+        } = &mut *self.tree;
+        let (store, effects) = (&mut *self.store, &mut *self.effects);
+        let wakeups = &mut self.agenda.wakeups;
         let Some(topic) = topics.get_mut(key) else {
             return 0;
         };
         if topic.paused || topic.awaited.is_some() || topic.channels.is_empty() {
             return 0;
         }
-        let is_unjudged = topic.limiter.is_none() && telling.teller.may_hide_limits();
+        let is_unjudged = topic.limiter.is_none() && self.may_hide_limits;
         let mut passed = 0;
         while let Some(&message) = topic
             .waiting
@@ -236,9 +149,7 @@ impl TopicTable {
                 let unjudged = topic.reported.unjudged.get_or_insert_default();
                 unjudged.note(now, stored.body.len());
             }
-            if topic.observed.releases.len() < *releases_max {
-                topic.observed.releases.push(now.as_nanos());
-            }
+            topic.observed.log_release(now, self.releases_max);
             let keys = &topic.channels;
             put_into_all(
                 keys,
@@ -261,14 +172,13 @@ impl TopicTable {
         messages_max: usize,
         outlet: &mut impl Outlet,
     ) -> usize {
-        let TopicTable {
+        let Tree {
             topics,
             channels,
             consumers,
-            store,
-            wakeups,
             ..
-        } = self;
+        } = &mut *self.tree;
+        let (store, wakeups) = (&mut *self.store, &mut self.agenda.wakeups);
         let Some(channel) = channels.get_mut(key) else {
             return 0;
         };
@@ -327,106 +237,16 @@ impl TopicTable {
         delivered
     }
 
-    /// Queues what a channel has deferred for long enough.
-    fn wake_channel(&mut self, key: ChannelKey, now: Instant) {
-        let Some(channel) = self.channels.get_mut(key) else {
+    /// Keeps a channel's books at a run of its topic.
+    fn look_at_fullness(&mut self, key: ChannelKey, now: Instant) {
+        let Some(channel) = self.tree.channels.get_mut(key) else {
             return;
         };
-        let asked = channel.wake_at;
-        let next = channel.queue_due(now);
-        if let Some(next) = next.filter(|_| next != asked) {
-            self.wakeups.push(next, Target::Channel(key));
-        }
-    }
-
-    /// Requeues what a consumer has held for too long.
-    fn expire(&mut self, key: ConsumerKey, now: Instant) {
-        let TopicTable {
-            channels,
-            consumers,
-            wakeups,
-            ..
-        } = self;
-        let Some(consumer) = consumers.get_mut(key) else {
-            return;
-        };
-        let Some(channel) = channels.get_mut(consumer.channel) else {
-            return;
-        };
-        while let Some(flight) = channel.in_flight.take_due(&mut consumer.flights, now) {
-            channel.timeout_count += 1;
-            consumer.in_flight_count -= 1;
-            channel.queue.push_back(Queued {
-                message: flight.message,
-                attempts: flight.attempts,
-                since: now,
-            });
-        }
-        let next = channel.in_flight.next_deadline(&consumer.flights);
-        consumer.wake_armed = next.is_some();
-        if let Some(next) = next {
-            wakeups.push(next, Target::Consumer(key));
-        }
-        self.enlist(key);
-    }
-
-    /// Puts a consumer that can take a message among those that are asked in turn.
-    pub(super) fn enlist(&mut self, key: ConsumerKey) {
-        let Some(consumer) = self.consumers.get_mut(key) else {
-            return;
-        };
-        if consumer.enlisted || !consumer.is_ready() {
-            return;
-        }
-        let Some(channel) = self.channels.get_mut(consumer.channel) else {
-            return;
-        };
-        consumer.enlisted = true;
-        channel.ready.push_back(key);
-        if channel.queue.front().is_some() {
-            let topic = channel.topic;
-            self.mark_dirty(topic);
-        }
-    }
-}
-
-impl Consumer {
-    /// Notes a message that nobody will speak of again.
-    fn finish_sent(&mut self) {
-        self.in_flight_count -= 1;
-        self.finish_count += 1;
-    }
-
-    /// Notes a message in flight; gives when to look after it, unless that is asked for already.
-    fn fly(&mut self, in_flight: &mut InFlight, id: u64, flight: Flight) -> Option<Instant> {
-        in_flight.insert(&mut self.flights, id, flight);
-        let is_armed = std::mem::replace(&mut self.wake_armed, true);
-        (!is_armed).then_some(flight.deadline)
-    }
-
-    /// Hands a message to this consumer's connection.
-    fn send(
-        &mut self,
-        key: ConsumerKey,
-        queued: Queued,
-        stored: &Stored,
-        now: Instant,
-        outlet: &mut impl Outlet,
-    ) -> Flight {
-        let attempts = queued.attempts.saturating_add(1);
-        let delivery = Delivery {
-            message: stored,
-            attempts,
-        };
-        self.writable = outlet.deliver(self.subscription.connection, delivery);
-        self.in_flight_count += 1;
-        self.message_count += 1;
-        Flight {
-            message: queued.message,
-            attempts,
-            consumer: key,
-            delivered: now,
-            deadline: now + self.subscription.msg_timeout,
+        if let Some(news) = channel.look_at_fullness(self.bounds, now)
+            && let Some(topic) = self.tree.topics.get(channel.topic)
+        {
+            self.effects
+                .note_full(&topic.name, &channel.name, Some(news));
         }
     }
 }

@@ -3,18 +3,15 @@
 //! A topic that nothing happens with any more is named some times more, so that what is reckoned from several reports comes to
 //! its end, and then no more until something does.
 
-use std::sync::Arc;
-
 use clock::Instant;
-use limit::Holder;
-use limit::adaptor::Window;
+use limit::adaptor::HistoryLength;
 use link::TopicReport;
 
+use super::bounds::Bounds;
 use super::channel::{Channel, ChannelKey};
 use super::fullness::Full;
-use super::prolongations::Prolongations;
-use super::table::{TopicKey, TopicTable};
-use super::topic::Topic;
+use super::topic::{Topic, TopicKey};
+use super::tree::Tree;
 
 /// A topic that nothing happens with any more is named in so many more reports …
 const FADING_REPORTS: u32 = 64;
@@ -70,15 +67,11 @@ pub(super) struct LastWord {
     is_fading: bool,
 }
 
-/// What was reported, what is still to be, and what counts from the controller's side as an answer to it.
-#[derive(Debug)]
+/// What was reported, and what is still to be.
+#[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Those sent lately, for limits that come between a report and its answer.
-    pub(super) holder: Holder,
-    /// What leases were prolonged by; each hears of it when it is looked at.
-    pub(super) prolongations: Arc<Prolongations>,
     /// Length of the history of traffic that reports tell of.
-    history_window: Window,
+    pub(super) history_length: HistoryLength,
     /// Which link reports are for; each begins with nothing said.
     link: u64,
     /// For topics with a limit and for the others.
@@ -86,53 +79,43 @@ pub(super) struct Reports {
     gone: Vec<String>,
 }
 
-impl Default for Reports {
-    fn default() -> Self {
-        Reports {
-            holder: Holder::new(),
-            prolongations: Arc::default(),
-            history_window: Window::default(),
-            link: 0,
-            next: [0; 2],
-            gone: Vec::new(),
-        }
-    }
-}
-
-impl TopicTable {
+impl Reports {
     /// Nothing of what was said before counts: the next report is the first of a link.
-    pub fn begin_reports(&mut self) {
-        let reporting = &mut self.reporting;
-        reporting.link += 1;
-        reporting.next = Default::default();
-        reporting.gone.clear();
+    pub(super) fn begin_link(&mut self) {
+        self.link += 1;
+        self.next = Default::default();
+        self.gone.clear();
     }
 
-    /// Begins report `number`, in which topics take about `bytes_max`. It counts as sent when each topic is looked at: leases that answer it
-    /// are counted from there, never from later.
-    pub fn begin_report(&mut self, number: u64, bytes_max: usize, now: Instant) -> ReportWalk {
-        self.reporting.holder.report_sent(number, now);
-        self.forget_asked();
+    /// Begins report `number` about what stands in so many slots, in which topics take about `bytes_max`.
+    pub(super) fn begin(&mut self, number: u64, bytes_max: usize, slots: usize) -> ReportWalk {
         ReportWalk {
             number,
             room: bytes_max,
-            slots: self.topics.slots(),
+            slots,
             kind: 0,
             place: 0,
             ended: [None; 2],
             news: TopicNews {
-                gone: std::mem::take(&mut self.reporting.gone),
+                gone: std::mem::take(&mut self.gone),
                 ..TopicNews::default()
             },
         }
     }
 
-    /// Looks at one topic more; false where there is none.
-    pub fn report_next(&mut self, walk: &mut ReportWalk, now: Instant) -> bool {
+    /// Looks at one topic more, once `settle` has had it hear what was said of all; false where there is none.
+    pub(super) fn next(
+        &self,
+        walk: &mut ReportWalk,
+        tree: &mut Tree,
+        bounds: &Bounds,
+        now: Instant,
+        settle: impl FnOnce(TopicKey, &mut Topic),
+    ) -> bool {
         if walk.place >= walk.slots {
             (walk.kind, walk.place) = (walk.kind + 1, 0);
         }
-        let Some(&begin) = self.reporting.next.get(walk.kind) else {
+        let Some(&begin) = self.next.get(walk.kind) else {
             return false;
         };
         if walk.slots == 0 {
@@ -140,54 +123,50 @@ impl TopicTable {
         }
         let slot = (begin + walk.place) % walk.slots;
         walk.place += 1;
-        if let Some(key) = self.topics.key_at(slot) {
-            self.report_one(key, slot, walk, now);
+        if let Some(key) = tree.topics.key_at(slot) {
+            if let Some(topic) = tree.topics.get_mut(key) {
+                settle(key, topic);
+            }
+            self.look_at((tree, key), slot, bounds, walk, now);
         }
         true
     }
 
     /// What there was to say. The next report goes on where this one had to end.
-    pub fn end_report(&mut self, walk: ReportWalk) -> TopicNews {
-        self.reporting.next = walk.ended.map(Option::unwrap_or_default);
+    pub(super) fn end(&mut self, walk: ReportWalk) -> TopicNews {
+        self.next = walk.ended.map(Option::unwrap_or_default);
         TopicNews {
             has_more: walk.ended.iter().any(Option::is_some),
             ..walk.news
         }
     }
 
-    /// Has reports tell of the traffic of so long.
-    pub fn set_history_window(&mut self, window: Window) {
-        self.reporting.history_window = window;
-    }
-
     /// A topic is gone from the table.
     pub(super) fn note_gone(&mut self, topic: &Topic) {
-        if was_told(topic.reported.told.as_deref(), self.reporting.link) {
-            self.reporting.gone.push(topic.name.to_string());
+        if was_told(topic.reported.told.as_deref(), self.link) {
+            self.gone.push(topic.name.to_string());
         }
     }
 
-    fn report_one(&mut self, key: TopicKey, slot: usize, walk: &mut ReportWalk, now: Instant) {
-        let TopicTable {
-            topics,
-            channels,
-            bounds,
-            reporting:
-                Reports {
-                    link,
-                    history_window,
-                    ..
-                },
-            ..
-        } = self;
+    fn look_at(
+        &self,
+        (tree, key): (&mut Tree, TopicKey),
+        slot: usize,
+        bounds: &Bounds,
+        walk: &mut ReportWalk,
+        now: Instant,
+    ) {
+        let Tree {
+            topics, channels, ..
+        } = tree;
         let Some(topic) = topics.get_mut(key) else {
             return;
         };
-        if !was_told(topic.reported.told.as_deref(), *link) {
+        if !was_told(topic.reported.told.as_deref(), self.link) {
             topic.reported.told = None;
         }
         if walk.kind == 0 {
-            topic.remember_traffic(*history_window, now);
+            topic.remember_traffic(self.history_length, now);
             if let Some(limiter) = &mut topic.limiter {
                 limiter.report_sent(walk.number, now);
             }
@@ -223,7 +202,7 @@ impl TopicTable {
         let names = topic.channels.iter().take(CHANNELS_REPORTED_MAX);
         let names = names.filter_map(|&key| channels.get(key));
         let names = names.map(|channel| channel.name.as_str());
-        if is_news(&mut topic.reported.told, *link, &report, names.clone()) {
+        if is_news(&mut topic.reported.told, self.link, &report, names.clone()) {
             let bytes = names.clone().map(str::len).sum::<usize>() + TOPIC_BYTES;
             walk.room = walk.room.saturating_sub(bytes);
             walk.news.topics.push(TopicReport {

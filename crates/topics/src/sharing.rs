@@ -12,16 +12,20 @@
 //! same; `broker/sharing` finds the topics whose names give one number.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
 use limit::sharing::{
     Limiter, Policy, Remote, Sharing, SharingConfig, SharingError, Update, Verdict,
 };
-use limit::{Limit, OnExceed, Share, Unit};
+use limit::{Limit, OnExceed, Share, SharePolicy, Unit};
 use wire::TopicName;
 
-use super::table::{TopicKey, TopicTable};
+use super::agenda::Agenda;
+use super::topic::{Topic, TopicKey};
+use super::words::Words;
+use crate::arena::Arena;
 use crate::stats::SharingStats;
 
 /// The number that gossip knows a limit by, the same at all brokers.
@@ -99,21 +103,107 @@ pub fn own_number(topic: &TopicName) -> LimitNumber {
     (halves ^ halves >> 16) as u16
 }
 
+/// The brokers that a reactor's topics have shared limits with, one group after the other.
+pub type Groups = Words<Option<Group>>;
+
 /// Who shares limits, and which.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The brokers; `None`: a controller is to say, or it is not known yet.
-    pub(super) group: Option<Group>,
+    group: Option<Group>,
+    /// What limits hear of them.
+    pub(super) groups: Arc<Groups>,
     /// Topics with limits that are shared by gossip, each once, and some that had one.
     keys: Vec<TopicKey>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
-        Shared {
-            group: Some(Group::ALONE),
-            keys: Vec::new(),
+        Shared::among(Some(Group::ALONE))
+    }
+}
+
+/// One topic's limit that is shared by gossip.
+#[derive(Debug)]
+pub struct Gossiped {
+    /// What gossip knows it by.
+    number: Option<LimitNumber>,
+    /// Its policy among the brokers of the latest group that it has heard of; without one it is not known who they are, or the limit
+    /// cannot be divided among them.
+    policy: Option<Box<SharedLimit>>,
+    groups: Arc<Groups>,
+    /// How many of them it has heard of.
+    heard: u64,
+}
+
+impl Gossiped {
+    /// A limit that begins among the brokers of the latest of `groups`.
+    #[must_use]
+    pub fn new(
+        limit: &Limit,
+        number: Option<LimitNumber>,
+        groups: &Arc<Groups>,
+        now: Instant,
+    ) -> Gossiped {
+        let mut gossiped = Gossiped {
+            number,
+            policy: None,
+            groups: Arc::clone(groups),
+            heard: groups.said().saturating_sub(1),
+        };
+        if let Some((group, _)) = gossiped.hear_next() {
+            gossiped.begin(limit, group, now);
         }
+        gossiped
+    }
+
+    /// The number that gossip knows the limit by.
+    #[must_use]
+    pub fn number(&self) -> Option<LimitNumber> {
+        self.number
+    }
+
+    /// By what it is divided, if it is.
+    #[must_use]
+    pub fn policy(&self) -> Option<&SharedLimit> {
+        self.policy.as_deref()
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn policy_mut(&mut self) -> Option<&mut SharedLimit> {
+        self.policy.as_deref_mut()
+    }
+
+    /// Whether there is a group that it has not heard of.
+    #[inline]
+    #[must_use]
+    pub fn has_missed(&self) -> bool {
+        self.heard != self.groups.said()
+    }
+
+    /// Begins anew among the brokers of the next group that it has not heard of; what may pass since then, and since when.
+    pub fn join_next(&mut self, limit: &Limit) -> Option<(Option<Share>, Instant)> {
+        let (group, at) = self.hear_next()?;
+        self.begin(limit, group, at);
+        Some((self.policy().map(SharedLimit::share), at))
+    }
+
+    fn hear_next(&mut self) -> Option<(Option<Group>, Instant)> {
+        let (mut first, mut left) = (None, 0);
+        let said = self.groups.since(self.heard, |unheard| {
+            first = unheard.next();
+            left = unheard.count() as u64;
+        });
+        self.heard = said - left;
+        first.map(|(at, group)| (group, at))
+    }
+
+    /// What cannot be divided is not enforced by anybody, so nothing of it passes.
+    fn begin(&mut self, limit: &Limit, group: Option<Group>, now: Instant) {
+        self.policy = group
+            .and_then(|group| SharedLimit::new(limit, self.number, group, now).ok())
+            .map(Box::new);
     }
 }
 
@@ -153,7 +243,7 @@ impl SharedLimit {
             ends_at: now + interval,
             declared,
             in_force: declared,
-            policy: limit.sharing,
+            policy: policy(limit),
             number,
             group,
             last: Update::default(),
@@ -247,53 +337,55 @@ impl fmt::Debug for SharedLimit {
     }
 }
 
-impl TopicTable {
-    /// Shares limits with the brokers of `group` from now on. Another group than before begins anew: every shared limit
-    /// with its N-th part, and with no tokens but those that its bucket held. `None`: nothing of such limits passes.
-    pub fn join(&mut self, group: Option<Group>, now: Instant) {
-        if self.sharing.group == group {
-            return;
-        }
-        self.sharing.group = group;
-        for place in 0..self.sharing.keys.len() {
-            let key = self.sharing.keys[place];
-            if let Some(limiter) = self
-                .topics
-                .get_mut(key)
-                .and_then(|topic| topic.limiter.as_mut())
-            {
-                limiter.join(group, now);
-            }
-            self.look_again(key);
+impl Shared {
+    /// No limit yet, with the brokers of `group` from the first one on.
+    pub(super) fn among(group: Option<Group>) -> Shared {
+        let groups = Groups::default();
+        groups.say(group, Instant::ZERO);
+        Shared {
+            group,
+            groups: Arc::new(groups),
+            keys: Vec::new(),
         }
     }
 
-    /// Ends the estimate interval of the next shared limit, if it is over; `known` says what is known of the others. What to tell goes to
-    /// `ends`: nothing of a limit that is not kept at present. `place` is 0 at first; false where there was none left.
-    pub fn end_next_interval(
+    /// Limits are shared with the brokers of `group` from now on, of which each hears when it is looked at; false where that is so
+    /// already.
+    pub(super) fn join(&mut self, group: Option<Group>, now: Instant) -> bool {
+        let is_news = self.group != group;
+        if is_news {
+            self.group = group;
+            self.groups.say(group, now);
+        }
+        is_news
+    }
+
+    /// Ends the estimate interval of the next shared limit, if it is over; see
+    /// [`TopicTable::end_next_interval`](super::TopicTable::end_next_interval).
+    pub(super) fn end_next_interval(
         &mut self,
         place: &mut usize,
+        (topics, agenda): (&mut Arena<Topic>, &mut Agenda),
         now: Instant,
         known: impl Fn(LimitNumber) -> Option<Known>,
         ends: &mut Vec<IntervalEnd>,
     ) -> bool {
-        let Some(&key) = self.sharing.keys.get(*place) else {
+        let Some(&key) = self.keys.get(*place) else {
             return false;
         };
-        let topic = self.topics.get_mut(key);
-        if !topic.as_ref().is_some_and(|topic| topic.shares_limit()) {
+        let topic = topics.get_mut(key);
+        let Some(topic) = topic.filter(|topic| topic.shares_limit()) else {
             // The last one takes its place.
-            self.sharing.keys.swap_remove(*place);
-            if let Some(topic) = topic {
+            self.keys.swap_remove(*place);
+            if let Some(topic) = topics.get_mut(key) {
                 topic.is_among_shared = false;
             }
             return true;
-        }
+        };
         *place += 1;
-        let end = topic.and_then(|topic| topic.end_interval(now, known));
-        if let Some(end) = end {
+        if let Some(end) = topic.end_interval(now, known) {
             if end.update.is_some() {
-                self.look_again(key);
+                look_again(key, topic, agenda);
             }
             ends.push(end);
         }
@@ -301,22 +393,18 @@ impl TopicTable {
     }
 
     /// A limit of that topic is shared from now on.
-    pub(super) fn note_shared(&mut self, key: TopicKey) {
-        if let Some(topic) = self.topics.get_mut(key)
-            && !std::mem::replace(&mut topic.is_among_shared, true)
-        {
-            self.sharing.keys.push(key);
+    pub(super) fn note(&mut self, key: TopicKey, topic: &mut Topic) {
+        if !std::mem::replace(&mut topic.is_among_shared, true) {
+            self.keys.push(key);
         }
     }
+}
 
-    /// The part of a limit has changed: the head of the queue may go earlier or later.
-    fn look_again(&mut self, key: TopicKey) {
-        if let Some(topic) = self.topics.get_mut(key)
-            && topic.depth() > 0
-        {
-            topic.release_at = None;
-            self.mark_dirty(key);
-        }
+/// The part of a limit has changed: the head of the queue may go earlier or later.
+pub(super) fn look_again(key: TopicKey, topic: &mut Topic, agenda: &mut Agenda) {
+    if topic.depth() > 0 {
+        topic.release_at = None;
+        agenda.mark(key, topic);
     }
 }
 
@@ -326,6 +414,11 @@ pub fn interval_of(limit: &Limit, group: Group) -> Duration {
     limit.gossip.interval().unwrap_or(group.interval)
 }
 
+/// The policy of the brokers' limiters; what nobody gossips about is an N-th part each.
+fn policy(limit: &Limit) -> Policy {
+    limit.sharing.gossiped().unwrap_or(Policy::Static)
+}
+
 fn sharing(
     limit: &Limit,
     number: Option<LimitNumber>,
@@ -333,11 +426,11 @@ fn sharing(
 ) -> Result<Sharing, SharingError> {
     let (rate, burst) = (limit.rate.get(), limit.burst.get());
     let config = match limit.unit {
-        Unit::Messages => SharingConfig::messages(limit.sharing, rate, burst, group.brokers)?,
-        Unit::Bytes => SharingConfig::bytes(limit.sharing, rate, burst, group.brokers)?,
+        Unit::Messages => SharingConfig::messages(policy(limit), rate, burst, group.brokers)?,
+        Unit::Bytes => SharingConfig::bytes(policy(limit), rate, burst, group.brokers)?,
     };
     debug_assert!(
-        limit.sharing != Policy::Grd || limit.on_exceed != OnExceed::Delay,
+        limit.sharing != SharePolicy::Grd || limit.on_exceed != OnExceed::Delay,
         "refused with the contract"
     );
     let config = SharingConfig {

@@ -7,12 +7,12 @@ use link::{ChannelState, Contract, TopicState};
 
 use super::awaited::Awaited;
 use super::channel::{Channel, ChannelKey};
-use super::consumer::ConsumerKey;
+use super::consumer::{Consumer, ConsumerKey, Subscription};
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
 use super::sharing::SharedLimit;
-use super::table::{TopicKey, TopicTable};
-use super::topic::Topic;
+use super::topic::{Topic, TopicKey};
+use super::tree::Tree;
 use crate::stats::{
     CatalogChannel, CatalogTopic, ChannelStats, ClientStats, StatsFilter, TopicStats,
 };
@@ -62,133 +62,77 @@ impl Walk {
             ..Walk::default()
         }
     }
-}
 
-impl TopicTable {
-    /// Goes a step on; `client` fills in what only the connection knows. Channels of a topic are in no order.
-    pub fn walk(
+    /// Goes a step on; see [`TopicTable::walk`](super::TopicTable::walk). `settle` has a topic hear what was said of all.
+    pub(super) fn step(
         &mut self,
-        walk: &mut Walk,
+        tree: &mut Tree,
         now: Instant,
-        client: impl Fn(&TopicTable, ConsumerKey) -> ClientStats,
+        settle: impl FnMut(TopicKey, &mut Topic),
+        client: impl Fn(&Subscription) -> ClientStats,
     ) -> Step {
-        let mut open = match walk.open.take() {
+        let mut open = match self.open.take() {
             Some(open) => open,
-            None => match self.open_next(walk, now) {
+            None => match self.open_next(tree, now, settle) {
                 Ok(open) => open,
                 Err(step) => return step,
             },
         };
         for _ in 0..STEP_PIECES_MAX {
-            if !self.tell_piece(&mut open, &walk.filter, &client) {
+            if !open.tell_piece(tree, &self.filter, &client) {
                 return Step::Topic(open.stats);
             }
         }
-        walk.open = Some(open);
+        self.open = Some(open);
         Step::Part
     }
 
-    /// Slots that topics stand in, free ones included; see [`TopicTable::topic_at`].
-    #[must_use]
-    pub fn topic_slots(&self) -> usize {
-        self.topics.slots()
-    }
-
-    /// The topic in a slot, if there is one.
-    #[must_use]
-    pub fn topic_at(&self, slot: usize) -> Option<TopicKey> {
-        self.topics.key_at(slot)
-    }
-
-    /// What outlives a restart of a topic, if it does; its channels in no order.
-    #[must_use]
-    pub fn catalog_topic(&self, key: TopicKey) -> Option<CatalogTopic> {
-        let topic = self.topics.get(key)?;
-        if topic.name.is_ephemeral() {
-            return None;
-        }
-        let lasting = self.channels_of(topic);
-        let lasting = lasting.filter(|channel| !channel.name.is_ephemeral());
-        let channels = lasting.map(|channel| CatalogChannel {
-            name: channel.name.as_str().to_string(),
-            paused: channel.paused,
-        });
-        Some(CatalogTopic {
-            name: topic.name.as_str().to_string(),
-            paused: topic.paused,
-            channels: channels.collect(),
-            contract: Contract {
-                limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
-                cpu_share: topic.declared.cpu_share,
-                on_full: topic.declared.on_full,
-            },
-        })
-    }
-
-    /// A topic with all its channels.
-    #[must_use]
-    pub fn topic_state(&self, key: TopicKey) -> Option<TopicState> {
-        let topic = self.topics.get(key)?;
-        let channels = self.channels_of(topic).map(|channel| ChannelState {
-            channel: channel.name.to_string(),
-            is_paused: channel.paused,
-        });
-        Some(TopicState {
-            topic: topic.name.to_string(),
-            is_paused: topic.paused,
-            channels: channels.collect(),
-        })
-    }
-
-    /// Messages that the store holds, and their body bytes.
-    #[must_use]
-    pub fn stored(&self) -> (u64, u64) {
-        (self.store.len() as u64, self.store.bytes())
-    }
-
-    pub(super) fn channels_of(&self, topic: &Topic) -> impl Iterator<Item = &Channel> {
-        let keys = topic.channels.iter();
-        keys.filter_map(|&key| self.channels.get(key))
-    }
-
     /// Begins with the next topic; without one there is nothing more to be done in the step.
-    fn open_next(&mut self, walk: &mut Walk, now: Instant) -> Result<OpenTopic, Step> {
-        let key = match walk.filter.topic.as_str() {
-            _ if walk.slot >= self.topics.slots() => return Err(Step::End),
-            "" => self.topics.key_at(walk.slot),
+    fn open_next(
+        &mut self,
+        tree: &mut Tree,
+        now: Instant,
+        mut settle: impl FnMut(TopicKey, &mut Topic),
+    ) -> Result<OpenTopic, Step> {
+        let key = match self.filter.topic.as_str() {
+            _ if self.slot >= tree.topics.slots() => return Err(Step::End),
+            "" => tree.topics.key_at(self.slot),
             name => {
                 // It is the only one.
-                walk.slot = self.topics.slots();
-                self.find(name)
+                self.slot = tree.topics.slots();
+                tree.find(name)
             }
         };
-        walk.slot += 1;
-        let topic = key.and_then(|key| self.topics.get_mut(key));
-        let topic = topic.ok_or(Step::Part)?;
+        self.slot += 1;
+        let key = key.ok_or(Step::Part)?;
+        let topic = tree.topics.get_mut(key).ok_or(Step::Part)?;
+        settle(key, topic);
         Ok(OpenTopic {
             stats: Box::new(topic.stats(now)),
             channels: topic.channels.clone().into_iter(),
             channel: None,
         })
     }
+}
 
+impl OpenTopic {
     /// Tells of one channel or consumer more; false where there is none.
     fn tell_piece(
-        &self,
-        open: &mut OpenTopic,
+        &mut self,
+        tree: &Tree,
         filter: &StatsFilter,
-        client: &impl Fn(&TopicTable, ConsumerKey) -> ClientStats,
+        client: &impl Fn(&Subscription) -> ClientStats,
     ) -> bool {
-        match &mut open.channel {
+        match &mut self.channel {
             None => {
-                let Some(key) = open.channels.next() else {
+                let Some(key) = self.channels.next() else {
                     return false;
                 };
                 let wanted = |channel: &&Channel| {
                     filter.channel.is_empty() || channel.name.as_str() == filter.channel
                 };
-                let channel = self.channels.get(key).filter(wanted);
-                open.channel = channel.map(|channel| OpenChannel {
+                let channel = tree.channels.get(key).filter(wanted);
+                self.channel = channel.map(|channel| OpenChannel {
                     stats: channel.stats(),
                     consumers: match filter.include_clients {
                         true => channel.consumers.clone().into_iter(),
@@ -198,38 +142,78 @@ impl TopicTable {
             }
             Some(channel) => match channel.consumers.next() {
                 Some(key) => {
-                    let told = self.consumer_stats(key, client);
+                    let consumer = tree.consumers.get(key);
+                    let told = consumer.map(|consumer| consumer_stats(consumer, client));
                     channel.stats.clients.extend(told);
                 }
                 None => {
-                    let told = open.channel.take();
-                    open.stats.channels.extend(told.map(|told| told.stats));
+                    let told = self.channel.take();
+                    self.stats.channels.extend(told.map(|told| told.stats));
                 }
             },
         }
         true
     }
+}
 
-    fn consumer_stats(
-        &self,
-        key: ConsumerKey,
-        client: &impl Fn(&TopicTable, ConsumerKey) -> ClientStats,
-    ) -> Option<ClientStats> {
-        let consumer = self.consumers.get(key)?;
-        Some(ClientStats {
-            ready_count: u64::from(consumer.ready_count),
-            in_flight_count: u64::from(consumer.in_flight_count),
-            message_count: consumer.message_count,
-            finish_count: consumer.finish_count,
-            requeue_count: consumer.requeue_count,
-            ..client(self, key)
-        })
+fn consumer_stats(
+    consumer: &Consumer,
+    client: impl Fn(&Subscription) -> ClientStats,
+) -> ClientStats {
+    ClientStats {
+        ready_count: u64::from(consumer.ready_count),
+        in_flight_count: u64::from(consumer.in_flight_count),
+        message_count: consumer.message_count,
+        finish_count: consumer.finish_count,
+        requeue_count: consumer.requeue_count,
+        ..client(&consumer.subscription)
     }
+}
+
+/// What outlives a restart of a topic, if it does; its channels in no order.
+pub(super) fn catalog_topic(tree: &Tree, key: TopicKey) -> Option<CatalogTopic> {
+    let topic = tree.topics.get(key)?;
+    if topic.name.is_ephemeral() {
+        return None;
+    }
+    let lasting = tree.channels_of(topic);
+    let lasting = lasting.filter(|channel| !channel.name.is_ephemeral());
+    let channels = lasting.map(|channel| CatalogChannel {
+        name: channel.name.as_str().to_string(),
+        paused: channel.paused,
+    });
+    Some(CatalogTopic {
+        name: topic.name.as_str().to_string(),
+        paused: topic.paused,
+        channels: channels.collect(),
+        contract: Contract {
+            limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
+            cpu_share: topic.declared.cpu_share,
+            on_full: topic.declared.on_full,
+        },
+    })
+}
+
+/// A topic with all its channels.
+pub(super) fn topic_state(tree: &Tree, key: TopicKey) -> Option<TopicState> {
+    let topic = tree.topics.get(key)?;
+    let channels = tree.channels_of(topic).map(|channel| ChannelState {
+        channel: channel.name.to_string(),
+        is_paused: channel.paused,
+    });
+    Some(TopicState {
+        topic: topic.name.to_string(),
+        is_paused: topic.paused,
+        channels: channels.collect(),
+    })
 }
 
 impl Topic {
     /// Its counters, without its channels.
     fn stats(&mut self, now: Instant) -> TopicStats {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.catch_up();
+        }
         let latency = self.observed.latency.as_mut().map(StageHistograms::summary);
         let limiter = self.limiter.as_ref();
         TopicStats {

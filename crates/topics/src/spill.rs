@@ -7,11 +7,14 @@
 use clock::Instant;
 use rustc_hash::FxHashSet;
 
+use super::agenda::{Agenda, Target};
 use super::backlog::{Lost, Outcome};
 use super::channel::{ChannelKey, Queued};
+use super::effects::Effects;
 use super::queue::Queue;
 use super::store::{Arrival, MessageRef, Store, Stored};
-use super::table::{Target, TopicKey, TopicTable};
+use super::topic::TopicKey;
+use super::tree::Tree;
 
 /// Orders that wait for their answers at most, of all queues of a table.
 pub const ORDERS_MAX: usize = 64;
@@ -145,92 +148,88 @@ impl Outstanding {
             false => FxHashSet::default(),
         }
     }
-}
 
-impl TopicTable {
     /// Has written out what is too much for memory, and read back what there is room for: of a topic and its channels, at the end of
     /// their run.
-    pub(super) fn look_after_backlogs(&mut self, key: TopicKey, now: Instant) {
-        self.look_after(key, QueueKey::Topic(key), now);
-        let mut number = 0;
-        while let Some(&channel) = self
-            .topics
-            .get(key)
-            .and_then(|topic| topic.channels.get(number))
-        {
-            self.look_after(key, QueueKey::Channel(channel), now);
-            number += 1;
+    pub(super) fn look_after(
+        &mut self,
+        key: TopicKey,
+        tree: &mut Tree,
+        store: &Store,
+        effects: &mut Effects,
+        now: Instant,
+    ) {
+        let Some(topic) = tree.topics.get_mut(key) else {
+            return;
+        };
+        if self.may_order(key) {
+            let orders = topic.waiting.queue.orders(store, now);
+            self.order(QueueKey::Topic(key), orders, effects);
+        }
+        for &channel_key in &topic.channels {
+            if self.may_order(key)
+                && let Some(channel) = tree.channels.get_mut(channel_key)
+            {
+                let orders = channel.queue.orders(store, now);
+                self.order(QueueKey::Channel(channel_key), orders, effects);
+            }
         }
     }
 
-    fn look_after(&mut self, key: TopicKey, queue: QueueKey, now: Instant) {
-        let TopicTable {
-            topics,
-            channels,
-            store,
-            effects,
-            outstanding,
-            ..
-        } = self;
-        if !outstanding.may_order(key) {
-            return;
-        }
-        let orders = match queue {
-            QueueKey::Topic(key) => topics
-                .get_mut(key)
-                .map(|topic| topic.waiting.queue.orders(store, now)),
-            QueueKey::Channel(key) => channels
-                .get_mut(key)
-                .map(|channel| channel.queue.orders(store, now)),
-        };
-        let Some((write, read)) = orders else {
-            return;
-        };
+    fn order(
+        &mut self,
+        queue: QueueKey,
+        (write, read): (Option<(u64, Segment)>, Option<u64>),
+        effects: &mut Effects,
+    ) {
         let write = write.map(|(number, segment)| BacklogOrder::Write(queue, number, segment));
         let read = read.map(|number| BacklogOrder::Read(queue, number));
         for order in write.into_iter().chain(read) {
-            outstanding.orders += 1;
+            self.orders += 1;
             effects.backlog.push(order);
         }
     }
 
     /// Takes the answer to an order. Each order to write or to read has one.
-    pub fn hear_backlog(&mut self, answer: BacklogAnswer, now: Instant) {
-        for waiting in self.outstanding.answered() {
-            self.mark_dirty(waiting);
+    pub(super) fn hear(
+        &mut self,
+        answer: BacklogAnswer,
+        tree: &mut Tree,
+        store: &mut Store,
+        (agenda, effects): (&mut Agenda, &mut Effects),
+        now: Instant,
+    ) {
+        for waiting in self.answered() {
+            agenda.mark_dirty(&mut tree.topics, waiting);
         }
         let BacklogAnswer { queue, number, .. } = answer;
         let (key, heard, retry_at) = match queue {
             QueueKey::Topic(key) => {
-                let Some(topic) = self.topics.get_mut(key) else {
+                let Some(topic) = tree.topics.get_mut(key) else {
                     return;
                 };
-                let heard = topic
-                    .waiting
-                    .queue
-                    .hear(answer, key.slot(), &mut self.store, now);
+                let heard = topic.waiting.queue.hear(answer, key.slot(), store, now);
                 topic.counts.dropped += heard.lost.messages as u64;
                 topic.waiting.bytes -= heard.lost.bytes;
                 (key, heard, topic.waiting.queue.retry_at())
             }
             QueueKey::Channel(channel) => {
-                let Some(channel) = self.channels.get_mut(channel) else {
+                let Some(channel) = tree.channels.get_mut(channel) else {
                     return;
                 };
                 let key = channel.topic;
-                let heard = channel.queue.hear(answer, key.slot(), &mut self.store, now);
+                let heard = channel.queue.hear(answer, key.slot(), store, now);
                 channel.dropped_count += heard.lost.messages as u64;
                 (key, heard, channel.queue.retry_at())
             }
         };
         if !heard.is_needed {
-            let order = BacklogOrder::Forget(queue, number);
-            self.effects.backlog.push(order);
+            effects.backlog.push(BacklogOrder::Forget(queue, number));
         }
         if let Some(at) = retry_at.filter(|&at| at > now) {
-            self.wakeups.push(at, Target::Backlog(key));
+            agenda.wakeups.push(at, Target::Backlog(key));
         }
-        self.mark_dirty(key);
+        agenda.mark_dirty(&mut tree.topics, key);
     }
 }
 

@@ -45,7 +45,7 @@ pub struct TopicStats {
     /// How brokers share it by gossip, if they do.
     pub sharing: Option<SharingStats>,
     /// Part of each reactor's time that it is entitled to, if it declares one.
-    pub cpu_share: Option<kernel::Share>,
+    pub cpu_share: Option<kernel::CpuShare>,
     /// What becomes of its full channels, if it declares that.
     pub on_full: Option<OnFull>,
     /// Tokens in the bucket at the time of the snapshot.
@@ -208,7 +208,7 @@ struct CatalogEntry {
         skip_serializing_if = "Option::is_none",
         with = "link::cpu_share"
     )]
-    cpu_share: Option<kernel::Share>,
+    cpu_share: Option<kernel::CpuShare>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_full: Option<OnFull>,
 }

@@ -241,12 +241,14 @@ impl Store {
     }
 
     /// What of it no message needs now: buffers that the next messages use again.
+    #[inline]
     #[must_use]
     pub fn spare_memory(&self) -> u64 {
         self.spare_memory
     }
 
     /// What messages of an owner are charged with, in bytes.
+    #[inline]
     #[must_use]
     pub fn memory_of(&self, owner: usize) -> u64 {
         self.owned.get(owner).copied().unwrap_or(0)
@@ -349,6 +351,7 @@ impl Store {
 }
 
 /// What a message with a body of so many bytes is charged with.
+#[inline]
 #[must_use]
 pub fn charge_of(bytes: usize) -> u64 {
     (bytes + SLOT_BYTES) as u64

@@ -1,28 +1,40 @@
 //! One topic: what it is made of, and what it decides by itself.
 
-use std::collections::VecDeque;
+use std::time::Duration;
 
 use clock::Instant;
-use kernel::{Share, TaskId};
+use kernel::{CpuShare, TaskId};
 use limit::OnExceed;
 use link::OnFull;
 use wire::TopicName;
 
+use super::agenda::Target;
 use super::awaited::Awaited;
+use super::bounds::Bounds;
 use super::channel::ChannelKey;
-use super::handover::Ledger;
-use super::held::Held;
-use super::latency::{Stage, StageHistograms};
+use super::handover::HandoverAccount;
+use super::held::Publishers;
+use super::latency::Stage;
 use super::limiter::TopicLimiter;
-use super::queue::{self, Queue};
+use super::observed::Observed;
+use super::queue;
 use super::report::LastWord;
-use super::service::{self, Service};
+use super::service;
 use super::sharing::{IntervalEnd, Known, LimitNumber, SharedLimit};
-use super::store::{Arrival, MessageRef, Store, Stored};
-use super::table::{Bounds, Target};
-use super::trace::Trace;
+use super::store::{Arrival, Store, Stored};
 use super::traffic::{Asked, Traffic};
 use super::unjudged::Unjudged;
+use super::waiting::Waiting;
+use crate::arena::Key;
+
+/// A wait is not estimated beyond; a throttled frame's field ends not far behind.
+const LONGEST_WAIT: Duration = Duration::from_secs(4000);
+
+/// About the time in which a controller grants a share of a limit, or says what a topic has.
+const WORD_WAIT: Duration = Duration::from_secs(1);
+
+/// Names a topic.
+pub type TopicKey = Key<Topic>;
 
 /// One topic: a queue, perhaps a limit, and the channels that get a copy of everything.
 #[derive(Debug)]
@@ -37,6 +49,8 @@ pub struct Topic {
     pub(super) is_among_shared: bool,
     /// What has to be said before anything is passed on.
     pub(super) awaited: Option<Awaited>,
+    /// How much it has heard of what was said of all topics.
+    pub(super) heard: u64,
     /// Its task in the reactor's schedule, once it has been served.
     pub task: Option<TaskId>,
     pub(super) channels: Vec<ChannelKey>,
@@ -53,7 +67,7 @@ pub struct Topic {
     pub(super) publishers: Publishers,
     pub(super) observed: Observed,
     pub(super) reported: Reported,
-    pub(super) handing: Ledger,
+    pub(super) handing: HandoverAccount,
 }
 
 /// What has become of a topic's messages since it was made.
@@ -79,42 +93,9 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Declared {
     /// The share of each reactor's time that the topic is entitled to; none: an equal part of what others leave.
-    pub cpu_share: Option<Share>,
+    pub cpu_share: Option<CpuShare>,
     /// What becomes of its full channels; none: by whether they have consumers.
     pub on_full: Option<OnFull>,
-}
-
-/// What waits in the topic itself.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    /// In order.
-    pub(super) queue: Queue<MessageRef>,
-    /// Not yet put into their order of arrival.
-    pub(super) fresh: Vec<Fresh>,
-    /// Body bytes of both.
-    pub(super) bytes: u64,
-}
-
-/// Publishers that wait for room.
-#[derive(Debug, Default)]
-pub(super) struct Publishers {
-    /// In their order.
-    pub(super) held: VecDeque<Held>,
-    /// What a publish wanted that waits for memory, in bytes.
-    pub(super) memory_wanted: Option<u64>,
-}
-
-/// What is kept for who looks at the topic.
-#[derive(Debug, Default)]
-pub(super) struct Observed {
-    /// Where the time goes.
-    pub(super) latency: Option<StageHistograms>,
-    /// Arrivals within the profiling window.
-    pub(super) trace: Option<Box<Trace>>,
-    /// Arrivals since somebody asked for them over HTTP; none of a controller's business.
-    pub(super) recording: Option<Box<Trace>>,
-    /// Instants of releases, nanoseconds, where they are logged.
-    pub(super) releases: Vec<u64>,
 }
 
 /// What is kept for a controller; none without one.
@@ -128,29 +109,16 @@ pub(super) struct Reported {
     pub(super) unjudged: Option<Box<Unjudged>>,
 }
 
-/// A message of a limited topic, or of any under emulated service, not yet put into its order of arrival.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fresh {
-    pub(super) at: Instant,
-    pub(super) id: u64,
-    pub(super) message: MessageRef,
-    /// The first of its command.
-    pub(super) is_first: bool,
-}
-
 impl Topic {
     pub(super) fn new(name: TopicName, bounds: &Bounds) -> Topic {
         Topic {
-            waiting: Waiting {
-                queue: bounds.queue(name.is_ephemeral()),
-                fresh: Vec::new(),
-                bytes: 0,
-            },
+            waiting: Waiting::new(bounds.queue(name.is_ephemeral())),
             name,
             paused: false,
             dirty: false,
             is_among_shared: false,
             awaited: None,
+            heard: 0,
             task: None,
             channels: Vec::new(),
             limiter: None,
@@ -161,7 +129,7 @@ impl Topic {
             publishers: Publishers::default(),
             observed: Observed::default(),
             reported: Reported::default(),
-            handing: Ledger::default(),
+            handing: HandoverAccount::default(),
         }
     }
 
@@ -222,6 +190,7 @@ impl Topic {
     }
 
     /// Keeps the books on a message that leaves the queue at `now`, with its tokens since `departure`.
+    #[inline]
     pub(super) fn note_release(&mut self, stored: &Stored, departure: Instant, now: Instant) {
         self.counts.passed += 1;
         self.waiting.bytes -= stored.body.len() as u64;
@@ -261,8 +230,31 @@ impl Topic {
         self.release_at
     }
 
+    /// About how long the message at the end of the queue waits for its tokens from `now`.
+    pub(super) fn expected_wait(&self, store: &Store, now: Instant) -> Duration {
+        if self.depth() == 0 {
+            return Duration::ZERO;
+        }
+        if self.awaited.is_some() {
+            return WORD_WAIT;
+        }
+        let Some(limiter) = self.limiter.as_ref().filter(|limiter| limiter.delays()) else {
+            return Duration::ZERO;
+        };
+        let tokens = limiter.tokens_of(self.depth() as u64, self.waiting.bytes);
+        let head = self.waiting.queue.front();
+        let head_bytes = head.map_or(0, |&head| store.get(head).body.len());
+        match limiter.wait_of(tokens, head_bytes, now) {
+            Some(wait) => wait.min(LONGEST_WAIT),
+            None => WORD_WAIT,
+        }
+    }
+
     /// Notes a command, refused messages included: they asked for tokens too.
     pub(super) fn note_asked(&mut self, asked: &Asked, now: Instant) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.catch_up();
+        }
         let tokens = match &self.limiter {
             Some(limiter) => limiter.tokens_of(asked.messages, asked.bytes),
             None => asked.messages as f64,
@@ -312,6 +304,7 @@ impl Topic {
         known: impl Fn(LimitNumber) -> Option<Known>,
     ) -> Option<IntervalEnd> {
         let limiter = self.limiter.as_mut()?;
+        limiter.catch_up();
         let number = limiter.gossiped().map(SharedLimit::number)?;
         let known = number.and_then(&known).unwrap_or(Known::NOTHING);
         let update = limiter.end_interval(now, known);
@@ -321,27 +314,5 @@ impl Topic {
             limit: *limiter.limit(),
             update,
         })
-    }
-}
-
-impl Waiting {
-    /// Puts the limited messages read since the last run into the queue in their order of arrival, and has an emulated
-    /// service take them in that order.
-    /// One reactor reads its connections one after another, so reading order is not arrival order,
-    /// and the bucket judges by arrival. Messages of one publisher keep their order.
-    pub(super) fn sort_in(&mut self, mut service: Option<&mut Service>, store: &mut Store) {
-        if self.fresh.is_empty() {
-            return;
-        }
-        // With the id in the key an unstable sort keeps reading order, and it allocates nothing.
-        self.fresh
-            .sort_unstable_by_key(|fresh| (fresh.at, fresh.id));
-        if let Some(service) = &mut service {
-            for fresh in &self.fresh {
-                store.get_mut(fresh.message).served = service.serve(fresh.at, fresh.is_first);
-            }
-        }
-        self.queue
-            .extend(self.fresh.drain(..).map(|fresh| fresh.message));
     }
 }

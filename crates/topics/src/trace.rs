@@ -11,8 +11,6 @@
 use clock::Instant;
 use rustc_hash::FxHashMap;
 
-use super::store::Arrival;
-use super::table::{TopicKey, TopicTable};
 use super::window::OPEN_MAX;
 
 /// Arrivals kept in the trace of one window or recording at most, 16 bytes each.
@@ -65,53 +63,6 @@ impl Source {
 
     /// Its name in traces.
     pub const HTTP_NAME: &str = "~http";
-}
-
-impl TopicTable {
-    /// Begins to record a topic's arrivals; a recording that is open is thrown away. False where the topic is
-    /// gone.
-    pub fn begin_recording(&mut self, key: TopicKey, now: Instant) -> bool {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return false;
-        };
-        topic.observed.recording = Some(Box::new(Trace::new(now)));
-        true
-    }
-
-    /// Ends the recording and says what arrived; `None` where none is open, or for too long.
-    pub fn end_recording(&mut self, key: TopicKey, now: Instant) -> Option<TraceResult> {
-        let recording = self.topics.get_mut(key)?.observed.recording.take()?;
-        (!recording.is_stale(now)).then(|| recording.finish())
-    }
-
-    /// Notes where an accepted publish command came from. `name` is asked for only where a trace meets the
-    /// source for the first time.
-    #[inline]
-    pub fn note_source(
-        &mut self,
-        key: TopicKey,
-        source: Source,
-        messages: u32,
-        arrival: &Arrival,
-        name: impl Fn() -> String,
-    ) {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return;
-        };
-        if !source.is_announced {
-            topic.counts.fixed += u64::from(messages);
-        }
-        for open in [&mut topic.observed.trace, &mut topic.observed.recording] {
-            let Some(trace) = open else {
-                continue;
-            };
-            if trace.is_stale(arrival.read) {
-                *open = None;
-                continue;
-            }
-            trace.record(source, &name, arrival.wall_ns.cast_unsigned(), messages);
-        }
-    }
 }
 
 impl Trace {

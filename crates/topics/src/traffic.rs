@@ -4,11 +4,10 @@
 //! 5.4): means and maxima over ten steps of a second or as long as the controller says, in tokens *asked for*, refused ones included.
 
 use clock::Instant;
-use limit::adaptor::{History, Window};
+use limit::adaptor::{History, HistoryLength};
 use link::TopicReport;
 
 use super::limiter::TopicLimiter;
-use super::table::{TopicKey, TopicTable};
 use super::topic::Topic;
 
 /// What one publish command asks of a topic.
@@ -39,7 +38,7 @@ impl Asked {
 /// One topic's traffic.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    window: Window,
+    length: HistoryLength,
     history: History,
     told_messages: u64,
     told_fixed: u64,
@@ -50,8 +49,8 @@ impl Traffic {
     #[must_use]
     pub fn new(now: Instant) -> Traffic {
         Traffic {
-            window: Window::default(),
-            history: History::new(Window::default(), now),
+            length: HistoryLength::default(),
+            history: History::new(HistoryLength::default(), now),
             told_messages: 0,
             told_fixed: 0,
         }
@@ -59,7 +58,7 @@ impl Traffic {
 
     /// Forgets what was asked for, which was in another unit.
     pub fn begin_anew(&mut self, now: Instant) {
-        self.history = History::new(self.window, now);
+        self.history = History::new(self.length, now);
     }
 
     /// Notes a command that asked for `tokens`, where so many are unfinished.
@@ -68,21 +67,11 @@ impl Traffic {
     }
 
     /// Begins anew if the history is to be of another length.
-    fn remember(&mut self, window: Window, now: Instant) {
-        if self.window != window {
-            self.window = window;
+    fn remember(&mut self, length: HistoryLength, now: Instant) {
+        if self.length != length {
+            self.length = length;
             self.begin_anew(now);
         }
-    }
-}
-
-impl TopicTable {
-    /// Takes the releases logged since the last call: nanoseconds of the monotonic clock, ascending.
-    pub fn take_releases(&mut self, key: TopicKey) -> Vec<u64> {
-        let topic = self.topics.get_mut(key);
-        topic.map_or_else(Vec::new, |topic| {
-            std::mem::take(&mut topic.observed.releases)
-        })
     }
 }
 
@@ -101,7 +90,7 @@ impl Topic {
         let seen = traffic.history.traffic(now);
         let told = std::mem::replace(&mut traffic.told_messages, self.counts.messages);
         let told_fixed = std::mem::replace(&mut traffic.told_fixed, self.counts.fixed);
-        let length_s = traffic.window.length().as_secs_f64();
+        let length_s = traffic.length.duration().as_secs_f64();
         let (share, waiting) = match &self.limiter {
             Some(limiter) => (
                 share_of(limiter, now),
@@ -138,9 +127,9 @@ impl Topic {
         })
     }
 
-    pub(super) fn remember_traffic(&mut self, window: Window, now: Instant) {
+    pub(super) fn remember_traffic(&mut self, length: HistoryLength, now: Instant) {
         if let Some(traffic) = &mut self.reported.traffic {
-            traffic.remember(window, now);
+            traffic.remember(length, now);
         }
     }
 }

@@ -14,9 +14,7 @@ use std::time::Duration;
 use clock::Instant;
 use hdrhistogram::Histogram;
 
-use super::latency::{Landed, StageHistograms};
-use super::table::{TopicKey, TopicTable};
-use super::trace::Trace;
+use super::latency::Landed;
 
 /// Fewer samples than this tell nothing about a percentile.
 pub const SAMPLES_MIN: u64 = 100;
@@ -71,45 +69,6 @@ pub struct Window {
     end_to_end: Histogram<u32>,
     beyond_total: Histogram<u32>,
     samples: u64,
-}
-
-impl TopicTable {
-    /// Opens a profiling window; one that is open is thrown away. False where the topic is gone.
-    pub fn begin_window(&mut self, key: TopicKey, order: &WindowOrder, now: Instant) -> bool {
-        let Some(topic) = self.topics.get_mut(key) else {
-            return false;
-        };
-        let latency = topic
-            .observed
-            .latency
-            .get_or_insert_with(StageHistograms::default);
-        latency.open_window(Window::new(order.percentile, now));
-        latency.promise(order.promise_us);
-        topic.observed.trace = order.with_trace.then(|| Box::new(Trace::new(now)));
-        true
-    }
-
-    /// Closes the window and says what it showed; `None` where none is open, or for too long.
-    pub fn end_window(&mut self, key: TopicKey, now: Instant) -> Option<WindowResult> {
-        let topic = self.topics.get_mut(key)?;
-        let trace = topic.observed.trace.take();
-        let window = topic.observed.latency.as_mut()?.close_window()?;
-        let traced = trace.map(|trace| trace.finish()).unwrap_or_default();
-        (now - window.began < OPEN_MAX).then(|| WindowResult {
-            publishers: traced.publishers,
-            arrivals: traced.arrivals,
-            is_trace_cut: traced.is_cut,
-            ..window.result()
-        })
-    }
-
-    /// Records a message that has reached its subscriber.
-    pub fn record_landed(&mut self, landed: &Landed) {
-        let topic = self.topics.get_mut(landed.probe.topic);
-        if let Some(latency) = topic.and_then(|topic| topic.observed.latency.as_mut()) {
-            latency.record_landed(landed);
-        }
-    }
 }
 
 impl Window {

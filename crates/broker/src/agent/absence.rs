@@ -9,11 +9,12 @@ use super::orders::persist;
 use crate::{BrokerError, Handle};
 
 /// Tells the log what is held, and until when.
-pub(super) fn log_what_is_held(address: &str, longest: Option<Duration>) {
+pub(super) fn log_what_is_held(addresses: &[String], longest: Option<Duration>) {
     let until = match longest {
         Some(longest) => format!(", for {longest:?} at most"),
         None => String::new(),
     };
+    let address = addresses.join(" or ");
     tracing::info!(
         "topics that this broker knows nothing of are held until the controller at {address} has said what they have{until}"
     );
@@ -42,7 +43,7 @@ impl Presence {
         tracing::info!("the controller has said which contracts and topics there are");
         handle.link.set_given_up(false);
         self.is_there.send_replace(true);
-        persist(|| handle.hear(Teller::Answering)).await
+        persist(|| handle.told().hear(Teller::Answering)).await
     }
 
     /// The link is gone.
@@ -75,6 +76,6 @@ impl Presence {
         tracing::warn!(
             "no word from the controller for {longest:?}: topics that this broker knows nothing of flow without a limit until it speaks (--without-controller)"
         );
-        persist(|| handle.hear(Teller::GivenUp)).await
+        persist(|| handle.told().hear(Teller::GivenUp)).await
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Listening<'a> {
         // In this order: what becomes meanwhile is said twice rather than never.
         handle.changes.open();
         let listening = Listening(handle);
-        let topics = match persist(|| handle.inventory()).await {
+        let topics = match persist(|| handle.told().inventory()).await {
             Ok(topics) => topics,
             Err(BrokerError::Exiting) => return Err(Ended::Exiting),
             Err(error) => return Err(Ended::Lost(format!("taking stock: {error}"))),

@@ -1,4 +1,5 @@
-//! Contracts as the controller orders them: kept, put into force, confirmed, in this order.
+//! Contracts as the controller orders them: kept, put into force, confirmed, in this order. One that cannot be kept is in force
+//! all the same, for the controller keeps it and tells it again.
 
 use link::{ToBroker, ToController};
 
@@ -49,7 +50,7 @@ impl Contracts {
             return;
         }
         let contracts = std::mem::take(&mut self.contracts);
-        let outcomes = handle.declare(contracts.clone()).await;
+        let (outcomes, unkept) = handle.obey(contracts.clone()).await;
         let tickets = self.tickets.drain(..);
         for ((contract, ticket), outcome) in contracts.into_iter().zip(tickets).zip(outcomes) {
             let is_empty = contract.contract.is_empty();
@@ -62,6 +63,10 @@ impl Contracts {
                     complain(format!("contract of {topic}: {error}"), words).await;
                     continue;
                 }
+            }
+            if let Some(why) = &unkept {
+                let text = format!("contract of {topic}: it is in force, and not kept yet: {why}");
+                complain(text, words).await;
             }
             let in_force = ToController::ContractInForce { topic, ticket };
             // The link is lost if this fails, and with it the session.

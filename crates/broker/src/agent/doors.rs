@@ -3,7 +3,7 @@
 use link::{Door, Present};
 
 use super::LinkBoard;
-use crate::{Config, Handle};
+use crate::Config;
 
 /// The answer to a question that came in by `door`; `None` for a stranger's, and where there is no controller.
 pub(crate) fn answer_at(
@@ -19,11 +19,4 @@ pub(crate) fn answer_at(
         life: board.life(),
     };
     link::probe_answer(&link.key, door, question, &present).ok()
-}
-
-impl Handle {
-    /// The answer to a question that came in by `door`; `None` for a stranger's, and where there is no controller.
-    pub(crate) fn answer_at(&self, door: Door, question: &[u8]) -> Option<Vec<u8>> {
-        answer_at(door, &self.config, &self.link, question)
-    }
 }

@@ -1,7 +1,8 @@
 //! The broker's side of the link to its controller.
 //!
 //! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`] as
-//! anybody else would. A lost link is dialled anew for ever, with growing pauses. The data path
+//! anybody else would. A lost link is dialled anew for ever, with growing pauses, to whichever of its controllers leads; orders of
+//! one that led before are none. The data path
 //! notices nothing of it: messages flow with the shares that are held, and leases end by themselves. Topics that nobody here
 //! knows wait for the controller's word (`absence`).
 //!
@@ -10,6 +11,7 @@
 mod absence;
 mod changes;
 mod contracts;
+mod controllers;
 mod doors;
 mod grants;
 mod identity;
@@ -29,6 +31,8 @@ use tokio::net::TcpStream;
 use crate::{ControllerLink, Handle, sys};
 use absence::Presence;
 pub use changes::ChangeLog;
+pub use controllers::CONTROLLERS_MAX;
+use controllers::Controllers;
 pub(crate) use doors::answer_at;
 pub use identity::identity;
 pub(crate) use orders::persist;
@@ -55,6 +59,7 @@ struct LinkFigures {
     received: AtomicU64,
     is_given_up: AtomicBool,
     life: AtomicU64,
+    epoch: AtomicU64,
 }
 
 impl LinkBoard {
@@ -83,6 +88,15 @@ impl LinkBoard {
 
     fn set_life(&self, life: u64) {
         self.0.life.store(life, Ordering::Relaxed);
+    }
+
+    /// Whether orders of a controller's life are to be carried out: those of the latest that this process has heard of.
+    fn admits(&self, epoch: u64) -> Result<(), Ended> {
+        let latest = self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
+        match latest <= epoch {
+            true => Ok(()),
+            false => Err(Ended::Outdated { epoch, latest }),
+        }
     }
 
     fn note_sent(&self, bytes: usize) {
@@ -124,7 +138,8 @@ pub async fn run(
         mcap: link.mcap,
         model: link.model.or(handle.config().service_time),
     };
-    absence::log_what_is_held(&link.address, link.pass_after);
+    absence::log_what_is_held(&link.addresses, link.pass_after);
+    let controllers = Controllers::new(link.addresses);
     let presence = Presence::new();
     let giving_up = async {
         match link.pass_after {
@@ -136,14 +151,14 @@ pub async fn run(
     tokio::select! {
         () = stop => {}
         () = handing => {}
-        () = keep(&handle, (&link.address, &link.key), hello, &presence) => {}
+        () = keep(&handle, (controllers, &link.key), hello, &presence) => {}
         () = giving_up => {}
     }
 }
 
 async fn keep(
     handle: &Handle,
-    (address, key): (&str, &LinkKey),
+    (mut controllers, key): (Controllers, &LinkKey),
     hello: Hello,
     presence: &Presence,
 ) {
@@ -151,34 +166,58 @@ async fn keep(
     let mut pause = SHORTEST_PAUSE;
     let mut is_silent = false;
     loop {
-        let ended = match dial(address).await {
+        let address = controllers.address().to_owned();
+        let ended = match dial(&address).await {
             Ok(stream) => session.run(stream, key).await,
             Err(error) => Ended::Unreachable(error),
         };
         presence.ends();
-        match &ended {
+        let is_round = match ended {
             Ended::Exiting => return,
             Ended::Refused(reason) => {
                 tracing::error!("controller {address} refuses this broker: {reason}");
                 pause = REFUSED_PAUSE;
+                controllers.failed()
             }
             Ended::NotYet(reason) => {
                 tracing::info!("controller {address} does not take this broker yet: {reason}");
                 pause = pause.min(LONGEST_PAUSE);
+                controllers.failed()
+            }
+            Ended::NotLeading(leader) => {
+                let at = leader
+                    .as_deref()
+                    .unwrap_or("an address that it does not know");
+                tracing::info!("controller {address} does not lead; the one that does is at {at}");
+                controllers.does_not_lead(leader)
+            }
+            Ended::Outdated { epoch, latest } => {
+                tracing::warn!(
+                    "controller {address} gives orders of its epoch {epoch}, and epoch {latest} has begun since: they are not carried out; \
+                     where no other controller leads, its store or its clock was set back: then start this broker again"
+                );
+                controllers.failed()
             }
             Ended::Lost(reason) => {
                 tracing::warn!("lost the controller at {address}: {reason}");
                 (pause, is_silent) = (SHORTEST_PAUSE, false);
+                controllers.lost();
+                true
             }
             Ended::Unreachable(reason) => {
+                let is_round = controllers.failed();
                 // Once, not with every attempt of an outage.
-                if !std::mem::replace(&mut is_silent, true) {
+                if !is_silent {
                     tracing::warn!("cannot reach the controller at {address}: {reason}");
                 }
+                is_silent |= is_round;
+                is_round
             }
+        };
+        if is_round {
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        tokio::time::sleep(jittered(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

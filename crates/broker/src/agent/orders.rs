@@ -142,7 +142,7 @@ async fn carry_out_one(
 ) -> Result<(), String> {
     match order {
         ToBroker::Renewed { report } => {
-            let renewed = persist(|| handle.renew_leases(report)).await;
+            let renewed = persist(|| handle.shared_limits().renew_leases(report)).await;
             renewed.map_err(|error| format!("renewing leases: {error}"))
         }
         ToBroker::Sharers(sharers) => {
@@ -169,6 +169,7 @@ async fn carry_out_one(
         ToBroker::Change { topic, change } => topics::follow(handle, &topic, &change).await,
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
         ToBroker::Welcome { .. }
+        | ToBroker::NotLeading { .. }
         | ToBroker::Refused { .. }
         | ToBroker::Measure { .. }
         | ToBroker::Grant { .. }

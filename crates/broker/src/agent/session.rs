@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use limit::adaptor::Window;
-use link::{BrokerReport, Hello, LinkKey, MemoryReport, ToBroker, ToController};
+use limit::adaptor::HistoryLength;
+use link::{BrokerReport, Hello, LinkKey, MemoryReport, Order, ToBroker, ToController};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -44,6 +44,15 @@ pub(super) enum Ended {
     Refused(String),
     /// The controller does not want this broker at the moment.
     NotYet(String),
+    /// It is not the one that leads; where that one is, if it said so.
+    NotLeading(Option<String>),
+    /// Another one leads, which it has not noticed.
+    Outdated {
+        /// The life in which it gives orders.
+        epoch: u64,
+        /// The latest life of a controller that this process has heard of.
+        latest: u64,
+    },
     /// It stood, and is gone.
     Lost(String),
     /// The broker stops.
@@ -110,9 +119,14 @@ impl<'a> Session<'a> {
             .map_err(Ended::Unreachable)?;
         let answer = tokio::time::timeout(WELCOME_TIMEOUT, source.next()).await;
         let late = |_| Ended::Unreachable(format!("no welcome within {WELCOME_TIMEOUT:?}"));
-        match parse(answer.map_err(late)?, &self.handle.link).map_err(Ended::Unreachable)? {
+        let Order { epoch, order } =
+            parse(answer.map_err(late)?, &self.handle.link).map_err(Ended::Unreachable)?;
+        if let ToBroker::NotLeading { leader } = order {
+            return Err(Ended::NotLeading(leader));
+        }
+        self.handle.link.admits(epoch)?;
+        match order {
             ToBroker::Welcome {
-                epoch,
                 life,
                 report_interval_ms,
                 history_window_ms,
@@ -121,8 +135,8 @@ impl<'a> Session<'a> {
                 self.handle.link.set_life(life);
                 let steps =
                     usize::try_from(history_window_ms / HISTORY_STEP_MS).unwrap_or(usize::MAX);
-                match Window::new(steps, HISTORY_STEP_MS) {
-                    Ok(window) => drop(self.handle.remember_traffic(window).await),
+                match HistoryLength::new(steps, HISTORY_STEP_MS) {
+                    Ok(length) => drop(self.handle.remember_traffic(length).await),
                     Err(error) => tracing::warn!("the history stays as it is: {error}"),
                 }
                 self.handle.handing.begin_link();
@@ -184,10 +198,13 @@ impl<'a> Session<'a> {
 
 async fn read(mut source: Source, orders: mpsc::Sender<ToBroker>, link: &LinkBoard) -> Ended {
     loop {
-        let order = match parse(source.next().await, link) {
+        let Order { epoch, order } = match parse(source.next().await, link) {
             Ok(order) => order,
             Err(reason) => return Ended::Lost(reason),
         };
+        if let Err(ended) = link.admits(epoch) {
+            return ended;
+        }
         if orders.send(order).await.is_err() {
             return Ended::Exiting;
         }
@@ -220,7 +237,7 @@ async fn send(sink: &mut Sink, word: &ToController, link: &LinkBoard) -> Result<
     sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
 }
 
-fn parse(message: Result<Vec<u8>, String>, link: &LinkBoard) -> Result<ToBroker, String> {
+fn parse(message: Result<Vec<u8>, String>, link: &LinkBoard) -> Result<Order, String> {
     let bytes = message?;
     link.note_received(bytes.len() + link::TAG_BYTES);
     link::decode(&bytes).map_err(|error| error.to_string())

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, Contract, Door, MAX_FRAME_BYTES, OnFull, Opener, Sealer, ToBroker,
-    ToController, TopicChange, TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, Contract, Door, MAX_FRAME_BYTES, OnFull, Opener, Order, Sealer,
+    ToBroker, ToController, TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +33,8 @@ struct Fixture {
 
 /// The controller's end of one link.
 struct Controller {
+    /// Number of its life.
+    epoch: u64,
     frames: Framed<TcpStream, LengthDelimitedCodec>,
     sealer: Sealer,
     opener: Opener,
@@ -43,19 +45,60 @@ fn key() -> LinkKey {
     LinkKey::new([7; 32])
 }
 
+/// A place to listen, and where it is.
+async fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let address = listener.local_addr().expect("bound").to_string();
+    (listener, address)
+}
+
+/// Takes a link up to its hello.
+async fn hear_hello_at(listener: &TcpListener) -> (Controller, Hello) {
+    let (stream, _) = listener.accept().await.expect("dialled");
+    let codec = LengthDelimitedCodec::builder()
+        .max_frame_length(MAX_FRAME_BYTES)
+        .new_codec();
+    let mut frames = Framed::new(stream, codec);
+    let first = frames.next().await.expect("open").expect("read");
+    let begun = link::Listener::begin(key(), [3; 32], &first);
+    let (listener, answer) = begun.expect("a link");
+    frames.send(Bytes::from(answer)).await.expect("sent");
+    let proof = frames.next().await.expect("open").expect("read");
+    let (sealer, opener) = listener.proven(&proof).expect("the key");
+    let mut controller = Controller {
+        epoch: 7,
+        frames,
+        sealer,
+        opener,
+    };
+    match controller.hear().await {
+        ToController::Hello(hello) => (controller, hello),
+        other => panic!("no hello: {other:?}"),
+    }
+}
+
 impl Fixture {
     async fn start() -> Fixture {
         Fixture::passing_after(None).await
     }
 
     async fn passing_after(pass_after: Option<Duration>) -> Fixture {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
-        let address = listener.local_addr().expect("bound").to_string();
+        let (listener, address) = listener().await;
+        Fixture::dialling(vec![address], listener, pass_after).await
+    }
+
+    /// A broker that knows controllers at several addresses, one of them that of `listener`.
+    async fn dialling(
+        addresses: Vec<String>,
+        listener: TcpListener,
+        pass_after: Option<Duration>,
+    ) -> Fixture {
         let link = ControllerLink {
+            addresses,
             advertised_tcp_address: Some(String::from("b1.example:4150")),
             mcap: Some(1000.0),
             pass_after,
-            ..ControllerLink::new(address, String::from("b1"), key())
+            ..ControllerLink::new(String::new(), String::from("b1"), key())
         };
         let config = Config {
             tcp_address: ([127, 0, 0, 1], 0).into(),
@@ -86,26 +129,7 @@ impl Fixture {
 
     /// Takes a link up to its hello.
     async fn hear_hello(&self) -> (Controller, Hello) {
-        let (stream, _) = self.listener.accept().await.expect("dialled");
-        let codec = LengthDelimitedCodec::builder()
-            .max_frame_length(MAX_FRAME_BYTES)
-            .new_codec();
-        let mut frames = Framed::new(stream, codec);
-        let first = frames.next().await.expect("open").expect("read");
-        let begun = link::Listener::begin(key(), [3; 32], &first);
-        let (listener, answer) = begun.expect("a link");
-        frames.send(Bytes::from(answer)).await.expect("sent");
-        let proof = frames.next().await.expect("open").expect("read");
-        let (sealer, opener) = listener.proven(&proof).expect("the key");
-        let mut controller = Controller {
-            frames,
-            sealer,
-            opener,
-        };
-        match controller.hear().await {
-            ToController::Hello(hello) => (controller, hello),
-            other => panic!("no hello: {other:?}"),
-        }
+        hear_hello_at(&self.listener).await
     }
 
     /// A link on which everything has been said.
@@ -142,7 +166,6 @@ impl Fixture {
 impl Controller {
     async fn welcome(&mut self) {
         self.say(&ToBroker::Welcome {
-            epoch: 7,
             life: 5,
             report_interval_ms: REPORT_INTERVAL_MS,
             history_window_ms: 10_000,
@@ -151,7 +174,8 @@ impl Controller {
     }
 
     async fn say(&mut self, order: &ToBroker) {
-        let bytes = link::encode(order).expect("encodes");
+        let (epoch, order) = (self.epoch, order.clone());
+        let bytes = link::encode(&Order { epoch, order }).expect("encodes");
         let frame = Bytes::from(self.sealer.seal(&bytes));
         self.frames.send(frame).await.expect("sent");
     }
@@ -242,7 +266,7 @@ impl Controller {
         &mut self,
         topic: &str,
         limit: Option<Limit>,
-        cpu_share: Option<kernel::Share>,
+        cpu_share: Option<kernel::CpuShare>,
         ticket: u64,
     ) {
         let topic = topic.to_owned();
@@ -328,11 +352,40 @@ async fn what_full_channels_do_is_an_order_and_is_reported() {
     fixture.end().await;
 }
 
+/// A topic without its limit would pass what the limit forbids. The controller keeps the contract.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_that_cannot_be_kept_is_in_force_all_the_same() {
+    let fixture = Fixture::start().await;
+    let name = format!("srtm-agent-unkept-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let file = crate::catalog_file::CatalogFile::open(&folder).expect("free");
+    fixture.broker.handle().keep_in(file).await;
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let mut controller = fixture.link().await;
+    let topic = String::from("t");
+    let contract = ToBroker::Contract {
+        topic: topic.clone(),
+        contract: Contract::of_limit(limit()),
+        limit_number: None,
+        ticket: 1,
+    };
+    controller.say(&contract).await;
+    let problem = controller.answer().await;
+    assert!(
+        matches!(&problem, ToController::Problem { text } if text.contains("not kept yet")),
+        "{problem:?}"
+    );
+    let in_force = ToController::ContractInForce { topic, ticket: 1 };
+    assert_eq!(controller.answer().await, in_force);
+    controller.until("t", |said| said.is_limited).await;
+    fixture.end().await;
+}
+
 #[tokio::test]
 async fn shares_of_time_are_orders_and_are_reported() {
     let fixture = Fixture::start().await;
     let mut controller = fixture.link().await;
-    let share = |value| kernel::Share::new(value).ok();
+    let share = |value| kernel::CpuShare::new(value).ok();
     controller.entitle("t", None, share(0.75), 1).await;
     // Neither traffic nor a limit: it is told all the same.
     let has = |value| move |said: &TopicReport| said.cpu_share == share(value);
@@ -438,8 +491,8 @@ async fn a_hello_tells_who_and_where_and_a_lost_link_is_dialled_anew() {
         second, same,
         "the same process, so the life that it was given"
     );
+    controller.epoch = 8;
     let welcome = ToBroker::Welcome {
-        epoch: 8,
         life: 5,
         report_interval_ms: REPORT_INTERVAL_MS,
         history_window_ms: 10_000,
@@ -721,5 +774,62 @@ async fn a_controller_that_stays_away_is_given_up_where_that_is_asked_for() {
     // Gone again, for as long again.
     drop(controller);
     fixture.until("u", |topic| topic.held.is_none()).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn the_next_controller_is_dialled_and_the_one_that_it_says_leads() {
+    let (dead, nobody_there) = listener().await;
+    drop(dead);
+    let (follower, second) = listener().await;
+    let (leader, third) = listener().await;
+    let (_unasked, fourth) = listener().await;
+    let addresses = vec![nobody_there, second, fourth];
+    let fixture = Fixture::dialling(addresses, leader, None).await;
+    let (mut told, _) = hear_hello_at(&follower).await;
+    told.epoch = 0;
+    let not_leading = ToBroker::NotLeading {
+        leader: Some(third),
+    };
+    told.say(&not_leading).await;
+    let mut controller = fixture.link().await;
+    controller.contract("t", Some(limit()), 1).await;
+    fixture.end().await;
+}
+
+#[tokio::test]
+async fn the_orders_of_a_controller_that_was_deposed_change_nothing() {
+    let (former, first) = listener().await;
+    let (leader, second) = listener().await;
+    let fixture = Fixture::dialling(vec![first, second], leader, None).await;
+    let (mut deposed, _) = hear_hello_at(&former).await;
+    deposed.welcome().await;
+    deposed.say(&ToBroker::Complete).await;
+    deposed.contract("t", Some(limit()), 1).await;
+    drop(deposed);
+    drop(former);
+    let (mut controller, hello) = fixture.hear_hello().await;
+    controller.epoch = 8;
+    controller.welcome().await;
+    controller.say(&ToBroker::Complete).await;
+    controller.contract("u", Some(limit()), 2).await;
+    assert_eq!(hello.life, 5);
+    // An order of the life before, wherever it comes from, ends the link before it is carried out.
+    controller.epoch = 7;
+    let contract = ToBroker::Contract {
+        topic: String::from("u"),
+        contract: Contract::default(),
+        limit_number: None,
+        ticket: 3,
+    };
+    controller.say(&contract).await;
+    let (mut controller, _) = fixture.hear_hello().await;
+    // So does a welcome.
+    controller.welcome().await;
+    let (mut controller, _) = fixture.hear_hello().await;
+    controller.epoch = 9;
+    controller.welcome().await;
+    controller.say(&ToBroker::Complete).await;
+    controller.until("u", |said| said.is_limited).await;
     fixture.end().await;
 }

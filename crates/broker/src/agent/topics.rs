@@ -15,7 +15,7 @@ pub(super) async fn learn(
     words: &Words,
 ) -> Result<(), String> {
     let known = known(&state)?;
-    let learned = persist(|| handle.learn(known.clone())).await;
+    let learned = persist(|| handle.told().learn(known.clone())).await;
     let is_here = learned.map_err(|error| format!("channels of {}: {error}", state.topic))?;
     if is_here {
         let ready = ToController::TopicReady {
@@ -41,7 +41,12 @@ pub(super) async fn follow(
         return Ok(());
     }
     let name = name(topic)?;
-    let followed = persist(|| handle.follow(name.clone(), channel.clone(), operation)).await;
+    let followed = persist(|| {
+        handle
+            .told()
+            .follow(name.clone(), channel.clone(), operation)
+    })
+    .await;
     match followed {
         Ok(()) | Err(BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_)) => Ok(()),
         Err(error) => Err(format!("a change of {topic}: {error}")),

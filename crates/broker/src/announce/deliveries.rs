@@ -14,8 +14,8 @@ use wire::tempo::put_hello;
 use wire::{ChannelName, TopicName};
 
 use super::dials::{Dials, Waiting};
-use crate::connection::TempoSubscriber;
-use crate::reactor::Delivery;
+use crate::reactor::DialledSubscriber;
+use crate::session::tempo::TempoSubscriber;
 use crate::sys::{self, Stream};
 use crate::{Handle, Operation};
 
@@ -294,7 +294,7 @@ async fn dial(
     let channel = channel_of(instance).ok_or("its channel has no valid name")?;
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
-    let delivery = Delivery {
+    let dialled = DialledSubscriber {
         topic,
         channel,
         subscriber: TempoSubscriber { id, alive },
@@ -302,7 +302,7 @@ async fn dial(
         stream,
         peer: data,
     };
-    let begun = handle.begin_delivery(delivery).await;
+    let begun = handle.begin_delivery(dialled).await;
     begun.map(|()| weak).map_err(|error| error.to_string())
 }
 

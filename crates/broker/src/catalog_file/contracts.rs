@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use link::Contract;
+
 use super::CatalogFile;
 use super::keeping::Keeping;
 use crate::handle::Declaration;
@@ -23,26 +25,72 @@ impl Handle {
     /// is declared of a topic that is not there; [`BrokerError::Refused`] where a share does not fit, or a topic;
     /// [`BrokerError::Exiting`]. The contract before stays then.
     pub async fn declare(&self, contracts: Vec<Declaration>) -> Vec<Result<(), BrokerError>> {
+        let (outcomes, _) = self.keep_and_force(contracts, Unkept::Refused).await;
+        outcomes
+    }
+
+    /// The same for contracts that a controller keeps and tells again after a restart: those that cannot be written are in force
+    /// all the same, for without them their topics would pass what the limit forbids. They are written once that is possible. One
+    /// outcome for each, in their order, and why they are not kept.
+    ///
+    /// # Errors
+    /// In an outcome: those of [`Handle::declare`] but [`BrokerError::NotKept`].
+    pub(crate) async fn obey(
+        &self,
+        contracts: Vec<Declaration>,
+    ) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
+        self.keep_and_force(contracts, Unkept::InForce).await
+    }
+
+    /// One outcome for each contract, and why they are not kept.
+    async fn keep_and_force(
+        &self,
+        contracts: Vec<Declaration>,
+        unkept: Unkept,
+    ) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
         let (handle, count) = (self.clone(), contracts.len());
         // A task of its own: who asked may go meanwhile, and what has begun must not be left half done.
-        let declaring = tokio::spawn(async move { declare_all(&handle, contracts).await });
-        let exiting = |_| (0..count).map(|_| Err(BrokerError::Exiting)).collect();
-        declaring.await.unwrap_or_else(exiting)
+        let task = tokio::spawn(async move {
+            let mut keeping = handle.kept.keeping.lock().await;
+            let failure = keeping.write_ahead(&contracts).err();
+            let outcomes = match &failure {
+                Some(error) if unkept == Unkept::Refused => refusals(contracts.len(), error),
+                _ => put_all_into_force(&handle, &mut keeping, contracts).await,
+            };
+            if failure.is_some() {
+                // The file may hold either; the reactors know.
+                handle.changed.notify_one();
+            }
+            (outcomes, failure)
+        });
+        let exiting = |_| (refusals(count, &BrokerError::Exiting), None);
+        task.await.unwrap_or_else(exiting)
     }
 }
 
-async fn declare_all(handle: &Handle, contracts: Vec<Declaration>) -> Vec<Result<(), BrokerError>> {
-    let mut keeping = handle.kept.keeping.lock().await;
-    if let Err(error) = keeping.write_ahead(handle, &contracts).await {
-        // The file may hold either; the reactors know.
-        handle.changed.notify_one();
-        let reason = error.to_string();
-        let not_kept = contracts.iter().map(|_| match &error {
-            BrokerError::Exiting => Err(BrokerError::Exiting),
-            _ => Err(BrokerError::NotKept(reason.clone())),
-        });
-        return not_kept.collect();
-    }
+/// What becomes of contracts that cannot be kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unkept {
+    /// Nothing changes.
+    Refused,
+    /// They are in force all the same.
+    InForce,
+}
+
+/// The outcome of each where nothing has changed.
+fn refusals(count: usize, error: &BrokerError) -> Vec<Result<(), BrokerError>> {
+    let refusal = |_| match error {
+        BrokerError::Exiting => Err(BrokerError::Exiting),
+        _ => Err(BrokerError::NotKept(error.to_string())),
+    };
+    (0..count).map(refusal).collect()
+}
+
+async fn put_all_into_force(
+    handle: &Handle,
+    keeping: &mut Keeping,
+    contracts: Vec<Declaration>,
+) -> Vec<Result<(), BrokerError>> {
     let mut outcomes = Vec::with_capacity(contracts.len());
     for contract in contracts {
         outcomes.push(put_into_force(handle, contract).await);
@@ -63,34 +111,52 @@ async fn put_into_force(handle: &Handle, contract: Declaration) -> Result<(), Br
 }
 
 impl Keeping {
-    /// Writes the catalog as it will be with `contracts`, unless the file says so already.
-    async fn write_ahead(
-        &mut self,
-        handle: &Handle,
-        contracts: &[Declaration],
-    ) -> Result<(), BrokerError> {
+    /// Makes `contracts` durable. Writing them may hold this thread for its moment.
+    fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
         match self {
-            Keeping::Nowhere => return Ok(()),
-            Keeping::In(file) if file.holds(contracts) => return Ok(()),
-            Keeping::In(_) | Keeping::Ended => {}
+            Keeping::Nowhere => Ok(()),
+            Keeping::In(file) => tokio::task::block_in_place(|| file.write_ahead(contracts)),
+            Keeping::Ended => Err(BrokerError::Exiting),
         }
-        let mut catalog = loop {
-            match handle.catalog().await {
-                Err(BrokerError::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
-                catalog => break catalog?,
-            }
-        };
-        for contract in contracts {
-            contract.put_into(&mut catalog);
-        }
-        self.save(catalog)
     }
 }
 
 impl CatalogFile {
-    /// Whether a crash now would leave these contracts.
-    fn holds(&self, contracts: &[Declaration]) -> bool {
-        !self.is_doubtful && contracts.iter().all(|each| each.is_in(&self.written))
+    /// Appends `contracts` to the journal unless they are kept already. Where it is not to be appended to, the catalog is written
+    /// whole, as it will be with them.
+    fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
+        let news = contracts.iter().filter(|each| !self.holds(each));
+        let entries: Vec<CatalogTopic> = news.filter_map(Declaration::entry).collect();
+        if entries.is_empty() && !self.is_doubtful {
+            return Ok(());
+        }
+        if self.is_doubtful || self.health.is_failing() {
+            let mut catalog = self.written.clone();
+            let declared = self
+                .declared
+                .iter()
+                .map(|(name, contract)| (name, *contract));
+            let entries = entries.iter().map(|each| (&each.name, each.contract));
+            for (name, contract) in declared.chain(entries) {
+                put_into(&mut catalog, name, contract);
+            }
+            return self.save(catalog);
+        }
+        let appended = self.journal.append(self.generation, &entries);
+        self.health.note(&appended);
+        self.is_doubtful = appended.is_err() && !self.journal.is_empty();
+        appended?;
+        let declared = entries.into_iter().map(|each| (each.name, each.contract));
+        self.declared.extend(declared);
+        Ok(())
+    }
+
+    /// Whether a crash now would leave this contract.
+    fn holds(&self, declaration: &Declaration) -> bool {
+        match self.declared.get(declaration.topic.as_str()) {
+            Some(contract) => *contract == declaration.contract,
+            None => declaration.is_in(&self.written),
+        }
     }
 }
 
@@ -103,22 +169,31 @@ impl Declaration {
         }
     }
 
-    fn put_into(&self, catalog: &mut Catalog) {
-        let topics = &mut catalog.topics;
-        let at = topics.binary_search_by(|topic| topic.name.as_str().cmp(self.topic.as_str()));
-        let at = match at {
-            Ok(at) => at,
-            Err(_) if self.contract.is_empty() || self.topic.is_ephemeral() => return,
-            Err(at) => {
-                let name = self.topic.to_string();
-                let topic = CatalogTopic {
-                    name,
-                    ..CatalogTopic::default()
-                };
-                topics.insert(at, topic);
-                at
-            }
+    /// How it is kept; a topic that is not kept has none.
+    fn entry(&self) -> Option<CatalogTopic> {
+        let entry = CatalogTopic {
+            name: self.topic.to_string(),
+            contract: self.contract,
+            ..CatalogTopic::default()
         };
-        topics[at].contract = self.contract;
+        (!self.topic.is_ephemeral()).then_some(entry)
     }
+}
+
+/// Declares `contract` of a topic of the catalog; one that is not there is made, unless nothing is declared of it.
+pub(super) fn put_into(catalog: &mut Catalog, name: &str, contract: Contract) {
+    let topics = &mut catalog.topics;
+    let at = match topics.binary_search_by(|topic| topic.name.as_str().cmp(name)) {
+        Ok(at) => at,
+        Err(_) if contract.is_empty() => return,
+        Err(at) => {
+            let topic = CatalogTopic {
+                name: name.to_owned(),
+                ..CatalogTopic::default()
+            };
+            topics.insert(at, topic);
+            at
+        }
+    };
+    topics[at].contract = contract;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::health::CatalogHealth;
 use super::{CatalogFile, CatalogState};
@@ -13,6 +13,10 @@ use crate::{BrokerError, Handle};
 
 /// Changes that follow each other this closely are written once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Writing takes at most one part of so many of the time: with many topics it takes long.
+const WRITING_PART: u32 = 20;
+/// And is never further apart than this.
+const INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Pause after a write that failed; the next one holds everything that changed meanwhile.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -24,6 +28,12 @@ pub struct KeptCatalog {
 }
 
 impl KeptCatalog {
+    /// Keeps contracts in `file` from now on, and everything else once [`keep`] runs.
+    pub(crate) async fn keep_in(&self, mut file: CatalogFile) {
+        file.health = self.health.clone();
+        *self.keeping.lock().await = Keeping::In(Box::new(file));
+    }
+
     /// How its writes fare.
     pub(crate) fn state(&self) -> CatalogState {
         self.health.state()
@@ -42,38 +52,29 @@ pub(super) enum Keeping {
     Ended,
 }
 
-impl Handle {
-    /// Keeps contracts in `file` from now on, and everything else once [`keep`] runs.
-    pub async fn keep_in(&self, mut file: CatalogFile) {
-        file.health = self.kept.health.clone();
-        *self.kept.keeping.lock().await = Keeping::In(Box::new(file));
-    }
-}
-
 /// Writes every change of the broker's catalog to the file of [`Handle::keep_in`] until `stop` completes, and once more
 /// then. A write that fails is logged and tried again.
 pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
     tokio::pin!(stop);
     let mut stopping = false;
-    let mut pause = DEBOUNCE;
+    let (mut has_failed, mut pause) = (false, DEBOUNCE);
     while !stopping {
         tokio::select! {
             () = &mut stop => stopping = true,
             () = handle.changed() => {}
             // A failed write is tried again without waiting for a change.
-            () = sleep(pause), if pause == RETRY_PAUSE => {}
+            () = sleep(RETRY_PAUSE), if has_failed => {}
         }
-        if !stopping && pause == DEBOUNCE {
+        if !stopping && !has_failed {
             tokio::select! {
                 () = &mut stop => stopping = true,
-                () = sleep(DEBOUNCE) => {}
+                () = sleep(pause) => {}
             }
         }
         let mut keeping = handle.kept.keeping.lock().await;
-        pause = match keeping.save_all(&handle).await {
-            true => DEBOUNCE,
-            false => RETRY_PAUSE,
-        };
+        let began = Instant::now();
+        has_failed = !keeping.save_all(&handle).await;
+        pause = (began.elapsed() * WRITING_PART).clamp(DEBOUNCE, INTERVAL_MAX);
         if stopping {
             *keeping = Keeping::Ended;
         }
@@ -90,7 +91,7 @@ impl Keeping {
         catalog.and_then(|catalog| self.save(catalog)).is_ok()
     }
 
-    /// A catalog is small and changes seldom: the write may hold this thread for its moment.
+    /// Writes the catalog; that may hold this thread for its moment.
     pub(super) fn save(&mut self, catalog: Catalog) -> Result<(), BrokerError> {
         match self {
             Keeping::Nowhere => Ok(()),

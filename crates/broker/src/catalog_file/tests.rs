@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use kernel::Share;
+use kernel::CpuShare;
 
 use super::*;
 use crate::handle::Declaration;
@@ -31,8 +31,8 @@ impl Drop for Folder {
     }
 }
 
-fn share(value: f64) -> Option<Share> {
-    Some(Share::new(value).expect("valid"))
+fn share(value: f64) -> Option<CpuShare> {
+    Some(CpuShare::new(value).expect("valid"))
 }
 
 fn catalog() -> Catalog {
@@ -263,10 +263,13 @@ async fn declare(broker: &Broker, topic: &str, rate: Option<f64>) -> Result<(), 
     outcomes.pop().expect("one for each")
 }
 
-/// The rate of a topic's limit, as the file in `folder` has it.
+/// The rate of a topic's limit, as a broker that was killed now would find it in `folder`.
 fn rate_in(folder: &Folder, topic: &str) -> Option<f64> {
-    let text = fs::read_to_string(folder.0.join(FILE_NAME)).expect("file");
-    let catalog = parse(&text).expect("whole");
+    let text = fs::read_to_string(folder.0.join(FILE_NAME)).unwrap_or_default();
+    let (mut catalog, generation) = parse(&text).unwrap_or_default();
+    for entry in Journal::within(&folder.0).read(generation).expect("whole") {
+        contracts::put_into(&mut catalog, &entry.name, entry.contract);
+    }
     let topic = catalog.topics.iter().find(|each| each.name == topic)?;
     topic.contract.limit.map(|limit| limit.rate.get())
 }
@@ -312,23 +315,103 @@ async fn a_contract_is_in_the_file_before_it_is_confirmed() {
     assert_eq!(rate_in(&folder, "t"), Some(30.0));
     assert_eq!(rate_in(&folder, &refused), None);
     // Where nothing can be written, nothing changes: not even for a moment, hence the file goes first.
-    let in_the_way = folder.0.join(format!("{FILE_NAME}.new"));
-    fs::create_dir(&in_the_way).expect("made");
+    let in_the_way = [JOURNAL_NAME.to_owned(), format!("{FILE_NAME}.new")];
+    let in_the_way = in_the_way.map(|name| folder.0.join(name));
+    in_the_way
+        .iter()
+        .for_each(|path| fs::create_dir(path).expect("made"));
     for rate in [None, Some(99.0)] {
         let error = declare(&broker, "t", rate).await.expect_err("not kept");
         assert!(matches!(error, BrokerError::NotKept(_)), "{error}");
-        assert!(error.to_string().contains("create the file"), "{error}");
+        let says = ["write the contract into", "create the file"];
+        let says = says.map(|step| error.to_string().contains(step));
+        assert!(says.contains(&true), "{error}");
         assert_eq!(rate_in_force(&broker, "t").await, Some(30.0));
-        assert_eq!(rate_in(&folder, "t"), Some(30.0));
     }
     declare(&broker, "u", Some(1.0))
         .await
         .expect("nothing is to be written");
-    fs::remove_dir(&in_the_way).expect("removed");
+    in_the_way
+        .iter()
+        .for_each(|path| fs::remove_dir(path).expect("removed"));
+    assert_eq!(rate_in(&folder, "t"), Some(30.0));
     declare(&broker, "t", None).await.expect("kept");
     assert_eq!(
         (rate_in(&folder, "t"), rate_in_force(&broker, "t").await),
         (None, None)
     );
     broker.stop();
+}
+
+fn entry(name: &str, rate: f64) -> CatalogTopic {
+    let limit = limit::Limit::messages(rate, 5.0).expect("valid");
+    CatalogTopic {
+        name: name.to_owned(),
+        contract: Contract::of_limit(limit),
+        ..CatalogTopic::default()
+    }
+}
+
+#[test]
+fn a_journal_cut_anywhere_gives_what_was_whole_in_it() {
+    let folder = Folder::new("journal");
+    fs::create_dir_all(&folder.0).expect("made");
+    let entries: Vec<CatalogTopic> = (1..=4_u8)
+        .map(|n| entry(&format!("t{n}"), n.into()))
+        .collect();
+    let mut journal = Journal::within(&folder.0);
+    journal.append(7, &entries[..1]).expect("written");
+    journal.append(7, &entries[1..]).expect("written");
+    let path = folder.0.join(JOURNAL_NAME);
+    let whole = fs::read(&path).expect("there");
+    for bytes in 0..=whole.len() {
+        fs::write(&path, &whole[..bytes]).expect("written");
+        let lines = whole[..bytes].iter().filter(|byte| **byte == b'\n').count();
+        let read = Journal::within(&folder.0).read(7).expect("whole lines");
+        assert_eq!(
+            read,
+            entries[..lines.saturating_sub(1)],
+            "cut after {bytes} bytes"
+        );
+        let other = Journal::within(&folder.0).read(8).expect("another's");
+        assert_eq!(other, [], "of the generation before");
+    }
+}
+
+#[test]
+fn contracts_of_a_journal_are_taken_in_once_and_broken_lines_stop_the_start() {
+    let folder = Folder::new("taken-in");
+    let mut file = CatalogFile::open(&folder.0).expect("free");
+    file.save(catalog()).expect("written");
+    let before = file.generation;
+    file.journal
+        .append(before, &[entry("zz", 3.0)])
+        .expect("written");
+    // As after a kill: nothing has been written since.
+    drop(file);
+    let path = folder.0.join(JOURNAL_NAME);
+    let journal = fs::read(&path).expect("there");
+    let mut file = CatalogFile::open(&folder.0).expect("free");
+    let mut expected = catalog();
+    contracts::put_into(&mut expected, "zz", entry("zz", 3.0).contract);
+    assert_eq!(*file.catalog(), expected);
+    // The first write is of the whole, even of what is equal; a kill before the journal is removed changes nothing.
+    file.save(expected.clone()).expect("written");
+    assert!(!path.exists(), "its contracts are in the catalog");
+    contracts::put_into(&mut expected, "zz", Contract::default());
+    file.save(expected.clone()).expect("written");
+    drop(file);
+    fs::write(&path, &journal).expect("written");
+    let file = CatalogFile::open(&folder.0).expect("free");
+    assert_eq!(*file.catalog(), expected);
+    let generation = file.generation;
+    drop(file);
+    let garbled = format!("{{\"generation\":{generation}}}\n{{\"name\":\"a b\"}}\n");
+    fs::write(&path, garbled).expect("written");
+    let error = CatalogFile::open(&folder.0)
+        .expect_err("no name")
+        .to_string();
+    for said in [JOURNAL_NAME, "line 2", "move it away"] {
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -5,31 +5,32 @@
 
 mod announced;
 mod arrivals;
-mod cumulative_ack;
 mod output;
 mod pace;
 mod probes;
+mod subscriptions;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
 use topics::Key;
-use topics::{ConsumerKey, TopicKey};
-use wire::announce::TopicId;
-use wire::identify::Negotiated;
-use wire::{OK_FRAME, Phase, TopicName};
+use topics::TopicKey;
+use wire::TopicName;
 
+use crate::reactor::DeliveryBatch;
+use crate::session::Session;
+use crate::session::greeting::MAGIC_BYTES;
 use crate::stats::ClientStats;
-use crate::sys::{Interest, Stream};
+use crate::sys::Interest;
+use crate::transport::Transport;
 
 pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};
-pub use cumulative_ack::CumulativeAck;
 pub use output::{OUTPUT_FULL_BYTES, Output};
 pub use pace::Pace;
 pub use probes::{HalfRtt, Probes};
+pub use subscriptions::{Away, SUBSCRIPTIONS_MAX, Seat, SubscriptionNumber, Subscriptions};
 
 /// Names a connection within its reactor.
 pub type ConnectionKey = Key<Connection>;
@@ -40,20 +41,6 @@ pub const HOT_BYTES: usize = 256;
 /// Topics whose publish counts a connection remembers; the oldest is forgotten beyond.
 const PUBLISHED_TOPICS_MAX: usize = 16;
 
-/// How far a connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// The protocol magic is awaited.
-    Handshake,
-    /// NSQ V2 commands are read.
-    Open(Phase),
-    /// Tempo messages are read, or written to a subscriber.
-    Tempo,
-    /// A last error is on its way out; what still comes in is thrown away, so that the peer gets
-    /// to read the error instead of a reset.
-    Lingering,
-}
-
 /// Why a connection is not read from at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
@@ -61,24 +48,15 @@ pub enum Pause {
     #[default]
     No,
     /// Its next publish does not fit into its topic's queue.
-    Held,
+    Room,
     /// As many of its publishes as may be are on their way to another reactor.
     InTransit,
     /// Its output is full: what it asks for would add to what it does not read.
     Unread,
     /// There is no memory for the rest of its command.
     Memory,
-}
-
-/// What was negotiated, nsqd's defaults until IDENTIFY.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Interval of heartbeats, `None` = disabled.
-    pub heartbeat: Option<Duration>,
-    /// Time a message may be in flight.
-    pub msg_timeout: Duration,
-    /// Percent of messages wanted, 0 = all.
-    pub sample_rate: u8,
+    /// Another reactor is asked whether it may subscribe there.
+    Asking,
 }
 
 /// A client's wish to have its messages collected (`output_buffer_timeout`, `output_buffer_size`).
@@ -105,16 +83,6 @@ pub struct PublishedTopic {
     pub messages: u64,
 }
 
-/// A subscriber of Tempo's, that the broker has connected to.
-#[derive(Debug)]
-pub struct TempoSubscriber {
-    /// The identifier that it knows its topic by.
-    pub id: TopicId,
-    /// Dropped with the connection, so that its maker notices.
-    #[expect(dead_code, reason = "that it is gone is what is seen")]
-    pub alive: Arc<()>,
-}
-
 /// One connection.
 ///
 /// In the order in which a publish touches it: with thousands of connections every cache line of this
@@ -122,24 +90,23 @@ pub struct TempoSubscriber {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
-    /// The socket.
-    pub stream: Stream,
-    /// How far it has come.
-    pub progress: Progress,
+    /// The way of its bytes.
+    pub transport: Transport,
     /// Why it is not read from.
     pub pause: Pause,
     /// It stands in the reactor's list of connections to flush.
     pub dirty: bool,
     /// What epoll watches it for.
     pub interest: Interest,
-    /// Heartbeats were not disabled; part of `terms` that each command asks for.
-    pub has_heartbeats: bool,
+    /// A last error is on its way out; what still comes in is thrown away, so that the peer gets
+    /// to read the error instead of a reset.
+    pub is_lingering: bool,
     /// Its input holds something, costs memory or is waited for: without this nobody looks at those fields, which stand far behind.
     pub has_cut_input: bool,
-    /// OKs owed for publishes of this turn.
-    pub oks: u32,
     /// Its publishes on their way to other reactors.
     pub in_transit: u32,
+    /// What is spoken on it.
+    pub session: Session,
     /// Bytes read and not yet parsed.
     pub input: Vec<u8>,
     /// Arrival of the last bytes read: no later ones can have arrived before.
@@ -148,12 +115,10 @@ pub struct Connection {
     pub last_read: Instant,
     /// Half its round trip, read now and then; for the end-to-end latency of what it publishes.
     pub half_rtt: HalfRtt,
-    /// Its subscription.
-    pub consumer: Option<ConsumerKey>,
+    /// Its subscriptions.
+    pub subscriptions: Subscriptions,
     /// The topic that it has published to last.
     pub publishing: Option<PublishedTopic>,
-    /// Set where cumulative acks were negotiated.
-    pub ack: Option<CumulativeAck>,
     /// Set where the client wants its messages collected.
     pub collecting: Option<Box<Collecting>>,
     /// When the bytes of `input` arrived.
@@ -162,12 +127,8 @@ pub struct Connection {
     pub needed: usize,
     /// Bytes to be sent.
     pub output: Output,
-    /// Set where messages go out as Tempo's.
-    pub tempo: Option<Box<TempoSubscriber>>,
     /// Messages followed up to their acknowledgement; set with the first of them.
     pub probes: Option<Box<Probes>>,
-    /// What was negotiated.
-    pub terms: Terms,
     /// Bytes of its publishes on their way to other reactors.
     pub in_transit_bytes: usize,
     /// Memory that is reserved for the command that its input begins with.
@@ -178,10 +139,14 @@ pub struct Connection {
     pub arriving: Option<Pace>,
     /// When its timer comes up next.
     pub timer_at: Option<Instant>,
+    /// Batches of messages from other reactors that were put into an output that is full: they go back when it is not.
+    #[expect(
+        clippy::vec_box,
+        reason = "they travel boxed; keeping one must not allocate"
+    )]
+    pub kept_batches: Vec<Box<DeliveryBatch>>,
     /// Other topics it has published to.
     pub published_before: Vec<PublishedTopic>,
-    /// What the client told and was answered; nothing until IDENTIFY.
-    pub identity: Option<Box<Negotiated>>,
     /// The publisher that it announced itself as, while it holds that name.
     pub announced: Option<Box<Announced>>,
     /// Who is at the other end.
@@ -191,46 +156,41 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A new connection that has to say its protocol magic first.
+    /// A new connection that has to say first what it speaks.
     #[must_use]
     pub fn new(
-        stream: Stream,
+        transport: Transport,
         peer: SocketAddr,
-        terms: Terms,
         now: Instant,
         connect_ts_s: u64,
     ) -> Connection {
         Connection {
-            stream,
-            progress: Progress::Handshake,
+            transport,
             pause: Pause::No,
             dirty: false,
             interest: Interest::READ_ONCE,
-            has_heartbeats: terms.heartbeat.is_some(),
+            is_lingering: false,
             has_cut_input: false,
-            oks: 0,
             in_transit: 0,
+            session: Session::Greeting,
             input: Vec::new(),
             last_arrival: now,
             last_read: now,
             half_rtt: HalfRtt::default(),
-            consumer: None,
+            subscriptions: Subscriptions::default(),
             publishing: None,
-            ack: None,
             collecting: None,
             arrivals: ArrivalTable::default(),
-            needed: wire::MAGIC_V2.len(),
+            needed: MAGIC_BYTES,
             output: Output::default(),
-            tempo: None,
             probes: None,
-            terms,
             in_transit_bytes: 0,
             input_reserved: 0,
             input_charged: 0,
             arriving: None,
             timer_at: None,
+            kept_batches: Vec::new(),
             published_before: Vec::new(),
-            identity: None,
             announced: None,
             peer,
             connect_ts_s,
@@ -241,8 +201,14 @@ impl Connection {
     #[inline]
     #[must_use]
     pub fn is_over_full(&self, full_bytes: usize) -> bool {
-        let owed_bytes = self.oks as usize * OK_FRAME.len();
-        self.output.is_over_full(owed_bytes, full_bytes)
+        self.output
+            .is_over_full(self.session.owed_bytes(), full_bytes)
+    }
+
+    /// How often it is looked at, where the broker's interval is `usual`.
+    #[must_use]
+    pub fn interval(&self, usual: Duration) -> Duration {
+        self.session.interval().unwrap_or(usual)
     }
 
     /// Notes how the rest of its command gets on after `bytes` have come and `used` were executed.
@@ -264,14 +230,14 @@ impl Connection {
     #[must_use]
     pub fn is_due(&self, at: Instant) -> bool {
         let collected = self.collecting.as_deref().zip(self.output.waiting_since);
-        self.ack.as_ref().is_some_and(|ack| ack.due == Some(at))
+        self.session.ack_due() == Some(at)
             || collected.is_some_and(|(collecting, since)| since + collecting.timeout == at)
     }
 
     /// Whether it has published and holds no subscription.
     #[must_use]
     pub fn is_producer(&self) -> bool {
-        self.consumer.is_none() && self.publishing.is_some()
+        self.subscriptions.is_empty() && self.publishing.is_some()
     }
 
     /// Whether `/stats` shows it as a producer of `topic`.
@@ -338,27 +304,12 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         // A client that tells nothing is shown by its address, as in nsqd.
-        let told = |field: fn(&Negotiated) -> &String| match self.identity.as_deref().map(field) {
-            Some(name) => name.clone(),
-            None => self.peer.ip().to_string(),
-        };
-        ClientStats {
-            client_id: told(|identity| &identity.client_id),
-            hostname: told(|identity| &identity.hostname),
-            user_agent: self
-                .identity
-                .as_ref()
-                .map_or(String::new(), |identity| identity.user_agent.clone()),
+        let address = self.peer.ip().to_string();
+        let mut stats = ClientStats {
+            client_id: address.clone(),
+            hostname: address,
             remote_address: self.peer.to_string(),
-            state: match self.progress {
-                Progress::Handshake | Progress::Open(Phase::Init) => 0,
-                Progress::Tempo if self.consumer.is_none() => 2,
-                Progress::Tempo => 3,
-                Progress::Open(Phase::Subscribed) => 3,
-                Progress::Open(Phase::Closing) | Progress::Lingering => 4,
-            },
             connect_ts_s: self.connect_ts_s,
-            sample_rate: self.terms.sample_rate,
             pub_counts: self
                 .publishing
                 .iter()
@@ -366,6 +317,12 @@ impl Connection {
                 .map(|to| (to.name.as_str().to_string(), to.messages))
                 .collect(),
             ..ClientStats::default()
+        };
+        let is_consuming = !self.subscriptions.is_empty();
+        self.session.describe(is_consuming, &mut stats);
+        if self.is_lingering {
+            stats.state = 4;
         }
+        stats
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clock::Instant;
 
 use super::pace::Pace;
+use super::subscriptions::SubscriptionNumber;
 
 /// Bytes an output may hold before a consumer is treated as not ready, where there is memory. One more message always fits.
 pub const OUTPUT_FULL_BYTES: usize = 256 * 1024;
@@ -49,6 +50,8 @@ pub struct Mark {
     pub copied: Instant,
     /// How many.
     pub messages: u32,
+    /// Of which of the connection's subscriptions.
+    pub subscription: SubscriptionNumber,
 }
 
 impl Output {
@@ -57,16 +60,22 @@ impl Output {
         &mut self.bytes
     }
 
-    /// Appends a message, header and body.
+    /// Appends a message of a subscription, header and body.
     #[inline]
-    pub fn push_message(&mut self, header: &[u8], body: &[u8], now: Instant) {
+    pub fn push_message(
+        &mut self,
+        header: &[u8],
+        body: &[u8],
+        subscription: SubscriptionNumber,
+        now: Instant,
+    ) {
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(body);
         self.largest_bytes = self.largest_bytes.max(header.len() + body.len());
         let end = self.bytes.len();
         let is_full = self.marks.len() >= MARKS_MAX;
         match self.marks.back_mut() {
-            Some(mark) if mark.copied == now || is_full => {
+            Some(mark) if (mark.copied, mark.subscription) == (now, subscription) || is_full => {
                 mark.end = end;
                 mark.messages += 1;
             }
@@ -74,6 +83,7 @@ impl Output {
                 end,
                 copied: now,
                 messages: 1,
+                subscription,
             }),
         }
     }
@@ -181,9 +191,9 @@ mod tests {
     fn marks_come_up_when_their_last_byte_is_sent() {
         let mut output = Output::default();
         let (first, second) = (Instant::from_nanos(1), Instant::from_nanos(2));
-        output.push_message(b"head", b"body", first);
-        output.push_message(b"head", b"body", first);
-        output.push_message(b"head", b"body", second);
+        output.push_message(b"head", b"body", 0, first);
+        output.push_message(b"head", b"body", 0, first);
+        output.push_message(b"head", b"body", 0, second);
         output.advance(15);
         assert_eq!(output.pop_sent(), None);
         output.advance(1);
@@ -209,7 +219,7 @@ mod tests {
         for bytes in [1, 1000, OUTPUT_FULL_BYTES - 9, 5 * 1024 * 1024] {
             let mut output = Output::default();
             while !output.is_full(OUTPUT_FULL_BYTES) {
-                output.push_message(b"header", &vec![7; bytes], Instant::ZERO);
+                output.push_message(b"header", &vec![7; bytes], 0, Instant::ZERO);
             }
             assert!(!output.is_over_full(14, OUTPUT_FULL_BYTES), "{bytes}");
             let answers = (1..).find(|&answers| output.is_over_full(answers, OUTPUT_FULL_BYTES));

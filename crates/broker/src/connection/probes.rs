@@ -2,7 +2,8 @@
 //!
 //! The kernel counts the bytes of a socket from the moment it is asked to stamp acknowledgements, and names
 //! a stamp by the last byte of the write that asked for it (`SO_TIMESTAMPING`, `OPT_ID`). So a write is ended
-//! where a followed message ends, and bytes are counted here in step: modulo 2^32, as the kernel does.
+//! where a followed message ends, and bytes are counted here in step: modulo 2^32, as the kernel does. Its count is of bytes on
+//! the wire; where a message ends in the output is counted in plain ones ([`Taken`]).
 //!
 //! When is a message at the subscriber? An acknowledgement is the proof, but not the time: a subscriber that
 //! answers each message sends it along with the answer, up to 40 ms (and by the protocol 200 ms) late. Hence:
@@ -19,6 +20,7 @@ use clock::Instant;
 use topics::{Landed, Probe};
 
 use crate::sys::Path;
+use crate::transport::Taken;
 
 /// Probes that wait for their acknowledgement; at the bound the oldest is given up as landed.
 const AWAITED_MAX: usize = 64;
@@ -43,7 +45,9 @@ pub struct HalfRtt {
 /// The followed messages of one subscriber.
 #[derive(Debug)]
 pub struct Probes {
-    /// Bytes written since the kernel counts.
+    /// Plain bytes taken since the kernel counts.
+    taken: u32,
+    /// Bytes on the wire since then.
     written: u32,
     pending: Option<Pending>,
     awaited: VecDeque<Awaited>,
@@ -54,7 +58,10 @@ pub struct Probes {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     probe: Probe,
+    /// In plain bytes.
     end: u32,
+    /// On the wire, once it is written.
+    end_on_wire: u32,
     weight: u32,
 }
 
@@ -62,6 +69,7 @@ struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     probe: Probe,
+    /// On the wire.
     end: u32,
     weight: u32,
     taken: Instant,
@@ -88,6 +96,7 @@ impl Probes {
     #[must_use]
     pub fn new(is_off: bool) -> Probes {
         Probes {
+            taken: 0,
             written: 0,
             pending: None,
             awaited: VecDeque::with_capacity(if is_off { 0 } else { AWAITED_MAX }),
@@ -95,7 +104,7 @@ impl Probes {
         }
     }
 
-    /// Follows a message that ends after `unsent` more bytes. One is followed per write: of several, one
+    /// Follows a message that ends after `unsent` more plain bytes. One is followed per write: of several, one
     /// drawn by weight, and it counts for all of them. `draw` gives a number below its argument.
     pub fn follow(&mut self, probe: Probe, unsent: usize, draw: impl FnOnce(u32) -> u32) {
         if self.is_off {
@@ -103,40 +112,53 @@ impl Probes {
         }
         let before = self.pending.map_or(0, |pending| pending.weight);
         let weight = before.saturating_add(probe.weight);
-        let end = self.written.wrapping_add(unsent as u32);
+        let end = self.taken.wrapping_add(unsent as u32);
         match &mut self.pending {
             Some(pending) if draw(weight) >= probe.weight => pending.weight = weight,
-            pending => *pending = Some(Pending { probe, end, weight }),
+            pending => {
+                *pending = Some(Pending {
+                    probe,
+                    end,
+                    end_on_wire: 0,
+                    weight,
+                });
+            }
         }
     }
 
-    /// Bytes from here to the end of the message that is followed: where the next write should end. `None`
+    /// Plain bytes from here to the end of the message that is followed: where the next write should end. `None`
     /// when it is written.
     #[must_use]
     pub fn next_end(&self) -> Option<usize> {
         let pending = self.pending?;
-        let bytes = pending.end.wrapping_sub(self.written) as usize;
+        let bytes = pending.end.wrapping_sub(self.taken) as usize;
         (bytes > 0).then_some(bytes)
     }
 
     /// Counts bytes that the socket took. True when they end with the message that is followed.
-    pub fn count(&mut self, bytes: usize) -> bool {
-        self.written = self.written.wrapping_add(bytes as u32);
-        self.pending
-            .is_some_and(|pending| pending.end == self.written)
+    pub fn count(&mut self, taken: Taken) -> bool {
+        self.taken = self.taken.wrapping_add(taken.plain as u32);
+        self.written = self.written.wrapping_add(taken.wire as u32);
+        match &mut self.pending {
+            Some(pending) if pending.end == self.taken && taken.plain > 0 => {
+                pending.end_on_wire = self.written;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The followed message was taken whole at `taken`. Gives the oldest one if too many are awaited.
     pub fn taken(&mut self, taken: Instant, path: Path) -> Option<Landed> {
-        let Pending { probe, end, weight } = self.pending.take()?;
+        let pending = self.pending.take()?;
         let oldest = match self.awaited.len() {
             AWAITED_MAX.. => self.awaited.pop_front(),
             _ => None,
         };
         self.awaited.push_back(Awaited {
-            probe,
-            end,
-            weight,
+            probe: pending.probe,
+            end: pending.end_on_wire,
+            weight: pending.weight,
             taken,
             path,
         });

@@ -1,6 +1,6 @@
 //! What a topic is declared to be entitled to, put into force. [`Handle::declare`] also keeps it.
 
-use kernel::Share;
+use kernel::CpuShare;
 use link::Contract;
 use topics::LimitNumber;
 use wire::TopicName;
@@ -48,7 +48,8 @@ impl Handle {
         let _declaring = self.declaring.lock().await;
         let (topic, share) = (declared.topic.clone(), declared.contract.cpu_share);
         let (home, declared) = (self.home_of(&topic), Box::new(declared));
-        self.ask(home, |reply| Request::SetContract(declared, reply))
+        self.reactors
+            .ask(home, |reply| Request::SetContract(declared, reply))
             .await?;
         self.declare_elsewhere(home, &topic, share).await
     }
@@ -58,13 +59,14 @@ impl Handle {
         &self,
         home: usize,
         topic: &TopicName,
-        share: Option<Share>,
+        share: Option<CpuShare>,
     ) -> Result<(), BrokerError> {
-        for reactor in (0..self.inboxes.len()).filter(|&reactor| reactor != home) {
-            self.ask(reactor, |reply| {
-                Request::DeclareShare(topic.clone(), share, reply)
-            })
-            .await?;
+        for reactor in (0..self.reactors.count()).filter(|&reactor| reactor != home) {
+            self.reactors
+                .ask(reactor, |reply| {
+                    Request::DeclareShare(topic.clone(), share, reply)
+                })
+                .await?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kernel::Share;
-use limit::adaptor::Window;
+use kernel::CpuShare;
+use limit::adaptor::HistoryLength;
 use limit::{Grant, Prolongation};
 use link::{Move, TopicState};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use wire::{ChannelName, TopicName};
 
 use super::{Declaration, Operation};
 use crate::BrokerError;
-use crate::reactor::{Delivery, Identifiers, TaskReport};
+use crate::reactor::{DialledSubscriber, Identifiers, TaskReport};
 use crate::sharing::Remotes;
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::window::{ReactorReport, ReportOrder, TraceResult, WindowOrder, WindowResult};
@@ -79,7 +79,7 @@ pub enum Request {
     /// Put a contract into force at its topic's home, all or nothing.
     SetContract(Box<Declaration>, Reply<()>),
     /// Note the share of this reactor's time that a topic of another one is entitled to.
-    DeclareShare(TopicName, Option<Share>, Reply<()>),
+    DeclareShare(TopicName, Option<CpuShare>, Reply<()>),
     /// Share limits with these brokers by gossip; `None`: with whom is not known.
     Join(Option<Group>, Reply<()>),
     /// Something of queues that are handed over.
@@ -91,13 +91,13 @@ pub enum Request {
     /// Leases that have not ended last longer.
     Prolong(Prolongation, Reply<()>),
     /// Length of the history of traffic that reports tell of.
-    RememberTraffic(Window, Reply<()>),
+    RememberTraffic(HistoryLength, Reply<()>),
     /// Something of what is written down of a topic's messages.
     Observe(ObserveRequest),
     /// Tell publishers of a topic to move to another broker.
     Migrate(TopicName, Vec<Move>, Reply<()>),
     /// Begin to deliver to a subscriber of Tempo's.
-    Deliver(Box<Delivery>, Reply<()>),
+    Deliver(Box<DialledSubscriber>, Reply<()>),
     /// What Tempo's identifiers stand for.
     SetIdentifiers(Identifiers, Reply<()>),
 }
@@ -116,7 +116,9 @@ pub enum Question {
     /// Every topic with all its channels.
     Inventory(Reply<Vec<TopicState>>),
     /// End an estimate interval of all shared limits, with what is known of the others.
-    EndInterval(Arc<Remotes>, Reply<Vec<IntervalEnd>>),
+    CollectEstimates(Arc<Remotes>, Reply<Vec<IntervalEnd>>),
+    /// Queues with messages that nobody takes here, or not in so long.
+    Stranded(Duration, Reply<Vec<QueueName>>),
 }
 
 impl Question {
@@ -128,7 +130,8 @@ impl Question {
             Question::Report(_, reply) => reply.send(Err(error)),
             Question::Catalog(reply) => reply.send(Err(error)),
             Question::Inventory(reply) => reply.send(Err(error)),
-            Question::EndInterval(_, reply) => reply.send(Err(error)),
+            Question::CollectEstimates(_, reply) => reply.send(Err(error)),
+            Question::Stranded(_, reply) => reply.send(Err(error)),
         }
     }
 }
@@ -136,8 +139,6 @@ impl Question {
 /// One about queues that are handed over to other brokers, or come from them.
 #[derive(Debug)]
 pub enum HandoverRequest {
-    /// Queues with messages that nobody takes here, or not in so long.
-    Stranded(Duration, Reply<Vec<QueueName>>),
     /// Lift the next batch of what has waited for so long, to hand it over.
     Lift(QueueName, Duration, Reply<Vec<Handed>>),
     /// What was lifted is with another broker, or goes back.

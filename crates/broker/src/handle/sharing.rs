@@ -6,17 +6,21 @@ use std::sync::Arc;
 
 use limit::Prolongation;
 
-use super::{Handle, Question, Request};
+use super::{Question, Reactors, Request};
 use crate::BrokerError;
 use crate::sharing::Remotes;
 
-impl Handle {
+/// Shared limits of all reactors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedLimits<'a>(pub(super) &'a Reactors);
+
+impl SharedLimits<'_> {
     /// Lets all reactors share limits with the brokers of `group`; `None`: nothing of such limits passes.
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub(crate) async fn join(&self, group: Option<Group>) -> Result<(), BrokerError> {
-        self.tell_all(|reply| Request::Join(group, reply)).await
+    pub(crate) async fn join(self, group: Option<Group>) -> Result<(), BrokerError> {
+        self.0.tell_all(|reply| Request::Join(group, reply)).await
     }
 
     /// Ends an estimate interval of all shared limits; what to tell other brokers of each.
@@ -24,15 +28,15 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn collect_estimates(
-        &self,
+        self,
         remotes: Remotes,
     ) -> Result<Vec<IntervalEnd>, BrokerError> {
         let remotes = Arc::new(remotes);
         let mut merged = Vec::new();
-        for home in 0..self.inboxes.len() {
+        for home in 0..self.0.count() {
             let remotes = Arc::clone(&remotes);
-            let question = |reply| Request::Survey(Question::EndInterval(remotes, reply));
-            merged.extend(self.ask(home, question).await?);
+            let question = |reply| Request::Survey(Question::CollectEstimates(remotes, reply));
+            merged.extend(self.0.ask(home, question).await?);
         }
         Ok(merged)
     }
@@ -41,7 +45,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
-    pub(crate) async fn renew_leases(&self, report: u64) -> Result<(), BrokerError> {
+    pub(crate) async fn renew_leases(self, report: u64) -> Result<(), BrokerError> {
         self.prolong(Prolongation::Renewed { report }).await
     }
 
@@ -50,14 +54,14 @@ impl Handle {
     /// # Errors
     /// [`BrokerError::Busy`], [`BrokerError::Exiting`].
     pub(crate) async fn hold_leases(
-        &self,
+        self,
         round: u64,
         until: clock::Instant,
     ) -> Result<(), BrokerError> {
         self.prolong(Prolongation::Held { round, until }).await
     }
 
-    async fn prolong(&self, by: Prolongation) -> Result<(), BrokerError> {
-        self.tell_all(|reply| Request::Prolong(by, reply)).await
+    async fn prolong(self, by: Prolongation) -> Result<(), BrokerError> {
+        self.0.tell_all(|reply| Request::Prolong(by, reply)).await
     }
 }

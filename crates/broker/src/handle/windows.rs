@@ -17,10 +17,11 @@ impl Handle {
         order: WindowOrder,
     ) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| {
-            Request::Observe(ObserveRequest::BeginWindow(topic, order, reply))
-        })
-        .await
+        self.reactors
+            .ask(home, |reply| {
+                Request::Observe(ObserveRequest::BeginWindow(topic, order, reply))
+            })
+            .await
     }
 
     /// Ends the profiling window of a topic. The trace it brings is in order of arrival.
@@ -30,6 +31,7 @@ impl Handle {
     pub async fn end_window(&self, topic: TopicName) -> Result<WindowResult, BrokerError> {
         let home = self.home_of(&topic);
         let mut window = self
+            .reactors
             .ask(home, |reply| {
                 Request::Observe(ObserveRequest::EndWindow(topic, reply))
             })
@@ -46,10 +48,11 @@ impl Handle {
     /// [`BrokerError::TopicNotFound`].
     pub async fn begin_recording(&self, topic: TopicName) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
-        self.ask(home, |reply| {
-            Request::Observe(ObserveRequest::BeginRecording(topic, reply))
-        })
-        .await
+        self.reactors
+            .ask(home, |reply| {
+                Request::Observe(ObserveRequest::BeginRecording(topic, reply))
+            })
+            .await
     }
 
     /// Ends the recording of a topic's arrivals, which are in order of arrival.
@@ -59,6 +62,7 @@ impl Handle {
     pub async fn end_recording(&self, topic: TopicName) -> Result<TraceResult, BrokerError> {
         let home = self.home_of(&topic);
         let mut recording = self
+            .reactors
             .ask(home, |reply| {
                 Request::Observe(ObserveRequest::EndRecording(topic, reply))
             })

@@ -7,6 +7,7 @@
 //!
 //! What it does not do: keep messages from being delivered twice when a broker dies between having taken a batch and saying so.
 
+mod carrier;
 mod sender;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+pub use carrier::{
+    ANSWER_TIMEOUT, Carriage, LOOK_INTERVAL, Outcome, PATIENCE, Step, Stream, read_batch,
+};
 pub(crate) use sender::run;
 
 /// What this broker was told about hand-overs, and how many messages went either way.

@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(window("").ok(), Some(Duration::from_secs(10)));
         assert_eq!(window("?window=1m30s").ok(), Some(Duration::from_secs(90)));
         for (query, text) in [
-            ("?window=5", "no duration"),
+            ("?window=5", "not a duration"),
             ("?window=1ms", "window: 1ms is out of range: 10ms to 9m"),
             ("?window=10m", "out of range"),
             ("?window=%zz", "broken % escape"),

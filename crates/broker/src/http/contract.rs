@@ -1,7 +1,7 @@
 //! `/v1/topics`: what a topic promises, declared and read back.
 //!
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
-//! "sharing":"static"},"cpu_share":0.2,"on_full":"block"}`. A broker on its own keeps the limit, the share of its reactors' time
+//! "sharing":"lease"},"cpu_share":0.2,"on_full":"block"}`. A broker on its own keeps the limit, the share of its reactors' time
 //! and what becomes of full channels, and nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
 //! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is in the data folder,
 //! if there is one, before it is in force, and is answered as it stands in force.
@@ -131,7 +131,7 @@ fn is_ours(service: &Service) -> Result<(), Refusal> {
         Some(link) => {
             let why = format!(
                 "this broker obeys the controller at {}: declare the contract there",
-                link.address
+                link.addresses.join(" or ")
             );
             Err(Refusal::new(StatusCode::CONFLICT, why))
         }
@@ -143,7 +143,7 @@ struct Listed<'a> {
     name: &'a str,
     limit: Option<&'a Limit>,
     #[serde(skip_serializing_if = "Option::is_none", with = "link::cpu_share")]
-    cpu_share: Option<kernel::Share>,
+    cpu_share: Option<kernel::CpuShare>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_full: Option<OnFull>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

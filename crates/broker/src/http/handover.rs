@@ -1,19 +1,16 @@
 //! `POST /v1/handover?topic=T[&channel=C]`: messages of a broker that is drained.
 
-use std::time::Duration;
-
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use http::Query;
 use http::nsq::{Failure, text};
-use topics::{Batch, Handed, NotTaken, QueueName};
+use topics::{NotTaken, QueueName};
 use wire::TopicName;
-use wire::handover::{
-    HANDED_HEAD_BYTES, HANDOVER_HEAD_BYTES, HANDOVER_MESSAGES_MAX, decode_handover,
-};
+use wire::handover::{HANDED_HEAD_BYTES, HANDOVER_HEAD_BYTES, HANDOVER_MESSAGES_MAX};
 
 use super::{Service, Shared, publish};
+use crate::handover::read_batch;
 
 /// Takes a batch that a broker of the same cluster hands over.
 pub(super) async fn take(State(service): Shared, request: Request) -> Result<Response, Failure> {
@@ -27,24 +24,10 @@ pub(super) async fn take(State(service): Shared, request: Request) -> Result<Res
     let body = room
         .read(&parts.headers, body, max_bytes, "BODY_TOO_BIG")
         .await?;
-    let handover = decode_handover(&body.bytes, config.max_msg_size)
-        .map_err(|error| Failure::new(400, error.to_string()))?;
-    let longest = config.max_req_timeout;
-    let messages = handover.messages.iter().map(|message| Handed {
-        published_ns: message.published_ns,
-        delay: Duration::from_micros(message.delay_us).min(longest),
-        attempts: message.attempts,
-        has_paid: message.has_paid,
-        body: body.bytes.slice_ref(message.body),
-    });
-    let messages: Vec<Handed> = messages.collect();
-    let count = messages.len();
-    let batch = Batch {
-        stream: handover.stream,
-        number: handover.number,
-        messages,
-    };
-    match service.handle.take_over(queue, batch).await? {
+    let batch = read_batch(&body.bytes, config.max_msg_size, config.max_req_timeout);
+    let batch = batch.map_err(|error| Failure::new(400, error.to_string()))?;
+    let count = batch.messages.len();
+    match service.handle.queues().take_over(queue, batch).await? {
         Ok(()) => {
             service.handle.handing.note_taken(count);
             Ok(text("OK"))

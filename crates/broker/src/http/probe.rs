@@ -7,6 +7,7 @@ use http::nsq::Failure;
 use link::{Door, QUESTION_BYTES};
 
 use super::Shared;
+use crate::agent::answer_at;
 
 /// Answers who knows the cluster's key.
 pub(super) async fn answer(State(service): Shared, request: Request) -> Result<Response, Failure> {
@@ -15,7 +16,12 @@ pub(super) async fn answer(State(service): Shared, request: Request) -> Result<R
     let question = room
         .read(&parts.headers, body, QUESTION_BYTES, "BODY_TOO_BIG")
         .await?;
-    let answer = service.handle.answer_at(Door::Http, &question.bytes);
+    let answer = answer_at(
+        Door::Http,
+        &service.handle.config,
+        &service.handle.link,
+        &question.bytes,
+    );
     let answer = answer
         .ok_or_else(|| Failure::new(403, "only the controller of this broker asks who it is"))?;
     Ok(Response::new(Body::from(answer)))

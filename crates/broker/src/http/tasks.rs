@@ -48,7 +48,7 @@ struct Task {
     /// The reactor owns the topic.
     home: bool,
     #[serde(with = "link::cpu_share")]
-    cpu_share: Option<kernel::Share>,
+    cpu_share: Option<kernel::CpuShare>,
     allotment_us: u64,
     queued_events: usize,
     served_events: u64,
@@ -174,7 +174,7 @@ mod tests {
             busy: Duration::from_micros(7),
             tasks,
         };
-        let share = kernel::Share::new(0.25).ok();
+        let share = kernel::CpuShare::new(0.25).ok();
         let first = report(vec![row(Some("t"), share), row(None, None)]);
         let second = report(vec![row(None, None), row(Some("a"), None)]);
         let document = to_value(document(vec![first, second])).expect("plain");

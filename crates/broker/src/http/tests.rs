@@ -324,7 +324,7 @@ async fn contracts_are_declared_shown_kept_and_removed() {
             r#"{"limit":{"rate":1000,"burst":50}}"#,
         )
         .await;
-    let in_force = r#"{"limit":{"burst":50,"on_exceed":"delay","rate":1000,"sharing":"static","unit":"messages"}}"#;
+    let in_force = r#"{"limit":{"burst":50,"on_exceed":"delay","rate":1000,"sharing":"lease","unit":"messages"}}"#;
     assert_eq!(declared, in_force);
     let refused = fixture
         .ask("PUT", "/v1/topics/t", r#"{"limit":{"rate":0,"burst":50}}"#)

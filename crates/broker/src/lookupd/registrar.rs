@@ -93,7 +93,7 @@ impl Registrar {
             (true, true) => return Ok(()),
             (true, false) => {
                 let handle = &self.handle;
-                persist(|| handle.hear(Teller::Nobody)).await?;
+                persist(|| handle.told().hear(Teller::Nobody)).await?;
                 self.handle.changes.close();
                 return Ok(());
             }
@@ -113,8 +113,8 @@ impl Registrar {
         let handle = &self.handle;
         // In this order: what becomes meanwhile is heard of twice rather than never.
         handle.changes.open();
-        persist(|| handle.hear(Teller::Answering)).await?;
-        let topics = persist(|| handle.inventory()).await?;
+        persist(|| handle.told().hear(Teller::Answering)).await?;
+        let topics = persist(|| handle.told().inventory()).await?;
         self.feed.restart(Registrations::of(&topics));
         Ok(())
     }
@@ -173,5 +173,5 @@ async fn enquire(
             made => made?,
         }
     }
-    persist(|| handle.answered(topic.clone())).await
+    persist(|| handle.told().answered(topic.clone())).await
 }

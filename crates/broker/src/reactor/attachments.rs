@@ -3,14 +3,19 @@
 //! A name, topic and id, belongs to one connection: the newest that announced it. What the controller
 //! does not know yet is kept as the difference to what it was told, not as a log, so it never
 //! overflows: at most every attached publisher is still to be told of as come, and at most every one that
-//! was told of is still to be told of as gone.
+//! was told of is still to be told of as gone. What was told counts for one link; when another begins everybody is news, and is
+//! gone through piece by piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use link::{Announcement, Attachment};
 use rustc_hash::FxHashMap;
+use topics::{Arena, Key};
 use wire::TopicName;
+
+/// With each publisher that comes so many are looked at of those that are to be told of, where outdated ones may prevail.
+const LOOKS_PER_COMER: usize = 4;
 
 /// The connection that holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +29,17 @@ pub struct Owner {
 /// Attached publishers by topic and id. Bounded by the connections there may be.
 #[derive(Debug, Default)]
 pub struct Attachments {
-    by_topic: FxHashMap<TopicName, FxHashMap<String, Entry>>,
-    len: usize,
+    by_topic: FxHashMap<TopicName, FxHashMap<String, Key<Entry>>>,
+    entries: Arena<Entry>,
     serial: u64,
-    is_watched: bool,
-    come: VecDeque<(TopicName, Arc<Announcement>, u64)>,
-    gone: VecDeque<Arc<Announcement>>,
+    /// The link that a controller is told on; 0: none has asked yet.
+    link: u64,
+    /// Of those that were here when it began, the ones in slots before this one have been told of.
+    seen: usize,
+    /// Those that came since, by their announcements.
+    come: VecDeque<(Key<Entry>, u64)>,
+    /// Those that were told of on a link, and are gone.
+    gone: VecDeque<(u64, Arc<Announcement>)>,
 }
 
 #[derive(Debug)]
@@ -38,13 +48,13 @@ struct Entry {
     announcement: Arc<Announcement>,
     /// Of the latest announcement; an older one in `come` is passed over.
     serial: u64,
-    /// The controller was told that a publisher of this name is attached.
-    is_told: bool,
+    /// On which link the controller was told that a publisher of this name is attached, and of which announcement.
+    told: (u64, u64),
 }
 
 impl Attachments {
     /// Gives a name to `owner`. The connection that held it before, if another did, is the answer: its
-    /// publishes count as anybody's from now on.
+    /// publishers count as anybody's from now on.
     pub fn attach(
         &mut self,
         topic: &TopicName,
@@ -56,30 +66,30 @@ impl Attachments {
             Some(publishers) => publishers,
             None => self.by_topic.entry(topic.clone()).or_default(),
         };
-        let entry = Entry {
-            owner,
-            announcement: Arc::clone(&announcement),
-            serial: self.serial,
-            is_told: false,
-        };
-        let former = publishers.insert(announcement.id.clone(), entry);
-        match &former {
-            Some(former) => {
-                let is_told = former.is_told;
-                if let Some(entry) = publishers.get_mut(&announcement.id) {
-                    entry.is_told = is_told;
-                }
+        let known = publishers.get(&announcement.id).copied();
+        let (key, former) = match known.and_then(|key| Some((key, self.entries.get_mut(key)?))) {
+            Some((key, entry)) => {
+                entry.announcement = announcement;
+                entry.serial = self.serial;
+                (key, Some(std::mem::replace(&mut entry.owner, owner)))
             }
-            None => self.len += 1,
-        }
-        if self.is_watched {
-            self.come
-                .push_back((topic.clone(), announcement, self.serial));
+            None => {
+                let id = announcement.id.clone();
+                let key = self.entries.insert(Entry {
+                    owner,
+                    announcement,
+                    serial: self.serial,
+                    told: (0, 0),
+                });
+                publishers.insert(id, key);
+                (key, None)
+            }
+        };
+        if self.link > 0 {
+            self.come.push_back((key, self.serial));
             self.forget_outdated();
         }
-        former
-            .map(|former| former.owner)
-            .filter(|former| *former != owner)
+        former.filter(|former| *former != owner)
     }
 
     /// Takes a name away from `owner`; nothing happens where another connection holds it by now.
@@ -87,83 +97,87 @@ impl Attachments {
         let Some(publishers) = self.by_topic.get_mut(topic.as_str()) else {
             return;
         };
-        if publishers.get(id).is_none_or(|entry| entry.owner != owner) {
+        let Some(&key) = publishers.get(id) else {
+            return;
+        };
+        let holder = self.entries.get(key).map(|entry| entry.owner);
+        if holder != Some(owner) {
             return;
         }
-        let entry = publishers.remove(id);
+        publishers.remove(id);
         if publishers.is_empty() {
             self.by_topic.remove(topic.as_str());
         }
-        self.len -= 1;
-        if let Some(entry) = entry.filter(|entry| entry.is_told) {
-            self.gone.push_back(entry.announcement);
+        let entry = self.entries.remove(key);
+        if let Some(entry) = entry.filter(|entry| entry.told.0 == self.link && self.link > 0) {
+            self.gone.push_back((self.link, entry.announcement));
         }
     }
 
     /// The connection that holds a name.
     #[must_use]
     pub fn find(&self, topic: &TopicName, id: &str) -> Option<Owner> {
-        Some(self.by_topic.get(topic.as_str())?.get(id)?.owner)
+        let &key = self.by_topic.get(topic.as_str())?.get(id)?;
+        Some(self.entries.get(key)?.owner)
     }
 
     /// Publishers attached.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
+    pub fn count(&self) -> usize {
+        self.entries.len()
     }
 
-    /// What came and went since the last report, `at_most` so many entries; the rest follows with the next
-    /// reports. After `is_first` everybody who is attached is news.
-    pub fn report(&mut self, is_first: bool, at_most: usize) -> Vec<Attachment> {
-        if is_first {
-            self.begin();
-        }
-        let mut news = Vec::new();
-        while news.len() < at_most
-            && let Some(announcement) = self.gone.pop_front()
-        {
-            news.push(attachment(&announcement, false));
-        }
-        while news.len() < at_most
-            && let Some((topic, announcement, serial)) = self.come.pop_front()
-        {
-            let publishers = self.by_topic.get_mut(topic.as_str());
-            let entry = publishers.and_then(|publishers| publishers.get_mut(&announcement.id));
-            if let Some(entry) = entry.filter(|entry| entry.serial == serial) {
-                entry.is_told = true;
-                news.push(attachment(&announcement, true));
-            }
-        }
-        news
-    }
-
-    /// A controller that knows nothing asks.
-    fn begin(&mut self) {
-        self.is_watched = true;
-        self.gone.clear();
+    /// A controller that knows nothing asks: everybody who is attached is news.
+    pub fn begin_link(&mut self) {
+        self.link += 1;
+        self.seen = 0;
         self.come.clear();
-        for (topic, publishers) in &mut self.by_topic {
-            for entry in publishers.values_mut() {
-                entry.is_told = false;
-                let announcement = Arc::clone(&entry.announcement);
-                self.come
-                    .push_back((topic.clone(), announcement, entry.serial));
-            }
-        }
     }
 
-    /// Publishers that come and go while nobody asks must not fill `come`.
+    /// Looks for something that the controller does not know, at one publisher at most: `Some(None)` where there is nothing to be told
+    /// of that one, `None` where there is no more. Who went comes before who came.
+    pub fn next_news(&mut self) -> Option<Option<Attachment>> {
+        if let Some((link, announcement)) = self.gone.pop_front() {
+            let is_news = link == self.link;
+            return Some(is_news.then(|| attachment(&announcement, false)));
+        }
+        if let Some((key, serial)) = self.come.pop_front() {
+            return Some(self.tell(key, Some(serial)));
+        }
+        if self.link == 0 || self.seen >= self.entries.slots() {
+            return None;
+        }
+        self.seen += 1;
+        let key = self.entries.key_at(self.seen - 1);
+        Some(key.and_then(|key| self.tell(key, None)))
+    }
+
+    /// Tells of somebody who is attached, unless that is told already, or another announcement than `serial` counts.
+    fn tell(&mut self, key: Key<Entry>, serial: Option<u64>) -> Option<Attachment> {
+        let entry = self.entries.get_mut(key)?;
+        let told = (self.link, entry.serial);
+        if serial.is_some_and(|serial| serial != entry.serial) || entry.told == told {
+            return None;
+        }
+        entry.told = told;
+        Some(attachment(&entry.announcement, true))
+    }
+
+    /// Publishers that come and go while nobody asks must not fill `come`. Beyond twice those that are attached most of it is
+    /// outdated, so with a few looks it loses more than it is given.
     fn forget_outdated(&mut self) {
-        if self.come.len() <= 2 * self.len + 64 {
+        if self.come.len() <= 2 * self.count() + 64 {
             return;
         }
-        let by_topic = &self.by_topic;
-        self.come.retain(|(topic, announcement, serial)| {
-            let publishers = by_topic.get(topic.as_str());
-            publishers
-                .and_then(|publishers| publishers.get(&announcement.id))
-                .is_some_and(|entry| entry.serial == *serial)
-        });
+        for _ in 0..LOOKS_PER_COMER {
+            let Some((key, serial)) = self.come.pop_front() else {
+                return;
+            };
+            let entry = self.entries.get(key);
+            if entry.is_some_and(|entry| entry.serial == serial) {
+                self.come.push_back((key, serial));
+            }
+        }
     }
 }
 

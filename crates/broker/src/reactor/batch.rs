@@ -11,20 +11,21 @@ use std::time::Duration;
 
 use kernel::TaskId;
 use topics::{Arrival, Published, Source, TopicKey};
-use wire::{ProtocolError, TopicName};
+use wire::TopicName;
 
 use super::Reactor;
-use super::held::HeldPublish;
 use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
 use super::publishers::name_of;
 use super::read::Flow;
+use super::waiting::WaitingPublish;
 use crate::connection::{ConnectionKey, Pause};
+use crate::session::{Deed, Failure};
 
 /// Publish commands of one connection that may be on their way to other reactors.
-const IN_TRANSIT_MAX: u32 = 256;
+pub(super) const IN_TRANSIT_MAX: u32 = 256;
 
 /// With bodies of so many bytes none is added.
-const IN_TRANSIT_BYTES: usize = 1024 * 1024;
+pub(super) const IN_TRANSIT_BYTES: usize = 1024 * 1024;
 
 /// Batches kept for use again, and the bytes that they hold: one for every topic that is published to within a turn.
 const SPARE_BATCHES: usize = 4096;
@@ -135,7 +136,7 @@ impl Reactor {
         };
         let is_much = connection.in_transit_bytes >= IN_TRANSIT_BYTES;
         if connection.in_transit >= IN_TRANSIT_MAX || is_much {
-            self.pause(key, Pause::InTransit);
+            self.peers.pause(key, Pause::InTransit);
             return Flow::Wait;
         }
         connection.in_transit += 1;
@@ -213,16 +214,19 @@ impl Reactor {
         *known = Some(key);
         match outcome {
             Published::Full => {
-                let remote = HeldPublish::Remote(Box::new(batch.detach()));
+                let remote = WaitingPublish::Remote(Box::new(batch.detach()));
                 self.topics.note_full(key);
-                self.hold(key, remote, false);
+                self.topics.keep_waiting(key, remote, false);
             }
             Published::Accepted => self.note_item(key, batch.from, item),
             Published::Refused(_) | Published::Gone => {}
         }
         let item = &mut batch.items[items];
         if item.publisher.is_some() {
-            item.wait = self.wait_to_tell(key, outcome == Published::Full);
+            item.wait = self
+                .hall()
+                .publishers()
+                .wait_to_tell(key, outcome == Published::Full);
         }
         item.outcome = outcome;
         batch.done = Progress {
@@ -297,7 +301,7 @@ impl Reactor {
         None
     }
 
-    /// Tells one publisher what became of a command that had been held at home.
+    /// Tells one publisher what became of a command that had to wait at home.
     pub(super) fn settle_one(&mut self, settled: Settled) {
         let key = ConnectionKey::from_bits(settled.connection);
         let command = TravelledCommand {
@@ -321,30 +325,25 @@ impl Reactor {
         };
         connection.in_transit -= 1;
         connection.in_transit_bytes -= bytes;
-        let waits = connection.pause == Pause::InTransit;
         match outcome {
             Published::Accepted => self.peers.acknowledge(key, messages, self.time.now),
-            Published::Refused(_) if !self.peers.speaks_nsq(key) => {}
-            Published::Refused(reason) => self.fail(key, &failed(delay, &reason)),
+            Published::Refused(reason) => {
+                self.hall()
+                    .fail(key, &Failure::Refused(deed_of(delay), reason));
+            }
             Published::Gone | Published::Full => {
-                self.refuse_exiting(key, &failed(delay, "exiting"));
+                self.hall().refuse_exiting(key, deed_of(delay));
             }
         }
-        // Half the window again, so that a pause is not undone for a single command.
-        let few = self.peers.connections.get(key).is_some_and(|connection| {
-            connection.in_transit <= IN_TRANSIT_MAX / 2
-                && connection.in_transit_bytes <= IN_TRANSIT_BYTES / 2
-        });
-        if waits && few {
-            self.let_go_on(key);
-        }
+        self.peers
+            .let_go_on_in_transit(key, &mut self.topics.schedule, self.time.now);
     }
 }
 
-/// The error of a command that travelled: of several messages no more is told than of one.
-fn failed(delay: Duration, reason: &str) -> ProtocolError {
+/// What a command was that travelled: of several messages no more is told than of one.
+fn deed_of(delay: Duration) -> Deed {
     match delay.is_zero() {
-        true => ProtocolError::pub_failed(reason),
-        false => ProtocolError::dpub_failed(reason),
+        true => Deed::Publish,
+        false => Deed::PublishLater,
     }
 }

@@ -16,10 +16,11 @@ use link::Announcement;
 use topics::{Arrival, BacklogAnswer, Published, TopicKey};
 use wire::TopicName;
 
-use super::held::{HeldRequest, RemotePublish};
+use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated};
 use super::publishers::News;
+use super::waiting::{RemotePublish, WaitingRequest};
 use crate::BrokerError;
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionKey};
 use crate::handle::Request;
 use crate::sys::Waker;
 
@@ -35,7 +36,7 @@ pub enum Mail {
     Publish(Box<PublishBatch>),
     /// The batch come back with its outcomes.
     Answered(Box<PublishBatch>),
-    /// Outcome of a publish that had been held.
+    /// Outcome of a publish that had to wait.
     Settled(Settled),
     /// What became of messages outside of memory.
     Backlog(BacklogAnswer),
@@ -43,6 +44,20 @@ pub enum Mail {
     ShareGone(TopicName),
     /// Of publishers and their connections.
     Publisher(News),
+    /// A connection elsewhere wants to be a guest of a topic here.
+    Subscribe(Box<GuestRequest>),
+    /// What became of that.
+    Seated(Seated),
+    /// What a connection elsewhere says of its subscription here.
+    Order(GuestOrder),
+    /// That has been carried out.
+    Ordered(GuestAnswer),
+    /// The channel that a connection here is a guest of is gone.
+    Unseated(ConnectionKey),
+    /// Messages of a topic elsewhere for a connection here.
+    Deliveries(Box<DeliveryBatch>),
+    /// Such a batch come back.
+    Returned(Box<DeliveryBatch>),
     /// A question or an order.
     Request(Request),
 }
@@ -54,12 +69,16 @@ pub enum TopicMail {
     Publish(Box<PublishBatch>),
     /// Publishes read here, come back with their outcomes.
     Answered(Box<PublishBatch>),
-    /// Outcome of a publish read here that had been held.
+    /// Outcome of a publish read here that had to wait.
     Settled(Settled),
     /// A publish that came through the handle.
-    Request(TopicName, Box<HeldRequest>),
-    /// There is room for publishers that are held at the topic.
+    Request(TopicName, Box<WaitingRequest>),
+    /// There is room for publishers that wait at the topic.
     Room(TopicKey),
+    /// What a guest says.
+    Order(GuestOrder),
+    /// Messages of the topic, which lives elsewhere, for a connection here.
+    Deliveries(Box<DeliveryBatch>),
 }
 
 /// Publishes read in one turn for one topic of another reactor. Travels there and back, so that its
@@ -110,7 +129,7 @@ pub struct PublishItem {
     pub arrival: Arrival,
     /// Delay before consumers get them.
     pub delay: Duration,
-    /// The outcome, on the way back; [`Published::Full`] means held, to be settled later.
+    /// The outcome, on the way back; [`Published::Full`] means that it waits, to be settled later.
     pub outcome: Published,
     /// On the way back: how long messages of the topic wait, if they do and the publisher may be told.
     pub wait: Option<Duration>,
@@ -233,7 +252,7 @@ impl PublishBatch {
         self.items.clear();
     }
 
-    /// An owned copy of the command that comes after what is done, to be held.
+    /// An owned copy of the command that comes after what is done, to wait.
     #[must_use]
     pub fn detach(&self) -> RemotePublish {
         let Progress {

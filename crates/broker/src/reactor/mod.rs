@@ -5,35 +5,35 @@
 //! and no wake-up per message. A topic has one home reactor (by its name's hash). Subscribers move to it; publishers
 //! stay where they were accepted, and what they publish to a topic elsewhere travels in batches.
 
-mod accept;
 mod attachments;
+mod away;
 mod batch;
 mod complaints;
 mod door;
 mod execute;
-mod held;
+mod greet;
+mod guests;
+mod hall;
 mod hosted;
 mod inbox;
-mod line;
 mod memory;
-mod payer;
 mod peers;
 mod post;
-mod probe;
 mod probes;
 mod publish;
 mod publishers;
 mod read;
-mod readiness;
 mod request;
+mod resting;
 mod schedule;
 mod serve;
 mod shared;
 mod stop;
+mod subscribers;
 mod survey;
-mod tempo;
 mod time;
 mod timers;
+mod waiting;
 mod write;
 
 use std::net::TcpListener;
@@ -42,15 +42,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use clock::Instant;
 use topics::Loss;
 use wire::identify::ServerLimits;
 
 use crate::BrokerError;
 use crate::backlog::Orders;
-use crate::connection::ConnectionKey;
 use crate::sys::{self, Epoll, Event, Interest};
 
+pub use attachments::{Attachments, Owner};
 use door::Door;
+pub use guests::{DeliveryBatch, GuestKey};
+use guests::{Guests, Recipient};
+use hall::Hall;
 use hosted::Hosted;
 use inbox::TopicMail;
 pub use inbox::{Inbox, Mail};
@@ -59,8 +63,8 @@ use post::Post;
 use schedule::Schedule;
 pub use serve::{TaskReport, TaskRow};
 pub use shared::Shared;
-use survey::Surveys;
-pub use tempo::{Delivery, Identifiers};
+pub use subscribers::{DialledSubscriber, Identifiers};
+use survey::{Surveyed, Surveys};
 use time::Time;
 
 /// Events taken per turn. More make a turn longer than the wait that they save.
@@ -83,6 +87,7 @@ pub struct Reactor {
     post: Post,
     peers: Peers,
     topics: Hosted,
+    guests: Guests,
     read_buffer: Vec<u8>,
     backlog: Option<Orders>,
     moving: Option<usize>,
@@ -143,6 +148,7 @@ impl Reactor {
             post: Post::new(number, Arc::clone(&shared.inboxes)),
             peers: Peers::new(epoll, &shared.memory, wall.as_nanos()),
             topics: Hosted::new(table, schedule),
+            guests: Guests::new(number),
             read_buffer: vec![0; READ_BYTES],
             backlog,
             moving: None,
@@ -167,14 +173,18 @@ impl Reactor {
         self.wait(at_most);
         self.gather_events();
         self.take_mail();
-        self.run_timers();
+        self.hall().run_timers();
+        self.door.open_again(self.time.now, &self.peers.epoll);
         self.offer_memory();
         let has_served = self.serve();
         self.carry_out_effects();
-        self.flush();
+        self.hall().write(|writer| writer.flush());
+        self.guests.post(&mut self.post);
         self.post.post();
-        self.tell_memory();
-        self.survey(has_served);
+        let (table, budget) = (&mut self.topics.table, &self.shared.memory);
+        self.peers.memory.tell(table, budget, self.time.now);
+        let (surveys, mut surveyed) = self.surveyed();
+        surveys.go_on_for_a_slice(has_served, &mut surveyed);
         self.peers.counters.turns += 1;
     }
 
@@ -206,6 +216,58 @@ impl Reactor {
         }
         self.events = events;
         self.time.begin_turn();
+    }
+
+    /// Lets those go on for whom there is memory, and gives back what is not needed.
+    fn offer_memory(&mut self) {
+        let look_at = self.peers.memory.look_at;
+        if look_at.is_none_or(|at| at > self.time.now) {
+            return;
+        }
+        self.topics.table.offer_memory();
+        self.carry_out_effects();
+        self.peers
+            .offer_input(&mut self.topics.schedule, self.time.now);
+        let (table, shared) = (&mut self.topics.table, &self.shared);
+        self.peers.memory.trim(table, shared, self.time.now);
+    }
+
+    /// The questions about everything, and what they are about.
+    fn surveyed(&mut self) -> (&mut Surveys, Surveyed<'_>) {
+        let surveyed = Surveyed {
+            topics: &mut self.topics,
+            peers: &self.peers,
+            guests: &self.guests,
+            time: &mut self.time,
+            period: self.shared.config.share_period,
+            reactors: self.post.reactors(),
+        };
+        (&mut self.surveys, surveyed)
+    }
+
+    /// What connections need of it.
+    #[inline]
+    fn hall(&mut self) -> Hall<'_> {
+        Hall {
+            shared: &self.shared,
+            time: &self.time,
+            post: &mut self.post,
+            peers: &mut self.peers,
+            topics: &mut self.topics,
+        }
+    }
+
+    /// When the next thing is due.
+    fn next_due(&self) -> Option<Instant> {
+        let dues = [
+            self.peers.timers.next(),
+            self.peers.dues.next(),
+            self.topics.table.next_wakeup(),
+            self.door.again_at(),
+            self.surveys.due(),
+            self.peers.memory.look_at,
+        ];
+        dues.into_iter().flatten().min()
     }
 
     fn carry_out_effects(&mut self) {
@@ -241,13 +303,19 @@ impl Reactor {
             }
         }
         while let Some(connection) = self.topics.table.effects.close.pop() {
-            self.close(
-                ConnectionKey::from_bits(connection),
-                "its channel was deleted",
-            );
+            match Recipient::from_bits(connection) {
+                Recipient::Connection(key) => self.hall().close(key, "its channel was deleted"),
+                Recipient::Guest(key) => {
+                    if let Some((reactor, connection)) = self.guests.whereabouts(key) {
+                        self.post.send(reactor, Mail::Unseated(connection));
+                    }
+                    self.guests.leave(key);
+                }
+            }
         }
-        while let Some(held) = self.topics.table.effects.orphans.pop() {
-            self.settle_orphan(held);
+        self.hall().close_failed();
+        while let Some(number) = self.topics.table.effects.orphans.pop() {
+            self.settle_orphan(number);
         }
     }
 
@@ -260,7 +328,7 @@ impl Reactor {
             match piece {
                 Mail::Adopt(connection) => {
                     is_for_nobody = true;
-                    let _key = self.adopt(*connection);
+                    let _key = self.hall().adopt(*connection);
                 }
                 Mail::Publish(batch) => {
                     let task = self.topics.task_of_name(&batch.topic);
@@ -285,7 +353,30 @@ impl Reactor {
                     self.topics.table.hear_backlog(answer, self.time.now);
                 }
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
-                Mail::Publisher(news) => self.hear(news),
+                Mail::Publisher(news) => self.hall().publishers().hear(news),
+                Mail::Subscribe(request) => {
+                    is_for_nobody = true;
+                    let from = request.from;
+                    let seated = self.guests.welcome(*request, &mut self.topics);
+                    self.post.send(from, Mail::Seated(seated));
+                }
+                Mail::Seated(seated) => self.hall().hear_seated(seated),
+                Mail::Order(said) => {
+                    let task = self.guests.task_of(said.guest);
+                    let task = task.unwrap_or(self.topics.schedule.common());
+                    self.topics
+                        .schedule
+                        .notice_mail(task, TopicMail::Order(said));
+                }
+                Mail::Ordered(answer) => self.hall().hear_ordered(&answer),
+                Mail::Unseated(key) => self.hall().close(key, "its channel was deleted"),
+                Mail::Deliveries(batch) => {
+                    let task = batch.task;
+                    self.topics
+                        .schedule
+                        .notice_mail(task, TopicMail::Deliveries(batch));
+                }
+                Mail::Returned(batch) => self.guests.take_back(batch, &mut self.topics.table),
                 Mail::Request(request) => {
                     is_for_nobody = true;
                     self.answer(request);
@@ -299,3 +390,6 @@ impl Reactor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

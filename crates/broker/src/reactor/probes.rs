@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use clock::Instant;
+use clock::{Instant, StampMap};
+use topics::TopicTable;
 
-use super::Reactor;
-use crate::connection::ConnectionKey;
+use crate::connection::Connection;
 use crate::sys;
 
 /// On average, a reactor follows no more than one message in so long.
@@ -37,55 +37,49 @@ impl ProbeBudget {
     }
 }
 
-impl Reactor {
-    /// The socket has taken the message that is followed.
-    pub(super) fn await_ack(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return;
-        };
-        let Some(probes) = &mut connection.probes else {
-            return;
-        };
-        let taken = sys::monotonic_now();
-        let path = sys::path(&connection.stream).unwrap_or_default();
-        if let Some(landed) = probes.taken(taken, path) {
-            self.topics.table.record_landed(&landed);
-        }
+/// The socket has taken the message of a connection that is followed.
+pub(super) fn await_ack(connection: &mut Connection, table: &mut TopicTable) {
+    let Some(probes) = &mut connection.probes else {
+        return;
+    };
+    let taken = sys::monotonic_now();
+    let path = connection.transport.path().unwrap_or_default();
+    if let Some(landed) = probes.taken(taken, path) {
+        table.record_landed(&landed);
     }
+}
 
-    /// Reads the stamps that lie in the socket's error queue. False where there were none: then it was an
-    /// error that epoll told of.
-    pub(super) fn take_ack_stamps(&mut self, key: ConnectionKey) -> bool {
-        let mut was_there = false;
-        loop {
-            let Some(connection) = self.peers.connections.get_mut(key) else {
-                return was_there;
-            };
-            let Some(probes) = &mut connection.probes else {
-                return was_there;
-            };
-            if was_there && probes.awaited() == 0 {
-                return true;
-            }
-            let Ok(found) = sys::next_ack_stamp(&connection.stream) else {
-                return was_there;
-            };
-            was_there = true;
-            let Some(ack) = found else {
-                continue;
-            };
-            let now = sys::monotonic_now();
-            let at = ack
-                .stamp
-                .map_or(now, |stamp| self.time.stamps.map(stamp, Instant::ZERO, now));
-            let path = match probes.is_late(at) {
-                true => sys::path(&connection.stream).ok(),
-                false => None,
-            };
-            let retransmits = path.map(|path| path.retransmits);
-            while let Some(landed) = probes.pop_landed(ack.last, at, retransmits) {
-                self.topics.table.record_landed(&landed);
-            }
+/// Reads the stamps that lie in the socket's error queue. False where there were none: then it was an
+/// error that epoll told of.
+pub(super) fn take_ack_stamps(
+    connection: &mut Connection,
+    table: &mut TopicTable,
+    stamps: &StampMap,
+) -> bool {
+    let Some(probes) = &mut connection.probes else {
+        return false;
+    };
+    let mut was_there = false;
+    while !was_there || probes.awaited() > 0 {
+        let Ok(found) = connection.transport.next_ack_stamp() else {
+            return was_there;
+        };
+        was_there = true;
+        let Some(ack) = found else {
+            continue;
+        };
+        let now = sys::monotonic_now();
+        let at = ack
+            .stamp
+            .map_or(now, |stamp| stamps.map(stamp, Instant::ZERO, now));
+        let path = match probes.is_late(at) {
+            true => connection.transport.path().ok(),
+            false => None,
+        };
+        let retransmits = path.map(|path| path.retransmits);
+        while let Some(landed) = probes.pop_landed(ack.last, at, retransmits) {
+            table.record_landed(&landed);
         }
     }
+    true
 }

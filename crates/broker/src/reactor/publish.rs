@@ -1,20 +1,21 @@
-//! Publish commands: into a topic of this reactor, or held back until there is room (`held.rs`).
+//! Publish commands: into a topic of this reactor, or kept waiting until there is room (`waiting.rs`).
 
 use std::time::Duration;
 
 use topics::{Arrival, Published, Source, TopicKey};
-use wire::{ProtocolError, TopicName};
+use wire::TopicName;
 
 use super::Reactor;
-use super::held::{HeldPublish, HeldRequest};
 use super::publishers::name_of;
 use super::read::Flow;
-use super::readiness::Readiness;
+use super::schedule::Readiness;
+use super::waiting::{WaitingPublish, WaitingRequest};
 use crate::BrokerError;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
+use crate::session::{Deed, Failure};
 
 impl Reactor {
-    /// Executes PUB, MPUB or DPUB of a connection. `failed` makes the command's own error.
+    /// Publishes what a connection said.
     pub(super) fn publish<'a>(
         &mut self,
         key: ConnectionKey,
@@ -22,7 +23,7 @@ impl Reactor {
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
         stamp: ArrivalStamp,
         delay: Duration,
-        failed: fn(&str) -> ProtocolError,
+        deed: Deed,
     ) -> Flow {
         let arrival = Arrival {
             at: stamp.at,
@@ -63,26 +64,27 @@ impl Reactor {
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
                 self.peers.acknowledge(key, messages, self.time.now);
                 if is_announced {
-                    self.tell_wait(key, topic_key, false);
+                    self.hall().publishers().tell_wait(key, topic_key, false);
                 }
                 Flow::Next
             }
             (topic_key, Published::Full) => {
                 if is_announced {
-                    self.tell_wait(key, topic_key, true);
+                    self.hall().publishers().tell_wait(key, topic_key, true);
                 }
-                self.pause(key, Pause::Held);
+                self.peers.pause(key, Pause::Room);
                 self.topics.note_full(topic_key);
-                self.hold(topic_key, HeldPublish::Connection(key), self.is_resuming);
+                self.topics.keep_waiting(
+                    topic_key,
+                    WaitingPublish::Connection(key),
+                    self.is_resuming,
+                );
                 Flow::Wait
             }
-            (_, Published::Refused(reason)) if self.peers.speaks_nsq(key) => {
-                self.fail(key, &failed(&reason));
-                Flow::End
+            (_, Published::Refused(reason)) => {
+                self.hall().fail(key, &Failure::Refused(deed, reason))
             }
-            // Nobody is told; the topic has counted it.
-            (_, Published::Refused(_)) => Flow::Next,
-            (_, Published::Gone) => self.refuse_exiting(key, &failed("exiting")),
+            (_, Published::Gone) => self.hall().refuse_exiting(key, deed),
         }
     }
 
@@ -120,8 +122,8 @@ impl Reactor {
         (key, self.topics.table.publish(key, bodies, arrival, delay))
     }
 
-    /// Publishes for the handle, or holds the request.
-    pub(super) fn publish_request(&mut self, topic: &wire::TopicName, request: HeldRequest) {
+    /// Publishes for the handle, or keeps the request waiting.
+    pub(super) fn publish_request(&mut self, topic: &wire::TopicName, request: WaitingRequest) {
         let (bodies, arrival) = (request.bodies.iter().map(AsRef::as_ref), request.arrival);
         let outcome = self.publish_here(None, topic.as_str(), None, bodies, arrival, request.delay);
         if let (key, Published::Accepted) = outcome {
@@ -129,9 +131,9 @@ impl Reactor {
         }
         match outcome {
             (key, Published::Full) => {
-                self.hold(
+                self.topics.keep_waiting(
                     key,
-                    HeldPublish::Request(Box::new(request)),
+                    WaitingPublish::Request(Box::new(request)),
                     self.is_resuming,
                 );
             }
@@ -151,7 +153,11 @@ impl Reactor {
         messages: u32,
         arrival: &Arrival,
     ) {
-        let source = self.source(key, is_announced);
+        let source = Source {
+            reactor: self.post.number,
+            connection: key.to_bits(),
+            is_announced,
+        };
         let connections = &self.peers.connections;
         self.topics
             .table
@@ -166,7 +172,7 @@ impl Reactor {
     }
 
     /// Notes that a request was accepted.
-    pub(super) fn note_request(&mut self, topic: TopicKey, request: &HeldRequest) {
+    pub(super) fn note_request(&mut self, topic: TopicKey, request: &WaitingRequest) {
         let messages = request.bodies.len() as u32;
         let name = || String::from(Source::HTTP_NAME);
         self.topics

@@ -8,21 +8,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Announcement, Attachment, Move};
-use topics::{Source, TopicKey};
+use link::{Announcement, Move};
+use topics::TopicKey;
 use wire::TopicName;
 
-use super::Reactor;
 use super::attachments::Owner;
+use super::hosted::Hosted;
 use super::inbox::Mail;
+use super::peers::Peers;
+use super::post::Post;
+use super::time::Time;
 use crate::connection::{Announced, Connection, ConnectionKey};
 
 /// Waits shorter than this are not worth a frame.
 const THROTTLED_MIN: Duration = Duration::from_millis(10);
-
-/// Publishers named in one report at most, over all reactors. At their longest they fill half of what
-/// a message of the link may hold; those beyond follow with the next reports.
-const REPORTED_MAX: usize = 2048;
 
 /// What reactors tell each other of publishers.
 #[derive(Debug)]
@@ -37,7 +36,15 @@ pub enum News {
     Move(ConnectionKey, TopicName, String),
 }
 
-impl Reactor {
+/// What publishers that announced themselves need of a reactor.
+pub(super) struct Publishers<'a> {
+    pub(super) time: &'a Time,
+    pub(super) post: &'a mut Post,
+    pub(super) peers: &'a mut Peers,
+    pub(super) topics: &'a mut Hosted,
+}
+
+impl Publishers<'_> {
     /// Takes in what a connection says of itself in IDENTIFY, or (`None`) that it is nobody any more.
     pub(super) fn announce(
         &mut self,
@@ -111,35 +118,20 @@ impl Reactor {
         }
     }
 
-    /// This reactor's publishers for a report.
-    pub(super) fn report_publishers(&mut self, is_first: bool) -> Vec<Attachment> {
-        let at_most = REPORTED_MAX / self.post.reactors();
-        self.topics.attachments.report(is_first, at_most)
-    }
-
     /// Tells an announced publisher of a topic of this reactor how long it waits, if it is long.
-    pub(super) fn tell_wait(&mut self, key: ConnectionKey, topic: TopicKey, is_held: bool) {
-        if let Some(wait) = self.wait_to_tell(topic, is_held) {
+    pub(super) fn tell_wait(&mut self, key: ConnectionKey, topic: TopicKey, is_waiting: bool) {
+        if let Some(wait) = self.wait_to_tell(topic, is_waiting) {
             self.peers.send_throttled(key, wait, self.time.now);
         }
     }
 
-    /// How long a message published now waits, where that is worth a frame. A publisher that is held
+    /// How long a message published now waits, where that is worth a frame. A publisher that waits for room
     /// waits in any case.
-    pub(super) fn wait_to_tell(&self, topic: TopicKey, is_held: bool) -> Option<Duration> {
+    pub(super) fn wait_to_tell(&mut self, topic: TopicKey, is_waiting: bool) -> Option<Duration> {
         let wait = self.topics.table.expected_wait(topic, self.time.now);
-        match is_held {
+        match is_waiting {
             true => Some(wait.max(THROTTLED_MIN)),
             false => Some(wait).filter(|wait| *wait >= THROTTLED_MIN),
-        }
-    }
-
-    /// Where a connection's publishes come from, for [`topics::TopicTable::note_source`].
-    pub(super) fn source(&self, key: ConnectionKey, is_announced: bool) -> Source {
-        Source {
-            reactor: self.post.number,
-            connection: key.to_bits(),
-            is_announced,
         }
     }
 
@@ -156,12 +148,11 @@ impl Reactor {
             self.peers.counters.moves_unknown += 1;
             return;
         }
-        self.peers.owe_nothing(key, self.time.now);
-        if let Some(connection) = self.peers.connections.get_mut(key) {
-            wire::put_migrate(connection.output.bytes(), topic.as_str(), to);
-            self.peers.counters.moves_sent += 1;
-            self.peers.mark_dirty(key);
-        }
+        let said = self.peers.say(key, self.time.now, |connection| {
+            let output = &mut connection.output;
+            connection.session.tell_migrate(topic, to, output)
+        });
+        self.peers.counters.moves_sent += u64::from(said == Some(true));
     }
 
     /// Makes a connection nobody, unless it has announced itself as somebody else meanwhile.

@@ -4,17 +4,14 @@
 //! reactor share. Only a command cut in two is copied, into a buffer lent to its connection.
 
 use std::io;
-use std::time::Duration;
+use std::sync::Arc;
 
-use link::MAGIC_PROBE;
-use wire::tempo::MAGIC_TEMPO;
-use wire::{Decoded, Phase, ProtocolError};
-
-use super::readiness::Readiness;
+use super::schedule::Readiness;
 use super::{READ_BYTES, Reactor};
 use crate::config::ArrivalClock;
-use crate::connection::{ConnectionKey, Pause, Progress};
-use crate::sys::{self, Received};
+use crate::connection::{Connection, ConnectionKey, Pause};
+use crate::session::{Next, Reading};
+use crate::transport::Received;
 
 /// One receive takes at most so much while topics compete.
 const READ_SHARED_BYTES: usize = 4 * 1024;
@@ -22,14 +19,13 @@ const READ_SHARED_BYTES: usize = 4 * 1024;
 /// An input buffer beyond this is given back when what it was for is over.
 const LARGE_INPUT_BYTES: usize = 64 * 1024;
 
-/// How long a peer may take to read its last error.
-const LINGER: Duration = Duration::from_secs(1);
-
 /// What follows from a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Go on with the next one.
     Next,
+    /// It is being executed elsewhere: read no further until it is.
+    Pause,
     /// This one cannot be executed now: keep it, read no further.
     Wait,
     /// The connection lingers, is closed, or has moved: its bytes are of no more use.
@@ -45,14 +41,15 @@ impl Reactor {
         };
         if connection.pause != Pause::No {
             // Not watched for reading, so this is the peer's reset.
-            self.close(key, "the peer reset it while it was held back");
+            self.hall()
+                .close(key, "the peer reset it while it was held back");
             return;
         }
         if connection.input.is_empty() {
             self.read_in_place(key);
         } else {
             let needed = connection.needed;
-            if self.may_read_behind(key, needed) {
+            if self.peers.may_read_behind(key, needed) {
                 self.read_behind(key, needed);
             }
         }
@@ -70,30 +67,6 @@ impl Reactor {
         } else {
             self.execute_and_keep(key, input, 0);
         }
-    }
-
-    /// Says a last error, then lingers until the peer has read it.
-    pub(super) fn fail(&mut self, key: ConnectionKey, error: &ProtocolError) {
-        if !self.peers.speaks_nsq(key) {
-            return self.close(key, &error.to_string());
-        }
-        self.peers.hasten_ack(key, self.time.now);
-        self.peers.send_error(key, error, self.time.now);
-        self.begin_lingering(key);
-    }
-
-    pub(super) fn begin_lingering(&mut self, key: ConnectionKey) {
-        self.announce(key, None);
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return;
-        };
-        connection.progress = Progress::Lingering;
-        connection.arrivals = crate::connection::ArrivalTable::default();
-        if let Some(consumer) = connection.consumer.take() {
-            self.topics.table.unsubscribe(consumer, self.time.now);
-        }
-        self.unpause(key);
-        self.peers.arm_timer(key, self.time.now + LINGER);
     }
 
     fn read_in_place(&mut self, key: ConnectionKey) {
@@ -153,7 +126,7 @@ impl Reactor {
             self.peers.return_input(input);
             return;
         };
-        if connection.progress == Progress::Lingering {
+        if connection.is_lingering {
             self.peers.return_input(input);
             self.peers.charge_input(key, used);
             return;
@@ -175,7 +148,7 @@ impl Reactor {
         }
         self.peers.charge_input(key, used);
         if let Some(home) = self.moving.take() {
-            self.hand_over(key, home);
+            self.hall().hand_over(key, home);
         }
     }
 
@@ -192,21 +165,21 @@ impl Reactor {
     fn receive(&mut self, key: ConnectionKey, buffer: &mut [u8]) -> Option<usize> {
         let connection = self.peers.connections.get_mut(key)?;
         let stamped = self.shared.config.arrival_clock == ArrivalClock::Kernel
-            && connection.consumer.is_none();
-        let received = if stamped {
-            sys::recv_stamped(&connection.stream, buffer)
-        } else {
-            sys::recv(&connection.stream, buffer)
-        };
+            && connection.subscriptions.is_empty();
+        let received = connection.transport.receive(buffer, stamped);
+        if connection.transport.wants_to_send() {
+            self.peers.mark_dirty(key);
+        }
         match received {
             Ok(Received { bytes: 0, .. }) => {
-                self.close(key, "the peer closed it");
+                self.hall().close(key, "the peer closed it");
                 None
             }
             Ok(received) => {
-                if received.bytes == buffer.len() {
+                if received.is_more {
                     self.topics.schedule.notice(key, Readiness::READABLE);
                 }
+                self.time.resting.received(received.bytes);
                 self.stamp(key, received);
                 Some(received.bytes)
             }
@@ -219,7 +192,7 @@ impl Reactor {
                 None
             }
             Err(error) => {
-                self.close(key, &error.to_string());
+                self.hall().close(key, &error.to_string());
                 None
             }
         }
@@ -241,56 +214,39 @@ impl Reactor {
 
     /// Executes every complete command of `bytes`; gives how many bytes they took.
     fn execute_all(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
-        let mut used = 0;
+        let (mut used, mut identifiers) = (0, None);
         while used < bytes.len() {
             let Some(connection) = self.peers.connections.get_mut(key) else {
                 return bytes.len();
             };
-            let rest = &bytes[used..];
-            let phase = match connection.progress {
-                Progress::Open(phase) => phase,
-                Progress::Lingering => return bytes.len(),
-                Progress::Tempo => return self.execute_tempo(key, bytes, used),
-                Progress::Handshake => {
-                    let Some(magic) = rest.first_chunk::<4>() else {
-                        connection.needed = 4;
-                        return used;
-                    };
-                    if magic == MAGIC_TEMPO {
-                        match self.greet_tempo(key, rest) {
-                            Ok(0) => return used,
-                            Ok(hello) => used += hello,
-                            Err(()) => return bytes.len(),
-                        }
-                        continue;
-                    }
-                    if magic == MAGIC_PROBE {
-                        let is_done = self.answer_probe(key, rest);
-                        return if is_done { bytes.len() } else { used };
-                    }
-                    if magic != wire::MAGIC_V2 {
-                        self.fail(key, &ProtocolError::bad_protocol());
-                        return bytes.len();
-                    }
-                    connection.progress = Progress::Open(Phase::Init);
-                    used += magic.len();
-                    let heartbeat = self.shared.config.heartbeat_interval;
-                    self.peers.arm_timer(key, self.time.now + heartbeat);
-                    continue;
-                }
-            };
+            if connection.is_lingering {
+                return bytes.len();
+            }
             if connection.is_over_full(self.peers.memory.output_full_bytes) {
-                match self.relieve(key) {
-                    Flow::Next => continue,
-                    Flow::Wait => return used,
-                    Flow::End | Flow::HandOver(_) => return bytes.len(),
+                match self.hall().write(|writer| writer.relieve(key)) {
+                    // It may be gone.
+                    true => continue,
+                    false => return used,
                 }
             }
-            match wire::decode(rest, &self.limits, phase, connection.has_heartbeats) {
-                Ok(Decoded::Complete { command, consumed }) => {
-                    let stamp = connection.arrivals.stamp(used + consumed);
-                    match self.execute(key, command, stamp) {
-                        Flow::Next => used += consumed,
+            let Connection {
+                session, output, ..
+            } = connection;
+            if identifiers.is_none() && session.uses_identifiers() {
+                identifiers = Some(Arc::clone(&self.topics.identifiers));
+            }
+            let reading = Reading {
+                limits: &self.limits,
+                server: &self.server,
+                identifiers: identifiers.as_deref(),
+                now: self.time.now,
+            };
+            match session.next(&bytes[used..], output, &reading) {
+                Ok(Next::Act { act, used: length }) => {
+                    let stamp = connection.arrivals.stamp(used + length);
+                    match self.execute(key, act, stamp) {
+                        Flow::Next => used += length,
+                        Flow::Pause => return used + length,
                         Flow::Wait => return used,
                         Flow::End => return bytes.len(),
                         Flow::HandOver(home) => {
@@ -299,12 +255,17 @@ impl Reactor {
                         }
                     }
                 }
-                Ok(Decoded::Incomplete { needed }) => {
+                Ok(Next::Incomplete { needed }) => {
                     connection.needed = needed;
                     return used;
                 }
-                Err(error) => {
-                    self.fail(key, &error);
+                Ok(Next::Greeting) => match self.hall().greet(key, &bytes[used..]) {
+                    Ok(0) => return used,
+                    Ok(magic) => used += magic,
+                    Err(()) => return bytes.len(),
+                },
+                Err(failure) => {
+                    self.hall().fail(key, &failure);
                     return bytes.len();
                 }
             }

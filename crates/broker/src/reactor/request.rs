@@ -6,10 +6,11 @@ use bytes::Bytes;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
-use super::held::HeldRequest;
+use super::hosted::observe;
 use super::inbox::TopicMail;
+use super::waiting::WaitingRequest;
 use crate::BrokerError;
-use crate::handle::{Operation, Reply, Request};
+use crate::handle::{Operation, Question, Reply, Request};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request) {
@@ -20,7 +21,7 @@ impl Reactor {
                 delay,
                 reply,
             } => self.wait_for_turn(topic, bodies, delay, reply),
-            Request::Survey(question) => self.begin_survey(question),
+            Request::Survey(question) => self.ask(question),
             Request::Handover(request) => self.topics.hand_over(request, self.time.now),
             Request::Topic(topic, operation, reply) => {
                 reply.send(self.operate(&topic, operation));
@@ -55,30 +56,36 @@ impl Reactor {
                 reply.done();
             }
             Request::Prolong(by, reply) => {
-                match self.topics.table.prolong_leases(by, self.time.now) {
-                    true => self.survey_leases(reply),
-                    false => reply.done(),
-                }
+                self.topics.table.prolong_leases(by, self.time.now);
+                reply.done();
             }
-            Request::Deliver(delivery, reply) => reply.send(self.begin_delivery(*delivery)),
+            Request::Deliver(dialled, reply) => reply.send(self.hall().begin_delivery(*dialled)),
             Request::SetIdentifiers(identifiers, reply) => {
                 self.topics.identifiers = identifiers;
                 reply.done();
             }
             Request::Migrate(topic, moves, reply) => {
-                self.move_publishers(&topic, &moves);
+                self.hall().publishers().move_publishers(&topic, &moves);
                 reply.done();
             }
-            Request::RememberTraffic(window, reply) => {
-                self.topics.table.set_history_window(window);
+            Request::RememberTraffic(length, reply) => {
+                self.topics.table.set_history_length(length);
                 reply.done();
             }
             Request::Grant(grants, reply) => {
                 self.time.look();
-                reply.send(Ok(self.topics.grant(grants, self.time.now)));
+                let (table, now) = (&mut self.topics.table, self.time.now);
+                reply.send(Ok(observe::grant(table, grants, now)));
             }
-            Request::Observe(request) => self.topics.observe(request, self.time.now),
+            Request::Observe(request) => {
+                observe::observe(&mut self.topics.table, request, self.time.now);
+            }
         }
+    }
+
+    fn ask(&mut self, question: Question) {
+        let (surveys, mut surveyed) = self.surveyed();
+        surveys.ask(question, &mut surveyed);
     }
 
     /// Publishing is for the topic's task to do.
@@ -89,7 +96,7 @@ impl Reactor {
         delay: Duration,
         reply: Reply<()>,
     ) {
-        let request = Box::new(HeldRequest {
+        let request = Box::new(WaitingRequest {
             bodies,
             arrival: self.time.arrival_now(),
             delay,

@@ -4,14 +4,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{Share, TaskStats, Turn};
+use kernel::{CpuShare, TaskStats, Turn};
 use topics::TopicKey;
 use wire::TopicName;
 
 use super::door::LISTENER_TOKEN;
-use super::inbox::TopicMail;
-use super::readiness::Readiness;
-use super::{Reactor, WAKER_TOKEN, write};
+use super::hall::Hall;
+use super::inbox::{Mail, TopicMail};
+use super::schedule::Readiness;
+use super::{Reactor, WAKER_TOKEN, probes, write};
 use crate::config::ArrivalClock;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
 use crate::sys;
@@ -65,7 +66,14 @@ impl Reactor {
         for event in &events {
             match event.token {
                 LISTENER_TOKEN => {
-                    self.accept();
+                    Hall {
+                        shared: &self.shared,
+                        time: &self.time,
+                        post: &mut self.post,
+                        peers: &mut self.peers,
+                        topics: &mut self.topics,
+                    }
+                    .accept(&mut self.door);
                     // No topic is charged with it.
                     self.time.look();
                 }
@@ -91,7 +99,7 @@ impl Reactor {
             has_served = true;
             let events = self.serve_task(&turn);
             // Whatever gathered for peers of the topic is written at its expense.
-            self.flush();
+            self.hall().write(|writer| writer.flush());
             self.time.look_for_receive();
             self.topics.schedule.finish(turn, events, self.time.now);
             self.topics.wake(self.time.now);
@@ -110,6 +118,7 @@ impl Reactor {
     pub(super) fn serve_topic(&mut self, topic: TopicKey) {
         let mut outlet = write::Outputs {
             peers: &mut self.peers,
+            guests: &mut self.guests,
             with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
             now: self.time.now,
         };
@@ -120,13 +129,13 @@ impl Reactor {
         self.topics
             .table
             .run_topic(topic, self.time.now, messages_max, &mut outlet);
-        self.flush_consumers();
+        self.hall().write(|writer| writer.flush_consumers());
         self.carry_out_effects();
     }
 
     /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
     /// left the topic's publishers are served with what belongs to no topic.
-    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<Share>) {
+    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<CpuShare>) {
         if let Err(error) = self.topics.schedule.set_share_elsewhere(topic, share) {
             let number = self.post.number;
             tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
@@ -150,7 +159,7 @@ impl Reactor {
                 self.serve_topic(topic);
                 // What was left over goes on with the next turn, whatever there is to read.
                 self.topics.notice_dirty(Instant::ZERO);
-                self.resume_held();
+                self.resume_waiting();
             }
         }
         events
@@ -206,9 +215,21 @@ impl Reactor {
                 self.publish_request(&topic, *request);
                 None
             }
+            TopicMail::Order(said) => {
+                let longest = self.shared.config.max_msg_timeout;
+                let (table, now) = (&mut self.topics.table, self.time.now);
+                if let Some((to, answer)) = self.guests.carry_out(said, table, longest, now) {
+                    self.post.send(to, Mail::Ordered(answer));
+                }
+                None
+            }
+            TopicMail::Deliveries(batch) => {
+                self.hall().put_deliveries(batch);
+                None
+            }
             TopicMail::Room(topic) => {
                 self.topics.roomy.push(topic);
-                self.resume_held();
+                self.resume_waiting();
                 None
             }
         }
@@ -225,9 +246,17 @@ impl Reactor {
         if readiness.has(Readiness::DUE) {
             self.peers.mark_dirty(key);
         }
-        let has_failed = readiness.has(Readiness::ERROR) && !self.take_ack_stamps(key);
+        let has_failed = readiness.has(Readiness::ERROR)
+            && !self
+                .peers
+                .connections
+                .get_mut(key)
+                .is_some_and(|connection| {
+                    let table = &mut self.topics.table;
+                    probes::take_ack_stamps(connection, table, &self.time.stamps)
+                });
         if readiness.has(Readiness::WRITABLE) || has_failed {
-            self.write(key);
+            self.hall().write(|writer| writer.write(key));
         }
         let ends = readiness.has(Readiness::CLOSING) || has_failed;
         // It may have been paused after epoll told; then epoll tells again when it is watched again.
@@ -244,7 +273,7 @@ impl Reactor {
             }
         }
         // While the socket is in the cache; at the end of the turn it would not be.
-        self.flush_connection(key);
+        self.hall().write(|writer| writer.flush_connection(key));
         self.topics.work_for_turn(&mut self.time);
     }
 }

@@ -4,10 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use topics::{Full, FullNews, FullNote, Loss};
-use wire::ProtocolError;
 
 use super::Reactor;
-use super::read::Flow;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys;
 
@@ -28,7 +26,7 @@ impl Reactor {
         let keys: Vec<ConnectionKey> = self.peers.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.peers.hasten_ack(key, self.time.now);
-            self.stop_publishing(key);
+            self.peers.stop_publishing(key);
         }
         self.carry_out_effects();
         let (mut is_counted, mut look_at) = (false, self.time.now);
@@ -62,17 +60,6 @@ impl Reactor {
         self.topics.table.has_ended(self.time.now)
             && (gives_up_at.is_some_and(|at| at <= self.time.now)
                 || self.peers.connections.iter().all(|(_, each)| is_idle(each)))
-    }
-
-    /// Tells a publisher that its topic is gone, or the broker stops. One that consumes, too, goes on: it may finish what it has.
-    pub(super) fn refuse_exiting(&mut self, key: ConnectionKey, error: &ProtocolError) -> Flow {
-        let connection = self.peers.connections.get(key);
-        if connection.is_some_and(|connection| connection.consumer.is_some()) {
-            self.peers.send_error(key, error, self.time.now);
-            return Flow::Next;
-        }
-        self.fail(key, error);
-        Flow::End
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clock::{Instant, StampMap, WallTime};
 use topics::Arrival;
 
+use super::resting::Resting;
 use crate::connection::ArrivalStamp;
 use crate::sys;
 
@@ -30,6 +31,8 @@ pub(super) struct Time {
     /// What the kernel's stamps are on the monotonic clock.
     pub(super) stamps: StampMap,
     observed_at: Instant,
+    /// Whether rests between turns pay.
+    pub(super) resting: Resting,
 }
 
 impl Time {
@@ -42,6 +45,7 @@ impl Time {
             is_now_fresh: false,
             stamps: StampMap::new(now, wall),
             observed_at: now,
+            resting: Resting::new(now),
         }
     }
 
@@ -66,9 +70,12 @@ impl Time {
             self.observed_at = self.now;
             self.stamps.observe(self.now, sys::wall_now());
         }
+        if self.resting.is_due(self.now) {
+            self.resting.go_on(self.now, sys::thread_time());
+        }
     }
 
-    /// Under load, rests until `spacing` after the last turn began, so that what arrives meanwhile
+    /// Under load, and where that pays, rests until `spacing` after the last turn began, so that what arrives meanwhile
     /// shares one turn. Load is a turn that had something to read and came soon after the one before;
     /// a reactor that is woken now and then answers at once. Gives the instant after it.
     pub(super) fn space_turns(
@@ -79,7 +86,7 @@ impl Time {
         now: Instant,
     ) -> Instant {
         let was_soon = self.turn_began - self.turn_before_began < spacing * LOAD_FACTOR;
-        if spacing.is_zero() || !had_events || !was_soon {
+        if spacing.is_zero() || !had_events || !was_soon || !self.resting.is_allowed() {
             return now;
         }
         let spaced = self.turn_began + spacing;

@@ -10,27 +10,14 @@
 
 use clock::Instant;
 
-use super::Reactor;
-use super::readiness::Readiness;
-use crate::connection::{ConnectionKey, Pause, Progress};
+use super::hall::Hall;
+use super::schedule::Readiness;
+use crate::connection::{ConnectionKey, Pause};
 
 /// Connections that a turn looks at because their time has come: after a stall it has come for all.
 const TIMERS_PER_TURN: usize = 64;
 
-impl Reactor {
-    /// When the next thing is due.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        let dues = [
-            self.peers.timers.next(),
-            self.peers.dues.next(),
-            self.topics.table.next_wakeup(),
-            self.door.again_at(),
-            self.surveys.due(),
-            self.peers.memory.look_at,
-        ];
-        dues.into_iter().flatten().min()
-    }
-
+impl Hall<'_> {
     /// Does what is due.
     pub(super) fn run_timers(&mut self) {
         // The rest is due in the next turn, which does not wait.
@@ -50,7 +37,6 @@ impl Reactor {
         while let Some((_, key)) = self.peers.dues.pop_due(self.time.now) {
             self.topics.schedule.notice(key, Readiness::DUE);
         }
-        self.door.open_again(self.time.now, &self.peers.epoll);
     }
 
     fn check(&mut self, key: ConnectionKey, at: Instant) {
@@ -58,22 +44,17 @@ impl Reactor {
             return;
         };
         let is_judged = !self.topics.schedule.is_waiting(key);
-        match connection.progress {
-            Progress::Handshake if is_judged => {
-                return self.close(key, "no protocol magic in time");
-            }
-            Progress::Handshake => {
-                return self
-                    .peers
-                    .arm_timer(key, self.time.now + self.shared.config.handshake_timeout);
-            }
-            Progress::Lingering => return self.close(key, "its last error has been sent"),
-            Progress::Open(_) | Progress::Tempo => {}
+        if connection.is_lingering {
+            return self.close(key, "its last error has been sent");
         }
-        let interval = connection
-            .terms
-            .heartbeat
-            .unwrap_or(self.shared.config.heartbeat_interval);
+        if connection.session.is_greeting() {
+            let again_at = self.time.now + self.shared.config.handshake_timeout;
+            return match is_judged {
+                true => self.close(key, "no protocol magic in time"),
+                false => self.peers.arm_timer(key, again_at),
+            };
+        }
+        let interval = connection.interval(self.shared.config.heartbeat_interval);
         if is_judged && connection.output.is_stalled(at, interval) && !self.has_read(key, at) {
             return;
         }
@@ -87,12 +68,13 @@ impl Reactor {
         if is_judged && is_read && is_lost {
             return self.close_half(key);
         }
-        if connection.terms.heartbeat.is_some() {
+        if connection.session.has_heartbeats() {
             let is_silent = at.saturating_since(connection.last_read) >= interval * 2;
             if is_judged && is_silent && connection.pause == Pause::No {
                 return self.close(key, "no answer to heartbeats");
             }
-            self.send_heartbeat(key);
+            self.peers.put_heartbeat(key, self.time.now);
+            self.topics.schedule.notice(key, Readiness::DUE);
         }
         // From the time it was due, not from now, so that a busy reactor keeps the interval.
         let late = self.time.now.saturating_since(at).min(interval / 2);
@@ -117,12 +99,11 @@ impl Reactor {
     /// Tries the socket of a connection that hardly took anything for an interval once more, since epoll does not tell of every
     /// byte; says whether it is to stay.
     fn has_read(&mut self, key: ConnectionKey, at: Instant) -> bool {
-        self.write(key);
+        self.write(|writer| writer.write(key));
         let Some(connection) = self.peers.connections.get(key) else {
             return false;
         };
-        let terms = connection.terms.heartbeat;
-        let interval = terms.unwrap_or(self.shared.config.heartbeat_interval);
+        let interval = connection.interval(self.shared.config.heartbeat_interval);
         if !connection.output.is_stalled(at, interval) {
             return true;
         }

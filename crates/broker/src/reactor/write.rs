@@ -1,91 +1,69 @@
 //! Bytes out: whatever has gathered for a peer leaves in one send.
 
 use std::io;
-use std::os::fd::AsFd;
 
-use topics::{Delivery, Outlet, Probe, Stored};
-use wire::announce::TopicId;
-use wire::tempo;
-use wire::{HEARTBEAT_FRAME, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME};
+use topics::{Delivery, Outlet, Probe, TopicTable};
 
-use super::Reactor;
+use super::guests::{Guests, Recipient};
+use super::inbox::Mail;
 use super::peers::Peers;
-use super::read::Flow;
-use super::readiness::Readiness;
-use crate::connection::{Connection, ConnectionKey, Pace, Pause, Probes, Progress};
+use super::post::Post;
+use super::probes;
+use super::schedule::Schedule;
+use crate::connection::{Connection, ConnectionKey, Pause, Probes, Seat};
+use crate::session::Message;
 use crate::sys::{self, Interest};
+use crate::transport::Taken;
 
 /// Large output buffers kept for the next consumer that needs one. Idle consumers hold none.
 const SPARE_OUTPUTS: usize = 32;
 
-/// OKs enough for most turns, ready to be sent.
-static OK_FRAMES: [u8; OK_FRAME.len() * 64] = {
-    let mut frames = [0; OK_FRAME.len() * 64];
-    let mut at = 0;
-    while at < frames.len() {
-        frames[at] = OK_FRAME[at % OK_FRAME.len()];
-        at += 1;
-    }
-    frames
-};
-
 /// The reactor's connections as the topics see them.
 pub(super) struct Outputs<'a> {
     pub(super) peers: &'a mut Peers,
+    pub(super) guests: &'a mut Guests,
     pub(super) with_arrivals: bool,
     pub(super) now: clock::Instant,
 }
 
 impl Outlet for Outputs<'_> {
-    fn deliver(&mut self, connection: u64, delivery: Delivery<'_>) -> bool {
-        let key = ConnectionKey::from_bits(connection);
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return false;
+    #[inline]
+    fn deliver(&mut self, recipient: u64, delivery: Delivery<'_>) -> bool {
+        let key = match Recipient::from_bits(recipient) {
+            Recipient::Connection(key) => key,
+            Recipient::Guest(key) => return self.guests.deliver(key, delivery),
         };
-        if connection.output.wants_buffer()
-            && let Some(buffer) = self.peers.spare_outputs.pop()
-        {
-            connection.output.lend(buffer);
-        }
-        let body = &delivery.message.body;
-        match &connection.tempo {
-            None => {
-                let header = nsq_header(delivery.message, delivery.attempts);
-                connection.output.push_message(&header, body, self.now);
-            }
-            Some(subscriber) => {
-                let header = tempo_header(subscriber.id, body);
-                connection.output.push_message(&header, body, self.now);
-            }
-        }
-        if !connection.dirty {
-            connection.dirty = true;
-            self.peers.dirty_consumers.push(key);
-        }
-        let has_room = !connection
-            .output
-            .is_full(self.peers.memory.output_full_bytes);
-        connection.output.is_refusing |= !has_room;
-        has_room
+        let stored = delivery.message;
+        let message = Message {
+            id: stored.id,
+            body: &stored.body,
+            wall_ns: stored.arrival.wall_ns,
+            attempts: delivery.attempts,
+            subscription: delivery.number,
+        };
+        self.peers.deliver(key, message, self.now)
     }
 
     fn draw(&mut self, bound: u8) -> u8 {
         clock::below(&mut self.peers.random, u32::from(bound)) as u8
     }
 
-    fn follow(&mut self, connection: u64, probe: Probe) {
-        let key = ConnectionKey::from_bits(connection);
+    fn follow(&mut self, recipient: u64, probe: Probe) {
+        // What goes to another reactor first is not followed to its socket.
+        let Recipient::Connection(key) = Recipient::from_bits(recipient) else {
+            return;
+        };
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
         let Connection {
-            stream,
+            transport,
             output,
             probes,
             ..
         } = connection;
         let probes = probes.get_or_insert_with(|| {
-            let enabled = sys::enable_ack_stamps(stream, self.with_arrivals);
+            let enabled = transport.enable_ack_stamps(self.with_arrivals);
             if let Err(error) = &enabled {
                 tracing::warn!("end-to-end latency is not measured: {error}");
             }
@@ -101,19 +79,16 @@ impl Outlet for Outputs<'_> {
     }
 }
 
-impl Reactor {
-    /// Queues a heartbeat, which is written in the turn of the connection's task.
-    pub(super) fn send_heartbeat(&mut self, key: ConnectionKey) {
-        self.peers.owe_nothing(key, self.time.now);
-        if let Some(connection) = self.peers.connections.get_mut(key) {
-            connection
-                .output
-                .bytes()
-                .extend_from_slice(&HEARTBEAT_FRAME);
-            self.topics.schedule.notice(key, Readiness::DUE);
-        }
-    }
+/// Writes what has gathered for peers: what it needs of the reactor. Connections that fail are left in [`Peers::failed`].
+pub(super) struct Writer<'a> {
+    pub(super) peers: &'a mut Peers,
+    pub(super) table: &'a mut TopicTable,
+    pub(super) schedule: &'a mut Schedule,
+    pub(super) post: &'a mut Post,
+    pub(super) now: clock::Instant,
+}
 
+impl Writer<'_> {
     /// Writes what consumers were given.
     pub(super) fn flush_consumers(&mut self) {
         let mut dirty = std::mem::take(&mut self.peers.dirty_consumers);
@@ -142,42 +117,40 @@ impl Reactor {
         };
         connection.dirty = false;
         if let Some(collecting) = connection.collecting.as_deref()
-            && connection.oks == 0
+            && connection.session.owed_bytes() == 0
             && connection.output.unsent().len() < collecting.bytes
         {
             let timeout = collecting.timeout;
-            let since = *connection.output.waiting_since.get_or_insert(self.time.now);
-            if self.time.now - since < timeout {
-                if since == self.time.now {
+            let since = *connection.output.waiting_since.get_or_insert(self.now);
+            if self.now - since < timeout {
+                if since == self.now {
                     self.peers.push_due(since + timeout, key);
                 }
                 return;
             }
         }
         connection.output.waiting_since = None;
-        if connection.ack.is_none() && connection.output.unsent().is_empty() {
-            return self.write_oks(key);
+        if connection.output.unsent().is_empty()
+            && let Some(frames) = connection.session.take_ready_frames()
+        {
+            return self.write_ready(key, frames);
         }
-        self.peers.owe_nothing(key, self.time.now);
+        connection.session.settle(&mut connection.output, self.now);
         self.write(key);
     }
 
-    /// Sends owed OKs from where they stand, for the many peers that are owed nothing else.
-    fn write_oks(&mut self, key: ConnectionKey) {
+    /// Sends frames from where they stand, for the many peers that are owed nothing else.
+    fn write_ready(&mut self, key: ConnectionKey, frames: &'static [u8]) {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
-        let owed = connection.oks as usize * OK_FRAME.len();
-        let Some(frames) = OK_FRAMES.get(..owed).filter(|frames| !frames.is_empty()) else {
-            self.peers.owe_nothing(key, self.time.now);
-            return self.write(key);
-        };
-        let sent = sys::send(&connection.stream, frames).unwrap_or(0);
+        let taken = connection.transport.send(frames, None);
+        let taken = taken.unwrap_or_default();
         if let Some(probes) = &mut connection.probes {
-            probes.count(sent);
+            probes.count(taken);
         }
-        connection.oks = 0;
-        if sent < owed {
+        let sent = taken.plain;
+        if sent < frames.len() {
             // Whatever kept the socket from taking them, `write` meets it again and deals with it.
             connection.output.bytes().extend_from_slice(&frames[sent..]);
             self.write(key);
@@ -190,27 +163,27 @@ impl Reactor {
             return;
         };
         let mut has_probe = false;
-        while !connection.output.unsent().is_empty() {
+        while !connection.output.unsent().is_empty() || connection.transport.wants_to_send() {
             match send(connection) {
-                Ok(count) => {
-                    connection.output.advance(count);
+                Ok(taken) => {
+                    connection.output.advance(taken.plain);
                     if let Some(probes) = &mut connection.probes {
-                        has_probe |= probes.count(count);
+                        has_probe |= probes.count(taken);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.output.note_refused(self.time.now);
+                    connection.output.note_refused(self.now);
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.close(key, &error.to_string());
+                    self.peers.failed.push((key, error.to_string()));
                     return;
                 }
             }
         }
         if has_probe {
-            self.await_ack(key);
+            probes::await_ack(connection, self.table);
         }
         self.after_write(key);
     }
@@ -220,13 +193,15 @@ impl Reactor {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
-        let consumer = connection.consumer;
-        if let Some(consumer) = consumer {
+        if !connection.subscriptions.is_empty() {
             let written = sys::monotonic_now();
             while let Some(mark) = connection.output.pop_sent() {
-                self.topics
-                    .table
-                    .record_write(consumer, written - mark.copied, mark.messages);
+                // Those of other reactors do not hear of it.
+                if let Some(Seat::Here(consumer)) = connection.subscriptions.get(mark.subscription)
+                {
+                    let waited = written - mark.copied;
+                    self.table.record_write(consumer, waited, mark.messages);
+                }
             }
         }
         connection.output.settle();
@@ -240,125 +215,54 @@ impl Reactor {
         self.peers.memory.output.change(charged, memory);
         let is_empty = connection.output.unsent().is_empty();
         let may_go_on = connection.pause == Pause::Unread && !connection.output.is_full(full_bytes);
-        if connection.output.is_refusing
-            && !connection.output.is_full(full_bytes)
-            && let Some(consumer) = consumer
-        {
+        if connection.output.is_refusing && !connection.output.is_full(full_bytes) {
             connection.output.is_refusing = false;
-            self.topics.table.set_writable(consumer, true);
+            for seat in connection.subscriptions.iter() {
+                if let Seat::Here(consumer) = seat {
+                    self.table.set_writable(consumer, true);
+                }
+            }
+            for batch in connection.kept_batches.drain(..) {
+                self.post.send(batch.home, Mail::Returned(batch));
+            }
         }
-        if connection.progress == Progress::Lingering && is_empty {
-            sys::shutdown_write(&connection.stream);
+        if connection.is_lingering && is_empty {
+            connection.transport.end();
         }
-        let interest = Interest {
+        let interest = connection.transport.interest(Interest {
             write: !is_empty,
             ..connection.interest
-        };
-        self.watch(key, interest);
+        });
+        self.peers.watch(key, interest);
         if may_go_on {
-            self.let_go_on(key);
+            self.peers.let_go_on(key, self.schedule, self.now);
         }
     }
 
-    /// Makes room in an output that holds more than it should; where its socket takes nothing, the connection is not read from
-    /// until it does.
-    pub(super) fn relieve(&mut self, key: ConnectionKey) -> Flow {
-        self.peers.owe_nothing(key, self.time.now);
+    /// Makes room in an output that holds more than it should; says whether there is some, or the connection is not read from
+    /// until there is. One that has failed has nothing to wait for.
+    pub(super) fn relieve(&mut self, key: ConnectionKey) -> bool {
+        self.peers.owe_nothing(key, self.now);
         self.write(key);
-        let Some(connection) = self.peers.connections.get(key) else {
-            return Flow::End;
-        };
-        if !connection.is_over_full(self.peers.memory.output_full_bytes) {
-            return Flow::Next;
+        let full_bytes = self.peers.memory.output_full_bytes;
+        let is_over_full = |connection: &Connection| connection.is_over_full(full_bytes);
+        let connection = self.peers.connections.get(key);
+        let has_failed = !self.peers.failed.is_empty();
+        let has_room = has_failed || !connection.is_some_and(is_over_full);
+        if !has_room {
+            self.peers.counters.unread_pauses += 1;
+            self.peers.pause(key, Pause::Unread);
         }
-        self.peers.counters.unread_pauses += 1;
-        self.pause(key, Pause::Unread);
-        Flow::Wait
-    }
-
-    /// Stops reading from a connection, for the reason given.
-    pub(super) fn pause(&mut self, key: ConnectionKey, reason: Pause) {
-        if let Some(connection) = self.peers.connections.get_mut(key) {
-            connection.pause = reason;
-            let interest = Interest {
-                read: false,
-                ..connection.interest
-            };
-            self.watch(key, interest);
-        }
-    }
-
-    /// Reads from a connection again.
-    pub(super) fn unpause(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.peers.connections.get_mut(key) {
-            connection.pause = Pause::No;
-            connection.last_read = self.time.now;
-            let cut = connection.arriving.is_some();
-            connection.arriving = cut.then(|| Pace::new(self.time.now, connection.needed));
-            let interest = Interest {
-                read: true,
-                ..connection.interest
-            };
-            self.watch(key, interest);
-        }
-    }
-
-    /// Reads no more from a publisher, because the broker stops. Consumers may still finish messages.
-    pub(super) fn stop_publishing(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.peers.connections.get(key)
-            && connection.consumer.is_none()
-        {
-            let interest = Interest {
-                read: false,
-                ..connection.interest
-            };
-            self.watch(key, interest);
-        }
-    }
-
-    fn watch(&mut self, key: ConnectionKey, interest: Interest) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return;
-        };
-        if connection.interest == interest {
-            return;
-        }
-        connection.interest = interest;
-        if let Err(error) =
-            self.peers
-                .epoll
-                .modify(connection.stream.as_fd(), key.to_bits(), interest)
-        {
-            self.close(key, &format!("it cannot be watched: {error}"));
-        }
+        has_room
     }
 }
 
 /// One send of what a connection has to say, up to the end of a message that is followed.
-fn send(connection: &Connection) -> io::Result<usize> {
+fn send(connection: &mut Connection) -> io::Result<Taken> {
     let unsent = connection.output.unsent();
     let next_end = connection
         .probes
         .as_ref()
         .and_then(|probes| probes.next_end());
-    match next_end.and_then(|end| unsent.get(..end)) {
-        Some(followed) => {
-            let is_more = followed.len() < unsent.len();
-            sys::send_followed(&connection.stream, followed, is_more)
-        }
-        None => sys::send(&connection.stream, unsent),
-    }
-}
-
-#[inline]
-fn nsq_header(message: &Stored, attempts: u16) -> [u8; MESSAGE_HEADER_BYTES] {
-    let mut header = [0; MESSAGE_HEADER_BYTES];
-    let (bytes, id) = (message.body.len(), MessageId::from_u64(message.id));
-    wire::put_message_header(&mut header, bytes, message.arrival.wall_ns, attempts, id);
-    header
-}
-
-fn tempo_header(id: TopicId, body: &[u8]) -> [u8; tempo::MESSAGE_HEADER_BYTES] {
-    // A body is at most as long as `max_msg_size`, a u32.
-    tempo::message_header(id, body.len() as u32)
+    connection.transport.send(unsent, next_end)
 }

@@ -12,8 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use gossip::{LimitId, NoticedLimit};
-use limit::sharing::Policy;
-use limit::{Burst, Limit, Rate, Share, Unit};
+use limit::{Burst, Limit, Rate, Share, SharePolicy, Unit};
 use rustc_hash::{FxHashMap, FxHashSet};
 use topics::{Group, IntervalEnd, LimitNumber, identity, interval_of};
 
@@ -22,7 +21,7 @@ pub(super) const BRANCHES: u16 = 3;
 
 /// What follows from what all were told.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Agreement {
+pub struct Agreement {
     /// The least rate and burst of limits that others were told of, too.
     pub(super) least: FxHashMap<LimitNumber, Share>,
     /// Limits of this broker that nobody is told of.
@@ -178,13 +177,12 @@ impl Agreement {
 /// The paper's, as `limit::sharing` has it.
 const EWMA_1S: f64 = 0.1;
 
-fn policy_number(policy: Policy) -> u8 {
+fn policy_number(policy: SharePolicy) -> u8 {
     match policy {
-        Policy::Static => 0,
-        Policy::Gtb => 1,
-        Policy::Grd => 2,
-        Policy::Fps => 3,
-        Policy::Ctb => 4,
+        SharePolicy::Lease => 0,
+        SharePolicy::Gtb => 1,
+        SharePolicy::Grd => 2,
+        SharePolicy::Fps => 3,
     }
 }
 
@@ -205,7 +203,7 @@ mod tests {
             number: Some(identity(&topic) as u16),
             topic,
             limit: Limit {
-                sharing: Policy::Fps,
+                sharing: SharePolicy::Fps,
                 ..Limit::messages(rate, burst).expect("in range")
             },
             update: None,

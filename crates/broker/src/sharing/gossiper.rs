@@ -1,75 +1,22 @@
-//! This broker among those that gossip: its node, and the port that carries the node's datagrams.
+//! This broker among those that gossip: its node, and the limits that it takes part in. A pure state machine; who drives it
+//! carries its datagrams ([`super::port`], or a simulated network).
 
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clock::Instant;
-use gossip::{Branches, Key, LimitId, Node, NodeConfig, Socket};
+use gossip::{Branches, Key, LimitId, Node, NodeConfig, SocketCounters, Transmit};
 use limit::sharing::Update;
 use link::Sharers;
 use rustc_hash::FxHashMap;
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 use topics::{Group, IntervalEnd, Known, LimitNumber};
 
 use super::agreement::{Agreement, Cadence};
-use super::{INTERVALS_MS, Remotes, SharingConfig};
-use crate::sys;
-
-/// The UDP port of gossip.
-#[derive(Debug)]
-pub(super) struct Port {
-    socket: Socket,
-    /// The same socket, to wait for.
-    readiness: UdpSocket,
-    address: SocketAddr,
-}
-
-impl Port {
-    /// Binds it; to be called within a runtime.
-    pub(super) fn bind(address: SocketAddr) -> io::Result<Port> {
-        let socket = Socket::bind(address)?;
-        let address = socket.local_addr()?;
-        let twin = std::net::UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
-        let readiness = UdpSocket::from_std(twin)?;
-        Ok(Port {
-            socket,
-            readiness,
-            address,
-        })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Hands over what has come, and from where.
-    pub(super) fn receive(&mut self, take: impl FnMut(SocketAddr, &[u8])) {
-        self.socket.receive(take);
-    }
-
-    /// Sends a datagram; what cannot be sent is lost.
-    pub(super) fn send(&mut self, to: SocketAddr, bytes: &[u8]) {
-        self.socket.send(to, bytes);
-    }
-
-    /// Completes when something has come since it was read from last; if more waits than is read at one go, the end of an
-    /// interval comes upon it.
-    pub(super) async fn readable(&self) {
-        if self.readiness.readable().await.is_err() {
-            return std::future::pending().await;
-        }
-        // Reading is the node's business; what comes from now on is news again.
-        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        let _ = self.readiness.try_io(Interest::READABLE, nothing);
-    }
-}
+use super::{INTERVALS_MS, Remotes};
 
 /// One life of this broker on one list of brokers.
 #[derive(Debug)]
-pub(super) struct Gossiper {
+pub struct Gossiper {
     node: Node,
     limits: FxHashMap<LimitNumber, Taken>,
     group: Group,
@@ -85,16 +32,18 @@ struct Taken {
 }
 
 impl Gossiper {
-    /// Follows a list: nobody is connected yet, and no limit known.
+    /// Follows a list at `now`: nobody is connected yet, and no limit known. `own_key` goes before the one that comes with the list, `me` is
+    /// where others reach this broker, `incarnation` greater than that of any process before it: the wall clock's nanoseconds.
     ///
     /// # Errors
     /// Why the list cannot be followed, and what to do.
-    pub(super) fn new(
+    pub fn new(
         sharers: &Sharers,
-        config: &SharingConfig,
-        port: Option<&Port>,
+        own_key: Option<&Key>,
+        me: Option<SocketAddr>,
+        (incarnation, now): (u64, Instant),
     ) -> Result<(Gossiper, Group), String> {
-        let port = port.ok_or(
+        let me = me.ok_or(
             "this broker has no gossip address: start it with --gossip-address IP:PORT, as others reach it",
         )?;
         let addresses: Result<Vec<SocketAddr>, _> = sharers
@@ -106,17 +55,15 @@ impl Gossiper {
             let addresses = sharers.addresses.join(", ");
             format!("the controller's list holds what is no ip:port: {addresses}")
         })?;
-        let me = port.address();
         let place = peers.iter().position(|peer| *peer == me).ok_or_else(|| {
             let generation = sharers.generation;
             format!("list {generation} of the controller does not name this broker's gossip address {me}")
         })?;
-        let key = key(sharers, config)?;
+        let key = key(sharers, own_key)?;
         let brokers = peers.len() as u32;
         let interval_ms = sharers
             .interval_ms
             .clamp(*INTERVALS_MS.start(), *INTERVALS_MS.end());
-        let incarnation = sys::wall_now().as_nanos();
         let interval = Duration::from_millis(interval_ms);
         let config = NodeConfig {
             me,
@@ -127,7 +74,7 @@ impl Gossiper {
             incarnation,
             seed: incarnation,
         };
-        let node = Node::new(config, sys::monotonic_now()).map_err(|error| error.to_string())?;
+        let node = Node::new(config, now).map_err(|error| error.to_string())?;
         let group = Group {
             brokers,
             me: place as u32,
@@ -144,7 +91,8 @@ impl Gossiper {
     }
 
     /// What is known of the others, by limit.
-    pub(super) fn remotes(&self, agreement: &Agreement) -> Remotes {
+    #[must_use]
+    pub fn remotes(&self, agreement: &Agreement) -> Remotes {
         let limits = self.limits.keys();
         let known = limits.map(|&number| {
             let known = Known {
@@ -157,12 +105,7 @@ impl Gossiper {
     }
 
     /// Tells the others of the limits whose intervals are over; of those that are shared no more, gossip ends.
-    pub(super) fn tell_estimates(
-        &mut self,
-        now: Instant,
-        ends: &[IntervalEnd],
-        agreement: &Agreement,
-    ) {
+    pub fn tell_estimates(&mut self, now: Instant, ends: &[IntervalEnd], agreement: &Agreement) {
         let mut shared = Vec::new();
         for end in ends {
             let number = end
@@ -220,41 +163,47 @@ impl Gossiper {
     }
 
     /// Time between looks at what is over: the shortest interval of a limit that is taken part in.
-    pub(super) fn interval(&self) -> Duration {
+    #[must_use]
+    pub fn interval(&self) -> Duration {
         let intervals = self.limits.values().map(|taken| taken.cadence.interval);
         intervals.min().unwrap_or(self.group.interval)
     }
 
     /// Takes in what came.
-    pub(super) fn receive(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+    pub fn receive(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.node.receive(now, from, bytes);
     }
 
-    /// Does what is due, and sends what is to be said.
-    pub(super) fn send(&mut self, port: &mut Port, now: Instant) {
+    /// Does what is due.
+    pub fn wake(&mut self, now: Instant) {
         self.node.wake(now);
-        port.socket.flush(&mut self.node);
     }
 
-    /// Tells some of the others that this broker goes.
-    pub(super) fn leave(&mut self, port: &mut Port) {
+    /// The next datagram to send.
+    pub fn next_transmit(&mut self) -> Option<Transmit> {
+        self.node.poll_transmit()
+    }
+
+    /// Tells some of the others that this broker goes: what is to be sent is there then.
+    pub fn leave(&mut self) {
         self.node.leave();
-        port.socket.flush(&mut self.node);
     }
 
-    pub(super) fn next_wake(&self) -> Option<Instant> {
+    /// When [`Gossiper::wake`] is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Instant> {
         self.node.next_wake()
     }
 
     /// Brokers that are connected, this one included.
-    pub(super) fn connected(&self) -> u32 {
+    #[must_use]
+    pub fn connected(&self) -> u32 {
         self.node.connected()
     }
 
-    /// What became of datagrams.
-    pub(super) fn datagrams(&self, port: Option<&Port>) -> Vec<(&'static str, u64)> {
+    /// What became of datagrams, with what became of them at the socket.
+    pub(super) fn datagrams(&self, socket: SocketCounters) -> Vec<(&'static str, u64)> {
         let heard = self.node.counters();
-        let socket = port.map(|port| port.socket.counters()).unwrap_or_default();
         vec![
             ("sent", socket.sent),
             ("received", socket.received),
@@ -292,8 +241,8 @@ fn branches(branches: u16, brokers: u32) -> Branches {
 }
 
 /// The broker's own key goes before the one that the controller hands out.
-fn key(sharers: &Sharers, config: &SharingConfig) -> Result<Key, String> {
-    match (&config.key, &sharers.key) {
+fn key(sharers: &Sharers, own_key: Option<&Key>) -> Result<Key, String> {
+    match (own_key, &sharers.key) {
         (Some(own), _) => Ok(own.clone()),
         (None, Some(handed_out)) => Key::from_hex(handed_out)
             .map_err(|error| format!("the key that the controller hands out is none: {error}")),
@@ -320,58 +269,55 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_list_that_cannot_be_followed_says_why() {
-        let port = Port::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
-        let me = port.address().to_string();
+    #[test]
+    fn a_list_that_cannot_be_followed_says_why() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 4150));
+        let me = here.to_string();
         let hex = "ab".repeat(32);
-        let own = SharingConfig {
-            key: Key::from_passphrase("between us").ok(),
-            ..SharingConfig::default()
-        };
-        let none = SharingConfig::default();
+        let own = Key::from_passphrase("between us").ok();
         let table = [
             (
                 sharers(&[&me], Some(&hex)),
-                &none,
+                None,
                 None,
                 "--gossip-address IP:PORT",
             ),
             (
                 sharers(&["127.0.0.1:9"], Some(&hex)),
-                &none,
-                Some(&port),
+                None,
+                Some(here),
                 "does not name",
             ),
             (
                 sharers(&[&me, "there"], Some(&hex)),
-                &none,
-                Some(&port),
+                None,
+                Some(here),
                 "no ip:port",
             ),
             (
                 sharers(&[&me], None),
-                &none,
-                Some(&port),
+                None,
+                Some(here),
                 "gossip needs a key",
             ),
-            (sharers(&[&me], Some("xy")), &none, Some(&port), "is none: "),
+            (sharers(&[&me], Some("xy")), None, Some(here), "is none: "),
             (
                 sharers(&[&me, &me], Some(&hex)),
-                &own,
-                Some(&port),
+                own.as_ref(),
+                Some(here),
                 "listed twice",
             ),
         ];
-        for (sharers, config, port, expected) in table {
-            let problem = Gossiper::new(&sharers, config, port).expect_err(expected);
+        let born = (1, Instant::ZERO);
+        for (sharers, key, me, expected) in table {
+            let problem = Gossiper::new(&sharers, key, me, born).expect_err(expected);
             assert!(problem.contains(expected), "{problem}");
         }
-        for (sharers, config) in [
-            (sharers(&["127.0.0.1:9", &me], Some(&hex)), &none),
-            (sharers(&["127.0.0.1:9", &me], None), &own),
+        for (sharers, key) in [
+            (sharers(&["127.0.0.1:9", &me], Some(&hex)), None),
+            (sharers(&["127.0.0.1:9", &me], None), own.as_ref()),
         ] {
-            let (gossiper, group) = Gossiper::new(&sharers, config, Some(&port)).expect("good");
+            let (gossiper, group) = Gossiper::new(&sharers, key, Some(here), born).expect("good");
             let expected = Group {
                 brokers: 2,
                 me: 1,

@@ -10,9 +10,11 @@ use topics::{Group, IntervalEnd};
 
 use super::agreement::Agreement;
 use super::gathering::{Gathering, Resolved};
-use super::gossiper::{Gossiper, Port};
+use super::gossiper::Gossiper;
+use super::port::Port;
 use super::rounds::{ASK_INTERVAL, Speaker};
 use super::{INTERVAL, Remotes, SharingConfig, SharingFigures};
+use crate::agent::answer_at;
 use crate::{BrokerError, Handle, sys};
 
 /// A reactor that is too busy for the end of an interval hears of the next one; one that exits is asked no more.
@@ -61,7 +63,7 @@ impl Intervals {
             figures.problem = Some(problem);
             None
         });
-        let speaker = me.map(|me| Speaker::new(me, config.key.clone()));
+        let speaker = me.map(|me| Speaker::new(me, config.key.clone(), sys::wall_now().as_nanos()));
         let mut listed = handle.sharing.0.sharers.subscribe();
         // One that came before counts too.
         listed.mark_changed();
@@ -141,7 +143,8 @@ impl Intervals {
             return;
         };
         if let Some(gossiper) = &mut self.gossiper {
-            gossiper.leave(port);
+            gossiper.leave();
+            port.flush(gossiper);
         }
         let farewells = self.gathering.as_mut().map(Gathering::leave);
         for (to, bytes) in farewells.unwrap_or_default() {
@@ -158,7 +161,11 @@ impl Intervals {
             .map_or_else(Remotes::default, |gossiper| {
                 gossiper.remotes(&self.agreement)
             });
-        let ends = self.handle.collect_estimates(remotes).await?;
+        let ends = self
+            .handle
+            .shared_limits()
+            .collect_estimates(remotes)
+            .await?;
         self.compare(&ends);
         self.tell(&ends);
         self.figures.intervals += u64::from(!ends.is_empty());
@@ -199,7 +206,7 @@ impl Intervals {
         let mut answers = Vec::new();
         let handle = &self.handle;
         port.receive(|from, bytes| {
-            if let Some(answer) = handle.answer_at(Door::Gossip, bytes) {
+            if let Some(answer) = answer_at(Door::Gossip, &handle.config, &handle.link, bytes) {
                 answers.push((from, answer));
                 return;
             }
@@ -221,7 +228,8 @@ impl Intervals {
             port.send(to, &bytes);
         }
         if let Some(gossiper) = gossiper {
-            gossiper.send(port, now);
+            gossiper.wake(now);
+            port.flush(gossiper);
         }
         if let Some(gathering) = gathering {
             for (to, bytes) in gathering.notices(now) {
@@ -246,7 +254,7 @@ impl Intervals {
         }
         if let Some((round, until)) = held.until() {
             // A reactor that is too busy hears of the next one.
-            let _ = self.handle.hold_leases(round, until).await;
+            let _ = self.handle.shared_limits().hold_leases(round, until).await;
         }
     }
 
@@ -298,7 +306,9 @@ impl Intervals {
     async fn follow(&mut self, sharers: &Sharers) {
         self.figures.generation = sharers.generation;
         self.figures.brokers = sharers.addresses.len() as u32;
-        let followed = Gossiper::new(sharers, &self.config, self.port.as_ref());
+        let me = self.port.as_ref().map(Port::address);
+        let born = (sys::wall_now().as_nanos(), sys::monotonic_now());
+        let followed = Gossiper::new(sharers, self.config.key.as_ref(), me, born);
         self.figures.problem = None;
         match followed {
             Ok((gossiper, group)) => {
@@ -321,15 +331,16 @@ impl Intervals {
     }
 
     async fn join(&self, group: Option<Group>) {
-        while let Err(BrokerError::Busy(_)) = self.handle.join(group).await {
+        while let Err(BrokerError::Busy(_)) = self.handle.shared_limits().join(group).await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     fn show(&mut self) {
         if let Some(gossiper) = &self.gossiper {
+            let socket = self.port.as_ref().map(Port::counters);
             self.figures.connected = gossiper.connected();
-            self.figures.datagrams = gossiper.datagrams(self.port.as_ref());
+            self.figures.datagrams = gossiper.datagrams(socket.unwrap_or_default());
             self.figures.sent_bytes = gossiper.sent_bytes();
         }
         if let Some(gathering) = &self.gathering {

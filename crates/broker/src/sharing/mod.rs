@@ -13,6 +13,7 @@ mod agreement;
 mod gathering;
 mod gossiper;
 mod intervals;
+mod port;
 mod rounds;
 
 use std::future::Future;
@@ -27,9 +28,11 @@ use topics::{Known, LimitNumber};
 use wire::gossip::Key;
 
 use crate::{BrokerError, Handle, sys};
+pub use agreement::Agreement;
 use gathering::Resolved;
+pub use gossiper::Gossiper;
 use intervals::Intervals;
-use rounds::Held;
+pub use rounds::{ASK_INTERVAL, Held, Speaker};
 
 /// What is known of the others, by limit.
 pub type Remotes = FxHashMap<LimitNumber, Known>;
@@ -162,7 +165,7 @@ impl SharingBoard {
 #[derive(Debug)]
 pub struct SharingPort {
     config: SharingConfig,
-    socket: Option<gossiper::Port>,
+    socket: Option<port::Port>,
 }
 
 impl SharingPort {
@@ -180,14 +183,13 @@ impl SharingPort {
         let takes_part = takes_part || !config.join.is_empty();
         let socket = match (config.address, takes_part) {
             (_, false) => None,
-            (Some(address), true) => Some(gossiper::Port::bind(address).map_err(|source| {
+            (Some(address), true) => Some(port::Port::bind(address).map_err(|source| {
                 let what = format!("listening for gossip on {address}");
                 BrokerError::Io { what, source }
             })?),
             (None, true) => reachable(tcp, host).and_then(|address| {
                 let anywhere = SocketAddr::new(address.ip(), 0);
-                let bound =
-                    gossiper::Port::bind(address).or_else(|_| gossiper::Port::bind(anywhere));
+                let bound = port::Port::bind(address).or_else(|_| port::Port::bind(anywhere));
                 bound.ok()
             }),
         };
@@ -197,7 +199,7 @@ impl SharingPort {
     /// Where other brokers gossip with this one; `None`: they cannot.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.socket.as_ref().map(gossiper::Port::address)
+        self.socket.as_ref().map(port::Port::address)
     }
 
     /// Shares limits until `stop` completes.

@@ -9,14 +9,12 @@ use gossip::{Datagram, Endpoint, Key, SealedMembership, Vouch, decode, put_vouch
 use limit::Vouches;
 use link::Round;
 
-use crate::sys;
-
 /// Time between two questions to everybody; several within the time for which an answer counts.
-pub(super) const ASK_INTERVAL: Duration = Duration::from_millis(500);
+pub const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What this broker vouches for, and whom it asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub struct Held {
     vouches: Vouches,
     others: Vec<SocketAddr>,
     key: Option<String>,
@@ -24,7 +22,7 @@ pub(super) struct Held {
 
 impl Held {
     /// The controller began a round.
-    pub(super) fn told(&mut self, round: &Round, now: Instant) {
+    pub fn told(&mut self, round: &Round, now: Instant) {
         if round.number <= self.vouches.round() {
             return;
         }
@@ -37,17 +35,20 @@ impl Held {
     }
 
     /// Whether there is nobody to ask.
-    pub(super) fn is_alone(&self) -> bool {
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
         self.others.is_empty()
     }
 
     /// The round before which all are left.
-    pub(super) fn left(&self, now: Instant) -> u64 {
+    #[must_use]
+    pub fn left(&self, now: Instant) -> u64 {
         self.vouches.left(now)
     }
 
     /// The round, and until when its shares may be used, if all others vouch for it.
-    pub(super) fn until(&self) -> Option<(u64, Instant)> {
+    #[must_use]
+    pub fn until(&self) -> Option<(u64, Instant)> {
         let until = self.vouches.held_until()?;
         Some((self.vouches.round(), until))
     }
@@ -55,7 +56,7 @@ impl Held {
 
 /// Puts words into datagrams and takes them out of them. It is one process's: a question counts only for who asked it.
 #[derive(Debug)]
-pub(super) struct Speaker {
+pub struct Speaker {
     me: SocketAddr,
     own_key: Option<Key>,
     life: u64,
@@ -63,18 +64,20 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
-    /// Of the broker that is reached at `me`; `own_key` goes before the one that the controller hands out.
-    pub(super) fn new(me: SocketAddr, own_key: Option<Key>) -> Speaker {
+    /// Of the broker that is reached at `me`; `own_key` goes before the one that the controller hands out, `life` is this process's and no
+    /// other's: the wall clock's nanoseconds.
+    #[must_use]
+    pub fn new(me: SocketAddr, own_key: Option<Key>, life: u64) -> Speaker {
         Speaker {
             me,
             own_key,
-            life: sys::wall_now().as_nanos(),
+            life,
             counter: 0,
         }
     }
 
     /// Asks all others of the round.
-    pub(super) fn questions(&mut self, held: &Held, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub fn questions(&mut self, held: &Held, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
         let question = Vouch {
             is_answer: false,
             round: held.vouches.round(),
@@ -91,7 +94,7 @@ impl Speaker {
     }
 
     /// Takes a datagram. `None`: it has no words of rounds, and is for somebody else. An answer to it, if there is one.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         held: &mut Held,
         now: Instant,
@@ -211,8 +214,8 @@ mod tests {
     #[test]
     fn brokers_of_one_round_vouch_for_each_other() {
         let (mut first, mut second) = (
-            Speaker::new(address(1), None),
-            Speaker::new(address(2), None),
+            Speaker::new(address(1), None, 1),
+            Speaker::new(address(2), None, 2),
         );
         let (mut asks, mut answers) = (held(7, &[2]), held(7, &[1]));
         exchange(
@@ -234,8 +237,8 @@ mod tests {
     #[test]
     fn another_key_another_life_and_strangers_are_not_believed() {
         let (mut first, mut second) = (
-            Speaker::new(address(1), None),
-            Speaker::new(address(2), None),
+            Speaker::new(address(1), None, 1),
+            Speaker::new(address(2), None, 2),
         );
         let (mut asks, mut answers) = (held(7, &[2]), held(7, &[1]));
         answers.key = Some("cd".repeat(32));
@@ -249,8 +252,7 @@ mod tests {
         let question = first.questions(&asks, at_ms(20)).remove(0).1;
         let answer = second.take(&mut answers, at_ms(20), address(1), &question);
         let answer = answer.flatten().expect("they are of one round");
-        let mut next_life = Speaker::new(address(1), None);
-        next_life.life += 1;
+        let mut next_life = Speaker::new(address(1), None, 3);
         next_life.take(&mut asks, at_ms(20), address(2), &answer);
         assert_eq!(asks.until(), None);
         first.take(&mut asks, at_ms(20), address(3), &answer);

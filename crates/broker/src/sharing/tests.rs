@@ -4,8 +4,7 @@ mod gathering;
 
 use std::time::Duration;
 
-use limit::sharing::Policy;
-use limit::{Limit, OnExceed};
+use limit::{Limit, OnExceed, SharePolicy};
 use link::Contract;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -84,7 +83,7 @@ impl Sharer {
             .await
             .expect("made");
         // What a controller would say.
-        let heard = handle.hear(Teller::Answering).await;
+        let heard = handle.told().hear(Teller::Answering).await;
         heard.expect("runs");
         sharer
     }
@@ -131,7 +130,7 @@ impl Sharer {
 
 fn limit(rate: f64) -> Limit {
     Limit {
-        sharing: Policy::Fps,
+        sharing: SharePolicy::Fps,
         on_exceed: OnExceed::Delay,
         ..Limit::messages(rate, 100.0).expect("in range")
     }

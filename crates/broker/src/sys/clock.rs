@@ -16,6 +16,12 @@ pub fn wall_now() -> WallTime {
     WallTime::from_nanos(read(libc::CLOCK_REALTIME))
 }
 
+/// Time that the calling thread has had of a core (`CLOCK_THREAD_CPUTIME_ID`).
+#[must_use]
+pub fn thread_time() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
 /// Sets the calling thread's timer slack; the default of 50 µs would delay every release by as much.
 pub fn thread_timer_slack_ns(slack_ns: u64) {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
@@ -37,7 +43,7 @@ fn read(id: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec that the call fills; both clock ids always exist on Linux.
+    // SAFETY: `time` is a valid timespec that the call fills; the clock ids always exist on Linux.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -126,7 +126,7 @@ fn address(broker: &Value) -> Answer {
         None => Answer::Unplaced,
         Some(address) if wire::is_valid_address(address) => Answer::At(address.to_owned()),
         Some(other) => Answer::Failed(format!(
-            "the controller named {other:?}, which is not an address"
+            "the controller named {other:?} as the broker, which is not an address"
         )),
     }
 }

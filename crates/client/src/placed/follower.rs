@@ -13,6 +13,7 @@
 
 mod enquiring;
 mod hearing;
+mod links;
 mod moving;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use wire::command;
 
 use self::enquiring::Enquiring;
 pub use self::enquiring::{Answer, Enquiry};
+use self::links::{Links, Making};
 pub use self::traffic::{Throttled, Traffic};
 use super::link::{Command, Link, LinkId, Phase};
 use super::options::PlacedOptions;
@@ -34,9 +36,6 @@ use crate::publisher::check;
 
 /// Longest wait for a connection and the answer to IDENTIFY. A broker that needs longer counts as out of reach.
 pub(super) const MAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Links that wait for acknowledgements at the same time; further moves wait for one of them.
-const MAX_LEAVING: usize = 4;
-
 /// What the driver has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -59,17 +58,13 @@ pub struct Follower {
     options: PlacedOptions,
     /// The first bytes on each link.
     greeting: Vec<u8>,
-    active: Option<Link>,
-    making: Option<Making>,
-    leaving: Vec<Link>,
+    links: Links,
     /// Commands that no link has; the oldest first.
     waiting: VecDeque<Command>,
     /// Messages and bytes published and neither acknowledged nor refused.
     held_messages: usize,
     held_bytes: usize,
     enquiring: Enquiring,
-    /// A move that waits until one of the leaving links is closed.
-    postponed: Option<String>,
     /// Where the last active link went.
     last_address: Option<String>,
     /// Why a link broke, a connection failed or the controller gave no place, the last time.
@@ -81,15 +76,6 @@ pub struct Follower {
     throttled: Option<Throttled>,
     traffic: Traffic,
     actions: VecDeque<Action>,
-    links_made: u64,
-}
-
-/// A link that is to become the active one.
-#[derive(Debug)]
-struct Making {
-    link: Link,
-    /// Nobody said to go there: it is where the publisher was before, tried since the controller does not answer.
-    is_fallback: bool,
 }
 
 impl Follower {
@@ -105,14 +91,11 @@ impl Follower {
         let mut follower = Self {
             options,
             greeting,
-            active: None,
-            making: None,
-            leaving: Vec::new(),
+            links: Links::default(),
             waiting: VecDeque::new(),
             held_messages: 0,
             held_bytes: 0,
             enquiring,
-            postponed: None,
             last_address: None,
             trouble: "the controller has not answered yet".to_owned(),
             refusal: None,
@@ -120,7 +103,6 @@ impl Follower {
             throttled: None,
             traffic: Traffic::default(),
             actions: VecDeque::new(),
-            links_made: 0,
         };
         follower.enquiring.ask_at(now);
         follower.tick(now);
@@ -167,26 +149,24 @@ impl Follower {
 
     /// The links that the driver has to serve: those it was told to connect and not to close.
     pub fn links(&self) -> impl Iterator<Item = LinkId> {
-        let making = self.making.as_ref().map(|making| &making.link);
-        let links = self.active.iter().chain(making).chain(&self.leaving);
-        links.map(|link| link.id)
+        self.links.all().map(|link| link.id)
     }
 
     /// What is to be written to a link; empty for one that is not connected.
     pub fn output(&self, link: LinkId) -> &[u8] {
-        self.link(link).map_or(&[], Link::output)
+        self.links.get(link).map_or(&[], Link::output)
     }
 
     /// The link's socket took the first `bytes` of its output.
     pub fn written(&mut self, link: LinkId, bytes: usize) {
-        if let Some(link) = self.link_mut(link) {
+        if let Some(link) = self.links.get_mut(link) {
             link.written(bytes);
         }
     }
 
     /// The link is connected.
     pub fn connected(&mut self, now: Instant, link: LinkId) {
-        if let Some(Making { link: made, .. }) = &mut self.making
+        if let Some(Making { link: made, .. }) = &mut self.links.making
             && made.id == link
             && made.phase == Phase::Connecting
         {
@@ -205,12 +185,12 @@ impl Follower {
     pub fn tick(&mut self, now: Instant) {
         let silence = self.silence();
         let mut silent: Vec<LinkId> = Vec::new();
-        if let Some(making) = &self.making
+        if let Some(making) = &self.links.making
             && now >= making.link.since + MAKE_TIMEOUT
         {
             silent.push(making.link.id);
         }
-        let made = self.active.iter().chain(&self.leaving);
+        let made = self.links.active.iter().chain(&self.links.leaving);
         silent.extend(
             made.filter(|link| now >= link.heard + silence)
                 .map(|link| link.id),
@@ -227,15 +207,69 @@ impl Follower {
     pub fn next_deadline(&self) -> Instant {
         let silence = self.silence();
         let making = self
+            .links
             .making
             .iter()
             .map(|making| making.link.since + MAKE_TIMEOUT);
-        let made = self.active.iter().chain(&self.leaving);
+        let made = self.links.active.iter().chain(&self.links.leaving);
         made.map(|link| link.heard + silence)
             .chain(making)
             .chain(self.enquiring.due_at())
             .min()
             .unwrap_or(Instant::MAX)
+    }
+
+    /// Whether so many messages, with so many bytes of bodies, may be published now. A batch above the window goes
+    /// when nothing else is under way.
+    pub fn has_room(&self, messages: usize, bytes: usize) -> bool {
+        let fits = self.held_messages + messages <= self.options.window_messages
+            && self.held_bytes + bytes <= self.options.window_bytes;
+        self.held_messages == 0 || fits
+    }
+
+    /// Whether a link has bytes to be written.
+    pub fn has_output(&self) -> bool {
+        self.links().any(|link| !self.output(link).is_empty())
+    }
+
+    /// Messages published and neither acknowledged nor refused.
+    pub fn unacknowledged(&self) -> usize {
+        self.held_messages
+    }
+
+    /// What it has done so far.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Address of the broker that gets what is published; `None` while there is none.
+    pub fn broker(&self) -> Option<&str> {
+        self.links.active.as_ref().map(|link| link.address.as_str())
+    }
+
+    /// Whether former brokers still owe acknowledgements.
+    pub fn is_moving(&self) -> bool {
+        !self.links.leaving.is_empty()
+    }
+
+    /// The last notice of the present broker that the topic's limit holds messages back.
+    pub fn throttled(&self) -> Option<Throttled> {
+        self.throttled
+    }
+
+    /// Why it has no broker, or why it lost the last one.
+    pub fn trouble(&self) -> &str {
+        &self.trouble
+    }
+
+    /// Why the controller will never place it; no more questions are asked then.
+    pub fn verdict(&self) -> Option<&str> {
+        self.verdict.as_deref()
+    }
+
+    /// Takes the last refusal of a message by a broker ([`ClientError::Refused`]).
+    pub fn take_refusal(&mut self) -> Option<ClientError> {
+        self.refusal.take()
     }
 
     fn silence(&self) -> Duration {
@@ -262,7 +296,7 @@ impl Follower {
 
     /// Gives the active link everything that waits.
     fn send_waiting(&mut self) {
-        let Some(active) = &mut self.active else {
+        let Some(active) = &mut self.links.active else {
             return;
         };
         for command in self.waiting.drain(..) {
@@ -271,29 +305,5 @@ impl Follower {
             }
             active.send(command);
         }
-    }
-
-    /// The link and whether it was leaving.
-    fn remove(&mut self, id: LinkId) -> Option<(Link, bool)> {
-        if self.active.as_ref().is_some_and(|link| link.id == id) {
-            return Some((self.active.take()?, false));
-        }
-        if self.making.as_ref().is_some_and(|m| m.link.id == id) {
-            return Some((self.making.take()?.link, false));
-        }
-        let place = self.leaving.iter().position(|link| link.id == id)?;
-        Some((self.leaving.remove(place), true))
-    }
-
-    fn link(&self, id: LinkId) -> Option<&Link> {
-        let making = self.making.as_ref().map(|making| &making.link);
-        let mut links = self.active.iter().chain(making).chain(&self.leaving);
-        links.find(|link| link.id == id)
-    }
-
-    fn link_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        let making = self.making.as_mut().map(|making| &mut making.link);
-        let links = self.active.iter_mut().chain(making);
-        links.chain(&mut self.leaving).find(|link| link.id == id)
     }
 }

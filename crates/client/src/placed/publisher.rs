@@ -45,7 +45,7 @@ pub struct PlacedPublisher {
 
 /// What the program's calls and the thread share.
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Guarded>,
     /// Told whenever the follower has heard something.
     changed: Condvar,
     /// A byte here ends the thread's wait.
@@ -53,7 +53,8 @@ struct Shared {
     clock: Clock,
 }
 
-struct State {
+/// What the lock between them guards.
+struct Guarded {
     follower: Follower,
     /// A byte is on its way to the thread.
     is_woken: bool,
@@ -75,10 +76,10 @@ impl PlacedPublisher {
         let (waker, woken) = UnixStream::pair().map_err(ClientError::io("make a socket pair"))?;
         for end in [&waker, &woken] {
             end.set_nonblocking(true)
-                .map_err(ClientError::io("make a socket not block"))?;
+                .map_err(ClientError::io("make a socket non-blocking"))?;
         }
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(Guarded {
                 follower,
                 is_woken: false,
                 must_stop: false,
@@ -186,7 +187,7 @@ impl PlacedPublisher {
     fn wait_until(
         &self,
         is_met: impl Fn(&Follower) -> bool,
-    ) -> Result<MutexGuard<'_, State>, ClientError> {
+    ) -> Result<MutexGuard<'_, Guarded>, ClientError> {
         let mut state = self.lock();
         let mut acknowledged = state.follower.traffic().acknowledged;
         let mut since = self.shared.clock.now();
@@ -219,7 +220,7 @@ impl PlacedPublisher {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Guarded> {
         self.shared.lock()
     }
 }
@@ -245,7 +246,7 @@ impl Drop for PlacedPublisher {
     }
 }
 
-impl State {
+impl Guarded {
     /// What the program must hear before anything else.
     fn fail_for_good(&mut self) -> Result<(), ClientError> {
         if let Some(refusal) = self.follower.take_refusal() {
@@ -266,7 +267,7 @@ impl State {
 
 impl Shared {
     /// A panic in the other thread leaves a follower that is whole: its methods do not unwind halfway.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Guarded> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

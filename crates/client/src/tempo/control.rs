@@ -17,11 +17,10 @@ use announce::{Announcer, AnnouncerConfig, Directory, DirectoryConfig, Names, Ro
 use clock::Instant;
 use kernel::{Kernel, Serve, Turn};
 use rustc_hash::FxHashMap;
-use slab::Slab;
 use wire::TopicName;
 use wire::announce::{InstanceId, TopicId};
 
-use self::arrivals::Arrival;
+use self::arrivals::Arrivals;
 use self::members::{PublicationMember, SubscriptionMember};
 use super::alarms::AlarmId;
 use super::channel::{Way, ways};
@@ -29,6 +28,7 @@ use super::inbox::Inbox;
 use super::monotonic::now;
 use super::options::{Channel, NodeOptions};
 use super::poller::{Poller, Signal, Watching};
+use super::subscription;
 use crate::error::ClientError;
 
 /// Topics whose identifiers are remembered.
@@ -97,7 +97,6 @@ pub(super) struct State {
     poller: Arc<Poller>,
     inbox: Arc<Inbox<Event>>,
     ways: Vec<(Watching, Way)>,
-    listener: (Watching, TcpListener),
     datagrams: Option<(Watching, UdpSocket)>,
     names: Names,
     directory: Directory,
@@ -106,7 +105,7 @@ pub(super) struct State {
     subscriptions: BTreeMap<TopicName, SubscriptionMember>,
     /// Whose messages these are, of the topics that are subscribed here.
     listening: FxHashMap<TopicId, TopicName>,
-    arrivals: Slab<Arrival>,
+    arrivals: Arrivals,
     /// Of the names when entries were made of them.
     generation: u64,
     /// A publication's part of its limit has changed since entries were made.
@@ -161,7 +160,7 @@ impl Control {
             poller: Arc::clone(poller),
             inbox: Arc::clone(&inbox),
             ways: watched,
-            listener,
+            arrivals: Arrivals::new(listener, &inbox, poller, &options),
             datagrams,
             names: Names::new(TOPICS_MAX),
             directory: Directory::new(instance, DirectoryConfig::default()),
@@ -169,7 +168,6 @@ impl Control {
             publications: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             listening: FxHashMap::default(),
-            arrivals: Slab::new(),
             generation: 0,
             is_stale: false,
             alarm: None,
@@ -217,6 +215,21 @@ impl Serve for ControlTask {
 }
 
 impl State {
+    /// Takes new connections.
+    fn accept(&mut self) {
+        self.arrivals.accept(&mut self.counts);
+    }
+
+    /// Reads from a connection that nobody has yet; once it says whose it is, that subscription has it.
+    fn greet(&mut self, key: u32) {
+        let greeted = self.arrivals.greet(key, &self.listening, &mut self.counts);
+        if let Some((topic, incoming)) = greeted
+            && let Some(member) = self.subscriptions.get(&topic)
+        {
+            member.inbox.put(subscription::Event::Adopt(incoming));
+        }
+    }
+
     /// Forgets, announces and sets the alarm, each where it is time.
     fn go_on(&mut self, now: Instant) {
         if self.alarm.is_some_and(|(due, _)| due <= now) {

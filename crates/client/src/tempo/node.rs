@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kernel::{Kernel, SchedulerConfig, Share};
+use kernel::{CpuShare, Kernel, SchedulerConfig};
 use slab::Slab;
 use wire::TopicName;
 use wire::announce::InstanceId;
@@ -155,7 +155,7 @@ impl Node {
     pub fn every(
         &self,
         interval: Duration,
-        share: Option<Share>,
+        share: Option<CpuShare>,
         callback: impl FnMut() + Send + 'static,
     ) -> Result<Timer, ClientError> {
         if interval.is_zero() {

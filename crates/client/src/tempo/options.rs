@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::Share;
+use kernel::CpuShare;
 use limit::Limit;
 use wire::announce::Key;
 
@@ -50,7 +50,7 @@ pub struct NodeOptions {
     /// The controller that is asked for topics' identifiers, `http://host:4180`; without one they are made of the names.
     pub controller: Option<String>,
     /// Share of the period for announcements and greetings.
-    pub control_share: Share,
+    pub control_share: CpuShare,
     /// Longest body of a message, bytes, in both directions.
     pub body_bytes_max: u32,
     /// Run by each scheduling thread before anything else, with its number: to ask the system for real-time priority, for
@@ -94,7 +94,7 @@ pub enum OnFull {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublicationOptions {
     /// Share of the period; none: an equal part of what declared ones leave.
-    pub share: Option<Share>,
+    pub share: Option<CpuShare>,
     /// Bytes that wait for their turn at most; as many again are being written.
     pub queue_bytes: usize,
     /// Messages that wait for their turn at most.
@@ -111,7 +111,7 @@ pub struct PublicationOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionOptions {
     /// Share of the period; none: an equal part of what declared ones leave.
-    pub share: Option<Share>,
+    pub share: Option<CpuShare>,
 }
 
 impl Default for NodeOptions {
@@ -126,7 +126,7 @@ impl Default for NodeOptions {
             udp: false,
             key: None,
             controller: None,
-            control_share: Share::new(0.02).unwrap_or(Share::WHOLE),
+            control_share: CpuShare::new(0.02).unwrap_or(CpuShare::WHOLE),
             body_bytes_max: 1 << 20,
             on_thread_start: None,
         }

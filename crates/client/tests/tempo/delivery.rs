@@ -253,7 +253,7 @@ fn misuse_is_refused_and_changes_nothing() {
     let long = vec![0; (1 << 20) + 1];
     let error = publisher.publish(&long).expect_err("too long");
     assert!(matches!(error, ClientError::TooLong { .. }), "{error}");
-    let share = client::tempo::Share::new(0.99).expect("a share");
+    let share = client::tempo::CpuShare::new(0.99).expect("a share");
     let greedy = PublicationOptions {
         share: Some(share),
         ..PublicationOptions::default()

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::tempo::{
-    Activity, NodeStats, OnFull, PublicationOptions, Share, SubscriptionOptions, TaskReport,
+    Activity, CpuShare, NodeStats, OnFull, PublicationOptions, SubscriptionOptions, TaskReport,
 };
 
 use crate::world::{PATIENCE, group, node, wait_until};
@@ -25,7 +25,7 @@ fn flooded_subscriptions_divide_the_time_by_their_shares() {
     let mut publishers = Vec::new();
     for (topic, share) in [("much", 0.6), ("little", 0.2)] {
         let options = SubscriptionOptions {
-            share: Some(Share::new(share).expect("a share")),
+            share: Some(CpuShare::new(share).expect("a share")),
         };
         // Work that takes longer than publishing, so that both queues are always full.
         let work = |_: &client::tempo::TempoMessage<'_>| {
@@ -79,7 +79,7 @@ fn flooded_subscriptions_divide_the_time_by_their_shares() {
     });
     assert_eq!(
         report(&subscribing.stats(), "much").task.share,
-        Share::new(0.6).ok()
+        CpuShare::new(0.6).ok()
     );
 }
 

@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use placement::{BrokerIndex, Neighbour, Publisher, Trace};
 
+use super::fit::Answers;
+use super::place::as_publishers;
+use super::registry::Brokers;
 use super::tally::Promised;
-use super::window::Part;
-use super::{BrokerNumber, Core};
+use super::topics::Topics;
+use super::trace::TraceParts;
+use super::{BrokerNumber, Topic};
 use crate::view::Slo;
 use limit::Limit;
 
@@ -29,6 +33,29 @@ pub(super) struct Beside {
 }
 
 impl Beside {
+    /// What a window showed of a topic beside.
+    pub(super) fn of(
+        name: &str,
+        topic: &Topic,
+        answers: &Answers,
+        parts: TraceParts,
+        brokers: usize,
+    ) -> Beside {
+        let mut latency_us = vec![None; brokers];
+        for &(broker, latency, _) in answers {
+            latency_us[broker as usize] = latency;
+        }
+        Beside {
+            name: name.to_owned(),
+            slo: topic.spec.slo,
+            limit: topic.spec.contract.limit,
+            publishers: as_publishers(&topic.publishers),
+            placed: topic.placed(),
+            latency_us,
+            trace: parts.into_trace(&topic.publishers),
+        }
+    }
+
     /// In the words of the search.
     pub(super) fn as_neighbour(&self) -> Neighbour<'_> {
         Neighbour {
@@ -44,62 +71,43 @@ impl Beside {
     }
 }
 
-impl Core {
-    /// Topics on the brokers that a search of `name` touches, with those brokers. A search by replay may touch all of
-    /// them.
-    pub(super) fn beside(&self, name: &str, with_all: bool) -> Vec<(String, Vec<BrokerNumber>)> {
-        let Some(topic) = self.topics.get(name) else {
-            return Vec::new();
-        };
-        let touched: BTreeSet<BrokerNumber> = if with_all {
-            (0..self.brokers.len() as BrokerNumber).collect()
-        } else {
-            topic.publishers.places().collect()
-        };
-        let linked = touched.into_iter();
-        let linked = linked.filter(|&at| self.broker(at).link.is_some());
-        // The tightest of all are among the tightest of each.
-        let mut found: BTreeMap<&Promised, Vec<BrokerNumber>> = BTreeMap::new();
-        for at in linked {
-            let others = self.loads.at(at).topics.iter();
-            let others = others.filter(|promised| *promised.topic != *name);
-            for promised in others.take(BESIDE_MAX) {
-                found.entry(promised).or_default().push(at);
-            }
+/// Topics on the brokers that a search of `name` touches, with those brokers. A search by replay may touch all of
+/// them.
+pub(super) fn beside(
+    topics: &Topics,
+    brokers: &Brokers,
+    name: &str,
+    with_all: bool,
+) -> Vec<(String, Vec<BrokerNumber>)> {
+    let Some(topic) = topics.get(name) else {
+        return Vec::new();
+    };
+    let touched: BTreeSet<BrokerNumber> = if with_all {
+        brokers.numbers().collect()
+    } else {
+        topic.publishers.places().collect()
+    };
+    let linked = touched.into_iter();
+    let linked = linked.filter(|&at| brokers[at].link.is_some());
+    // The tightest of all are among the tightest of each.
+    let mut found: BTreeMap<&Promised, Vec<BrokerNumber>> = BTreeMap::new();
+    for at in linked {
+        let others = topics.loads.at(at).topics.iter();
+        let others = others.filter(|promised| *promised.topic != *name);
+        for promised in others.take(BESIDE_MAX) {
+            found.entry(promised).or_default().push(at);
         }
-        let found = found.into_iter().take(BESIDE_MAX);
-        found
-            .map(|(promised, at)| (promised.topic.as_ref().to_owned(), at))
-            .collect()
     }
+    let found = found.into_iter().take(BESIDE_MAX);
+    found
+        .map(|(promised, at)| (promised.topic.as_ref().to_owned(), at))
+        .collect()
+}
 
-    /// Whether a search of one of these topics has a window open: another one waits for its end.
-    pub(super) fn is_searched_beside(&self, beside: &[(String, Vec<BrokerNumber>)]) -> bool {
-        beside.iter().any(|(other, _)| {
-            let topic = self.topics.get(other);
-            topic.is_some_and(|topic| topic.fit.is_searching())
-        })
-    }
-
-    /// Takes what a window showed of a topic beside.
-    pub(super) fn beside_answered(&mut self, name: &str, part: Part) -> Option<Beside> {
-        let (answers, parts) = part.into_answers();
-        self.guest_answered(name, &answers);
-        let brokers = self.brokers.len();
-        let topic = self.topics.get_mut(name)?;
-        let mut latency_us = vec![None; brokers];
-        for &(broker, latency, _) in &answers {
-            latency_us[broker as usize] = latency;
-        }
-        let trace = parts.into_trace(&topic.publishers);
-        Some(Beside {
-            name: name.to_owned(),
-            slo: topic.spec.slo,
-            limit: topic.spec.limit,
-            publishers: topic.as_publishers(),
-            placed: topic.placed(),
-            latency_us,
-            trace,
-        })
-    }
+/// Whether a search of one of these topics has a window open: another one waits for its end.
+pub(super) fn is_searched_beside(topics: &Topics, beside: &[(String, Vec<BrokerNumber>)]) -> bool {
+    beside.iter().any(|(other, _)| {
+        let topic = topics.get(other);
+        topic.is_some_and(|topic| topic.fit.is_searching())
+    })
 }

@@ -1,32 +1,26 @@
-//! The registry of brokers: join, heartbeat, silence, drain, death.
+//! A broker as the controller knows it.
 //!
 //! Death needs a proof: the broker's host says that nobody listens, somebody else proves to be at its address, another process
 //! of the same identity says hello, or the operator says so. Silence is no proof; what a silent broker may
 //! still be doing is accounted for by the leases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use clock::Instant;
-use link::{Door, Hello, Identity, MemoryReport, ToBroker};
+use link::{Door, Hello, Identity, MemoryReport};
 use model::ServiceModel;
 
+use super::Inventory;
 use super::check::{self, NameKind};
 use super::hearing::Hearing;
 use super::joining::Joining;
-use super::parts::Job;
 use super::presence::Presence;
 use super::shares::Renewal;
-use super::words::{Carried, Flow};
-use super::{Core, Effect, Inventory, Refusal};
-use crate::ControlError;
+use super::words::Words;
 
 /// A broker's place in the registry; it never changes while the controller lives.
 pub type BrokerNumber = u32;
-
-/// Between two looks at the brokers there is less time than this, unless the controller was kept from running.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Whether a broker can be counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +93,7 @@ pub struct Broker {
     /// When another broker was asked for to relieve it.
     pub(super) spawned_for_at: Option<Instant>,
     /// Its last word on each topic.
-    pub topics: BTreeMap<String, Carried>,
+    pub words: Words,
     /// Topics and channels that it has.
     pub inventory: Inventory,
     /// Topics that it had another contract of than declared, with the report at which it was told again.
@@ -107,12 +101,6 @@ pub struct Broker {
     pub(super) joining: Joining,
     /// The latest contract that is in force there.
     pub(super) confirmed_ticket: u64,
-    /// Topics of which the last word was not that nothing happens.
-    pub(super) loud: BTreeSet<String>,
-    /// Those of them whose promise is broken, and that is to be answered.
-    pub(super) troubled: BTreeSet<String>,
-    /// What its words come to.
-    pub(super) flow: Flow,
     /// Reports that were not heard in whole.
     pub(super) hearing: Hearing,
     /// How long leases there last that were renewed all at once.
@@ -151,21 +139,18 @@ impl Broker {
             is_rearranged: false,
             short_reports: 0,
             spawned_for_at: None,
-            topics: BTreeMap::new(),
+            words: Words::default(),
             inventory: Inventory::default(),
             told_again: BTreeMap::new(),
             joining: Joining::default(),
             confirmed_ticket: 0,
-            loud: BTreeSet::new(),
-            troubled: BTreeSet::new(),
-            flow: Flow::default(),
             hearing: Hearing::default(),
             renewal: None,
         }
     }
 
     /// It announces the addresses of `hello`; what is known of those that stay holds for the same process only.
-    fn announces(&mut self, hello: &Hello, is_same_process: bool) {
+    pub(super) fn announces(&mut self, hello: &Hello, is_same_process: bool) {
         let former = Door::ALL.map(|door| self.announced(door).cloned());
         self.tcp_address.clone_from(&hello.tcp_address);
         self.http_address.clone_from(&hello.http_address);
@@ -175,6 +160,11 @@ impl Broker {
                 *self.presence_mut(door) = Presence::default();
             }
         }
+    }
+
+    /// The most messages per second that arrived by one of the last two reports.
+    pub(super) fn recent_rate(&self) -> f64 {
+        self.recent_rates[0].max(self.recent_rates[1])
     }
 
     /// Whether publishers may be placed on it.
@@ -202,253 +192,11 @@ impl Broker {
     }
 }
 
-impl Core {
-    /// A broker that has proved the key says hello on connection `link` from `from`. Gives its number; the answer to it is
-    /// among the effects.
-    ///
-    /// # Errors
-    /// What is wrong with its hello.
-    pub fn hello(
-        &mut self,
-        (link, from): (u64, IpAddr),
-        hello: &Hello,
-        now: Instant,
-    ) -> Result<BrokerNumber, Refusal> {
-        check_hello(hello)?;
-        let (number, is_new) = self.claim_name(hello, from, now)?;
-        let broker = self.broker(number);
-        let is_same_process =
-            hello.life != 0 && broker.life == hello.life && broker.identity == Some(hello.identity);
-        let life = match is_same_process {
-            true => hello.life,
-            false => self.next_life(),
-        };
-        let broker = &mut self.brokers[number as usize];
-        broker.announces(hello, is_same_process);
-        if let Some(old) = broker.link.replace(link) {
-            self.effects.push(Effect::CloseLink(old));
-        }
-        (broker.identity, broker.life, broker.from) = (Some(hello.identity), life, Some(from));
-        broker.mcap = hello.mcap.or(broker.mcap);
-        broker.model = hello.model.or(broker.model);
-        broker.liveness = Liveness::Up;
-        broker.is_given_up = false;
-        (broker.linked_at, broker.reported_at, broker.silent_since) = (now, now, now);
-        broker.report_number = 0;
-        broker.memory = None;
-        broker.inventory.leave();
-        self.hearing.remove(&number);
-        broker.hearing = Hearing::default();
-        // Reports are counted from 1 again.
-        broker.told_again.clear();
-        self.joining.remove(&number);
-        if is_same_process {
-            self.forget_link(number, now);
-        } else {
-            let former = broker.forget_words();
-            self.discard(former);
-            self.end_inventory(number);
-            if !is_new {
-                self.forget_process(number, now);
-            }
-        }
-        self.welcome(number, now);
-        Ok(number)
-    }
-
-    /// The connection is gone. Whether its broker is, a probe finds out.
-    pub fn link_lost(&mut self, link: u64, now: Instant) {
-        let mut all = self.brokers.iter_mut();
-        let found = all.position(|broker| broker.link == Some(link));
-        if let Some(index) = found {
-            self.brokers[index].link = None;
-            self.brokers[index].inventory.leave();
-            self.brokers[index].hearing = Hearing::default();
-            self.hearing.remove(&(index as BrokerNumber));
-            self.brokers[index].joining = Joining::default();
-            self.joining.remove(&(index as BrokerNumber));
-            self.look_at_all_shares();
-            self.probe(index as BrokerNumber, Door::Clients, now);
-        }
-    }
-
-    /// Moves a broker's publishers away and gives it no more.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn drain_broker(&mut self, name: &str, now: Instant) -> Result<BrokerNumber, ControlError> {
-        let number = self.broker_number(name)?;
-        self.brokers[number as usize].is_draining = true;
-        self.keep_broker(number);
-        self.tell(
-            "broker-draining",
-            None,
-            Some(number),
-            format!("{name} is being drained"),
-        );
-        self.give_up_placements(number, now);
-        Ok(number)
-    }
-
-    /// Ends a drain: the broker may be given publishers again.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn resume_broker(
-        &mut self,
-        name: &str,
-        now: Instant,
-    ) -> Result<BrokerNumber, ControlError> {
-        let number = self.broker_number(name)?;
-        self.brokers[number as usize].is_draining = false;
-        self.keep_broker(number);
-        self.tell(
-            "broker-resumed",
-            None,
-            Some(number),
-            format!("{name} takes publishers again"),
-        );
-        self.room_came(now);
-        Ok(number)
-    }
-
-    /// Its process is gone for certain: its shares are free at once, its publishers are placed elsewhere.
-    pub(super) fn dead(&mut self, number: BrokerNumber, why: &str, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
-        if broker.liveness == Liveness::Dead {
-            return;
-        }
-        (broker.liveness, broker.dead_since) = (Liveness::Dead, now);
-        if let Some(link) = broker.link.take() {
-            self.effects.push(Effect::CloseLink(link));
-        }
-        self.hearing.remove(&number);
-        let broker = &mut self.brokers[number as usize];
-        broker.hearing = Hearing::default();
-        let former = broker.forget_words();
-        let text = format!("{} is dead: {why}", broker.name);
-        self.discard(former);
-        self.tell("broker-dead", None, Some(number), text);
-        self.end_inventory(number);
-        self.forget_process(number, now);
-        self.give_up_placements(number, now);
-        self.keep_broker(number);
-    }
-
-    /// Looks who has not reported for too long.
-    ///
-    /// A controller that was kept from running, by a busy machine or as a stopped process, has not read what was reported
-    /// meanwhile: such a pause is nobody's silence.
-    pub(super) fn watch_brokers(&mut self, now: Instant) {
-        let pause = now.saturating_since(self.watched_at);
-        self.watched_at = now;
-        if pause >= PAUSE_MIN {
-            for broker in &mut self.brokers {
-                broker.silent_since = now.min(broker.silent_since + pause);
-                for since in broker.inventory.waiting.values_mut() {
-                    *since = now.min(*since + pause);
-                }
-            }
-        }
-        for number in 0..self.brokers.len() as BrokerNumber {
-            let (silent_after, lost_after) = (self.settings.silent_after, self.settings.lost_after);
-            let broker = &mut self.brokers[number as usize];
-            let quiet = now - broker.silent_since;
-            match broker.liveness {
-                Liveness::Up if quiet >= silent_after => {
-                    broker.liveness = Liveness::Silent(now);
-                    let text = format!("{} has not reported for {quiet:.1?}", broker.name);
-                    self.tell("broker-silent", None, Some(number), text);
-                    self.look_at_all_shares();
-                }
-                Liveness::Silent(_) if quiet >= lost_after && !broker.is_given_up => {
-                    broker.is_given_up = true;
-                    let text = format!(
-                        "{} stays silent: its publishers are placed elsewhere",
-                        broker.name
-                    );
-                    self.tell("broker-lost", None, Some(number), text);
-                    self.give_up_placements(number, now);
-                }
-                _ => self.probe_due(number, now),
-            }
-        }
-        self.forget_long_dead(now);
-    }
-
-    pub(super) fn broker_number(&self, name: &str) -> Result<BrokerNumber, ControlError> {
-        self.broker_by_name.get(name).copied().ok_or_else(|| {
-            ControlError::NotFound(format!(
-                "there is no broker {name}; GET /v1/brokers lists them"
-            ))
-        })
-    }
-
-    pub(super) fn broker(&self, number: BrokerNumber) -> &Broker {
-        &self.brokers[number as usize]
-    }
-
-    pub(super) fn insert_broker(&mut self, mut broker: Broker) -> BrokerNumber {
-        broker.process = self.next_process();
-        let number = self.brokers.len() as BrokerNumber;
-        self.broker_by_name.insert(broker.name.clone(), number);
-        self.brokers.push(broker);
-        number
-    }
-
-    fn welcome(&mut self, number: BrokerNumber, now: Instant) {
-        let message = ToBroker::Welcome {
-            epoch: self.epoch,
-            life: self.broker(number).life,
-            report_interval_ms: self.settings.report_interval.as_millis() as u64,
-            history_window_ms: self.settings.adapt_window.as_millis() as u64,
-        };
-        self.send(number, message);
-        self.send_handover_pass(number);
-        // Who was told this list before it was told anything else knows what to make of the contracts.
-        self.drive_sharers();
-        self.send_sharers(number);
-        self.drive_rounds();
-        self.send_round(number);
-        self.begin_joining(number, now);
-        self.keep_broker(number);
-        for door in Door::ALL {
-            match self.broker(number).has_answered(door) {
-                true if door == Door::Clients => self.comes_up(number, now),
-                true => {}
-                false => self.probe(number, door, now),
-            }
-        }
-    }
-
-    /// Publishers may be placed on it from now on.
-    pub(super) fn comes_up(&mut self, number: BrokerNumber, now: Instant) {
-        let text = format!("{} is up", self.broker(number).name);
-        self.tell("broker-up", None, Some(number), text);
-        self.room_came(now);
-    }
-
-    /// The process that had this number is gone, and with it its shares and its connections. Ledgers hear of it when their topics are
-    /// looked at.
-    fn forget_process(&mut self, number: BrokerNumber, now: Instant) {
-        self.brokers[number as usize].process = self.next_process();
-        self.look_at_all_shares();
-        self.begin_job(Job::Detach(number), now);
-    }
-
-    /// The same process on another connection: the numbers of its reports begin again, and it says anew who is connected.
-    fn forget_link(&mut self, number: BrokerNumber, now: Instant) {
-        self.look_at_all_shares();
-        self.begin_job(Job::Detach(number), now);
-    }
-
-    pub(super) fn next_process(&mut self) -> u64 {
-        self.processes += 1;
-        self.processes
-    }
-}
-
-fn check_hello(hello: &Hello) -> Result<(), String> {
+/// Whether a hello can be believed.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn check_hello(hello: &Hello) -> Result<(), String> {
     check::name(NameKind::Broker, &hello.broker)?;
     check::address("tcp_address", &hello.tcp_address)?;
     if let Some(http) = &hello.http_address {

@@ -9,7 +9,8 @@ use std::ops::Bound;
 use link::{ChannelState, TopicChange, TopicState};
 use wire::{ChannelName, TopicName};
 
-use super::TOPICS_MAX;
+use super::registry::Brokers;
+use super::{Broker, TOPICS_MAX};
 
 /// Channels of one topic that are known at most; as many as a broker has.
 pub const CHANNELS_MAX: usize = 1024;
@@ -47,6 +48,8 @@ pub(super) struct Catalog {
     topics: BTreeMap<TopicName, Known>,
     /// The `#ephemeral` ones.
     ephemeral: BTreeSet<TopicName>,
+    /// Where the search for those of them that no broker has goes on behind, if it does.
+    orphans: Option<Option<TopicName>>,
 }
 
 impl Catalog {
@@ -61,13 +64,52 @@ impl Catalog {
     }
 
     /// `#ephemeral` topics behind one, in order of name.
-    pub(super) fn ephemeral(&self, after: Option<TopicName>) -> impl Iterator<Item = &TopicName> {
+    fn ephemeral(&self, after: Option<TopicName>) -> impl Iterator<Item = &TopicName> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.ephemeral.range((begin, Bound::Unbounded))
     }
 
+    /// Whether a broker has all channels that are known of a topic.
+    pub(super) fn is_held_by(&self, name: &str, broker: &Broker) -> bool {
+        self.get(name)
+            .is_none_or(|known| broker.inventory.has_all(name, known))
+    }
+
+    /// Whether it is being looked which `#ephemeral` topics no broker has any more.
+    pub(super) fn is_busy(&self) -> bool {
+        self.orphans.is_some()
+    }
+
+    /// Looks which `#ephemeral` topics no broker has any more, so many at once.
+    pub(super) fn forget_orphans(&mut self, brokers: &Brokers, at_most: usize) {
+        self.orphans = Some(None);
+        self.go_on_orphans(brokers, at_most);
+    }
+
+    /// The next part of that.
+    pub(super) fn go_on_orphans(&mut self, brokers: &Brokers, at_most: usize) {
+        let Some(last) = self.orphans.take() else {
+            return;
+        };
+        let part = self.ephemeral(last).take(at_most);
+        let part: Vec<TopicName> = part.cloned().collect();
+        for topic in &part {
+            self.forget_orphan(topic, brokers);
+        }
+        let last = part.into_iter().nth(at_most - 1);
+        self.orphans = last.map(Some);
+    }
+
+    /// An `#ephemeral` topic is known as long as a broker has it.
+    pub(super) fn forget_orphan(&mut self, topic: &TopicName, brokers: &Brokers) {
+        let mut brokers = brokers.iter();
+        if topic.is_ephemeral() && !brokers.any(|broker| broker.inventory.has(topic)) {
+            self.remove(topic.as_str());
+        }
+    }
+
     /// Forgets a topic.
-    pub(super) fn remove(&mut self, topic: &str) {
+    fn remove(&mut self, topic: &str) {
         self.topics.remove(topic);
         self.ephemeral.remove(topic);
     }
@@ -169,7 +211,7 @@ impl Catalog {
         let is_new = known.is_none();
         let mut alone = Catalog {
             topics: known.into_iter().collect(),
-            ephemeral: BTreeSet::new(),
+            ..Catalog::default()
         };
         let news = alone.apply(topic, change)?;
         let known = alone.topics.remove(topic);

@@ -14,12 +14,30 @@ use clock::Instant;
 use link::{ToBroker, TopicChange, TopicState};
 use wire::TopicName;
 
-use super::catalog::Audience;
+use super::catalog::{Audience, Catalog};
+use super::contract::Contracts;
 use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
-use super::{BrokerNumber, Core};
+use super::outbox::Outbox;
+use super::registry::Brokers;
+use super::settings::Rules;
+use super::topics::Topics;
+use super::turns::BrokerTurns;
+use super::{BrokerNumber, Liveness};
 use crate::ControlError;
 
-impl Core {
+/// Tells brokers of topics and channels, and hears of them; borrows the parts that it needs for that.
+pub(super) struct Channels<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) topics: &'a Topics,
+    pub(super) brokers: &'a mut Brokers,
+    pub(super) catalog: &'a mut Catalog,
+    pub(super) contracts: &'a mut Contracts,
+    /// Brokers that join.
+    pub(super) joining: &'a mut BrokerTurns,
+    pub(super) out: &'a mut Outbox,
+}
+
+impl Channels<'_> {
     /// A broker says what it has.
     pub(super) fn inventory_said(
         &mut self,
@@ -29,9 +47,9 @@ impl Core {
         now: Instant,
     ) {
         for state in topics {
-            let said = self.brokers[number as usize].inventory.say(state);
+            let said = self.brokers[number].inventory.say(state);
             if let Err(text) = said {
-                self.distrust(number, &text);
+                self.out.distrust(&self.brokers[number], &text);
             }
         }
         if !is_last {
@@ -48,14 +66,14 @@ impl Core {
         change: TopicChange,
         now: Instant,
     ) {
-        let inventory = &mut self.brokers[number as usize].inventory;
+        let inventory = &mut self.brokers[number].inventory;
         let noted = if inventory.is_whole {
             self.change_heard(number, topic, &change, now)
         } else {
             inventory.changed_early(topic, change)
         };
         if let Err(text) = noted {
-            self.distrust(number, &text);
+            self.out.distrust(&self.brokers[number], &text);
         }
     }
 
@@ -67,7 +85,7 @@ impl Core {
                 self.answer(number, &topic, now);
             }
             Ok(_) => {}
-            Err(text) => self.distrust(number, &text),
+            Err(text) => self.out.distrust(&self.brokers[number], &text),
         }
     }
 
@@ -76,7 +94,7 @@ impl Core {
     ///
     /// # Errors
     /// [`ControlError::Invalid`] for what is no name; [`ControlError::Unavailable`] at a bound.
-    pub fn change_topic(
+    pub(super) fn change_topic(
         &mut self,
         topic: &str,
         change: &TopicChange,
@@ -87,7 +105,7 @@ impl Core {
         let news = self.catalog.apply(&topic, change);
         let news = news.map_err(ControlError::Unavailable)?;
         if news.is_new {
-            self.keep_known(&topic);
+            self.out.keep_known(self.catalog, &topic);
         }
         // Ephemeral ones too, and what only brokers know.
         let audience = match change.is_deletion() {
@@ -98,72 +116,30 @@ impl Core {
         Ok(())
     }
 
-    /// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is
-    /// of that broker alone.
-    pub fn place_tombstone(&mut self, topic: &str, node: &str, lifetime: Duration, now: Instant) {
-        let Ok(topic) = topic_name(topic) else {
-            return;
-        };
-        let at_node = |address: &Option<String>| address.as_deref() == Some(node);
-        for broker in &mut self.brokers {
-            if at_node(&broker.http_address) {
-                let until = now + lifetime;
-                broker.inventory.place_tombstone(topic.clone(), until, now);
-            }
-        }
-    }
-
     /// Tells a broker a topic: all channels that are known of it.
     pub(super) fn tell_topic(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
-        self.last_ticket += 1;
-        let ticket = self.last_ticket;
-        let known = self.catalog.get(topic.as_str());
-        let channels = known.map(|known| known.channels.keys().cloned().collect());
-        let state = self.catalog.state_of(topic);
-        let inventory = &mut self.brokers[number as usize].inventory;
-        inventory.prepare(topic.clone(), ticket, channels.unwrap_or_default(), now);
-        self.send(number, ToBroker::Topic { state, ticket });
-    }
-
-    /// Looks which `#ephemeral` topics no broker has any more, in parts.
-    pub(super) fn forget_orphans(&mut self) {
-        self.orphans = Some(None);
-        self.go_on_orphans();
-    }
-
-    /// The next part of that.
-    pub(super) fn go_on_orphans(&mut self) {
-        let Some(last) = self.orphans.take() else {
-            return;
-        };
-        let part = self.catalog.ephemeral(last).take(self.sizes.topics);
-        let part: Vec<TopicName> = part.cloned().collect();
-        for topic in &part {
-            self.forget_orphan(topic);
-        }
-        let last = part.into_iter().nth(self.sizes.topics - 1);
-        self.orphans = last.map(Some);
-    }
-
-    /// An `#ephemeral` topic is known as long as a broker has it.
-    fn forget_orphan(&mut self, topic: &TopicName) {
-        let mut brokers = self.brokers.iter();
-        if topic.is_ephemeral() && !brokers.any(|broker| broker.inventory.has(topic)) {
-            self.catalog.remove(topic.as_str());
-        }
+        let (catalog, contracts) = (&*self.catalog, &mut *self.contracts);
+        tell_topic(
+            catalog,
+            contracts,
+            self.brokers,
+            self.out,
+            (number, topic),
+            now,
+        );
     }
 
     /// Tells a broker in which a topic came into being what belongs to it, its contract first.
     fn answer(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
-        if self.broker(number).inventory.preparing.contains_key(topic) {
+        if self.brokers[number].inventory.preparing.contains_key(topic) {
             // What it was told is still under way, and is the answer.
             return;
         }
         if let Some(declared) = self.topics.get(topic.as_str())
-            && !declared.spec.contract().is_empty()
+            && !declared.spec.contract.is_empty()
         {
-            let contract = self.contract_of(topic.as_str(), declared.ticket);
-            self.send(number, contract);
+            let contract = self.topics.contract_of(topic.as_str(), declared.ticket);
+            self.out.send(number, contract);
         }
         self.tell_topic(number, topic, now);
     }
@@ -177,7 +153,10 @@ impl Core {
     ) -> Result<(), String> {
         let topic = topic_name(topic)?;
         let subject = subject_of(&topic, change)?;
-        let inventory = &mut self.brokers[number as usize].inventory;
+        if is_creation(change) {
+            self.owe_no_more(number, &subject);
+        }
+        let inventory = &mut self.brokers[number].inventory;
         // What is deleted has not to be confirmed any more.
         let may_cross = match change {
             TopicChange::ChannelCreated { .. } | TopicChange::ChannelDeleted { .. }
@@ -194,7 +173,7 @@ impl Core {
         let noted = inventory.apply(&topic, change);
         let is_alone = *change == TopicChange::TopicDeleted && inventory.is_tombstoned(&topic, now);
         if is_alone {
-            self.forget_orphan(&topic);
+            self.catalog.forget_orphan(&topic, self.brokers);
             return Ok(());
         }
         let news = noted.and_then(|()| self.catalog.apply(&topic, change));
@@ -204,11 +183,11 @@ impl Core {
         }
         let news = news?;
         if news.is_new {
-            self.keep_known(&topic);
+            self.out.keep_known(self.catalog, &topic);
         }
         self.pass_on(Some(number), &topic, change, news.audience, now);
         if *change == TopicChange::TopicDeleted {
-            self.forget_orphan(&topic);
+            self.catalog.forget_orphan(&topic, self.brokers);
         }
         if may_cross {
             self.tell_again(number, &topic, subject, change, now);
@@ -229,8 +208,8 @@ impl Core {
             return;
         };
         let is_deletion = change.is_deletion();
-        for number in 0..self.brokers.len() as BrokerNumber {
-            let inventory = &mut self.brokers[number as usize].inventory;
+        for number in self.brokers.numbers() {
+            let inventory = &mut self.brokers[number].inventory;
             let is_meant = match audience {
                 Audience::Nobody => false,
                 Audience::Holders => inventory.has(topic),
@@ -243,17 +222,24 @@ impl Core {
                 // Names were checked, and what goes needs no room.
                 let _ = inventory.apply(topic, change);
             }
-            if !inventory.is_whole {
-                if is_deletion {
-                    self.owe(number, &subject);
-                }
+            let is_whole = inventory.is_whole;
+            // What is said to a broker that has fallen silent may never arrive.
+            let is_silent = self.brokers[number].liveness != Liveness::Up;
+            if is_deletion && (!is_whole || is_silent) {
+                self.owe(number, &subject);
+            }
+            if !is_whole {
                 continue;
             }
+            if is_creation(change) {
+                self.owe_no_more(number, &subject);
+            }
+            let inventory = &mut self.brokers[number].inventory;
             if let (TopicChange::ChannelCreated { .. }, Some(channel)) = (change, &subject.1) {
                 inventory.told_channel(topic, channel);
             }
             inventory.note_told(subject.clone(), now);
-            self.send(number, change_of(topic, change));
+            self.out.send(number, change_of(topic, change));
         }
     }
 
@@ -273,15 +259,15 @@ impl Core {
             TopicChange::TopicCreated | TopicChange::ChannelCreated { .. } => {
                 self.tell_topic(number, topic, now);
             }
-            _ => self.send(number, change_of(topic, change)),
+            _ => self.out.send(number, change_of(topic, change)),
         }
-        let inventory = &mut self.brokers[number as usize].inventory;
+        let inventory = &mut self.brokers[number].inventory;
         inventory.note_told(subject, now);
     }
 
     /// Tells a broker that has said what it has which of it was deleted while it was away.
     pub(super) fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
-        let inventory = &mut self.brokers[number as usize].inventory;
+        let inventory = &mut self.brokers[number].inventory;
         let owed = inventory.take_owed();
         let mut orders = Vec::new();
         for subject in &owed {
@@ -291,34 +277,93 @@ impl Core {
             }
         }
         for order in orders {
-            self.send(number, order);
+            self.out.send(number, order);
         }
         for subject in owed {
-            self.keep_owed(number, &subject, false);
+            self.out
+                .keep_owed(&self.brokers[number].name, &subject, false);
+        }
+    }
+
+    /// A broker that is linked is told, or says, that something is there again: it is not deleted there when it comes back.
+    fn owe_no_more(&mut self, number: BrokerNumber, subject: &Subject) {
+        let topic: Subject = (subject.0.clone(), None);
+        for subject in [subject, &topic] {
+            let broker = &mut self.brokers[number];
+            if broker.inventory.owe_no_more(subject) {
+                self.out.keep_owed(&broker.name, subject, false);
+            }
         }
     }
 
     fn owe(&mut self, number: BrokerNumber, subject: &Subject) {
-        let broker = &mut self.brokers[number as usize];
+        let broker = &mut self.brokers[number];
         if !broker.has_name() {
             return;
         }
         if broker.inventory.owe(subject.clone()) {
-            return self.keep_owed(number, subject, true);
+            return self
+                .out
+                .keep_owed(&self.brokers[number].name, subject, true);
         }
         let text = format!(
             "{} is away, and more was deleted meanwhile than is remembered: {} may come back with it",
             broker.name, subject.0
         );
-        self.tell("problem", Some(subject.0.as_str()), Some(number), text);
+        self.out.tell(
+            "problem",
+            Some(subject.0.as_str()),
+            Some(&self.brokers[number]),
+            text,
+        );
     }
+}
 
-    /// What a broker had is gone with its process.
-    pub(super) fn end_inventory(&mut self, number: BrokerNumber) {
-        let former = self.brokers[number as usize].inventory.end();
-        self.discard(former);
-        self.forget_orphans();
+/// Tells a broker a topic: all channels that are known of it.
+pub(super) fn tell_topic(
+    catalog: &Catalog,
+    contracts: &mut Contracts,
+    brokers: &mut Brokers,
+    out: &mut Outbox,
+    (number, topic): (BrokerNumber, &TopicName),
+    now: Instant,
+) {
+    let ticket = contracts.next_ticket();
+    let known = catalog.get(topic.as_str());
+    let channels = known.map(|known| known.channels.keys().cloned().collect());
+    let state = catalog.state_of(topic);
+    let inventory = &mut brokers[number].inventory;
+    inventory.prepare(topic.clone(), ticket, channels.unwrap_or_default(), now);
+    out.send(number, ToBroker::Topic { state, ticket });
+}
+
+/// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is
+/// of that broker alone.
+pub(super) fn place_tombstone(
+    brokers: &mut Brokers,
+    topic: &str,
+    node: &str,
+    lifetime: Duration,
+    now: Instant,
+) {
+    let Ok(topic) = topic_name(topic) else {
+        return;
+    };
+    let at_node = |address: &Option<String>| address.as_deref() == Some(node);
+    for broker in brokers.iter_mut() {
+        if at_node(&broker.http_address) {
+            let until = now + lifetime;
+            broker.inventory.place_tombstone(topic.clone(), until, now);
+        }
     }
+}
+
+/// Whether a topic or channel is there with it.
+fn is_creation(change: &TopicChange) -> bool {
+    matches!(
+        change,
+        TopicChange::TopicCreated | TopicChange::ChannelCreated { .. }
+    )
 }
 
 fn change_of(topic: &TopicName, change: &TopicChange) -> ToBroker {

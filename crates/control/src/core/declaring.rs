@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::vec::IntoIter;
 
-use clock::Instant;
 use rustc_hash::FxHashSet;
 
-use super::{Core, Effect, PUBLISHERS_MAX, check};
+use super::topics::Topics;
+use super::{PUBLISHERS_MAX, check};
 use crate::ControlError;
 use crate::view::PublisherSpec;
 
@@ -34,8 +34,22 @@ impl Declared {
         Ok(Declared(specs))
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Leaves the first of them, `at_most` so many, and gives those behind.
+    #[must_use]
+    pub fn split_off(&mut self, at_most: usize) -> Declared {
+        Declared(self.0.split_off(at_most.min(self.0.len())))
     }
 
     pub(super) fn specs(&self) -> &[PublisherSpec] {
@@ -62,6 +76,20 @@ pub(super) struct Declaring {
     last: u64,
 }
 
+/// A part of a list that is to be taken.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) specs: Vec<PublisherSpec>,
+    list: List,
+}
+
+impl Part {
+    /// Whose publishers they are.
+    pub(super) fn topic(&self) -> &str {
+        &self.list.topic
+    }
+}
+
 #[derive(Debug)]
 struct List {
     number: u64,
@@ -74,9 +102,56 @@ impl Declaring {
         !self.lists.is_empty()
     }
 
-    /// Publishers that room is kept for.
-    pub(super) fn awaited(&self) -> usize {
-        self.awaited
+    /// Whether there is room for a list, with what is known and what is awaited.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] for what is no topic's name; [`ControlError::Unavailable`] at a bound.
+    pub(super) fn check(
+        &self,
+        topics: &Topics,
+        name: &str,
+        publishers: &Declared,
+    ) -> Result<(), ControlError> {
+        check::topic(name)?;
+        let known = topics.publishers + self.awaited;
+        if known + publishers.0.len() > PUBLISHERS_MAX {
+            return Err(ControlError::Unavailable(format!(
+                "{known} publishers are known and {PUBLISHERS_MAX} is the most; remove some first"
+            )));
+        }
+        topics.has_room_for(name)
+    }
+
+    /// Takes a list in: gives its number, and whether it is the only one.
+    pub(super) fn add(&mut self, name: &str, publishers: Declared) -> (u64, bool) {
+        let Declared(specs) = publishers;
+        self.last += 1;
+        self.awaited += specs.len();
+        self.lists.push_back(List {
+            number: self.last,
+            topic: name.to_owned(),
+            specs: specs.into_iter(),
+        });
+        (self.last, self.lists.len() == 1)
+    }
+
+    /// The next `at_most` publishers of the list that came first.
+    pub(super) fn next(&mut self, at_most: usize) -> Option<Part> {
+        let mut list = self.lists.pop_front()?;
+        let specs: Vec<PublisherSpec> = list.specs.by_ref().take(at_most).collect();
+        self.awaited -= specs.len();
+        Some(Part { specs, list })
+    }
+
+    /// A part was taken; gives the number of its list, if that was the last.
+    pub(super) fn taken(&mut self, part: Part) -> Option<u64> {
+        match part.list.specs.len() {
+            0 => Some(part.list.number),
+            _ => {
+                self.put_back(part.list);
+                None
+            }
+        }
     }
 
     /// Others are next, but for later lists of the same topic.
@@ -94,71 +169,5 @@ impl Declaring {
             self.awaited -= list.specs.len();
             list.specs = Vec::new().into_iter();
         }
-    }
-}
-
-impl Core {
-    /// Adds publishers or takes their new declarations, all or none, and places them. Gives the number that
-    /// [`Effect::Declared`] has once that is done.
-    ///
-    /// # Errors
-    /// [`ControlError::Invalid`] for what is no topic's name; [`ControlError::Unavailable`] at a bound.
-    pub fn declare(
-        &mut self,
-        name: &str,
-        publishers: Declared,
-        now: Instant,
-    ) -> Result<u64, ControlError> {
-        self.check_declare(name, &publishers)?;
-        let Declared(specs) = publishers;
-        self.topic_or_new(name)?;
-        let declaring = &mut self.declaring;
-        declaring.last += 1;
-        declaring.awaited += specs.len();
-        let number = declaring.last;
-        declaring.lists.push_back(List {
-            number,
-            topic: name.to_owned(),
-            specs: specs.into_iter(),
-        });
-        if declaring.lists.len() == 1 {
-            self.go_on_declaring(now);
-        }
-        Ok(number)
-    }
-
-    /// Takes the next part of the list that came first.
-    pub(super) fn go_on_declaring(&mut self, now: Instant) {
-        let Some(mut list) = self.declaring.lists.pop_front() else {
-            return;
-        };
-        let part: Vec<PublisherSpec> = list.specs.by_ref().take(self.sizes.rows).collect();
-        self.declaring.awaited -= part.len();
-        self.take_declared(&list.topic, part, now);
-        match list.specs.len() {
-            0 => self.effects.push(Effect::Declared(list.number)),
-            _ => self.declaring.put_back(list),
-        }
-    }
-
-    /// Whether there is room for a list.
-    pub(super) fn check_declare(
-        &self,
-        name: &str,
-        publishers: &Declared,
-    ) -> Result<(), ControlError> {
-        check::topic(name)?;
-        self.check_room_for(publishers.len())?;
-        self.has_room_for_topic(name)
-    }
-
-    fn check_room_for(&self, more: usize) -> Result<(), ControlError> {
-        let known = self.publishers + self.declaring.awaited();
-        if known + more > PUBLISHERS_MAX {
-            return Err(ControlError::Unavailable(format!(
-                "{known} publishers are known and {PUBLISHERS_MAX} is the most; remove some first"
-            )));
-        }
-        Ok(())
     }
 }

@@ -2,13 +2,12 @@
 //! waits for a turn of the controller.
 //!
 //! A topic at rest is not looked at. What ends its rest has it looked at again: a report on it, a publisher that comes or
-//! goes, a contract; and what becomes of a broker, which has all topics looked at once ([`Core::look_at_all_shares`]).
+//! goes, a contract; and what becomes of a broker, which has all topics looked at once ([`Due::look_at_all`]).
 
 use std::ops::Bound;
+use std::sync::Arc;
 
-use clock::Instant;
-
-use super::Core;
+use super::topics::Topics;
 use super::turns::Turns;
 
 /// Fits that are looked at between two ticks, at most.
@@ -45,6 +44,15 @@ pub(super) struct Due {
     all: (String, usize),
     /// What is still to be looked at before the next tick.
     left: Left,
+    pub(super) work: Work,
+}
+
+/// Topics that are looked at in one part.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) fits: Vec<Arc<str>>,
+    pub(super) moving: Vec<Arc<str>>,
+    pub(super) shares: Vec<Arc<str>>,
 }
 
 /// How many of each kind.
@@ -57,70 +65,56 @@ struct Left {
 }
 
 impl Due {
-    /// Whether anything is still to be looked at.
-    pub(super) fn is_busy(&self) -> bool {
-        self.left != Left::default()
-    }
-}
-
-impl Core {
-    /// What has been looked at so far.
-    #[must_use]
-    pub fn work(&self) -> Work {
-        self.work
+    /// Has the shares of all topics, so many, looked at once, a part of them with each turn.
+    pub(super) fn look_at_all(&mut self, topics: usize) {
+        self.all.1 = topics;
     }
 
-    /// Has the shares of all topics looked at once, a part of them with each turn.
-    pub(super) fn look_at_all_shares(&mut self) {
-        self.due.all.1 = self.topics.len();
-    }
-
-    /// Begins what time brings for topics.
-    pub(super) fn drive_due(&mut self, now: Instant) {
-        self.due.left = Left {
-            fits: self.due.fits.len().min(FITS_MAX),
-            moves: self.loads.moving.len().min(MOVES_MAX),
-            shares: self.due.shares.len().min(SHARES_MAX),
-            all: self.due.all.1.min(ALL_MAX),
+    /// Begins what time brings for topics, of which so many have publishers that are to move.
+    pub(super) fn begin(&mut self, moving: usize) {
+        self.left = Left {
+            fits: self.fits.len().min(FITS_MAX),
+            moves: moving.min(MOVES_MAX),
+            shares: self.shares.len().min(SHARES_MAX),
+            all: self.all.1.min(ALL_MAX),
         };
-        self.go_on_due(now);
     }
 
-    /// The next part of it.
-    pub(super) fn go_on_due(&mut self, now: Instant) {
-        let (left, topics) = (&mut self.due.left, self.sizes.topics);
-        let fits = take(&mut left.fits, topics);
+    /// The next part of it, at most so many topics of a kind.
+    pub(super) fn next(&mut self, topics: &mut Topics, at_most: usize) -> Part {
+        let left = &mut self.left;
+        let fits = take(&mut left.fits, at_most);
         let moves = take(&mut left.moves, MOVES_AT_ONCE);
-        let shares = take(&mut left.shares, topics);
-        let all = take(&mut left.all, topics);
-        let fits = self.due.fits.next(fits);
-        let moving = self.loads.moving.next(moves);
-        let mut shares = self.due.shares.next(shares);
-        shares.extend(self.next_of_all(all));
-        self.work.topics += (fits.len() + moving.len() + shares.len()) as u64;
-        for name in fits {
-            self.drive_fit(&name, now);
-        }
-        for name in moving {
-            self.drive_moves(&name, now);
-        }
-        for name in shares {
-            self.drive_shares(&name, now);
-        }
+        let shares = take(&mut left.shares, at_most);
+        let all = take(&mut left.all, at_most);
+        let mut part = Part {
+            fits: self.fits.next(fits),
+            moving: topics.loads.moving.next(moves),
+            shares: self.shares.next(shares),
+        };
+        part.shares.extend(self.next_of_all(topics, all));
+        self.work.topics += (part.fits.len() + part.moving.len() + part.shares.len()) as u64;
+        part
     }
 
-    fn next_of_all(&mut self, at_most: usize) -> Vec<std::sync::Arc<str>> {
-        let (last, left) = &mut self.due.all;
-        let count = (*left).min(at_most).min(self.topics.len());
+    fn next_of_all(&mut self, topics: &Topics, at_most: usize) -> Vec<Arc<str>> {
+        let topics = topics.all();
+        let (last, left) = &mut self.all;
+        let count = (*left).min(at_most).min(topics.len());
         let ahead = (Bound::Excluded(last.as_str()), Bound::Unbounded);
-        let ahead = self.topics.range::<str, _>(ahead).map(|(name, _)| name);
-        let around = ahead.chain(self.topics.keys()).take(count);
-        let names: Vec<std::sync::Arc<str>> = around.map(|name| name.as_str().into()).collect();
+        let ahead = topics.range::<str, _>(ahead).map(|(name, _)| name);
+        let around = ahead.chain(topics.keys()).take(count);
+        let names: Vec<Arc<str>> = around.map(|name| name.as_str().into()).collect();
         *left = left.saturating_sub(at_most);
         if let Some(name) = names.last() {
             name.as_ref().clone_into(last);
         }
         names
+    }
+
+    /// Whether anything is still to be looked at.
+    pub(super) fn is_busy(&self) -> bool {
+        self.left != Left::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use link::{Door, Present, ToBroker};
 
-use super::{BrokerNumber, Core, FitJob};
+use super::{BrokerNumber, FitJob};
 
 /// An order to the shells.
 #[derive(Debug)]
@@ -11,9 +11,9 @@ pub enum Effect {
     Send(BrokerNumber, Box<ToBroker>),
     /// Close this link.
     CloseLink(u64),
-    /// Find out who listens at an address of a broker's; [`Core::probed`] takes the answer.
+    /// Find out who listens at an address of a broker's; [`Core::probed`](super::Core::probed) takes the answer.
     Probe(Probe),
-    /// Find a fit away from the state machine's thread; [`Core::fitted`] takes the answer.
+    /// Find a fit away from the state machine's thread; [`Core::fitted`](super::Core::fitted) takes the answer.
     Fit(Box<FitJob>),
     /// Start another broker, if somebody can: so many messages per second fit nowhere.
     Spawn {
@@ -29,7 +29,7 @@ pub enum Effect {
         /// Brokers that have not confirmed.
         missing: Vec<String>,
     },
-    /// A list of publishers has been taken in whole ([`Core::declare`]), or its topic is gone.
+    /// A list of publishers has been taken in whole ([`Core::declare`](super::Core::declare)), or its topic is gone.
     Declared(u64),
     /// A broker has the channels that publishers waited for: of this topic, or of all that it has.
     Prepared {
@@ -79,26 +79,4 @@ pub enum ProbeAnswer {
     Open,
     /// No answer: nothing is known.
     Silence,
-}
-
-impl Core {
-    pub(super) fn tell(
-        &mut self,
-        kind: &'static str,
-        topic: Option<&str>,
-        broker: Option<BrokerNumber>,
-        text: String,
-    ) {
-        let broker = broker.map(|number| self.brokers[number as usize].name.clone());
-        self.effects.push(Effect::Tell(Event {
-            kind,
-            topic: topic.map(str::to_owned),
-            broker,
-            text,
-        }));
-    }
-
-    pub(super) fn send(&mut self, broker: BrokerNumber, message: ToBroker) {
-        self.effects.push(Effect::Send(broker, Box::new(message)));
-    }
 }

@@ -1,18 +1,19 @@
 //! Records of publishers whose topic was removed: they are removed in parts.
 //!
 //! The topic's own record goes first. Whoever reads the store in between finds publishers of no topic, and removes them
-//! ([`Core::restore`]); so none of them may be left when the topic is declared anew.
+//! ([`Core::restore`](super::Core::restore)); so none of them may be left when the topic is declared anew.
 
 use std::collections::VecDeque;
 
-use super::{Core, Topic};
+use super::Topic;
+use super::outbox::Outbox;
 
 /// Removing a record is so much less than placing a publisher.
 const RECORDS_PER_ROW: usize = 4;
 
 /// A topic that was removed, with publishers whose records are still there.
 #[derive(Debug)]
-pub(super) struct Removed {
+struct Removed {
     name: String,
     topic: Topic,
     /// Records of publishers at and above this index are removed.
@@ -20,46 +21,56 @@ pub(super) struct Removed {
 }
 
 /// Those that wait.
-pub(super) type Forgetting = VecDeque<Removed>;
+#[derive(Debug, Default)]
+pub(super) struct Forgetting {
+    removed: VecDeque<Removed>,
+}
 
-impl Core {
-    /// Removes the records of a removed topic's publishers.
-    pub(super) fn forget_publishers(&mut self, name: &str, topic: Topic) {
+impl Forgetting {
+    pub(super) fn is_busy(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Removes the records of a removed topic's publishers, `rows` of them at once.
+    pub(super) fn forget(&mut self, name: &str, topic: Topic, rows: usize, out: &mut Outbox) {
         let left = topic.publishers.rows().len();
-        self.forgetting.push_back(Removed {
+        self.removed.push_back(Removed {
             name: name.to_owned(),
             topic,
             left,
         });
-        if self.forgetting.len() == 1 {
-            self.go_on_forgetting();
+        if self.removed.len() == 1 {
+            self.go_on(rows, out);
         }
     }
 
     /// The next part.
-    pub(super) fn go_on_forgetting(&mut self) {
-        let Some(mut removed) = self.forgetting.pop_front() else {
+    pub(super) fn go_on(&mut self, rows: usize, out: &mut Outbox) {
+        let Some(mut removed) = self.removed.pop_front() else {
             return;
         };
-        let rows = &removed.topic.publishers.rows()[..removed.left];
         let next = removed
             .left
-            .saturating_sub(RECORDS_PER_ROW.saturating_mul(self.sizes.rows));
-        let ids: Vec<String> = rows[next..].iter().map(|row| row.spec.id.clone()).collect();
-        for id in &ids {
-            self.forget_publisher(&removed.name, id);
+            .saturating_sub(RECORDS_PER_ROW.saturating_mul(rows));
+        for row in &removed.topic.publishers.rows()[next..removed.left] {
+            out.forget_publisher(&removed.name, &row.spec.id);
         }
         removed.left = next;
         match next {
-            0 => self.discard(removed.topic),
-            _ => self.forgetting.push_front(removed),
+            0 => out.discard(removed.topic),
+            _ => self.removed.push_front(removed),
         }
     }
 
+    /// Whether records of a removed topic of this name are still there.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.removed.iter().any(|removed| removed.name == name)
+    }
+
     /// A topic is declared: nothing of a former one of its name may be left.
-    pub(super) fn forget_in_whole(&mut self, name: &str) {
-        while self.forgetting.iter().any(|removed| removed.name == name) {
-            self.go_on_forgetting();
+    pub(super) fn forget_in_whole(&mut self, name: &str, rows: usize, out: &mut Outbox) {
+        while self.holds(name) {
+            self.go_on(rows, out);
         }
     }
 }

@@ -2,50 +2,54 @@
 
 use link::{Door, ToBroker};
 
-use super::{BrokerNumber, Core};
+use super::BrokerNumber;
+use super::outbox::Outbox;
+use super::registry::Brokers;
 
-impl Core {
-    /// Hands out `pass` to brokers from now on: by it they know each other when one hands queues over. Nobody must be able to guess it.
-    pub fn set_handover_pass(&mut self, pass: String) {
-        self.handover_pass = Some(pass);
-    }
+/// What brokers hand queues over by.
+#[derive(Debug, Default)]
+pub(super) struct Handovers {
+    /// By it brokers know each other when one hands queues over. Nobody must be able to guess it.
+    pub(super) pass: Option<String>,
+}
 
+impl Handovers {
     /// Tells a broker whose link has just begun the cluster's pass; it takes itself for one that keeps its queues.
-    pub(super) fn send_handover_pass(&mut self, number: BrokerNumber) {
-        self.brokers[number as usize].takers.clear();
-        if let Some(pass) = self.handover_pass.clone() {
-            self.send(number, ToBroker::TakeOver { pass });
+    pub(super) fn welcome(&self, number: BrokerNumber, brokers: &mut Brokers, out: &mut Outbox) {
+        brokers[number].takers.clear();
+        if let Some(pass) = self.pass.clone() {
+            out.send(number, ToBroker::TakeOver { pass });
         }
     }
+}
 
-    /// Tells brokers that are drained who takes their queues, where that has changed; those that are resumed, that nobody does.
-    /// What a broker has is known before, so that nothing is taken from a topic that has not been answered for.
-    pub(super) fn drive_handovers(&mut self) {
-        for number in 0..self.brokers.len() as BrokerNumber {
-            let broker = self.broker(number);
-            if broker.link.is_none() || !broker.inventory.is_whole {
-                continue;
-            }
-            let takers = match broker.is_draining {
-                true => self.takers(),
-                false => Vec::new(),
-            };
-            let broker = &mut self.brokers[number as usize];
-            if takers != broker.takers {
-                broker.takers.clone_from(&takers);
-                self.send(number, ToBroker::HandOver { to: takers });
-            }
+/// Tells brokers that are drained who takes their queues, where that has changed; those that are resumed, that nobody does.
+/// What a broker has is known before, so that nothing is taken from a topic that has not been answered for.
+pub(super) fn drive(brokers: &mut Brokers, out: &mut Outbox) {
+    for number in brokers.numbers() {
+        let broker = &brokers[number];
+        if broker.link.is_none() || !broker.inventory.is_whole {
+            continue;
+        }
+        let takers = match broker.is_draining {
+            true => takers(brokers),
+            false => Vec::new(),
+        };
+        let broker = &mut brokers[number];
+        if takers != broker.takers {
+            broker.takers.clone_from(&takers);
+            out.send(number, ToBroker::HandOver { to: takers });
         }
     }
+}
 
-    /// HTTP addresses of the brokers that stay and have answered there.
-    fn takers(&self) -> Vec<String> {
-        let stay = self.brokers.iter();
-        let stay = stay.filter(|broker| broker.takes_publishers() && broker.link.is_some());
-        let mut takers: Vec<String> = stay
-            .filter_map(|broker| broker.answering(Door::Http).cloned())
-            .collect();
-        takers.sort();
-        takers
-    }
+/// HTTP addresses of the brokers that stay and have answered there.
+fn takers(brokers: &Brokers) -> Vec<String> {
+    let stay = brokers.iter();
+    let stay = stay.filter(|broker| broker.takes_publishers() && broker.link.is_some());
+    let mut takers: Vec<String> = stay
+        .filter_map(|broker| broker.answering(Door::Http).cloned())
+        .collect();
+    takers.sort();
+    takers
 }

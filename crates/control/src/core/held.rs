@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use link::ToBroker;
 use serde_json::Value;
 
+use super::Effect;
+use super::outbox::Outbox;
 use super::persist::{EPOCH, KeptShares};
-use super::{Core, Effect};
+use super::registry::Brokers;
+use super::topics::Topics;
 use crate::store::Table;
 
 /// Shares that were decided and may not be kept yet.
@@ -18,7 +21,7 @@ pub(super) struct Held {
     is_held: bool,
     /// Since changes were taken last: by topic, what was kept before.
     fresh: BTreeMap<String, KeptShares>,
-    /// Among the changes that were taken last.
+    /// Among the changes that were taken last, of which it is not known yet whether they are kept.
     taken: BTreeMap<String, KeptShares>,
 }
 
@@ -31,48 +34,66 @@ impl Held {
         self.fresh.entry(topic.to_owned()).or_insert(former);
     }
 
+    /// Everything that was taken is kept now: shares may grow again.
+    pub(super) fn release(&mut self) {
+        self.is_held = false;
+    }
+
+    /// A topic's shares mean nothing any more.
+    pub(super) fn shares_void(&mut self, topic: &str) {
+        self.fresh.remove(topic);
+        self.taken.remove(topic);
+    }
+
     pub(super) fn taken(&mut self) {
         self.taken = std::mem::take(&mut self.fresh);
     }
+
+    /// What was decided and may not be kept: of each topic, what was kept of its shares before.
+    fn take_back(&mut self) -> BTreeMap<String, KeptShares> {
+        let mut shares = std::mem::take(&mut self.fresh);
+        // What was kept before is older.
+        shares.append(&mut self.taken);
+        shares
+    }
 }
 
-impl Core {
-    /// The changes that were taken last cannot be kept now. They are to be tried again until they are, those of
-    /// [`Table::Shares`] excepted, which are taken back with the grants among `effects`; gives the other effects, of which
-    /// those that rest on the changes are to wait. Until [`Core::release`] no change of shares is made.
-    pub fn hold(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
-        self.held.is_held = true;
-        for (name, former) in std::mem::take(&mut self.held.taken) {
-            if let Some(topic) = self.topics.get_mut(&name) {
-                topic.kept_shares = former;
-            }
+/// The changes that were taken last cannot be kept now, nor those since. They are to be tried again until they are, those of
+/// [`Table::Shares`] excepted, which are taken back with the grants among `effects`: all that were not carried out. Gives the
+/// other effects, of which those that rest on the changes are to wait. Until [`Held::release`] no change of shares is made.
+pub(super) fn hold(
+    effects: Vec<Effect>,
+    topics: &mut Topics,
+    brokers: &Brokers,
+    epoch: u64,
+    out: &mut Outbox,
+) -> Vec<Effect> {
+    out.held.is_held = true;
+    for (name, former) in out.held.take_back() {
+        if let Some(topic) = topics.get_mut(&name) {
+            topic.shares.kept = former;
         }
-        // There is always something to try again with.
-        self.keep(Table::Meta, EPOCH, Some(Value::from(self.epoch)));
-        let mut others = Vec::with_capacity(effects.len());
-        for effect in effects {
-            match effect {
-                Effect::Send(number, message) => match *message {
-                    ToBroker::Grant { topic, grant } => {
-                        let broker = &self.brokers[number as usize].name;
-                        let Some(topic) = self.topics.get_mut(&topic) else {
-                            continue;
-                        };
-                        let kept = topic.kept_shares.get(broker).copied().flatten();
-                        if let Some(ledger) = &mut topic.shares {
-                            ledger.take_back(number, grant.seq, kept);
-                        }
+    }
+    // There is always something to try again with.
+    out.keep(Table::Meta, EPOCH, Some(Value::from(epoch)));
+    let mut others = Vec::with_capacity(effects.len());
+    for effect in effects {
+        match effect {
+            Effect::Send(number, message) => match *message {
+                ToBroker::Grant { topic, grant } => {
+                    let broker = &brokers[number].name;
+                    let Some(topic) = topics.get_mut(&topic) else {
+                        continue;
+                    };
+                    let kept = topic.shares.kept.get(broker).copied().flatten();
+                    if let Some(ledger) = &mut topic.shares.ledger {
+                        ledger.take_back(number, grant.seq, kept);
                     }
-                    message => others.push(Effect::Send(number, Box::new(message))),
-                },
-                effect => others.push(effect),
-            }
+                }
+                message => others.push(Effect::Send(number, Box::new(message))),
+            },
+            effect => others.push(effect),
         }
-        others
     }
-
-    /// Everything that was taken is kept now: shares may grow again.
-    pub fn release(&mut self) {
-        self.held.is_held = false;
-    }
+    others
 }

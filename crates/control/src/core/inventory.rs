@@ -322,6 +322,11 @@ impl Inventory {
         &self.owed
     }
 
+    /// A deletion is not owed any more; whether it was.
+    pub(super) fn owe_no_more(&mut self, subject: &Subject) -> bool {
+        self.owed.remove(subject)
+    }
+
     /// Takes the deletions that it was not told.
     pub(super) fn take_owed(&mut self) -> BTreeSet<Subject> {
         std::mem::take(&mut self.owed)

@@ -13,7 +13,8 @@ use link::ToBroker;
 use wire::TopicName;
 
 use super::catalog::Audience;
-use super::{BrokerNumber, Core, Effect};
+use super::channels::Channels;
+use super::{BrokerNumber, Effect};
 
 /// How far a broker has come; names are the last that were dealt with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,21 +37,17 @@ enum Stage {
     Joined,
 }
 
-impl Core {
+impl Channels<'_> {
     /// The next part for the next of those that join.
     pub(super) fn go_on_joining(&mut self, now: Instant) {
-        let after = (Bound::Excluded(self.joined_last), Bound::Unbounded);
-        let next = self.joining.range(after).next();
-        let Some(&number) = next.or_else(|| self.joining.first()) else {
-            return;
-        };
-        self.joined_last = number;
-        self.join_on(number, now);
+        if let Some(number) = self.joining.next() {
+            self.join_on(number, now);
+        }
     }
 
     /// A broker has said hello on a new link.
     pub(super) fn begin_joining(&mut self, number: BrokerNumber, now: Instant) {
-        self.brokers[number as usize].joining = Joining {
+        self.brokers[number].joining = Joining {
             contracts: Some(String::new()),
             stage: Stage::Saying,
         };
@@ -59,14 +56,13 @@ impl Core {
 
     /// It has said all that it has.
     pub(super) fn take_inventory(&mut self, number: BrokerNumber, now: Instant) {
-        self.brokers[number as usize].joining.stage = Stage::Taking;
+        self.brokers[number].joining.stage = Stage::Taking;
         self.join_on(number, now);
     }
 
     fn join_on(&mut self, number: BrokerNumber, now: Instant) {
         self.joining.insert(number);
-        if self.brokers[number as usize].joining.contracts.is_some() && !self.tell_contracts(number)
-        {
+        if self.brokers[number].joining.contracts.is_some() && !self.tell_contracts(number) {
             return;
         }
         if self.stage_of(number) == Stage::Taking {
@@ -80,61 +76,66 @@ impl Core {
                 return self.set_stage(number, Stage::Telling(Some(last)));
             }
             self.set_stage(number, Stage::Joined);
-            self.send(number, ToBroker::Complete);
+            self.out.send(number, ToBroker::Complete);
         }
-        self.joining.remove(&number);
+        self.joining.remove(number);
     }
 
     fn stage_of(&self, number: BrokerNumber) -> Stage {
-        self.broker(number).joining.stage.clone()
+        self.brokers[number].joining.stage.clone()
     }
 
     fn set_stage(&mut self, number: BrokerNumber, stage: Stage) {
-        self.brokers[number as usize].joining.stage = stage;
+        self.brokers[number].joining.stage = stage;
     }
 
     /// Tells a part of the contracts; whether that were the last.
     fn tell_contracts(&mut self, number: BrokerNumber) -> bool {
-        let Some(last) = self.broker(number).joining.contracts.clone() else {
+        let Some(last) = self.brokers[number].joining.contracts.clone() else {
             return true;
         };
         let behind = (Bound::Excluded(last.as_str()), Bound::Unbounded);
-        let part = self.topics.range::<str, _>(behind).take(self.sizes.topics);
+        let part = self
+            .topics
+            .all()
+            .range::<str, _>(behind)
+            .take(self.rules.sizes.topics);
         let part: Vec<(String, Option<u64>)> = part
             .map(|(name, topic)| {
-                let is_told = !topic.spec.contract().is_empty();
+                let is_told = !topic.spec.contract.is_empty();
                 (name.clone(), is_told.then_some(topic.ticket))
             })
             .collect();
-        let is_last = part.len() < self.sizes.topics;
+        let is_last = part.len() < self.rules.sizes.topics;
         let last = part.last().map(|(name, _)| name.clone());
         for (name, ticket) in part {
             if let Some(ticket) = ticket {
-                self.send(number, self.contract_of(&name, ticket));
+                self.out
+                    .send(number, self.topics.contract_of(&name, ticket));
             }
         }
-        self.brokers[number as usize].joining.contracts = last.filter(|_| !is_last);
+        self.brokers[number].joining.contracts = last.filter(|_| !is_last);
         is_last
     }
 
     /// Takes over a part of what a broker has; whether nothing is left.
     fn take_part(&mut self, number: BrokerNumber, now: Instant) -> bool {
         self.catch_up(number, now);
-        let at_most = self.sizes.topics;
-        let inventory = &mut self.brokers[number as usize].inventory;
+        let at_most = self.rules.sizes.topics;
+        let inventory = &mut self.brokers[number].inventory;
         let part = inventory.take_said(at_most);
         let is_taken = inventory.is_taken();
         for (topic, there) in &part {
             match self.catalog.merge(topic, there) {
                 Ok((is_new, news)) => {
                     if is_new || !news.is_empty() {
-                        self.keep_known(topic);
+                        self.out.keep_known(self.catalog, topic);
                     }
                     for change in news {
                         self.pass_on(Some(number), topic, &change, Audience::Holders, now);
                     }
                 }
-                Err(text) => self.distrust(number, &text),
+                Err(text) => self.out.distrust(&self.brokers[number], &text),
             }
         }
         is_taken
@@ -142,16 +143,17 @@ impl Core {
 
     /// All that the broker has is known: from now on it hears of changes.
     fn taken_over(&mut self, number: BrokerNumber, now: Instant) {
-        let inventory = &mut self.brokers[number as usize].inventory;
+        let inventory = &mut self.brokers[number].inventory;
         let former = inventory.replace();
         let early = inventory.take_early();
-        self.discard(former);
+        self.out.discard(former);
         for (topic, change) in early {
             self.changed(number, &topic, change, now);
         }
-        self.forget_orphans();
+        let sizes = self.rules.sizes;
+        self.catalog.forget_orphans(self.brokers, sizes.topics);
         self.set_stage(number, Stage::Telling(None));
-        self.effects.push(Effect::Prepared { topic: None });
+        self.out.push(Effect::Prepared { topic: None });
     }
 
     /// Tells a part of what there is; the last topic of it, `None` where nothing is left.
@@ -161,8 +163,8 @@ impl Core {
         last: Option<TopicName>,
         now: Instant,
     ) -> Option<TopicName> {
-        let here = &self.brokers[number as usize].inventory;
-        let part = behind(self.catalog.topics(), last).take(self.sizes.topics);
+        let here = &self.brokers[number].inventory;
+        let part = behind(self.catalog.topics(), last).take(self.rules.sizes.topics);
         let part: Vec<(TopicName, bool)> = part
             .map(|(topic, known)| {
                 let says_something = known.is_paused || !known.channels.is_empty();
@@ -170,7 +172,7 @@ impl Core {
                 (topic.clone(), is_told)
             })
             .collect();
-        let is_last = part.len() < self.sizes.topics;
+        let is_last = part.len() < self.rules.sizes.topics;
         let last = part.last().map(|(topic, _)| topic.clone());
         for (topic, _) in part.iter().filter(|(_, is_told)| *is_told) {
             self.tell_topic(number, topic, now);

@@ -22,6 +22,8 @@ mod inventory;
 mod joining;
 mod moves;
 mod names;
+mod operate;
+mod outbox;
 mod overload;
 mod parts;
 mod persist;
@@ -35,10 +37,12 @@ mod relief;
 mod request;
 mod rounds;
 mod seats;
+mod settings;
 mod sharers;
 mod shares;
 mod tally;
 mod topic;
+mod topics;
 mod trace;
 mod turns;
 mod views;
@@ -46,12 +50,34 @@ mod window;
 mod words;
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
-use limit::{Burst, Rate, TokenBucket};
-use rustc_hash::FxHashMap;
+
+use catalog::Catalog;
+use channels::Channels;
+use contract::Contracts;
+use declaring::Declaring;
+use due::Due;
+use fit::{Fitter, fit_due};
+use forgetting::Forgetting;
+use handover::Handovers;
+use moves::{Mover, Moves};
+use names::Names;
+use outbox::Outbox;
+use parts::{Job, Jobs, Sizes};
+use place::Distributor;
+use prepare::next_late;
+use publisher::Row;
+use registry::Brokers;
+use relief::Rebalancer;
+use rounds::Rounds;
+use settings::Rules;
+use sharers::Sharing;
+use shares::Adaptor;
+use turns::BrokerTurns;
+use views::Views;
+use window::Windows;
 
 pub use broker::{Broker, BrokerNumber, Liveness};
 pub use catalog::CHANNELS_MAX;
@@ -61,74 +87,13 @@ pub use effect::{Effect, Event, Probe, ProbeAnswer};
 pub use fit::{FitAnswer, FitJob};
 pub use inventory::{Inventory, Topics};
 pub use names::NAMES_MAX;
-pub use persist::{check_settings, publisher_key};
+pub use persist::publisher_key;
 pub use registry::{DEAD_KEPT, Refusal};
+pub use settings::{Settings, check_settings};
 pub use topic::{Topic, no_publisher};
 
-use crate::store::Change;
-
-/// How the control plane behaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Length of a profiling window (SRTM-long, section 6.5: 60 s).
-    pub profile_window: Duration,
-    /// Quiet time between the last move and the window that follows it: longer than reports are apart, so that what they say
-    /// of queues is of after the move, and long enough for buckets to fill.
-    pub settle: Duration,
-    /// How long the set of publishers must stay as it is before a fit begins.
-    pub debounce: Duration,
-    /// A fit stops within this part below the promise (SRTM-long, section 6.5: 0.2).
-    pub band: f64,
-    /// Time between reports of a broker.
-    pub report_interval: Duration,
-    /// How long a share holds without renewal.
-    pub lease: Duration,
-    /// Time between two changes of shares by the TB Adaptor.
-    pub adapt_period: Duration,
-    /// Length of the history that brokers report and shares follow (SRTM-long, section 5.4: 10 s).
-    pub adapt_window: Duration,
-    /// Whether shares follow traffic; otherwise they stay in proportion to what was placed.
-    pub adapts: bool,
-    /// A broker that has not reported for so long is silent: it gets no more publishers.
-    pub silent_after: Duration,
-    /// A broker that has been silent for so long loses its publishers to others.
-    pub lost_after: Duration,
-    /// Publishers told to move per second, at most.
-    pub moves_per_s: f64,
-    /// Messages per second that a broker carries which was not calibrated.
-    pub mcap: f64,
-    /// To how many others a broker tells its numbers per interval, where brokers share a limit by gossip; N − 1 or more: to
-    /// all.
-    pub gossip_branches: u16,
-    /// Length of their estimate intervals (DRL: 50 ms).
-    pub gossip_interval: Duration,
-    /// The number of this life at least, beside those that were kept: seconds since 1970, so that a life which could not be kept
-    /// does not share its number with the next.
-    pub least_epoch: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            profile_window: Duration::from_secs(60),
-            settle: Duration::from_secs(3),
-            debounce: Duration::from_secs(2),
-            band: 0.2,
-            report_interval: Duration::from_secs(1),
-            lease: Duration::from_secs(15),
-            adapt_period: Duration::from_secs(1),
-            adapt_window: Duration::from_secs(10),
-            adapts: true,
-            silent_after: Duration::from_secs(3),
-            lost_after: Duration::from_secs(15),
-            moves_per_s: 1000.0,
-            mcap: 40_000.0,
-            gossip_branches: 3,
-            gossip_interval: Duration::from_millis(50),
-            least_epoch: 0,
-        }
-    }
-}
+use crate::ControlError;
+use crate::store::{Change, Store};
 
 /// Brokers known at most, those that are not dead; as many dead ones are remembered.
 pub const BROKERS_MAX: usize = 1024;
@@ -137,112 +102,75 @@ pub const TOPICS_MAX: usize = 131_072;
 /// Publishers of all topics at most.
 pub const PUBLISHERS_MAX: usize = 1_000_000;
 
-/// The state of the control plane.
+/// The state of the control plane: parts that each own what they are about. What takes several of them borrows just these.
 #[derive(Debug)]
 pub struct Core {
-    settings: Settings,
-    epoch: u64,
-    brokers: Vec<Broker>,
-    broker_by_name: FxHashMap<String, BrokerNumber>,
-    /// Numbers that stand for no broker any more, since when; in this order.
-    free_numbers: VecDeque<(Instant, BrokerNumber)>,
-    /// Processes of brokers so far, in this life.
-    processes: u64,
-    /// The life of a broker that was numbered last.
-    lives: u64,
-    topics: BTreeMap<String, Topic>,
-    catalog: catalog::Catalog,
-    names: names::Names,
-    publishers: usize,
-    /// Topics that something is promised of.
-    promised: BTreeSet<String>,
-    /// What the publishers of all topics come to, by broker.
-    loads: tally::Loads,
-    due: due::Due,
-    /// Brokers that join, in parts, and whose part was the last.
-    joining: BTreeSet<BrokerNumber>,
-    joined_last: BrokerNumber,
-    /// Brokers with reports that were not heard in whole, and whose part was the last.
-    hearing: BTreeSet<BrokerNumber>,
-    heard_last: BrokerNumber,
-    /// What is done for all topics, and how far it has come.
-    jobs: BTreeMap<parts::Job, parts::Place>,
-    /// Lists of publishers that were not taken in whole.
-    declaring: declaring::Declaring,
-    /// Topics that were removed, whose publishers' records are still there.
-    forgetting: forgetting::Forgetting,
-    /// Where the search for `#ephemeral` topics that no broker has goes on behind, if it does.
-    orphans: Option<Option<wire::TopicName>>,
-    /// What is not needed any more, and takes long to take apart.
-    rubbish: Vec<Box<dyn Any + Send>>,
-    sizes: parts::Sizes,
-    work: Work,
-    move_budget: TokenBucket,
-    moved: moves::MovedLately,
-    last_ticket: u64,
-    last_window: u64,
-    /// Topics by the number of the window that they have open.
-    windows: BTreeMap<u64, String>,
-    last_ledger: u64,
-    /// When brokers were looked at last.
-    watched_at: Instant,
-    sharing: sharers::Sharing,
-    rounds: rounds::Rounds,
-    handover_pass: Option<String>,
-    contracts: BTreeMap<u64, contract::Pending>,
-    effects: Vec<Effect>,
-    changes: Vec<Change>,
-    held: held::Held,
+    rules: Rules,
+    brokers: Brokers,
+    topics: topics::Topics,
+    contracts: Contracts,
+    catalog: Catalog,
+    names: Names,
+    sharing: Sharing,
+    rounds: Rounds,
+    handovers: Handovers,
+    moves: Moves,
+    windows: Windows,
+    due: Due,
+    /// Brokers that join, in parts.
+    joining: BrokerTurns,
+    /// Brokers with reports that were not heard in whole.
+    hearing: BrokerTurns,
+    jobs: Jobs,
+    declaring: Declaring,
+    forgetting: Forgetting,
+    out: Outbox,
 }
+
+/// Between two looks at the brokers there is less time than this, unless the controller was kept from running.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Core {
     /// An empty control plane in its `epoch`-th life.
     #[must_use]
     pub fn new(settings: Settings, epoch: u64, now: Instant) -> Core {
-        let moves = settings.moves_per_s.clamp(0.1, 1e9);
-        let rate = Rate::new(moves).expect("clamped into range");
-        let burst = Burst::new(moves.max(1.0)).expect("clamped into range");
+        let sizes = Sizes::default();
         Core {
-            settings,
-            epoch,
-            brokers: Vec::new(),
-            broker_by_name: FxHashMap::default(),
-            free_numbers: VecDeque::new(),
-            processes: 0,
-            lives: 0,
-            topics: BTreeMap::new(),
-            catalog: catalog::Catalog::default(),
-            names: names::Names::default(),
-            publishers: 0,
-            promised: BTreeSet::new(),
-            loads: tally::Loads::default(),
-            due: due::Due::default(),
-            joining: BTreeSet::new(),
-            joined_last: 0,
-            hearing: BTreeSet::new(),
-            heard_last: 0,
-            jobs: BTreeMap::new(),
-            declaring: declaring::Declaring::default(),
-            forgetting: forgetting::Forgetting::new(),
-            orphans: None,
-            rubbish: Vec::new(),
-            sizes: parts::Sizes::default(),
-            work: Work::default(),
-            move_budget: TokenBucket::full(rate, burst, now),
-            moved: moves::MovedLately::default(),
-            last_ticket: 0,
-            last_window: 0,
-            windows: BTreeMap::new(),
-            last_ledger: 0,
-            watched_at: now,
-            sharing: sharers::Sharing::default(),
-            rounds: rounds::Rounds::default(),
-            handover_pass: None,
-            contracts: BTreeMap::new(),
-            effects: Vec::new(),
-            changes: Vec::new(),
-            held: held::Held::default(),
+            rules: Rules {
+                settings,
+                epoch,
+                sizes,
+            },
+            brokers: Brokers::new(now),
+            topics: topics::Topics::default(),
+            contracts: Contracts::default(),
+            catalog: Catalog::default(),
+            names: Names::default(),
+            sharing: Sharing::default(),
+            rounds: Rounds::default(),
+            handovers: Handovers::default(),
+            moves: Moves::new(settings.moves_per_s, now),
+            windows: Windows::default(),
+            due: Due::default(),
+            joining: BrokerTurns::default(),
+            hearing: BrokerTurns::default(),
+            jobs: Jobs::default(),
+            declaring: Declaring::default(),
+            forgetting: Forgetting::default(),
+            out: Outbox::default(),
         }
+    }
+
+    /// Reads back what a former life kept and begins the next one.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`] where the store cannot be read, or holds what cannot be understood.
+    pub fn restore(
+        settings: Settings,
+        store: &dyn Store,
+        now: Instant,
+    ) -> Result<Core, ControlError> {
+        persist::restore(settings, store, now)
     }
 
     /// Does what time brings: heartbeats that did not come, windows, moves, leases. To be called every
@@ -252,37 +180,282 @@ impl Core {
         self.watch_answers(now);
         self.drive_sharers();
         self.drive_rounds();
-        self.drive_handovers();
-        self.drive_due(now);
+        handover::drive(&mut self.brokers, &mut self.out);
+        self.due.begin(self.topics.loads.moving.len());
+        self.go_on_due(now);
         self.go_on(now);
-        self.expire_contracts(now);
+        self.contracts.expire(&self.brokers, &mut self.out, now);
+    }
+
+    /// Whether something is being worked off in parts: [`Core::go_on`] does the next.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let is_idle = self.joining.is_empty() && self.hearing.is_empty() && !self.jobs.is_busy();
+        let is_told = !self.declaring.is_busy() && !self.forgetting.is_busy();
+        self.due.is_busy() || self.catalog.is_busy() || !is_told || !is_idle
+    }
+
+    /// Does the next part of everything that is worked off in parts.
+    pub fn go_on(&mut self, now: Instant) {
+        let sizes = self.rules.sizes;
+        self.channels().go_on_joining(now);
+        self.go_on_hearing(now);
+        self.catalog.go_on_orphans(&self.brokers, sizes.topics);
+        self.go_on_declaring(now);
+        self.forgetting.go_on(sizes.rows, &mut self.out);
+        self.go_on_due(now);
+        let (jobs, mut by) = self.jobs();
+        jobs.go_on(&mut by, now);
+    }
+
+    /// The next part of what time brings for topics.
+    fn go_on_due(&mut self, now: Instant) {
+        let part = self.due.next(&mut self.topics, self.rules.sizes.topics);
+        for name in part.fits {
+            self.fitter().drive(&name, now);
+        }
+        for name in part.moving {
+            self.mover().drive(&name, now);
+        }
+        for name in part.shares {
+            self.adaptor().drive(&name, now);
+        }
     }
 
     /// Takes what is to be done.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.effects)
+        self.out.take_effects()
     }
 
     /// Takes what is to be made durable; before the effects that were taken after it are carried out. Where it cannot be,
     /// [`Core::hold`] is next.
     pub fn take_changes(&mut self) -> Vec<Change> {
-        self.held.taken();
-        std::mem::take(&mut self.changes)
+        self.out.take_changes()
+    }
+
+    /// How many changes are to be made durable.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.out.changes_count()
     }
 
     /// Takes what is not needed any more: to be dropped where nobody waits for it.
     pub fn take_rubbish(&mut self) -> Vec<Box<dyn Any + Send>> {
-        std::mem::take(&mut self.rubbish)
+        self.out.take_rubbish()
     }
 
-    fn discard(&mut self, thing: impl Any + Send) {
-        self.rubbish.push(Box::new(thing));
+    /// The changes that were taken last cannot be kept now, nor those since. They are to be tried again until they are, those of
+    /// [`Table::Shares`](crate::store::Table::Shares) excepted, which are taken back with the grants among `effects`: all that were
+    /// not carried out. Gives the other effects, of which those that rest on the changes are to wait. Until [`Core::release`] no
+    /// change of shares is made.
+    pub fn hold(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
+        let (topics, epoch) = (&mut self.topics, self.rules.epoch);
+        held::hold(effects, topics, &self.brokers, epoch, &mut self.out)
     }
 
-    /// Number of this life.
-    #[must_use]
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    /// Everything that was taken is kept now: shares may grow again.
+    pub fn release(&mut self) {
+        self.out.held.release();
+    }
+
+    /// Looks who has not reported for too long.
+    ///
+    /// A controller that was kept from running, by a busy machine or as a stopped process, has not read what was reported
+    /// meanwhile: such a pause is nobody's silence.
+    pub(super) fn watch_brokers(&mut self, now: Instant) {
+        let settings = self.rules.settings;
+        let pause = self.brokers.watch(now);
+        if pause >= PAUSE_MIN {
+            for broker in self.brokers.iter_mut() {
+                broker.silent_since = now.min(broker.silent_since + pause);
+                for since in broker.inventory.waiting.values_mut() {
+                    *since = now.min(*since + pause);
+                }
+            }
+        }
+        for number in self.brokers.numbers() {
+            let (silent_after, lost_after) = (settings.silent_after, settings.lost_after);
+            let broker = &mut self.brokers[number];
+            let quiet = now - broker.silent_since;
+            match broker.liveness {
+                Liveness::Up if quiet >= silent_after => {
+                    broker.liveness = Liveness::Silent(now);
+                    let text = format!("{} has not reported for {quiet:.1?}", broker.name);
+                    self.out
+                        .tell("broker-silent", None, Some(&self.brokers[number]), text);
+                    self.look_at_all_shares();
+                }
+                Liveness::Silent(_) if quiet >= lost_after && !broker.is_given_up => {
+                    broker.is_given_up = true;
+                    let text = format!(
+                        "{} stays silent: its publishers are placed elsewhere",
+                        broker.name
+                    );
+                    self.out
+                        .tell("broker-lost", None, Some(&self.brokers[number]), text);
+                    self.give_up_placements(number, now);
+                }
+                _ => self
+                    .brokers
+                    .probe_due(number, &settings, &mut self.out, now),
+            }
+        }
+        self.brokers.forget_long_dead(&mut self.out, now);
+    }
+
+    /// Looks which brokers do not answer.
+    pub(super) fn watch_answers(&mut self, now: Instant) {
+        for number in self.brokers.numbers() {
+            let broker = &mut self.brokers[number];
+            if broker.inventory.waiting.is_empty() || broker.link.is_none() {
+                continue;
+            }
+            let late = next_late(&mut broker.inventory, self.rules.sizes, now);
+            for topic in late {
+                if self.mover().waited(number, &topic) {
+                    self.give_up_places(topic.as_str(), number, now);
+                }
+                self.mover().remind(number, &topic, now);
+            }
+        }
+    }
+
+    /// Publishers that are to go to a broker and are not there are placed elsewhere.
+    fn give_up_places(&mut self, name: &str, number: BrokerNumber, now: Instant) {
+        let is_meant = |row: &Row| row.broker == Some(number) && row.attached != Some(number);
+        let mut rows_left = Some(usize::MAX);
+        while let Some(below) = rows_left.take()
+            && let Some(topic) = self.topics.get(name)
+        {
+            let sizes = self.rules.sizes;
+            let looked = topic.publishers.look_below(below, sizes, is_meant);
+            let mut distributor = self.distributor();
+            distributor.place_elsewhere(name, &looked.found, now);
+            rows_left = looked.rows_left;
+        }
+        self.mover().prepare_places(name, now);
+    }
+
+    /// Tells brokers who shares limits by gossip, if that has changed.
+    fn drive_sharers(&mut self) {
+        self.sharing
+            .drive(&self.rules, &self.brokers, &mut self.out);
+    }
+
+    /// Begins another round if other brokers are there than before.
+    fn drive_rounds(&mut self) {
+        let (epoch, key) = (self.rules.epoch, self.sharing.key.as_ref());
+        let is_new = self.rounds.drive(epoch, key, &self.brokers, &mut self.out);
+        if is_new {
+            self.look_at_all_shares();
+        }
+    }
+
+    fn look_at_all_shares(&mut self) {
+        self.due.look_at_all(self.topics.all().len());
+    }
+
+    fn fit_due(&mut self, name: &str, now: Instant) {
+        let (topics, due) = (&mut self.topics, &mut self.due);
+        fit_due(topics, due, &self.rules.settings, name, now);
+    }
+
+    fn begin_job(&mut self, job: Job, now: Instant) {
+        let (jobs, mut by) = self.jobs();
+        jobs.begin(job, &mut by, now);
+    }
+
+    /// What is worked off for all topics, and what does it.
+    fn jobs(&mut self) -> (&mut Jobs, Rebalancer<'_>) {
+        let by = Rebalancer {
+            rules: &self.rules,
+            brokers: &mut self.brokers,
+            topics: &mut self.topics,
+            rounds: &self.rounds,
+            due: &mut self.due,
+            windows: &mut self.windows,
+            moves: &self.moves,
+            out: &mut self.out,
+        };
+        (&mut self.jobs, by)
+    }
+
+    /// How overload is answered.
+    fn rebalancer(&mut self) -> Rebalancer<'_> {
+        self.jobs().1
+    }
+
+    /// Who may use how much of a limit.
+    fn adaptor(&mut self) -> Adaptor<'_> {
+        Adaptor {
+            rules: &self.rules,
+            brokers: &self.brokers,
+            topics: &mut self.topics,
+            rounds: &self.rounds,
+            due: &mut self.due,
+            out: &mut self.out,
+        }
+    }
+
+    /// Where publishers go.
+    fn distributor(&mut self) -> Distributor<'_> {
+        Distributor {
+            rules: &self.rules,
+            brokers: &self.brokers,
+            topics: &mut self.topics,
+            rounds: &self.rounds,
+            due: &mut self.due,
+            out: &mut self.out,
+        }
+    }
+
+    /// How promises are fitted.
+    fn fitter(&mut self) -> Fitter<'_> {
+        Fitter {
+            rules: &self.rules,
+            brokers: &self.brokers,
+            topics: &mut self.topics,
+            rounds: &self.rounds,
+            due: &mut self.due,
+            windows: &mut self.windows,
+            out: &mut self.out,
+        }
+    }
+
+    /// Who moves now.
+    fn mover(&mut self) -> Mover<'_> {
+        Mover {
+            topics: &mut self.topics,
+            brokers: &mut self.brokers,
+            catalog: &self.catalog,
+            contracts: &mut self.contracts,
+            moves: &mut self.moves,
+            due: &mut self.due,
+            out: &mut self.out,
+        }
+    }
+
+    /// Who is told what of topics and channels.
+    fn channels(&mut self) -> Channels<'_> {
+        Channels {
+            rules: &self.rules,
+            topics: &self.topics,
+            brokers: &mut self.brokers,
+            catalog: &mut self.catalog,
+            contracts: &mut self.contracts,
+            joining: &mut self.joining,
+            out: &mut self.out,
+        }
+    }
+
+    /// What answers are made of.
+    fn views(&self) -> Views<'_> {
+        Views {
+            rules: &self.rules,
+            topics: &self.topics,
+            brokers: &self.brokers,
+            catalog: &self.catalog,
+        }
     }
 }
 

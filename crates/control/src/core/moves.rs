@@ -6,10 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
+use limit::{Burst, Rate, TokenBucket};
 use link::{Move, ToBroker};
 
+use super::catalog::Catalog;
+use super::contract::Contracts;
+use super::due::Due;
+use super::outbox::Outbox;
+use super::prepare::prepare;
 use super::publisher::Row;
-use super::{BrokerNumber, Core, Topic};
+use super::registry::Brokers;
+use super::topics::Topics;
+use super::{BrokerNumber, Topic};
 
 /// A publisher that has moved stays for so long, unless its broker takes no publishers any more: under a load that swings
 /// nobody moves more than once in ten seconds, and two for what orders take on their way.
@@ -36,44 +44,64 @@ pub(super) struct Moved {
     pub(super) index: u32,
 }
 
-/// Those that were told to move lately, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct MovedLately(VecDeque<Moved>);
+/// Moves that are made and those that may be.
+#[derive(Debug)]
+pub(super) struct Moves {
+    budget: TokenBucket,
+    /// Those that were told to move lately, the oldest first.
+    lately: VecDeque<Moved>,
+}
 
-impl MovedLately {
+impl Moves {
+    /// None yet, and so many per second at most.
+    pub(super) fn new(per_s: f64, now: Instant) -> Moves {
+        let moves = per_s.clamp(0.1, 1e9);
+        let rate = Rate::new(moves).expect("clamped into range");
+        let burst = Burst::new(moves.max(1.0)).expect("clamped into range");
+        Moves {
+            budget: TokenBucket::full(rate, burst, now),
+            lately: VecDeque::new(),
+        }
+    }
+
     pub(super) fn note(&mut self, moved: Moved) {
         let is_over = |former: &Moved| moved.at - former.at >= MOVE_REST;
-        while self.0.len() >= MOVED_MAX || self.0.front().is_some_and(is_over) {
-            self.0.pop_front();
+        while self.lately.len() >= MOVED_MAX || self.lately.front().is_some_and(is_over) {
+            self.lately.pop_front();
         }
-        self.0.push_back(moved);
+        self.lately.push_back(moved);
     }
 
     /// Those that rest.
     pub(super) fn resting(&self, now: Instant) -> impl Iterator<Item = &Moved> {
-        let moved = self.0.iter();
+        let moved = self.lately.iter();
         moved.filter(move |moved| now - moved.at < MOVE_REST)
     }
 }
 
-impl Core {
+/// Tells publishers to move, and brokers to get ready for them; borrows the parts that it needs for that.
+pub(super) struct Mover<'a> {
+    pub(super) topics: &'a mut Topics,
+    pub(super) brokers: &'a mut Brokers,
+    pub(super) catalog: &'a Catalog,
+    pub(super) contracts: &'a mut Contracts,
+    pub(super) moves: &'a mut Moves,
+    pub(super) due: &'a mut Due,
+    pub(super) out: &'a mut Outbox,
+}
+
+impl Mover<'_> {
     /// Tells publishers to move, as far as the budget goes.
-    pub(super) fn drive_moves(&mut self, name: &str, now: Instant) {
+    pub(super) fn drive(&mut self, name: &str, now: Instant) {
         let Some(topic) = self.topics.get(name).filter(|topic| topic.has_moves()) else {
-            self.loads.moving.remove(name);
+            self.topics.loads.moving.remove(name);
             return;
         };
-        let looked_at = topic.next_misplaced();
+        let looked_at = next_misplaced(topic);
         let open = self.open_targets(name, &looked_at, now);
-        self.work.publishers += looked_at.len() as u64;
-        let Core {
-            topics,
-            brokers,
-            move_budget,
-            moved,
-            ..
-        } = self;
-        let Some(topic) = topics.get_mut(name) else {
+        self.due.work.publishers += looked_at.len() as u64;
+        let (brokers, moves) = (&*self.brokers, &mut *self.moves);
+        let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
         let mut orders: BTreeMap<BrokerNumber, Vec<Move>> = BTreeMap::new();
@@ -83,9 +111,9 @@ impl Core {
                 continue;
             };
             // One that is gone is told nothing; its publishers connect elsewhere by themselves.
-            let is_deaf = brokers[from as usize].link.is_none();
+            let is_deaf = brokers[from].link.is_none();
             let is_told = row.told_at.is_some_and(|at| now - at < REPEAT);
-            let is_resting = brokers[from as usize].takes_publishers() && is_resting(row, now);
+            let is_resting = brokers[from].takes_publishers() && is_resting(row, now);
             let order = orders.entry(from).or_default();
             if is_deaf
                 || is_told
@@ -95,15 +123,15 @@ impl Core {
             {
                 continue;
             }
-            if !move_budget.try_take(now, 1.0) {
+            if !moves.budget.try_take(now, 1.0) {
                 break;
             }
             order.push(Move {
                 publisher: row.spec.id.clone(),
-                to: brokers[to as usize].tcp_address.clone(),
+                to: brokers[to].tcp_address.clone(),
             });
             topic.publishers.told(index, now);
-            moved.note(Moved {
+            moves.note(Moved {
                 at: now,
                 topic: Arc::clone(topic.publishers.topic()),
                 index: index as u32,
@@ -115,8 +143,13 @@ impl Core {
                 continue;
             }
             let text = format!("{} publishers are told to move", moves.len());
-            self.tell("publisher-moved", Some(name), Some(from), text);
-            self.send(
+            self.out.tell(
+                "publisher-moved",
+                Some(name),
+                Some(&self.brokers[from]),
+                text,
+            );
+            self.out.send(
                 from,
                 ToBroker::Migrate {
                     topic: name.to_owned(),
@@ -140,8 +173,18 @@ impl Core {
         let targets: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
         let mut open = BTreeSet::new();
         for number in targets {
-            self.prepare(name, number, now);
-            if self.broker(number).takes_publishers() && self.is_prepared(name, number) {
+            let (catalog, contracts) = (self.catalog, &mut *self.contracts);
+            prepare(
+                catalog,
+                contracts,
+                self.brokers,
+                self.out,
+                (name, number),
+                now,
+            );
+            if self.brokers[number].takes_publishers()
+                && self.catalog.is_held_by(name, &self.brokers[number])
+            {
                 open.insert(number);
             }
         }
@@ -149,15 +192,13 @@ impl Core {
     }
 }
 
-impl Topic {
-    /// Publishers that are not where they are to be, by index: a part of them, from where the last look ended.
-    fn next_misplaced(&self) -> Vec<usize> {
-        let all = self.publishers.misplaced();
-        let ahead = all.range(self.next_move..);
-        let around = ahead.chain(all.range(..self.next_move));
-        let part = around.take(LOOKED_AT_ONCE);
-        part.map(|&index| index as usize).collect()
-    }
+/// Publishers that are not where they are to be, by index: a part of them, from where the last look ended.
+fn next_misplaced(topic: &Topic) -> Vec<usize> {
+    let all = topic.publishers.misplaced();
+    let ahead = all.range(topic.next_move..);
+    let around = ahead.chain(all.range(..topic.next_move));
+    let part = around.take(LOOKED_AT_ONCE);
+    part.map(|&index| index as usize).collect()
 }
 
 /// Whether a publisher has moved just now.

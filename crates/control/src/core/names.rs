@@ -10,7 +10,8 @@ use std::ops::Bound;
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
-use super::{Core, check};
+use super::check;
+use super::outbox::Outbox;
 use crate::ControlError;
 use crate::store::{Store, Table};
 use crate::view::{NameView, NameViews};
@@ -31,42 +32,42 @@ pub(super) struct Names {
     last: u32,
 }
 
-impl Core {
+impl Names {
     /// The identifier of a topic's name, which is given one unless it has one. It may be told once the changes are kept.
     ///
     /// # Errors
     /// [`ControlError::Invalid`] for what is no name; [`ControlError::Unavailable`] at the bound.
-    pub fn put_name(&mut self, topic: &str) -> Result<NameView, ControlError> {
+    pub(super) fn put(&mut self, topic: &str, out: &mut Outbox) -> Result<NameView, ControlError> {
         let Some(id) = self.id_for(topic)? else {
-            return self.name_view(topic);
+            return self.view(topic);
         };
-        self.names.last = id;
-        self.names.ids.insert(topic.to_owned(), id);
-        self.keep(Table::Names, topic, Some(Value::from(id)));
+        self.last = id;
+        self.ids.insert(topic.to_owned(), id);
+        out.keep(Table::Names, topic, Some(Value::from(id)));
         Ok(view(topic, id))
     }
 
     /// The identifier that a name would be given; nothing where it has one.
     pub(super) fn id_for(&self, topic: &str) -> Result<Option<u32>, ControlError> {
         check::topic(topic)?;
-        if self.names.ids.contains_key(topic) {
+        if self.ids.contains_key(topic) {
             return Ok(None);
         }
-        if self.names.ids.len() >= NAMES_MAX || self.names.last >= ID_MAX {
+        if self.ids.len() >= NAMES_MAX || self.last >= ID_MAX {
             return Err(ControlError::Unavailable(format!(
                 "{NAMES_MAX} names have identifiers and that is the most; none is ever taken back"
             )));
         }
-        Ok(Some(self.names.last + 1))
+        Ok(Some(self.last + 1))
     }
 
     /// The identifier of a topic's name.
     ///
     /// # Errors
     /// [`ControlError::Invalid`]; [`ControlError::NotFound`] where it has none.
-    pub fn name_view(&self, topic: &str) -> Result<NameView, ControlError> {
+    pub(super) fn view(&self, topic: &str) -> Result<NameView, ControlError> {
         check::topic(topic)?;
-        let id = self.names.ids.get(topic).copied();
+        let id = self.ids.get(topic).copied();
         id.map(|id| view(topic, id)).ok_or_else(|| {
             ControlError::NotFound(format!(
                 "{topic:?} has no identifier; PUT /v1/names/{topic} gives it one"
@@ -76,9 +77,9 @@ impl Core {
 
     /// Names with identifiers in order of name, those behind `after` only; 10,000 at most.
     #[must_use]
-    pub fn name_views(&self, after: Option<&str>) -> NameViews {
+    pub(super) fn views(&self, after: Option<&str>) -> NameViews {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut behind = self.names.ids.range::<str, _>((begin, Bound::Unbounded));
+        let mut behind = self.ids.range::<str, _>((begin, Bound::Unbounded));
         let page = behind.by_ref().take(PAGE_NAMES);
         NameViews {
             names: page.map(|(topic, &id)| view(topic, id)).collect(),
@@ -88,12 +89,10 @@ impl Core {
 
     /// How many names have identifiers.
     #[must_use]
-    pub fn names(&self) -> usize {
-        self.names.ids.len()
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
     }
-}
 
-impl Names {
     /// Reads back what was given out.
     ///
     /// # Errors

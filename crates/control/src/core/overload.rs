@@ -15,7 +15,11 @@ use std::collections::VecDeque;
 use clock::Instant;
 use link::Lateness;
 
-use super::{Broker, BrokerNumber, Core};
+use super::rates::correct_rates;
+use super::registry::Brokers;
+use super::relief::Rebalancer;
+use super::topics::Topics;
+use super::{Broker, BrokerNumber, Settings};
 use crate::view::Slo;
 
 /// Reports that lateness is judged by.
@@ -115,14 +119,32 @@ impl Violation {
     }
 }
 
-impl Broker {
-    /// The most messages per second that arrived by one of the last two reports.
-    pub(super) fn recent_rate(&self) -> f64 {
-        self.recent_rates[0].max(self.recent_rates[1])
-    }
+/// Whether a broker's reports show that it is given more than it carries.
+pub(super) fn has_overload(broker: &Broker) -> bool {
+    broker.over_reports >= ANSWERED_REPORTS || broker.words.has_trouble()
 }
 
-impl Core {
+/// Whether what waits of a topic at a broker is more than a whole report's worth.
+pub(super) fn has_standing_queue(broker: &Broker, settings: &Settings) -> bool {
+    let standing_us = settings.report_interval.as_secs_f64() * 1e6;
+    broker.words.troubled().any(|(_, carried)| {
+        let violation = &carried.violation;
+        violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
+    })
+}
+
+/// Where a topic's promise is being broken, in words; by the broker where it is worst.
+pub(super) fn seen_violation(topics: &Topics, brokers: &Brokers, name: &str) -> Option<String> {
+    let slo = topics.get(name)?.spec.slo?;
+    let seen = brokers.iter().filter_map(|broker| {
+        let carried = broker.word(name)?;
+        carried.violation.is_seen().then_some((broker, carried))
+    });
+    let worst = seen.max_by(|(_, a), (_, b)| a.violation.wait_us.total_cmp(&b.violation.wait_us));
+    worst.map(|(broker, carried)| carried.violation.describe(&broker.name, slo))
+}
+
+impl Rebalancer<'_> {
     /// Judges what a broker has just reported of topics.
     pub(super) fn judge_topics(
         &mut self,
@@ -131,11 +153,11 @@ impl Core {
         named: &[String],
         now: Instant,
     ) {
-        let is_rearranged = self.broker(number).is_rearranged;
+        let is_rearranged = self.brokers[number].is_rearranged;
         for name in named {
             let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
-            let broker = &mut self.brokers[number as usize];
-            let Some(carried) = broker.topics.get_mut(name) else {
+            let broker = &mut self.brokers[number];
+            let Some(carried) = broker.words.get_mut(name) else {
                 continue;
             };
             let was_seen = carried.violation.is_seen();
@@ -146,75 +168,41 @@ impl Core {
                 }
                 _ => carried.violation = Violation::default(),
             }
-            let has_queue = carried.violation.queued_reports > 0;
+            let (seen, has_queue) = (carried.seen, carried.violation.queued_reports > 0);
             let is_seen = carried.violation.is_seen();
             let is_new = is_seen && !was_seen;
             if let Some(slo) = slo.filter(|_| is_new) {
                 let text = carried.violation.describe(&broker.name, slo);
-                self.tell("violated", Some(name), Some(number), text);
+                self.out
+                    .tell("violated", Some(name), Some(&self.brokers[number]), text);
             }
-            if was_seen && !is_seen && self.seen_violation(name).is_none() {
-                self.violation_passed(name, now);
+            if was_seen && !is_seen && seen_violation(self.topics, self.brokers, name).is_none() {
+                self.fitter().violation_passed(name, now);
             }
-            self.correct_rates(number, name, seconds, has_queue);
-            self.brokers[number as usize].note_judged(name);
+            correct_rates(self.topics, number, name, seen, seconds, has_queue);
+            self.brokers[number].words.note_judged(name);
         }
     }
 
     /// Answers what is wrong at a broker by all that its last report says.
     pub(super) fn judge_broker(&mut self, number: BrokerNumber, now: Instant) {
-        self.brokers[number as usize].is_rearranged = false;
-        let rate = self.broker(number).measured_rate();
-        let is_over = rate > self.mcap_of(self.broker(number)) && self.has_promise(number);
-        let broker = &mut self.brokers[number as usize];
+        self.brokers[number].is_rearranged = false;
+        let rate = self.brokers[number].words.measured_rate();
+        let broker = &self.brokers[number];
+        let has_promise = broker.words.is_any_loud(&self.topics.promised);
+        let is_over = has_promise && rate > self.rules.mcap_of(broker);
+        let broker = &mut self.brokers[number];
         broker.recent_rates = [rate, broker.recent_rates[0]];
         broker.over_reports = if is_over {
             broker.over_reports.saturating_add(1)
         } else {
             0
         };
-        if self.has_overload(number) {
+        if has_overload(&self.brokers[number]) {
             self.relieve(number, now);
         } else {
-            self.brokers[number as usize].short_reports = 0;
+            self.brokers[number].short_reports = 0;
         }
-    }
-
-    /// Whether reports show that a broker is given more than it carries.
-    pub(super) fn has_overload(&self, number: BrokerNumber) -> bool {
-        let broker = self.broker(number);
-        broker.over_reports >= ANSWERED_REPORTS || !broker.troubled.is_empty()
-    }
-
-    /// Whether anything that arrives at a broker is of a topic with a promise.
-    fn has_promise(&self, number: BrokerNumber) -> bool {
-        let loud = &self.broker(number).loud;
-        match self.promised.len() < loud.len() {
-            true => self.promised.iter().any(|name| loud.contains(name)),
-            false => loud.iter().any(|name| self.promised.contains(name)),
-        }
-    }
-
-    /// Where a topic's promise is being broken, in words; by the broker where it is worst.
-    pub(super) fn seen_violation(&self, name: &str) -> Option<String> {
-        let slo = self.topics.get(name)?.spec.slo?;
-        let brokers = self.brokers.iter();
-        let seen = brokers.filter_map(|broker| {
-            let carried = broker.topics.get(name)?;
-            carried.violation.is_seen().then_some((broker, carried))
-        });
-        let worst =
-            seen.max_by(|(_, a), (_, b)| a.violation.wait_us.total_cmp(&b.violation.wait_us));
-        worst.map(|(broker, carried)| carried.violation.describe(&broker.name, slo))
-    }
-
-    /// Whether what waits of a topic at a broker is more than a whole report's worth.
-    pub(super) fn has_standing_queue(&self, number: BrokerNumber) -> bool {
-        let standing_us = self.settings.report_interval.as_secs_f64() * 1e6;
-        self.broker(number).troubled_topics().any(|(_, carried)| {
-            let violation = &carried.violation;
-            violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
-        })
     }
 }
 

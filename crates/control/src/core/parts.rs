@@ -4,12 +4,16 @@
 //! Topics are taken in order of name, publishers of a topic from the last to the first: one that is removed meanwhile has the last
 //! take its place, which has been looked at by then. Topics and publishers that come meanwhile need no looking at.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use clock::Instant;
 
+use super::BrokerNumber;
 use super::publisher::Looked;
-use super::{BrokerNumber, Core};
+use super::registry::Brokers;
+use super::relief::Rebalancer;
+use super::topics::Topics;
 
 /// How much is done in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,100 +81,116 @@ impl Done {
     }
 }
 
-impl Core {
-    /// Whether something is being worked off in parts: [`Core::go_on`] does the next.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        let is_idle = self.joining.is_empty() && self.hearing.is_empty() && self.jobs.is_empty();
-        let is_told = !self.declaring.is_busy() && self.forgetting.is_empty();
-        self.due.is_busy() || self.orphans.is_some() || !is_told || !is_idle
-    }
+/// What is worked off for all topics, and how far it has come.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    open: BTreeMap<Job, Place>,
+}
 
-    /// Does the next part of everything that is worked off in parts.
-    pub fn go_on(&mut self, now: Instant) {
-        self.go_on_joining(now);
-        self.go_on_hearing(now);
-        self.go_on_orphans();
-        self.go_on_declaring(now);
-        self.go_on_forgetting();
-        self.go_on_due(now);
-        if let Some((&job, _)) = self.jobs.first_key_value() {
-            self.do_part(job, now);
-        }
+impl Jobs {
+    /// Whether something is being worked off.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// Begins a job, or begins it anew; with few topics it is done at once.
-    pub(super) fn begin_job(&mut self, job: Job, now: Instant) {
-        self.jobs.insert(job, Place::default());
-        self.do_part(job, now);
+    pub(super) fn begin(&mut self, job: Job, by: &mut Rebalancer<'_>, now: Instant) {
+        self.open.insert(job, Place::default());
+        self.do_part(job, by, now);
     }
 
-    fn do_part(&mut self, job: Job, now: Instant) {
-        let Some(mut place) = self.jobs.remove(&job).filter(|_| self.is_wanted(job)) else {
+    /// Does the next part of the first of them.
+    pub(super) fn go_on(&mut self, by: &mut Rebalancer<'_>, now: Instant) {
+        if let Some((&job, _)) = self.open.first_key_value() {
+            self.do_part(job, by, now);
+        }
+    }
+
+    fn do_part(&mut self, job: Job, by: &mut Rebalancer<'_>, now: Instant) {
+        let Some(mut place) = self
+            .open
+            .remove(&job)
+            .filter(|_| is_wanted(job, by.brokers))
+        else {
             return;
         };
         let mut done = Done::default();
-        while !done.is_enough(self.sizes) {
-            if place.rows_left.is_none() && !self.next_topic(&mut place) {
-                return self.end_job(job, now);
+        while !done.is_enough(by.rules.sizes) {
+            if place.rows_left.is_none() && !place.go_to_next(by.topics) {
+                if job == Job::Room {
+                    by.relieve_all(now);
+                }
+                return;
             }
             done.topics += 1;
-            place.rows_left = self.do_for(job, &place, &mut done, now);
+            place.rows_left = do_for(job, &place, &mut done, by, now);
         }
-        self.jobs.insert(job, place);
+        self.open.insert(job, place);
     }
+}
 
+impl Place {
     /// Goes to the topic behind; false where there is none.
-    fn next_topic(&self, place: &mut Place) -> bool {
-        let behind = (Bound::Excluded(place.topic.as_str()), Bound::Unbounded);
-        let Some((name, topic)) = self.topics.range::<str, _>(behind).next() else {
+    fn go_to_next(&mut self, topics: &Topics) -> bool {
+        let behind = (Bound::Excluded(self.topic.as_str()), Bound::Unbounded);
+        let Some((name, topic)) = topics.all().range::<str, _>(behind).next() else {
             return false;
         };
         let rows = topic.publishers.rows().len();
-        name.clone_into(&mut place.topic);
-        place.rows_left = Some(rows);
+        name.clone_into(&mut self.topic);
+        self.rows_left = Some(rows);
         true
     }
+}
 
-    /// Does a job for a topic as far as one part goes; says below which index publishers are left.
-    fn do_for(&mut self, job: Job, place: &Place, done: &mut Done, now: Instant) -> Option<usize> {
-        let (name, below) = (place.topic.as_str(), place.rows_left?);
-        match job {
-            Job::Detach(number) => self.detach(name, number, below, done),
-            Job::Room => self.room_for(name, below, done, now),
-            Job::GiveUp(number) => self.give_up_places_of(name, number, below, done, now),
+/// Does a job for a topic as far as one part goes; says below which index publishers are left.
+fn do_for(
+    job: Job,
+    place: &Place,
+    done: &mut Done,
+    by: &mut Rebalancer<'_>,
+    now: Instant,
+) -> Option<usize> {
+    let (name, below) = (place.topic.as_str(), place.rows_left?);
+    match job {
+        Job::Detach(number) => {
+            let link = by.brokers[number].link;
+            detach(
+                by.topics,
+                name,
+                (number, link),
+                (below, by.rules.sizes),
+                done,
+            )
+        }
+        Job::Room => by.fitter().room_for(name, below, done, now),
+        Job::GiveUp(number) => {
+            let mut distributor = by.distributor();
+            distributor.give_up_places_of(name, number, below, done, now)
         }
     }
+}
 
-    fn end_job(&mut self, job: Job, now: Instant) {
-        if job == Job::Room {
-            self.relieve_all(now);
-        }
+/// Whether there is still a reason for it.
+fn is_wanted(job: Job, brokers: &Brokers) -> bool {
+    match job {
+        Job::Detach(_) | Job::Room => true,
+        Job::GiveUp(number) => !brokers[number].takes_publishers(),
     }
+}
 
-    /// Whether there is still a reason for it.
-    fn is_wanted(&self, job: Job) -> bool {
-        match job {
-            Job::Detach(_) | Job::Room => true,
-            Job::GiveUp(number) => !self.broker(number).takes_publishers(),
-        }
-    }
-
-    /// Whoever was connected to a broker through another link than it has now is not any more.
-    fn detach(
-        &mut self,
-        name: &str,
-        number: BrokerNumber,
-        below: usize,
-        done: &mut Done,
-    ) -> Option<usize> {
-        let (link, sizes) = (self.broker(number).link, self.sizes);
-        let Core { topics, loads, .. } = self;
-        let topic = topics.get_mut(name)?;
-        let looked = topic
-            .publishers
-            .detach_stale(number, link, (below, sizes), loads);
-        done.looked(&looked);
-        looked.rows_left
-    }
+/// Whoever was connected to a broker through another link than it has now is not any more.
+fn detach(
+    topics: &mut Topics,
+    name: &str,
+    (number, link): (BrokerNumber, Option<u64>),
+    (below, sizes): (usize, Sizes),
+    done: &mut Done,
+) -> Option<usize> {
+    let (topic, loads) = topics.with_loads(name)?;
+    let looked = topic
+        .publishers
+        .detach_stale(number, link, (below, sizes), loads);
+    done.looked(&looked);
+    looked.rows_left
 }

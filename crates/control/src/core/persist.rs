@@ -13,14 +13,20 @@ use link::{Door, Identity, TopicState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::catalog::{Known, channel_name};
+use super::catalog::{Catalog, Known, channel_name};
+use super::fit::fit_due;
 use super::inventory::{Subject, topic_name};
 use super::moves::Moved;
 use super::names::Names;
+use super::outbox::Outbox;
 use super::publisher::Row;
+use super::registry::Brokers;
+use super::seats::granted;
 use super::sharers::KEY_RECORD;
-use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic, check};
+use super::topics::Topics;
+use super::{Broker, BrokerNumber, Core, Liveness, Settings, Topic};
 use crate::ControlError;
+use crate::leadership::next_epoch;
 use crate::store::{Change, Store, Table};
 use crate::view::{PublisherSpec, TopicSpec};
 use model::ServiceModel;
@@ -79,208 +85,200 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Core {
-    /// Reads back what a former life kept and begins the next one.
-    ///
-    /// # Errors
-    /// [`ControlError::Unavailable`] where the store cannot be read, or holds what cannot be understood.
-    pub fn restore(
-        settings: Settings,
-        store: &dyn Store,
-        now: Instant,
-    ) -> Result<Core, ControlError> {
-        let meta = store.load(Table::Meta)?;
-        let epoch = meta
-            .iter()
-            .find(|(key, _)| key == EPOCH)
-            .and_then(|(_, value)| value.as_u64());
-        let former = epoch.unwrap_or(0);
-        let mut core = Core::new(settings, settings.least_epoch.max(former + 1), now);
-        core.keep(Table::Meta, EPOCH, Some(Value::from(core.epoch)));
-        for (name, value) in store.load(Table::Brokers)? {
-            let record = read(Table::Brokers, &name, value)?;
-            core.restore_broker(name, record, now);
-        }
-        let mut shares = BTreeMap::new();
-        for (name, value) in store.load(Table::Shares)? {
-            let kept: KeptShares = read(Table::Shares, &name, value)?;
-            shares.insert(name, kept);
-        }
-        for (name, value) in store.load(Table::Topics)? {
-            let record = read(Table::Topics, &name, value)?;
-            let kept = shares.remove(&name);
-            core.restore_topic(name, record, kept, now);
-        }
-        for (key, value) in store.load(Table::Publishers)? {
-            let record = read(Table::Publishers, &key, value)?;
-            core.restore_publisher(&key, record, former, now);
-        }
-        for (key, value) in store.load(Table::Channels)? {
-            let state = read(Table::Channels, &key, value)?;
-            core.restore_known(&key, &state)?;
-        }
-        for (key, _) in store.load(Table::Owed)? {
-            core.restore_owed(&key)?;
-        }
-        core.names = Names::restore(store)?;
-        let key = meta.iter().find(|(key, _)| key == KEY_RECORD);
-        core.sharing.key = key.and_then(|(_, value)| value.as_str().map(str::to_owned));
-        let names: Vec<String> = core.topics.keys().cloned().collect();
-        for name in names {
-            core.fit_due(&name, now);
-        }
-        Ok(core)
+/// Reads back what a former life kept and begins the next one.
+///
+/// # Errors
+/// [`ControlError::Unavailable`] where the store cannot be read, or holds what cannot be understood.
+pub(super) fn restore(
+    settings: Settings,
+    store: &dyn Store,
+    now: Instant,
+) -> Result<Core, ControlError> {
+    let meta = store.load(Table::Meta)?;
+    let epoch = meta
+        .iter()
+        .find(|(key, _)| key == EPOCH)
+        .and_then(|(_, value)| value.as_u64());
+    let former = epoch.unwrap_or(0);
+    let epoch = next_epoch(epoch, settings.least_epoch);
+    let mut core = Core::new(settings, epoch, now);
+    core.out
+        .keep(Table::Meta, EPOCH, Some(Value::from(core.rules.epoch)));
+    for (name, value) in store.load(Table::Brokers)? {
+        let record = read(Table::Brokers, &name, value)?;
+        core.brokers.insert(restored_broker(name, record, now));
     }
-
-    fn restore_broker(&mut self, name: String, record: BrokerRecord, now: Instant) {
-        let mut broker = Broker::remembered(name, record.tcp_address, now);
-        broker.http_address = record.http_address;
-        broker.gossip_address = record.gossip_address;
-        (broker.identity, broker.life) = (record.identity, record.life);
-        broker.from = record.from;
-        let [http, gossip] = record
-            .has_answered_beside
-            .unwrap_or([record.has_answered; 2]);
-        for (door, has_answered) in Door::ALL
-            .into_iter()
-            .zip([record.has_answered, http, gossip])
-        {
-            broker.presence_mut(door).has_answered = has_answered;
-        }
-        broker.is_draining = record.is_draining;
-        broker.mcap = record.mcap;
-        broker.model = record.model;
-        if record.is_dead {
-            broker.liveness = Liveness::Dead;
-        }
-        self.insert_broker(broker);
+    let mut shares = BTreeMap::new();
+    for (name, value) in store.load(Table::Shares)? {
+        let kept: KeptShares = read(Table::Shares, &name, value)?;
+        shares.insert(name, kept);
     }
-
-    fn restore_topic(
-        &mut self,
-        name: String,
-        record: TopicRecord,
-        kept: Option<KeptShares>,
-        now: Instant,
-    ) {
-        let mut topic = Topic::new(&name, record.spec);
-        let is_older = kept.is_none() && !record.shares.is_empty();
-        let kept = kept.unwrap_or(record.shares);
-        let known: Vec<(BrokerNumber, Option<Share>)> = kept
-            .iter()
-            .filter_map(|(broker, share)| Some((*self.broker_by_name.get(broker)?, *share)))
-            .filter(|(number, _)| self.brokers[*number as usize].liveness != Liveness::Dead)
-            .collect();
-        let (epoch, config) = (self.ledger_epoch(), self.ledger_config());
-        topic.limit_number = record.limit_number;
-        self.sharing.numbers.extend(record.limit_number);
-        self.sharing.last_number = self
-            .sharing
-            .last_number
-            .max(record.limit_number.unwrap_or(0));
-        let granted = topic.spec.limit.filter(|limit| !limit.is_gossiped());
-        topic.shares = granted.map(|limit| Ledger::restore(limit, config, epoch, &known, now));
-        for (number, _) in &known {
-            topic.take_seat(*number, &self.brokers[*number as usize]);
-        }
-        topic.kept_shares = kept;
-        if !topic.spec.contract().is_empty() {
-            self.last_ticket += 1;
-            topic.ticket = self.last_ticket;
-        }
-        if topic.spec.slo.is_some() {
-            self.promised.insert(name.clone());
-        }
-        self.topics.insert(name.clone(), topic);
-        if is_older {
-            self.keep_shares_of(&name);
-        }
+    for (name, value) in store.load(Table::Topics)? {
+        let record = read(Table::Topics, &name, value)?;
+        let kept = shares.remove(&name);
+        restore_topic(&mut core, &name, record, kept, now);
     }
-
-    fn restore_publisher(&mut self, key: &str, record: PublisherRecord, former: u64, now: Instant) {
-        let Some((topic, _)) = key.split_once('/') else {
-            return;
-        };
-        let broker = record
-            .broker
-            .and_then(|name| self.broker_by_name.get(&name).copied());
-        let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(topic) else {
-            // Its topic was removed, and so it was to be.
-            return self.keep(Table::Publishers, key, None);
-        };
-        let index = topic.publishers.put(record.spec, loads).index();
-        topic.publishers.place(index, broker, loads);
-        // How long ago that was is not known: it may have been just now.
-        let has_moved_lately = record.moved_in > 0 && record.moved_in >= former;
-        let rests_from = has_moved_lately.then_some(now);
-        topic
-            .publishers
-            .restore_move(index, record.moved_in, rests_from);
-        if let Some(at) = rests_from {
-            self.moved.note(Moved {
-                at,
-                topic: Arc::clone(topic.publishers.topic()),
-                index: index as u32,
-            });
-        }
-        self.publishers += 1;
+    for (key, value) in store.load(Table::Publishers)? {
+        let record = read(Table::Publishers, &key, value)?;
+        restore_publisher(&mut core, &key, record, former, now);
     }
+    for (key, value) in store.load(Table::Channels)? {
+        let state = read(Table::Channels, &key, value)?;
+        restore_known(&mut core.catalog, &key, &state)?;
+    }
+    for (key, _) in store.load(Table::Owed)? {
+        restore_owed(&mut core.brokers, &key)?;
+    }
+    core.names = Names::restore(store)?;
+    let key = meta.iter().find(|(key, _)| key == KEY_RECORD);
+    core.sharing.key = key.and_then(|(_, value)| value.as_str().map(str::to_owned));
+    let names: Vec<String> = core.topics.all().keys().cloned().collect();
+    for name in names {
+        fit_due(&mut core.topics, &mut core.due, &settings, &name, now);
+    }
+    Ok(core)
+}
 
-    fn restore_known(&mut self, key: &str, state: &TopicState) -> Result<(), ControlError> {
-        let restored = topic_name(&state.topic).and_then(|topic| {
-            let known = Known::of(state)?;
-            self.catalog.merge(&topic, &known)
+fn restored_broker(name: String, record: BrokerRecord, now: Instant) -> Broker {
+    let mut broker = Broker::remembered(name, record.tcp_address, now);
+    broker.http_address = record.http_address;
+    broker.gossip_address = record.gossip_address;
+    (broker.identity, broker.life) = (record.identity, record.life);
+    broker.from = record.from;
+    let [http, gossip] = record
+        .has_answered_beside
+        .unwrap_or([record.has_answered; 2]);
+    for (door, has_answered) in Door::ALL
+        .into_iter()
+        .zip([record.has_answered, http, gossip])
+    {
+        broker.presence_mut(door).has_answered = has_answered;
+    }
+    broker.is_draining = record.is_draining;
+    broker.mcap = record.mcap;
+    broker.model = record.model;
+    if record.is_dead {
+        broker.liveness = Liveness::Dead;
+    }
+    broker
+}
+
+fn restore_topic(
+    core: &mut Core,
+    name: &str,
+    record: TopicRecord,
+    kept: Option<KeptShares>,
+    now: Instant,
+) {
+    let mut topic = Topic::new(name, record.spec);
+    let is_older = kept.is_none() && !record.shares.is_empty();
+    let kept = kept.unwrap_or(record.shares);
+    let brokers = &core.brokers;
+    let known: Vec<(BrokerNumber, Option<Share>)> = kept
+        .iter()
+        .filter_map(|(broker, share)| Some((brokers.named(broker)?, *share)))
+        .filter(|(number, _)| brokers[*number].liveness != Liveness::Dead)
+        .collect();
+    let config = core.rules.ledger_config();
+    let epoch = core.topics.next_ledger(core.rules.epoch);
+    topic.limit_number = record.limit_number;
+    core.sharing.restore(record.limit_number);
+    let granted = granted(topic.spec.contract.limit);
+    let ledger = granted.map(|limit| Ledger::restore(limit, config, epoch, &known, now));
+    topic.shares.ledger = ledger;
+    for (number, _) in &known {
+        topic.shares.take_seat(*number, &brokers[*number]);
+    }
+    topic.shares.kept = kept;
+    if !topic.spec.contract.is_empty() {
+        topic.ticket = core.contracts.next_ticket();
+    }
+    if is_older {
+        core.out.keep_shares_of(name, &topic);
+    }
+    core.topics.insert(name, topic);
+}
+
+fn restore_publisher(
+    core: &mut Core,
+    key: &str,
+    record: PublisherRecord,
+    former: u64,
+    now: Instant,
+) {
+    let Some((topic, _)) = key.split_once('/') else {
+        return;
+    };
+    let broker = record.broker.and_then(|name| core.brokers.named(&name));
+    let Some((topic, loads)) = core.topics.with_loads(topic) else {
+        // Its topic was removed, and so it was to be.
+        return core.out.keep(Table::Publishers, key, None);
+    };
+    let index = topic.publishers.put(record.spec, loads).index();
+    topic.publishers.place(index, broker, loads);
+    // How long ago that was is not known: it may have been just now.
+    let has_moved_lately = record.moved_in > 0 && record.moved_in >= former;
+    let rests_from = has_moved_lately.then_some(now);
+    topic
+        .publishers
+        .restore_move(index, record.moved_in, rests_from);
+    if let Some(at) = rests_from {
+        core.moves.note(Moved {
+            at,
+            topic: Arc::clone(topic.publishers.topic()),
+            index: index as u32,
         });
-        restored
-            .map(drop)
-            .map_err(|text| not_understood(Table::Channels, key, &text))
     }
+    core.topics.publishers += 1;
+}
 
-    fn restore_owed(&mut self, key: &str) -> Result<(), ControlError> {
-        let mut parts = key.splitn(3, '/');
-        let broker = parts.next().and_then(|name| self.broker_by_name.get(name));
-        let Some(&number) = broker else {
-            return Ok(());
-        };
-        let topic = topic_name(parts.next().unwrap_or_default());
-        let channel = parts.next().map(channel_name).transpose();
-        let subject = topic.and_then(|topic| Ok((topic, channel?)));
-        let subject = subject.map_err(|text| not_understood(Table::Owed, key, &text))?;
-        self.brokers[number as usize].inventory.owe(subject);
-        Ok(())
-    }
+fn restore_known(catalog: &mut Catalog, key: &str, state: &TopicState) -> Result<(), ControlError> {
+    let restored = topic_name(&state.topic).and_then(|topic| {
+        let known = Known::of(state)?;
+        catalog.merge(&topic, &known)
+    });
+    restored
+        .map(drop)
+        .map_err(|text| not_understood(Table::Channels, key, &text))
+}
 
+fn restore_owed(brokers: &mut Brokers, key: &str) -> Result<(), ControlError> {
+    let mut parts = key.splitn(3, '/');
+    let broker = parts.next().and_then(|name| brokers.named(name));
+    let Some(number) = broker else {
+        return Ok(());
+    };
+    let topic = topic_name(parts.next().unwrap_or_default());
+    let channel = parts.next().map(channel_name).transpose();
+    let subject = topic.and_then(|topic| Ok((topic, channel?)));
+    let subject = subject.map_err(|text| not_understood(Table::Owed, key, &text))?;
+    brokers[number].inventory.owe(subject);
+    Ok(())
+}
+
+impl Outbox {
     /// Keeps what is known of a topic's channels, or that it is gone.
-    pub(super) fn keep_known(&mut self, topic: &TopicName) {
+    pub(super) fn keep_known(&mut self, catalog: &Catalog, topic: &TopicName) {
         if topic.is_ephemeral() {
             return;
         }
-        let known = self.catalog.get(topic.as_str());
-        let record = channels_record(topic, known);
+        let record = channels_record(topic, catalog.get(topic.as_str()));
         self.keep(Table::Channels, topic.as_str(), record);
     }
 
-    /// Keeps a deletion that a broker is to be told when it comes back, or that it was told.
-    pub(super) fn keep_owed(&mut self, number: BrokerNumber, subject: &Subject, is_owed: bool) {
-        let key = owed_key(&self.broker(number).name, subject);
+    /// Keeps a deletion that a broker of this name is to be told when it comes back, or that it is not to be told any more.
+    pub(super) fn keep_owed(&mut self, broker: &str, subject: &Subject, is_owed: bool) {
+        let key = owed_key(broker, subject);
         self.keep(Table::Owed, &key, is_owed.then_some(Value::Bool(true)));
     }
 
-    /// Keeps that a broker of this name is not to be told of a deletion any more.
-    pub(super) fn keep_not_owed(&mut self, broker: &str, subject: &Subject) {
-        self.keep(Table::Owed, &owed_key(broker, subject), None);
-    }
-
-    pub(super) fn keep_broker(&mut self, number: BrokerNumber) {
-        let broker = self.broker(number);
+    pub(super) fn keep_broker(&mut self, broker: &Broker) {
         let record = broker_record(broker, broker.is_draining);
-        let name = broker.name.clone();
-        self.keep(Table::Brokers, &name, record);
+        self.keep(Table::Brokers, &broker.name, record);
     }
 
-    pub(super) fn keep_topic(&mut self, name: &str) {
-        if let Some(topic) = self.topics.get(name) {
+    pub(super) fn keep_topic(&mut self, topics: &Topics, name: &str) {
+        if let Some(topic) = topics.get(name) {
             let record = topic_record(&topic.spec, topic.limit_number);
             self.keep(Table::Topics, name, record);
         }
@@ -292,80 +290,74 @@ impl Core {
     }
 
     /// Keeps the most that each broker may be using before a grant that raises it goes out.
-    pub(super) fn keep_shares(&mut self, name: &str, now: Instant) {
-        let brokers = &self.brokers;
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        let Some(ledger) = &topic.shares else {
+    pub(super) fn keep_shares(
+        &mut self,
+        name: &str,
+        topic: &mut Topic,
+        brokers: &Brokers,
+        now: Instant,
+    ) {
+        let Some(ledger) = &topic.shares.ledger else {
             return;
         };
         let most = ledger.known(now);
-        let name_of = |number: BrokerNumber| brokers[number as usize].name.as_str();
-        let kept = &topic.kept_shares;
+        let name_of = |number: BrokerNumber| brokers[number].name.as_str();
+        let kept = &topic.shares.kept;
         let is_kept = |&(number, share)| kept.get(name_of(number)) == Some(&share);
         if most.len() == kept.len() && most.iter().all(is_kept) {
             return;
         }
         let most = most.into_iter();
         let most = most.map(|(number, share)| (name_of(number).to_owned(), share));
-        let former = std::mem::replace(&mut topic.kept_shares, most.collect());
+        let former = std::mem::replace(&mut topic.shares.kept, most.collect());
         self.held.shares_decided(name, former);
-        self.keep_shares_of(name);
+        self.keep_shares_of(name, topic);
     }
 
-    fn keep_shares_of(&mut self, name: &str) {
-        let kept = self.topics.get(name).map(|topic| &topic.kept_shares);
-        let record = kept.and_then(write);
-        self.keep(Table::Shares, name, record);
+    fn keep_shares_of(&mut self, name: &str, topic: &Topic) {
+        self.keep(Table::Shares, name, write(&topic.shares.kept));
     }
 
-    pub(super) fn keep_publishers(&mut self, name: &str, indices: impl IntoIterator<Item = usize>) {
-        let Some(topic) = self.topics.get(name) else {
+    pub(super) fn keep_publishers(
+        &mut self,
+        topics: &Topics,
+        brokers: &Brokers,
+        name: &str,
+        indices: impl IntoIterator<Item = usize>,
+    ) {
+        let Some(topic) = topics.get(name) else {
             return;
         };
-        let records: Vec<Change> = indices
+        let rows = indices
             .into_iter()
-            .filter_map(|index| topic.publishers.rows().get(index))
-            .map(|row| self.publisher_change(name, row))
-            .collect();
-        self.changes.extend(records);
+            .filter_map(|index| topic.publishers.rows().get(index));
+        for row in rows {
+            self.keep_change(publisher_as(brokers, name, &row.spec, Some(row)));
+        }
     }
 
     pub(super) fn forget_publisher(&mut self, topic: &str, id: &str) {
         self.keep(Table::Publishers, &publisher_key(topic, id), None);
     }
+}
 
-    fn publisher_change(&self, topic: &str, row: &Row) -> Change {
-        self.publisher_as(topic, &row.spec, Some(row))
-    }
-
-    /// A publisher as it is kept where it is declared so; `row` is what is known of it.
-    pub(super) fn publisher_as(
-        &self,
-        topic: &str,
-        spec: &PublisherSpec,
-        row: Option<&Row>,
-    ) -> Change {
-        let broker = row.and_then(|row| row.broker);
-        let record = PublisherRecord {
-            spec: spec.clone(),
-            broker: broker.map(|number| self.broker(number).name.clone()),
-            moved_in: row.map_or(0, |row| row.moved_in),
-        };
-        Change {
-            table: Table::Publishers,
-            key: publisher_key(topic, &spec.id),
-            value: write(&record),
-        }
-    }
-
-    pub(super) fn keep(&mut self, table: Table, key: &str, value: Option<Value>) {
-        self.changes.push(Change {
-            table,
-            key: key.to_owned(),
-            value,
-        });
+/// A publisher as it is kept where it is declared so; `row` is what is known of it.
+pub(super) fn publisher_as(
+    brokers: &Brokers,
+    topic: &str,
+    spec: &PublisherSpec,
+    row: Option<&Row>,
+) -> Change {
+    let broker = row.and_then(|row| row.broker);
+    let record = PublisherRecord {
+        spec: spec.clone(),
+        broker: broker.map(|number| brokers[number].name.clone()),
+        moved_in: row.map_or(0, |row| row.moved_in),
+    };
+    Change {
+        table: Table::Publishers,
+        key: publisher_key(topic, &spec.id),
+        value: write(&record),
     }
 }
 
@@ -380,6 +372,14 @@ pub(super) fn topic_record(spec: &TopicSpec, limit_number: Option<u16>) -> Optio
         shares: KeptShares::new(),
         limit_number,
     })
+}
+
+/// The most that each broker may be using of a limit, as it is kept; nothing where that is nothing.
+pub(super) fn shares_record(shares: &KeptShares) -> Option<Value> {
+    match shares.is_empty() {
+        true => None,
+        false => write(shares),
+    }
 }
 
 /// A broker as it is kept, drained or not.
@@ -436,40 +436,4 @@ fn not_understood(table: Table, key: &str, why: &str) -> ControlError {
         "the store's record {key:?} of {table:?} cannot be understood ({why}); \
          was it written by another release?"
     ))
-}
-
-/// Settings that the type cannot check.
-///
-/// # Errors
-/// A text that names the setting, its value and what is allowed.
-pub fn check_settings(settings: &Settings) -> Result<(), String> {
-    check::rate("mcap", settings.mcap)?;
-    check::rate("moves per second", settings.moves_per_s)?;
-    let spans = [
-        ("profile window", settings.profile_window, 0.1, 3600.0),
-        ("lease", settings.lease, 0.5, 3600.0),
-        ("report interval", settings.report_interval, 0.05, 60.0),
-        ("adapt period", settings.adapt_period, 0.1, 3600.0),
-        ("adapt window", settings.adapt_window, 1.0, 600.0),
-        ("gossip interval", settings.gossip_interval, 0.01, 10.0),
-    ];
-    for (what, span, least, most) in spans {
-        if !(least..=most).contains(&span.as_secs_f64()) {
-            return Err(format!(
-                "{what} {span:?} is not within {least} s to {most} s"
-            ));
-        }
-    }
-    if settings.gossip_branches == 0 {
-        return Err(String::from(
-            "gossip branches 0 would tell nobody anything; 1 or more, 3 is the papers' choice",
-        ));
-    }
-    if settings.lease < 2 * settings.report_interval {
-        return Err(format!(
-            "lease {:?} is shorter than two report intervals of {:?}: every lost report would end it",
-            settings.lease, settings.report_interval
-        ));
-    }
-    Ok(())
 }

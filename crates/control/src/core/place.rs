@@ -1,16 +1,22 @@
 //! Steps 1 and 2 of the Load Distributor: publishers without a place get one (SRTM-long, section 4.2).
 
 use clock::Instant;
-use model::ServiceModel;
 use placement::{BrokerIndex, BrokerState, GroupIndex, Publisher, Question, distribute};
 use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
-use super::parts::{Done, Job};
-use super::publisher::Row;
-use super::topic::Topic;
-use super::{Broker, BrokerNumber, Core};
+use super::due::Due;
+use super::fit::{fit_due, out_of_brokers};
+use super::outbox::Outbox;
+use super::parts::Done;
+use super::publisher::{Publishers, Row};
+use super::registry::Brokers;
+use super::rounds::Rounds;
+use super::settings::Rules;
+use super::shares::Adaptor;
+use super::topics::Topics;
+use super::{Broker, BrokerNumber};
 
 /// So many publishers without a place are always tried again together.
 const STRANDED_MIN: usize = 1024;
@@ -18,7 +24,34 @@ const STRANDED_MIN: usize = 1024;
 /// A broker without a promise to keep takes what comes.
 const UNBOUNDED_MCAP: f64 = 1e12;
 
-impl Core {
+/// Gives publishers a place, as the Load Distributor does in its steps 1 and 2; borrows the parts that it needs for that.
+pub(super) struct Distributor<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) brokers: &'a Brokers,
+    pub(super) topics: &'a mut Topics,
+    pub(super) rounds: &'a Rounds,
+    pub(super) due: &'a mut Due,
+    pub(super) out: &'a mut Outbox,
+}
+
+impl Distributor<'_> {
+    fn adaptor(&mut self) -> Adaptor<'_> {
+        Adaptor {
+            rules: self.rules,
+            brokers: self.brokers,
+            topics: self.topics,
+            rounds: self.rounds,
+            due: self.due,
+            out: self.out,
+        }
+    }
+
+    /// Carriers and fit follow a change of who publishes.
+    pub(super) fn publishers_changed(&mut self, name: &str, now: Instant) {
+        fit_due(self.topics, self.due, &self.rules.settings, name, now);
+        self.adaptor().drive(name, now);
+    }
+
     /// Gives publishers without a place one, where there is room. Those that have one stay.
     fn place_unplaced(&mut self, name: &str, now: Instant) {
         let topic = self.topics.get(name);
@@ -36,7 +69,7 @@ impl Core {
     ) -> Option<usize> {
         let unplaced = self.topics.get(name)?.publishers.unplaced();
         let below = u32::try_from(below).unwrap_or(u32::MAX);
-        let waiting = unplaced.range(..below).rev().take(self.sizes.rows);
+        let waiting = unplaced.range(..below).rev().take(self.rules.sizes.rows);
         let mut waiting: Vec<u32> = waiting.copied().collect();
         let last = waiting.last().copied();
         let rows_left = last.filter(|&last| unplaced.range(..last).next().is_some());
@@ -47,7 +80,7 @@ impl Core {
     }
 
     /// Gives publishers that have just been declared a place, where there is room. Those for whom there was none are tried again
-    /// when they have doubled in number, unless they are too many for one turn, or when room comes ([`Core::room_came`]): else
+    /// when they have doubled in number, unless they are too many for one turn, or when room comes ([`super::parts::Job::Room`]): else
     /// each newcomer would cost as much as there are.
     pub(super) fn place_newcomers(&mut self, name: &str, newcomers: &[usize], now: Instant) {
         let Some(topic) = self.topics.get(name) else {
@@ -55,7 +88,7 @@ impl Core {
         };
         let unplaced = topic.publishers.unplaced();
         let is_due = unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded;
-        if is_due && unplaced.len() <= self.sizes.rows {
+        if is_due && unplaced.len() <= self.rules.sizes.rows {
             return self.place_unplaced(name, now);
         }
         let waiting = newcomers.iter().map(|&index| index as u32);
@@ -67,20 +100,22 @@ impl Core {
         let Some(topic) = self.topics.get(name).filter(|_| !waiting.is_empty()) else {
             return;
         };
-        let (mut publishers, mut placed) = topic.as_carried();
+        let (mut publishers, mut placed) = as_carried(&topic.publishers);
         let rows = waiting.iter();
         let rows = rows.map(|&index| &topic.publishers.rows()[index as usize]);
         publishers.extend(as_distributed(rows));
         let carried = placed.len();
         placed.resize(publishers.len(), None);
         let full = topic.fit.full_brokers(self.brokers.len());
-        let crowded = self.crowded(name).into_iter().zip(&full);
+        let crowded = crowded(self.topics, self.brokers, name)
+            .into_iter()
+            .zip(&full);
         let avoided: Vec<bool> = crowded.map(|(crowded, full)| crowded || *full).collect();
         let question = Question {
             policy: topic.spec.policy,
             publishers: &publishers,
             placed: &placed,
-            brokers: &self.broker_states(name),
+            brokers: &broker_states(self.rules, self.topics, self.brokers, name),
             full: &avoided,
             k_min: 1,
         };
@@ -88,7 +123,7 @@ impl Core {
             full: &full,
             ..question
         };
-        self.work.publishers += publishers.len() as u64;
+        self.due.work.publishers += publishers.len() as u64;
         let found = distribute(&question).or_else(|_| distribute(&anywhere));
         let (broker_of, missing) = match found {
             Ok(distribution) => (distribution.broker_of.into_iter().map(Some).collect(), None),
@@ -112,28 +147,8 @@ impl Core {
         }
         // Of a part of them less is missing than of all.
         if let Some(missing) = missing.filter(|_| is_whole || topic.fit.text.is_empty()) {
-            self.out_of_brokers(name, missing);
+            out_of_brokers(self.topics, self.out, name, missing);
         }
-    }
-
-    /// Brokers, by number, where a burst of the topic as it is declared would take longer to serve than is promised of a
-    /// neighbour there: avoided while others have room. Bursts that nobody declared show in windows.
-    pub(super) fn crowded(&self, name: &str) -> Vec<bool> {
-        let topic = self.topics.get(name);
-        let burst = topic.map_or(0, |topic| topic.publishers.largest_burst());
-        let promise_us = topic.and_then(|topic| Some(topic.spec.slo?.latency_us));
-        let is_crowded = |(number, broker): (u32, &Broker)| {
-            let is_here = topic.is_some_and(|topic| topic.publishers.is_placed_at(number));
-            let own = promise_us.filter(|_| is_here);
-            let tightest_us = self.loads.at(number).tightest_beside(own)?;
-            let model = broker.model?;
-            let servers = f64::from(model.servers.max(1));
-            Some(burst as f64 * model.per_message_ns / servers / 1e3 > tightest_us)
-        };
-        let brokers = (0u32..).zip(&self.brokers);
-        brokers
-            .map(|broker| is_crowded(broker).unwrap_or(false))
-            .collect()
     }
 
     /// Takes an assignment over; publishers move as the budget allows. False where it is the present one.
@@ -163,9 +178,9 @@ impl Core {
         changed: &[(usize, BrokerIndex)],
         now: Instant,
     ) -> bool {
-        let epoch = self.epoch;
-        let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(name).filter(|_| !changed.is_empty()) else {
+        let epoch = self.rules.epoch;
+        let topic = self.topics.with_loads(name);
+        let Some((topic, loads)) = topic.filter(|_| !changed.is_empty()) else {
             return false;
         };
         for &(index, broker) in changed {
@@ -173,15 +188,14 @@ impl Core {
             topic.publishers.note_placed_in(index, epoch);
         }
         topic.placed_at = Some(now);
-        self.keep_publishers(name, changed.iter().map(|(index, _)| *index));
-        self.drive_shares(name, now);
+        self.out.keep_publishers(
+            self.topics,
+            self.brokers,
+            name,
+            changed.iter().map(|(index, _)| *index),
+        );
+        self.adaptor().drive(name, now);
         true
-    }
-
-    /// Publishers of a broker that takes none any more are placed elsewhere, all topics.
-    pub(super) fn give_up_placements(&mut self, number: BrokerNumber, now: Instant) {
-        self.begin_job(Job::GiveUp(number), now);
-        self.look_at_all_shares();
     }
 
     /// Those of one topic below an index, as many as one part may; says below which index others are.
@@ -198,16 +212,30 @@ impl Core {
             return None;
         }
         let is_meant = |row: &Row| row.broker == Some(number);
-        let looked = topic.publishers.look_below(below, self.sizes, is_meant);
+        let looked = topic
+            .publishers
+            .look_below(below, self.rules.sizes, is_meant);
         done.looked(&looked);
         self.place_elsewhere(name, &looked.found, now);
         looked.rows_left
     }
 
+    /// Takes the place of one publisher and gives it another, where there is room.
+    pub(super) fn replace(&mut self, name: &str, index: usize, now: Instant) {
+        let Some((topic, loads)) = self.topics.with_loads(name) else {
+            return;
+        };
+        topic.publishers.place(index, None, loads);
+        self.place_newcomers(name, &[index], now);
+        self.out
+            .keep_publishers(self.topics, self.brokers, name, [index]);
+        self.publishers_changed(name, now);
+    }
+
     /// Takes the places of some publishers and gives them others, where there is room.
     pub(super) fn place_elsewhere(&mut self, name: &str, given_up: &[usize], now: Instant) {
-        let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(name).filter(|_| !given_up.is_empty()) else {
+        let topic = self.topics.with_loads(name);
+        let Some((topic, loads)) = topic.filter(|_| !given_up.is_empty()) else {
             return;
         };
         for &index in given_up {
@@ -215,93 +243,96 @@ impl Core {
         }
         self.place_newcomers(name, given_up, now);
         let homeless = given_up.iter().copied();
-        let homeless = homeless.filter(|&index| self.is_unplaced(name, index));
+        let homeless = homeless.filter(|&index| self.topics.is_unplaced(name, index));
         let homeless: Vec<usize> = homeless.collect();
-        self.keep_publishers(name, homeless);
+        self.out
+            .keep_publishers(self.topics, self.brokers, name, homeless);
         self.publishers_changed(name, now);
-    }
-
-    /// The brokers as one topic's distribution sees them: what others occupy is load.
-    pub(super) fn broker_states(&self, name: &str) -> Vec<BrokerState> {
-        let has_promise = self
-            .topics
-            .get(name)
-            .is_some_and(|topic| topic.spec.slo.is_some());
-        let own = self.topics.get(name).map(|topic| &topic.publishers);
-        let loads = (0u32..).zip(&self.brokers).map(|(number, broker)| {
-            let own = own.and_then(|publishers| publishers.at(number));
-            broker.fixed_rate() + self.loads.at(number).placed_beside(own)
-        });
-        let states = self
-            .brokers
-            .iter()
-            .zip(loads)
-            .map(|(broker, load)| BrokerState {
-                mcap: if has_promise {
-                    self.mcap_of(broker)
-                } else {
-                    UNBOUNDED_MCAP
-                },
-                load,
-                is_available: broker.takes_publishers() && broker.inventory.answers(name),
-            });
-        states.collect()
-    }
-
-    /// Messages per second that a broker carries: calibrated, or by its emulated service, or the default.
-    pub(super) fn mcap_of(&self, broker: &Broker) -> f64 {
-        let by_model = |model: &ServiceModel| {
-            let served_per_s = 1e9 * f64::from(model.servers) / model.per_message_ns.max(1.0);
-            served_per_s * UTILISATION_MAX
-        };
-        broker
-            .mcap
-            .or_else(|| broker.model.as_ref().map(by_model))
-            .unwrap_or(self.settings.mcap)
     }
 }
 
-/// A server that works more than this part of the time lets its queue grow long.
-pub(super) const UTILISATION_MAX: f64 = 0.9;
+/// Brokers, by number, where a burst of the topic as it is declared would take longer to serve than is promised of a
+/// neighbour there: avoided while others have room. Bursts that nobody declared show in windows.
+pub(super) fn crowded(topics: &Topics, brokers: &Brokers, name: &str) -> Vec<bool> {
+    let topic = topics.get(name);
+    let burst = topic.map_or(0, |topic| topic.publishers.largest_burst());
+    let promise_us = topic.and_then(|topic| Some(topic.spec.slo?.latency_us));
+    let is_crowded = |(number, broker): (u32, &Broker)| {
+        let is_here = topic.is_some_and(|topic| topic.publishers.is_placed_at(number));
+        let own = promise_us.filter(|_| is_here);
+        let tightest_us = topics.loads.at(number).tightest_beside(own)?;
+        let model = broker.model?;
+        let servers = f64::from(model.servers.max(1));
+        Some(burst as f64 * model.per_message_ns / servers / 1e3 > tightest_us)
+    };
+    brokers
+        .numbered()
+        .map(|broker| is_crowded(broker).unwrap_or(false))
+        .collect()
+}
 
-impl Topic {
-    /// The publishers as the distributor sees them.
-    pub(super) fn as_publishers(&self) -> Vec<Publisher> {
-        as_distributed(self.publishers.rows().iter())
-    }
+/// The brokers as one topic's distribution sees them: what others occupy is load.
+pub(super) fn broker_states(
+    rules: &Rules,
+    topics: &Topics,
+    brokers: &Brokers,
+    name: &str,
+) -> Vec<BrokerState> {
+    let topic = topics.get(name);
+    let has_promise = topic.is_some_and(|topic| topic.spec.slo.is_some());
+    let own = topic.map(|topic| &topic.publishers);
+    let loads = brokers.numbered().map(|(number, broker)| {
+        let own = own.and_then(|publishers| publishers.at(number));
+        broker.words.fixed_rate() + topics.loads.at(number).placed_beside(own)
+    });
+    let states = brokers.iter().zip(loads).map(|(broker, load)| BrokerState {
+        mcap: if has_promise {
+            rules.mcap_of(broker)
+        } else {
+            UNBOUNDED_MCAP
+        },
+        load,
+        is_available: broker.takes_publishers() && broker.inventory.answers(name),
+    });
+    states.collect()
+}
 
-    /// One publisher for each broker that carries the topic, which sends what all sends that is placed there: all that the
-    /// distributor asks of those that stay.
-    fn as_carried(&self) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
-        self.as_carried_without(BrokerNumber::MAX, &[], &[])
-    }
+/// The publishers as the distributor sees them.
+pub(super) fn as_publishers(publishers: &Publishers) -> Vec<Publisher> {
+    as_distributed(publishers.rows().iter())
+}
 
-    /// The same where some of these publishers leave a broker.
-    pub(super) fn as_carried_without(
-        &self,
-        from: BrokerNumber,
-        rows: &[&Row],
-        leaving: &[usize],
-    ) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
-        let rate: f64 = leaving.iter().map(|&at| rows[at].rate()).sum();
-        let placed = self.publishers.tallies();
-        let placed = placed.filter(|(number, tally)| {
-            let gone = if *number == from { leaving.len() } else { 0 };
-            tally.placed.number() > gone
-        });
-        placed
-            .map(|(number, tally)| {
-                let gone = if number == from { rate } else { 0.0 };
-                let rate = (tally.placed.rate() - gone).clamp(Rate::MIN.get(), Rate::MAX.get());
-                let publisher = Publisher {
-                    rate: Rate::new(rate).unwrap_or(Rate::MAX),
-                    batch_messages: 1,
-                    group: None,
-                };
-                (publisher, Some(BrokerIndex(number)))
-            })
-            .unzip()
-    }
+/// One publisher for each broker that carries the topic, which sends what all sends that is placed there: all that the
+/// distributor asks of those that stay.
+fn as_carried(publishers: &Publishers) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
+    as_carried_without(publishers, BrokerNumber::MAX, &[], &[])
+}
+
+/// The same where some of these publishers leave a broker.
+pub(super) fn as_carried_without(
+    publishers: &Publishers,
+    from: BrokerNumber,
+    rows: &[&Row],
+    leaving: &[usize],
+) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
+    let rate: f64 = leaving.iter().map(|&at| rows[at].rate()).sum();
+    let placed = publishers.tallies();
+    let placed = placed.filter(|(number, tally)| {
+        let gone = if *number == from { leaving.len() } else { 0 };
+        tally.placed.number() > gone
+    });
+    placed
+        .map(|(number, tally)| {
+            let gone = if number == from { rate } else { 0.0 };
+            let rate = (tally.placed.rate() - gone).clamp(Rate::MIN.get(), Rate::MAX.get());
+            let publisher = Publisher {
+                rate: Rate::new(rate).unwrap_or(Rate::MAX),
+                batch_messages: 1,
+                group: None,
+            };
+            (publisher, Some(BrokerIndex(number)))
+        })
+        .unzip()
 }
 
 /// Some publishers as the distributor sees them; groups are numbered among them.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use clock::Instant;
 use link::Door;
 
-use super::{Broker, BrokerNumber, Core, Effect, Liveness, Probe, ProbeAnswer};
+use super::outbox::Outbox;
+use super::registry::Brokers;
+use super::{Broker, BrokerNumber, Effect, Liveness, Probe, ProbeAnswer, Settings};
 
 /// Time between probes of a broker that has just lost its link; after the first probe of an address, from where it doubles.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
@@ -106,85 +108,105 @@ impl Broker {
     }
 }
 
-impl Core {
+/// What an answer shows of a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Nothing that was not known.
+    Nothing,
+    /// It is where it says, which nobody had seen in this life.
+    Here,
+    /// Its process is gone, and how one knows.
+    Gone(&'static str),
+}
+
+impl Brokers {
     /// What a probe of a broker's address found.
-    pub fn probed(&mut self, probe: &Probe, answer: &ProbeAnswer, now: Instant) {
+    pub(super) fn probed(
+        &mut self,
+        probe: &Probe,
+        answer: &ProbeAnswer,
+        out: &mut Outbox,
+    ) -> Shown {
         let (number, door) = (probe.broker, probe.door);
-        let broker = &mut self.brokers[number as usize];
+        let broker = &mut self[number];
         if broker.life != probe.life || broker.announced(door) != Some(&probe.address) {
-            return;
+            return Shown::Nothing;
         }
         broker.presence_mut(door).is_under_way = false;
         let is_linked = broker.link.is_some();
         let is_silent = broker.liveness != Liveness::Up;
         let is_gone = door == Door::Clients && !is_linked;
-        match answer {
+        let found = match answer {
             ProbeAnswer::Present(present)
                 if present.broker == broker.name && Some(present.identity) == broker.identity =>
             {
                 match present.life == broker.life {
-                    true => self.is_where_it_says(number, door, now),
+                    true => return self.has_answered(number, door),
                     // It has not read its Welcome yet, or a former process of it goes on there.
-                    false => self.missed(number, door, "another process of it answers"),
+                    false => "another process of it answers",
                 }
             }
-            ProbeAnswer::Refused if is_gone => {
-                self.dead(number, "nobody listens at its address", now);
-            }
+            ProbeAnswer::Refused if is_gone => return Shown::Gone("nobody listens at its address"),
             ProbeAnswer::Present(_) if is_gone || door == Door::Clients && is_silent => {
-                self.dead(number, "another broker is at its address", now);
+                return Shown::Gone("another broker is at its address");
             }
-            ProbeAnswer::Refused => self.missed(number, door, "nobody listens"),
-            ProbeAnswer::Present(_) => self.missed(number, door, "another broker answers"),
-            ProbeAnswer::Open => self.missed(number, door, "what listens there proves nothing"),
-            ProbeAnswer::Silence => self.missed(number, door, "no answer"),
-        }
+            ProbeAnswer::Refused => "nobody listens",
+            ProbeAnswer::Present(_) => "another broker answers",
+            ProbeAnswer::Open => "what listens there proves nothing",
+            ProbeAnswer::Silence => "no answer",
+        };
+        self.missed(number, door, found, out);
+        Shown::Nothing
     }
 
     /// It is where it says.
-    fn is_where_it_says(&mut self, number: BrokerNumber, door: Door, now: Instant) {
-        let presence = self.brokers[number as usize].presence_mut(door);
+    fn has_answered(&mut self, number: BrokerNumber, door: Door) -> Shown {
+        let presence = self[number].presence_mut(door);
         (presence.misses, presence.found) = (0, None);
-        if std::mem::replace(&mut presence.has_answered, true) {
-            return;
-        }
-        self.keep_broker(number);
-        if door != Door::Http {
-            self.drive_sharers();
-            self.drive_rounds();
-        }
-        if door == Door::Clients {
-            self.comes_up(number, now);
+        match std::mem::replace(&mut presence.has_answered, true) {
+            true => Shown::Nothing,
+            false => Shown::Here,
         }
     }
 
     /// It is not where it says, or was too slow to say so.
-    fn missed(&mut self, number: BrokerNumber, door: Door, found: &'static str) {
-        let broker = &mut self.brokers[number as usize];
+    fn missed(&mut self, number: BrokerNumber, door: Door, found: &'static str, out: &mut Outbox) {
+        let broker = &mut self[number];
         let presence = broker.presence_mut(door);
         presence.misses = presence.misses.saturating_add(1);
         presence.found = Some(found);
         let is_news = !presence.has_answered && presence.misses == MISSES_TOLD;
         if is_news && broker.link.is_some() {
             let text = format!("{} {}", broker.name, broker.missing(door));
-            self.tell("problem", None, Some(number), text);
+            out.tell("problem", None, Some(broker), text);
         }
     }
 
     /// Asks at the addresses of a broker where it is time.
-    pub(super) fn probe_due(&mut self, number: BrokerNumber, now: Instant) {
+    pub(super) fn probe_due(
+        &mut self,
+        number: BrokerNumber,
+        settings: &Settings,
+        out: &mut Outbox,
+        now: Instant,
+    ) {
         for door in Door::ALL {
-            let interval = self.probe_interval(number, door);
-            if interval.is_some_and(|least| self.broker(number).presence(door).is_due(least, now)) {
-                self.probe(number, door, now);
+            let interval = self.probe_interval(number, door, settings);
+            if interval.is_some_and(|least| self[number].presence(door).is_due(least, now)) {
+                self.probe(number, door, now, out);
             }
         }
     }
 
     /// A broker without a link may have died just now, or its host still be closing its sockets: it is asked for
     /// again, and often while it is not silent yet.
-    fn probe_interval(&self, number: BrokerNumber, door: Door) -> Option<Duration> {
-        let broker = self.broker(number);
+    fn probe_interval(
+        &self,
+        number: BrokerNumber,
+        door: Door,
+        settings: &Settings,
+    ) -> Option<Duration> {
+        let broker = &self[number];
         match (broker.liveness, broker.link) {
             (Liveness::Up, Some(_)) => {
                 let presence = broker.presence(door);
@@ -193,21 +215,27 @@ impl Core {
             (Liveness::Dead, _) | (Liveness::Silent(_), Some(_)) => None,
             _ if door != Door::Clients => None,
             (Liveness::Up, None) => Some(PROBE_INTERVAL),
-            (Liveness::Silent(_), None) => Some(self.settings.report_interval),
+            (Liveness::Silent(_), None) => Some(settings.report_interval),
         }
     }
 
     /// Asks for it out of turn, not too often.
-    pub(super) fn probe_again(&mut self, number: BrokerNumber, now: Instant) {
-        let presence = self.broker(number).presence(Door::Clients);
+    pub(super) fn probe_again(&mut self, number: BrokerNumber, out: &mut Outbox, now: Instant) {
+        let presence = self[number].presence(Door::Clients);
         if presence.is_due(PROBE_INTERVAL, now) {
-            self.probe(number, Door::Clients, now);
+            self.probe(number, Door::Clients, now, out);
         }
     }
 
     /// Asks at an address that the broker announces, unless a question is under way there.
-    pub(super) fn probe(&mut self, number: BrokerNumber, door: Door, now: Instant) {
-        let broker = &mut self.brokers[number as usize];
+    pub(super) fn probe(
+        &mut self,
+        number: BrokerNumber,
+        door: Door,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let broker = &mut self[number];
         let Some(address) = broker.announced(door).cloned() else {
             return;
         };
@@ -224,6 +252,6 @@ impl Core {
             address,
             is_known,
         };
-        self.effects.push(Effect::Probe(probe));
+        out.push(Effect::Probe(probe));
     }
 }

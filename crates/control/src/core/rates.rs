@@ -9,8 +9,10 @@
 
 use placement::Trace;
 
+use super::BrokerNumber;
+use super::publisher::Publishers;
 use super::tally::Loads;
-use super::{BrokerNumber, Core, Topic};
+use super::topics::Topics;
 
 /// Reports over less time than this say too little about a rate, in seconds.
 const SECONDS_MIN: f64 = 0.5;
@@ -57,72 +59,64 @@ impl Seen {
     }
 }
 
-impl Core {
-    /// Corrects what the publishers of a topic that are connected to a broker are believed to send, after a report over
-    /// `seconds`. Under a queue that stands, the last report alone is believed.
-    pub(super) fn correct_rates(
-        &mut self,
-        number: BrokerNumber,
-        name: &str,
-        seconds: f64,
-        has_queue: bool,
-    ) {
-        let Some(carried) = self.brokers[number as usize].topics.get(name) else {
-            return;
-        };
-        let seen = carried.seen;
-        let reports_min = if has_queue { 1 } else { 2 };
-        if seconds < SECONDS_MIN || seen.steady_reports < reports_min || seen.rate <= 0.0 {
-            return;
-        }
-        let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(name) else {
-            return;
-        };
-        let at = topic.publishers.at(number);
-        let Some(at) = at.filter(|at| at.attached.number() > 0) else {
-            return;
-        };
-        let (believed, batch) = (at.attached.rate(), at.largest_batch());
-        let low = if has_queue {
-            seen.rate
-        } else {
-            seen.rate.min(seen.before)
-        };
-        let high = seen.rate.max(seen.before);
-        let factor = if low > believed && is_contradicted(believed, low, batch, seconds) {
-            low / believed
-        } else if high < believed && is_contradicted(believed, high, batch, seconds) {
-            1.0 + FALL * (high / believed - 1.0)
-        } else {
-            return;
-        };
-        topic.publishers.believe(loads, |_, row| {
-            (row.attached == Some(number)).then(|| row.rate() * factor)
-        });
+/// Corrects what the publishers of a topic that are connected to a broker are believed to send, after a report over
+/// `seconds` by which that is `seen`. Under a queue that stands, the last report alone is believed.
+pub(super) fn correct_rates(
+    topics: &mut Topics,
+    number: BrokerNumber,
+    name: &str,
+    seen: Seen,
+    seconds: f64,
+    has_queue: bool,
+) {
+    let reports_min = if has_queue { 1 } else { 2 };
+    if seconds < SECONDS_MIN || seen.steady_reports < reports_min || seen.rate <= 0.0 {
+        return;
     }
+    let Some((topic, loads)) = topics.with_loads(name) else {
+        return;
+    };
+    let at = topic.publishers.at(number);
+    let Some(at) = at.filter(|at| at.attached.number() > 0) else {
+        return;
+    };
+    let (believed, batch) = (at.attached.rate(), at.largest_batch());
+    let low = if has_queue {
+        seen.rate
+    } else {
+        seen.rate.min(seen.before)
+    };
+    let high = seen.rate.max(seen.before);
+    let factor = if low > believed && is_contradicted(believed, low, batch, seconds) {
+        low / believed
+    } else if high < believed && is_contradicted(believed, high, batch, seconds) {
+        1.0 + FALL * (high / believed - 1.0)
+    } else {
+        return;
+    };
+    topic.publishers.believe(loads, |_, row| {
+        (row.attached == Some(number)).then(|| row.rate() * factor)
+    });
 }
 
-impl Topic {
-    /// A trace says of each publisher what it sends; one that does not occur in it may be slow.
-    pub(super) fn believe_trace(&mut self, trace: &Trace, loads: &mut Loads) {
-        let seconds = trace.seconds();
-        if seconds < SECONDS_MIN {
-            return;
-        }
-        let mut messages = vec![0_u64; self.publishers.rows().len()];
-        for arrival in &trace.arrivals {
-            if let Some(sum) = messages.get_mut(arrival.publisher.0 as usize) {
-                *sum += u64::from(arrival.messages);
-            }
-        }
-        self.publishers.believe(loads, |index, row| {
-            let rate = messages[index] as f64 / seconds;
-            let batch = f64::from(row.spec.batch);
-            let is_other = messages[index] > 0 && is_contradicted(row.rate(), rate, batch, seconds);
-            is_other.then_some(rate)
-        });
+/// A trace says of each publisher what it sends; one that does not occur in it may be slow.
+pub(super) fn believe_trace(publishers: &mut Publishers, trace: &Trace, loads: &mut Loads) {
+    let seconds = trace.seconds();
+    if seconds < SECONDS_MIN {
+        return;
     }
+    let mut messages = vec![0_u64; publishers.rows().len()];
+    for arrival in &trace.arrivals {
+        if let Some(sum) = messages.get_mut(arrival.publisher.0 as usize) {
+            *sum += u64::from(arrival.messages);
+        }
+    }
+    publishers.believe(loads, |index, row| {
+        let rate = messages[index] as f64 / seconds;
+        let batch = f64::from(row.spec.batch);
+        let is_other = messages[index] > 0 && is_contradicted(row.rate(), rate, batch, seconds);
+        is_other.then_some(rate)
+    });
 }
 
 /// Whether a rate that was `seen` over `seconds` cannot be chance where `believed` is true.

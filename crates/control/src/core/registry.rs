@@ -3,13 +3,17 @@
 //! A name belongs to the broker that came with it first, until that one is dead for certain. A dead broker keeps its name for a
 //! day, or until there is no place for another; an operator frees it at once.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
 use clock::Instant;
 use link::Hello;
+use rustc_hash::FxHashMap;
 
-use super::{BROKERS_MAX, Broker, BrokerNumber, Core, Liveness};
+use super::outbox::Outbox;
+use super::{BROKERS_MAX, Broker, BrokerNumber, Liveness};
 use crate::ControlError;
 use crate::store::Table;
 
@@ -40,19 +44,112 @@ pub struct Refusal {
     pub passes: bool,
 }
 
-impl Core {
+/// All brokers that are known, by number.
+#[derive(Debug)]
+pub(super) struct Brokers {
+    all: Vec<Broker>,
+    by_name: FxHashMap<String, BrokerNumber>,
+    /// Numbers that stand for no broker any more, since when; in this order.
+    free_numbers: VecDeque<(Instant, BrokerNumber)>,
+    /// Processes of brokers so far, in this life.
+    processes: u64,
+    /// The life of a broker that was numbered last.
+    lives: u64,
+    /// When they were looked at last.
+    watched_at: Instant,
+}
+
+impl Index<BrokerNumber> for Brokers {
+    type Output = Broker;
+
+    fn index(&self, number: BrokerNumber) -> &Broker {
+        &self.all[number as usize]
+    }
+}
+
+impl IndexMut<BrokerNumber> for Brokers {
+    fn index_mut(&mut self, number: BrokerNumber) -> &mut Broker {
+        &mut self.all[number as usize]
+    }
+}
+
+impl Brokers {
+    /// None, at `now`.
+    pub(super) fn new(now: Instant) -> Brokers {
+        Brokers {
+            all: Vec::new(),
+            by_name: FxHashMap::default(),
+            free_numbers: VecDeque::new(),
+            processes: 0,
+            lives: 0,
+            watched_at: now,
+        }
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Broker> {
+        self.all.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Broker> {
+        self.all.iter_mut()
+    }
+
+    /// All of them with their numbers, in order.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (BrokerNumber, &Broker)> + Clone {
+        (0u32..).zip(&self.all)
+    }
+
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All numbers.
+    pub(super) fn numbers(&self) -> std::ops::Range<BrokerNumber> {
+        0..self.all.len() as BrokerNumber
+    }
+
+    pub(super) fn get(&self, number: BrokerNumber) -> Option<&Broker> {
+        self.all.get(number as usize)
+    }
+
+    /// The number of a name, where it is known.
+    pub(super) fn named(&self, name: &str) -> Option<BrokerNumber> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The number of a broker that somebody asks for.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub(super) fn number_of(&self, name: &str) -> Result<BrokerNumber, ControlError> {
+        self.named(name).ok_or_else(|| {
+            ControlError::NotFound(format!(
+                "there is no broker {name}; GET /v1/brokers lists them"
+            ))
+        })
+    }
+
+    /// They are looked at; gives the time since they were last.
+    pub(super) fn watch(&mut self, now: Instant) -> Duration {
+        let pause = now.saturating_since(self.watched_at);
+        self.watched_at = now;
+        pause
+    }
+
     /// The broker that says hello, and whether nothing was known of its name.
     pub(super) fn claim_name(
         &mut self,
         hello: &Hello,
         from: IpAddr,
         now: Instant,
+        out: &mut Outbox,
     ) -> Result<(BrokerNumber, bool), Refusal> {
-        let known = self.broker_by_name.get(&hello.broker).copied();
+        let known = self.named(&hello.broker);
         if let Some(number) = known {
-            self.may_have_name(number, hello, now)?;
+            self.may_have_name(number, hello, now, out)?;
         }
-        if known.is_none_or(|number| self.broker(number).liveness == Liveness::Dead) {
+        if known.is_none_or(|number| self[number].liveness == Liveness::Dead) {
             self.has_room(from)?;
         }
         match known {
@@ -61,28 +158,32 @@ impl Core {
         }
     }
 
-    /// Another number for every life of every broker, greater than those before; also where a life of this controller could keep none
-    /// of those that it gave.
-    pub(super) fn next_life(&mut self) -> u64 {
-        self.lives = (self.lives + 1).max(self.epoch << LIFE_BITS);
+    /// Another number for every life of every broker in life `epoch` of the controller, greater than those before; also where a
+    /// life of the controller could keep none of those that it gave.
+    pub(super) fn next_life(&mut self, epoch: u64) -> u64 {
+        self.lives = (self.lives + 1).max(epoch << LIFE_BITS);
         self.lives
     }
 
-    /// Takes the operator's word that a broker is dead, and frees its name.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`]; [`ControlError::Conflict`] while it reports.
-    pub fn remove_broker(&mut self, name: &str, now: Instant) -> Result<(), ControlError> {
-        let number = self.check_remove_broker(name)?;
-        self.dead(number, "removed by an operator", now);
-        self.forget_broker(number, now);
-        Ok(())
+    /// Another number for every process of every broker.
+    pub(super) fn next_process(&mut self) -> u64 {
+        self.processes += 1;
+        self.processes
+    }
+
+    /// Gives a broker that is not known a number.
+    pub(super) fn insert(&mut self, mut broker: Broker) -> BrokerNumber {
+        broker.process = self.next_process();
+        let number = self.all.len() as BrokerNumber;
+        self.by_name.insert(broker.name.clone(), number);
+        self.all.push(broker);
+        number
     }
 
     /// Whether an operator may say that a broker is dead.
-    pub(super) fn check_remove_broker(&self, name: &str) -> Result<BrokerNumber, ControlError> {
-        let number = self.broker_number(name)?;
-        match self.broker(number).link.is_some() {
+    pub(super) fn check_remove(&self, name: &str) -> Result<BrokerNumber, ControlError> {
+        let number = self.number_of(name)?;
+        match self[number].link.is_some() {
             false => Ok(number),
             true => Err(ControlError::Conflict(format!(
                 "broker {name} is connected and reports; stop it first, or drain it: POST /v1/brokers/{name}/drain"
@@ -91,9 +192,9 @@ impl Core {
     }
 
     /// Frees the names of those that are dead for long, or too many.
-    pub(super) fn forget_long_dead(&mut self, now: Instant) {
-        let dead = (0u32..)
-            .zip(&self.brokers)
+    pub(super) fn forget_long_dead(&mut self, out: &mut Outbox, now: Instant) {
+        let dead = self
+            .numbered()
             .filter(|(_, broker)| broker.liveness == Liveness::Dead && !broker.name.is_empty());
         let mut dead: Vec<(Instant, BrokerNumber)> = dead
             .map(|(number, broker)| (broker.dead_since, number))
@@ -105,22 +206,22 @@ impl Core {
         let excess = dead.len().saturating_sub(DEAD_MAX);
         for (index, (since, number)) in dead.into_iter().enumerate() {
             if index < excess || now.saturating_since(since) >= DEAD_KEPT {
-                self.forget_broker(number, now);
+                self.forget(number, out, now);
             }
         }
     }
 
     /// Nothing is known of it any more; what it was still to be told of deletions neither.
-    fn forget_broker(&mut self, number: BrokerNumber, now: Instant) {
+    pub(super) fn forget(&mut self, number: BrokerNumber, out: &mut Outbox, now: Instant) {
         let nobody = Broker::remembered(String::new(), String::new(), now);
-        let former = std::mem::replace(&mut self.brokers[number as usize], nobody);
-        self.brokers[number as usize].liveness = Liveness::Dead;
+        let former = std::mem::replace(&mut self[number], nobody);
+        self[number].liveness = Liveness::Dead;
         let mut inventory = former.inventory;
         for subject in inventory.take_owed() {
-            self.keep_not_owed(&former.name, &subject);
+            out.keep_owed(&former.name, &subject, false);
         }
-        self.broker_by_name.remove(&former.name);
-        self.keep(Table::Brokers, &former.name, None);
+        self.by_name.remove(&former.name);
+        out.keep(Table::Brokers, &former.name, None);
         self.free_numbers.push_back((now, number));
     }
 
@@ -129,8 +230,9 @@ impl Core {
         number: BrokerNumber,
         hello: &Hello,
         now: Instant,
+        out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let broker = self.broker(number);
+        let broker = &self[number];
         let name = &hello.broker;
         // Stores of former releases know no identities.
         let Some(owner) = broker.identity else {
@@ -154,7 +256,7 @@ impl Core {
         }
         let is_there = broker.link.is_some() && broker.liveness == Liveness::Up;
         // It may be this very broker's former life that is gone, without having kept who it was.
-        self.probe_again(number, now);
+        self.probe_again(number, out, now);
         Err(Refusal {
             reason: format!(
                 "the name {name} belongs to another broker that is not dead for certain; give each broker a name of its own, \
@@ -165,7 +267,7 @@ impl Core {
     }
 
     fn has_room(&self, from: IpAddr) -> Result<(), Refusal> {
-        let alive = self.brokers.iter();
+        let alive = self.iter();
         let alive = alive.filter(|broker| broker.liveness != Liveness::Dead);
         let (mut all, mut same) = (0, 0);
         for broker in alive {
@@ -195,18 +297,18 @@ impl Core {
         let rested = self.free_numbers.front();
         let rested = rested.is_some_and(|(since, _)| now.saturating_since(*since) >= NUMBER_RESTS);
         if rested && let Some((_, number)) = self.free_numbers.pop_front() {
-            self.broker_by_name.insert(broker.name.clone(), number);
+            self.by_name.insert(broker.name.clone(), number);
             broker.process = self.next_process();
-            self.brokers[number as usize] = broker;
+            self[number] = broker;
             return Ok(number);
         }
-        if self.brokers.len() >= NUMBERS_MAX {
+        if self.all.len() >= NUMBERS_MAX {
             return Err(Refusal {
                 reason: String::from("too many names of brokers came and went within a minute"),
                 passes: true,
             });
         }
-        Ok(self.insert_broker(broker))
+        Ok(self.insert(broker))
     }
 }
 

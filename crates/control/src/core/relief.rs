@@ -22,10 +22,19 @@
 use clock::Instant;
 use placement::{BrokerIndex, BrokerState, Question, distribute, shedding_order};
 
-use super::moves::is_resting;
-use super::place::{UTILISATION_MAX, as_distributed};
+use super::due::Due;
+use super::fit::{Fitter, short_of_capacity};
+use super::moves::{Moves, is_resting};
+use super::outbox::Outbox;
+use super::overload::{has_overload, has_standing_queue};
+use super::place::{Distributor, as_carried_without, as_distributed};
 use super::publisher::Row;
-use super::{Broker, BrokerNumber, Core, Effect};
+use super::registry::Brokers;
+use super::rounds::Rounds;
+use super::settings::{Rules, UTILISATION_MAX};
+use super::topics::Topics;
+use super::window::Windows;
+use super::{Broker, BrokerNumber, Effect, Topic};
 use std::time::Duration;
 
 /// A broker is relieved down to this part of what it carries.
@@ -67,7 +76,51 @@ enum Reckoned {
     Seen,
 }
 
-impl Core {
+/// Answers overload: moves publishers and begins searches; borrows the parts that it needs for that.
+pub(super) struct Rebalancer<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) brokers: &'a mut Brokers,
+    pub(super) topics: &'a mut Topics,
+    pub(super) rounds: &'a Rounds,
+    pub(super) due: &'a mut Due,
+    pub(super) windows: &'a mut Windows,
+    pub(super) moves: &'a Moves,
+    pub(super) out: &'a mut Outbox,
+}
+
+impl Rebalancer<'_> {
+    pub(super) fn fitter(&mut self) -> Fitter<'_> {
+        Fitter {
+            rules: self.rules,
+            brokers: self.brokers,
+            topics: self.topics,
+            rounds: self.rounds,
+            due: self.due,
+            windows: self.windows,
+            out: self.out,
+        }
+    }
+
+    pub(super) fn distributor(&mut self) -> Distributor<'_> {
+        Distributor {
+            rules: self.rules,
+            brokers: self.brokers,
+            topics: self.topics,
+            rounds: self.rounds,
+            due: self.due,
+            out: self.out,
+        }
+    }
+
+    /// Relieves brokers that are given more than they carry.
+    pub(super) fn relieve_all(&mut self, now: Instant) {
+        for number in self.brokers.numbers() {
+            if has_overload(&self.brokers[number]) {
+                self.relieve(number, now);
+            }
+        }
+    }
+
     /// Answers an overload that a broker's reports show.
     pub(super) fn relieve(&mut self, number: BrokerNumber, now: Instant) {
         let (load, capacity) = (self.connected_load(number), self.capacity(number));
@@ -88,15 +141,17 @@ impl Core {
                 relief.moved,
                 relief.topics.join(", ")
             );
-            self.tell("relieved", None, Some(number), text);
+            self.out
+                .tell("relieved", None, Some(&self.brokers[number]), text);
             self.disturb_touched(number, &relief.topics, now);
         }
         let missing = load - relief.moved - capacity;
         // What is believed is near the peaks; too few are brokers only for what arrives.
-        let arrives = self.broker(number).measured_rate();
-        let is_over = arrives > capacity || self.has_standing_queue(number);
+        let arrives = self.brokers[number].words.measured_rate();
+        let is_over =
+            arrives > capacity || has_standing_queue(&self.brokers[number], &self.rules.settings);
         let is_short = is_over && missing > 0.0 && !self.is_leaving(number, missing, now);
-        let broker = &mut self.brokers[number as usize];
+        let broker = &mut self.brokers[number];
         broker.short_reports = if is_short {
             broker.short_reports + 1
         } else {
@@ -109,8 +164,8 @@ impl Core {
 
     /// Whether publishers that send so much have only just come to a broker: they may leave it when they have rested.
     fn is_leaving(&self, number: BrokerNumber, rate: f64, now: Instant) -> bool {
-        let resting = self.moved.resting(now).filter_map(|moved| {
-            let publishers = &self.topics.get(&*moved.topic)?.publishers;
+        let resting = self.moves.resting(now).filter_map(|moved| {
+            let publishers = &self.topics.get(&moved.topic)?.publishers;
             let row = publishers.rows().get(moved.index as usize)?;
             let is_here = row.broker == Some(number) && row.moved_at == Some(moved.at);
             is_here.then(|| row.rate())
@@ -142,18 +197,18 @@ impl Core {
 
     /// Messages per second that a broker carries: mcap, or what it was seen to carry at most with a queue that stood.
     fn capacity(&self, number: BrokerNumber) -> f64 {
-        let broker = self.broker(number);
-        let mcap = self.mcap_of(broker);
-        if !self.has_standing_queue(number) {
+        let broker = &self.brokers[number];
+        let mcap = self.rules.mcap_of(broker);
+        if !has_standing_queue(&self.brokers[number], &self.rules.settings) {
             return mcap;
         }
-        mcap.min(broker.left_rate() * UTILISATION_MAX)
+        mcap.min(broker.words.left_rate() * UTILISATION_MAX)
     }
 
     /// Messages per second of the publishers that are connected somewhere and belong to a broker, and of clients there
     /// that cannot be moved.
     fn connected_load(&self, number: BrokerNumber) -> f64 {
-        self.broker(number).fixed_rate() + self.loads.at(number).present.rate()
+        self.brokers[number].words.fixed_rate() + self.topics.loads.at(number).present.rate()
     }
 
     /// What is to stay at a broker, in messages per second.
@@ -162,7 +217,7 @@ impl Core {
         let mut others: Vec<(f64, f64)> = (0u32..)
             .zip(self.loads(Reckoned::Believed))
             .filter(|&(other, _)| other != number && self.may_be_filled(other))
-            .map(|(other, load)| (self.mcap_of(self.broker(other)), load))
+            .map(|(other, load)| (self.rules.mcap_of(&self.brokers[other]), load))
             .collect();
         let room = |&(mcap, load): &(f64, f64)| (FILLED_PART * mcap - load).max(0.0);
         others.sort_by(|a, b| room(b).total_cmp(&room(a)));
@@ -181,20 +236,20 @@ impl Core {
 
     /// Whether a broker may be given what leaves another.
     fn may_be_filled(&self, number: BrokerNumber) -> bool {
-        self.broker(number).takes_publishers() && !self.has_overload(number)
+        self.brokers[number].takes_publishers() && !has_overload(&self.brokers[number])
     }
 
     /// By broker, messages per second that count as its load.
     fn loads(&self, reckoned: Reckoned) -> Vec<f64> {
-        let brokers = (0u32..).zip(&self.brokers);
+        let brokers = self.brokers.numbered();
         if matches!(reckoned, Reckoned::Believed) {
             let believed = |(number, broker): (BrokerNumber, &Broker)| {
-                broker.fixed_rate() + self.loads.at(number).placed.rate()
+                broker.words.fixed_rate() + self.topics.loads.at(number).placed.rate()
             };
             return brokers.map(believed).collect();
         }
         let seen = |(number, broker): (BrokerNumber, &Broker)| {
-            let load = self.loads.at(number);
+            let load = self.topics.loads.at(number);
             let sent_since = load.placed.rate() - load.settled.rate();
             broker.recent_rate() + sent_since.max(0.0)
         };
@@ -207,7 +262,7 @@ impl Core {
             let here = self.topics.get(topic)?.publishers.at(number)?.present;
             Some(here.rate() / here.number().max(1) as f64)
         };
-        let all = self.loads.at(number).topics.iter().rev();
+        let all = self.topics.loads.at(number).topics.iter().rev();
         let looked_at = all.take(LOOKED_AT_MAX);
         let mut topics: Vec<(f64, f64, &str)> = looked_at
             .filter_map(|promised| {
@@ -242,7 +297,9 @@ impl Core {
             row.broker == Some(number) && row.attached.is_some() && !is_resting(row, now)
         };
         let below = topic.next_shed.unwrap_or(usize::MAX);
-        let looked = topic.publishers.look_below(below, self.sizes, is_meant);
+        let looked = topic
+            .publishers
+            .look_below(below, self.rules.sizes, is_meant);
         let rows: Vec<&Row> = looked
             .found
             .iter()
@@ -266,7 +323,8 @@ impl Core {
             leaving.push(at as usize);
         }
         leaving.sort_unstable();
-        let (mut publishers, mut placed) = topic.as_carried_without(number, &rows, &leaving);
+        let (mut publishers, mut placed) =
+            as_carried_without(&topic.publishers, number, &rows, &leaving);
         let carried = placed.len();
         publishers.extend(leaving.iter().map(|&at| members[at]));
         placed.resize(publishers.len(), None);
@@ -295,7 +353,7 @@ impl Core {
         if let Some(topic) = self.topics.get_mut(name) {
             topic.next_shed = next;
         }
-        self.assign_some(name, &changed, now);
+        self.distributor().assign_some(name, &changed, now);
         moved
     }
 
@@ -314,7 +372,7 @@ impl Core {
         (0u32..)
             .zip(loads)
             .map(|(other, (load, own))| {
-                let room = FILLED_PART * self.mcap_of(self.broker(other)) - load;
+                let room = FILLED_PART * self.rules.mcap_of(&self.brokers[other]) - load;
                 // What is placed there of the topic itself is taken from a capacity once more.
                 BrokerState {
                     mcap: room.max(0.0) + own,
@@ -337,15 +395,15 @@ impl Core {
                 *touched |= rate > 0.0;
             }
         }
-        let is_touched = |topic: &super::Topic| {
+        let is_touched = |topic: &Topic| {
             let mut places = topic.publishers.places();
             places.any(|broker| touched[broker as usize])
         };
-        let promised = self.promised.iter();
-        let touched = promised.filter(|name| self.topics.get(*name).is_some_and(is_touched));
+        let promised = self.topics.promised.iter();
+        let touched = promised.filter(|name| self.topics.get(name).is_some_and(is_touched));
         let names: Vec<String> = touched.cloned().collect();
         for name in names {
-            self.disturb_fit(&name, moved.contains(&name), now);
+            self.fitter().disturb_fit(&name, moved.contains(&name), now);
         }
     }
 
@@ -353,61 +411,61 @@ impl Core {
     fn lacks_brokers(&mut self, number: BrokerNumber, load: f64, missing: f64, now: Instant) {
         let why = format!(
             "{load:.0} messages/s are sent to {}, {missing:.0} of them too many for all brokers that there are",
-            self.broker(number).name
+            self.brokers[number].name
         );
-        let here = &self.broker(number).topics;
-        let promised = self.promised.iter();
+        let here = self.brokers[number].words.all();
+        let promised = self.topics.promised.iter();
         let promised = promised.filter(|name| here.contains_key(*name));
         let names: Vec<String> = promised.cloned().collect();
         for name in &names {
-            self.short_of_capacity(name, &why);
+            short_of_capacity(self.topics, self.out, name, &why);
         }
-        let broker = &mut self.brokers[number as usize];
+        let broker = &mut self.brokers[number];
         let is_due = broker
             .spawned_for_at
             .is_none_or(|at| now - at >= SPAWN_REST);
         if let Some(topic) = names.into_iter().next().filter(|_| is_due) {
             broker.spawned_for_at = Some(now);
-            self.effects.push(Effect::Spawn { topic, missing });
+            self.out.push(Effect::Spawn { topic, missing });
         }
     }
 
     /// The mean rate is not too high, yet a promise is broken: bursts meet.
     fn answer_bursts(&mut self, number: BrokerNumber, now: Instant) {
-        let topics = self.broker(number).troubled_topics();
+        let topics = self.brokers[number].words.troubled();
         let broken: Vec<String> = topics.map(|(name, _)| name.clone()).collect();
         let mut begun = 0;
         for name in broken {
-            let answered = self.newcomer_at(&name, number).unwrap_or(name);
-            begun += usize::from(self.refit_now(&answered, now));
+            let answered = newcomer_at(self.topics, &name, number).unwrap_or(name);
+            begun += usize::from(self.fitter().refit_now(&answered, now));
             if begun >= SEARCHES_AT_ONCE {
                 break;
             }
         }
     }
+}
 
-    /// The newcomer on any broker of a topic: it gives way first.
-    pub(super) fn newcomer_to(&self, name: &str) -> Option<String> {
-        let rates = self.topics.get(name)?.placed_rates(self.brokers.len());
-        let brokers = (0u32..).zip(rates).filter(|(_, rate)| *rate > 0.0);
-        let mut newcomers = brokers.filter_map(|(number, _)| self.newcomer_at(name, number));
-        newcomers.next()
-    }
+/// The newcomer on any broker of a topic: it gives way first.
+pub(super) fn newcomer_to(topics: &Topics, brokers: &Brokers, name: &str) -> Option<String> {
+    let rates = topics.get(name)?.placed_rates(brokers.len());
+    let brokers = (0u32..).zip(rates).filter(|(_, rate)| *rate > 0.0);
+    let mut newcomers = brokers.filter_map(|(number, _)| newcomer_at(topics, name, number));
+    newcomers.next()
+}
 
-    /// The topic at a broker that came there last, after `name`, and was not found to keep its promise yet.
-    fn newcomer_at(&self, name: &str, number: BrokerNumber) -> Option<String> {
-        let here = |topic: &super::Topic| {
-            let here = topic.publishers.at(number);
-            here.is_some_and(|here| here.present.number() > 0)
-        };
-        let since = self.topics.get(name)?.placed_at;
-        // Only what something is promised of is ever a newcomer.
-        let others = self.promised.iter().filter_map(|other| {
-            let topic = self.topics.get(other).filter(|_| *other != name)?;
-            let is_meant = topic.fit.is_newcomer() && topic.placed_at > since && here(topic);
-            is_meant.then_some((topic.placed_at, other))
-        });
-        let newest = others.max_by_key(|(placed_at, _)| *placed_at);
-        newest.map(|(_, other)| other.clone())
-    }
+/// The topic at a broker that came there last, after `name`, and was not found to keep its promise yet.
+fn newcomer_at(topics: &Topics, name: &str, number: BrokerNumber) -> Option<String> {
+    let here = |topic: &Topic| {
+        let here = topic.publishers.at(number);
+        here.is_some_and(|here| here.present.number() > 0)
+    };
+    let since = topics.get(name)?.placed_at;
+    // Only what something is promised of is ever a newcomer.
+    let others = topics.promised.iter().filter_map(|other| {
+        let topic = topics.get(other).filter(|_| *other != name)?;
+        let is_meant = topic.fit.is_newcomer() && topic.placed_at > since && here(topic);
+        is_meant.then_some((topic.placed_at, other))
+    });
+    let newest = others.max_by_key(|(placed_at, _)| *placed_at);
+    newest.map(|(_, other)| other.clone())
 }

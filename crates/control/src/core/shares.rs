@@ -9,47 +9,59 @@ use limit::lease::Mode;
 use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
+use super::due::Due;
+use super::outbox::Outbox;
+use super::registry::Brokers;
+use super::rounds::Rounds;
+use super::seats::{Carrier, Shares};
+use super::settings::Rules;
+use super::topics::Topics;
 use super::words::Carried;
-use super::{Broker, BrokerNumber, Core, Liveness, Topic};
+use super::{Broker, BrokerNumber, Liveness, Topic};
 
-/// A broker that carries a topic.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Carrier {
-    pub(super) broker: BrokerNumber,
-    /// Messages per second placed there, or that arrive there from clients that cannot be moved.
-    pub(super) rate: f64,
+/// Divides the limits of topics into shares, as the TB Adaptor does; borrows the parts that it needs for that.
+pub(super) struct Adaptor<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) brokers: &'a Brokers,
+    pub(super) topics: &'a mut Topics,
+    pub(super) rounds: &'a Rounds,
+    pub(super) due: &'a mut Due,
+    pub(super) out: &'a mut Outbox,
 }
 
-impl Core {
+impl Adaptor<'_> {
     /// Keeps the members of a topic's ledger in step and sends what it grants.
-    pub(super) fn drive_shares(&mut self, name: &str, now: Instant) {
-        let Some(topic) = self.topics.get(name).filter(|topic| topic.shares.is_some()) else {
+    pub(super) fn drive(&mut self, name: &str, now: Instant) {
+        let topic = self.topics.get(name);
+        let Some(topic) = topic.filter(|topic| topic.shares.ledger.is_some()) else {
             return self.due.shares.remove(name);
         };
         let carriers = self.carriers(name, topic);
-        let config = self.ledger_config();
+        let config = self.rules.ledger_config();
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
-        topic.learn(&self.brokers, &self.rounds);
-        let Some(ledger) = &mut topic.shares else {
+        let batch = topic.largest_batch_tokens();
+        let shares = &mut topic.shares;
+        shares.learn(self.brokers, self.rounds);
+        let Some(ledger) = &mut shares.ledger else {
             return;
         };
-        let brokers = (0u32..).zip(&self.brokers);
-        for (number, broker) in brokers.filter(|(_, broker)| broker.topics.contains_key(name)) {
+        let brokers = self.brokers.numbered();
+        for (number, broker) in brokers.filter(|(_, broker)| broker.words.get(name).is_some()) {
             broker.bring_up_to_date(number, ledger);
         }
-        if !are_alike(&carriers, &topic.carriers) {
-            topic.follow_carriers(name, carriers, &self.brokers, now);
+        if !are_alike(&carriers, &shares.carriers) {
+            shares.follow_carriers(name, carriers, batch, self.brokers, now);
         }
-        let Some(ledger) = &mut topic.shares else {
+        let Some(ledger) = &mut shares.ledger else {
             return;
         };
         let is_stale = topic.placed_at.is_some_and(|at| now - at < config.window);
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
         let grants = self.plan_grants(name, is_stale, now);
         for (broker, grant) in grants {
-            self.send(
+            self.out.send(
                 broker,
                 ToBroker::Grant {
                     topic: name.to_owned(),
@@ -69,35 +81,35 @@ impl Core {
         let Some(topic) = self.topics.get_mut(name) else {
             return Vec::new();
         };
-        let Some(ledger) = &mut topic.shares else {
+        let Some(ledger) = &mut topic.shares.ledger else {
             return Vec::new();
         };
-        if self.held.is_held() {
-            let kept = topic.kept_shares.iter();
-            let number = |name: &String| self.broker_by_name.get(name).copied();
+        if self.out.held.is_held() {
+            let kept = topic.shares.kept.iter();
+            let number = |name: &String| self.brokers.named(name);
             let kept = kept.filter_map(|(name, share)| Some((number(name)?, *share)));
             self.due.shares.insert(name);
             return ledger.plan_within(&kept.collect(), now);
         }
         let grants = ledger.plan(now);
-        let brokers = &self.brokers;
-        let is_heard = |number: BrokerNumber| brokers[number as usize].is_heard();
+        let brokers = self.brokers;
+        let is_heard = |number: BrokerNumber| brokers[number].is_heard();
         match !is_stale && ledger.is_at_rest(now, is_heard) {
             true => self.due.shares.remove(name),
             false => self.due.shares.insert(name),
         }
-        self.keep_shares(name, now);
+        self.out.keep_shares(name, topic, brokers, now);
         grants
     }
 
     /// Brokers that publishers of the topic are placed on, or whose reports show traffic of it.
     fn carriers(&self, name: &str, topic: &Topic) -> Vec<Carrier> {
         let placed = topic.placed_rates(self.brokers.len());
-        let brokers = (0u32..).zip(&self.brokers).zip(placed);
+        let brokers = self.brokers.numbered().zip(placed);
         let carriers = brokers.filter(|((_, broker), _)| broker.counts());
         carriers
             .filter_map(|((number, broker), placed)| {
-                let carried = broker.topics.get(name);
+                let carried = broker.words.get(name);
                 let fixed = carried.map_or(0.0, |carried| carried.fixed_rate);
                 let has_traffic = carried.is_some_and(|carried| {
                     let report = &carried.report;
@@ -112,29 +124,8 @@ impl Core {
             .collect()
     }
 
-    /// Has leases at a broker that has reported renewed: all at once.
-    pub(super) fn renew_leases(&mut self, number: BrokerNumber, now: Instant) {
-        let config = self.ledger_config();
-        let broker = &mut self.brokers[number as usize];
-        let is_due = |last: Renewal| now - last.received_at >= config.ttl / RENEWALS_PER_LEASE;
-        if broker.topics.is_empty() || !broker.renewal.is_none_or(is_due) {
-            return;
-        }
-        // Leases that have ended meanwhile are not renewed.
-        let ends_after = config.ttl + config.drift;
-        let unbroken = broker
-            .renewal
-            .filter(|last| now < last.received_at + ends_after);
-        broker.renewal = Some(Renewal {
-            since: unbroken.map_or(now, |last| last.since),
-            received_at: now,
-        });
-        let report = broker.report_number;
-        self.send(number, ToBroker::Renewed { report });
-    }
-
     /// What a broker's report says about its share and its traffic.
-    pub(super) fn share_reported(
+    pub(super) fn reported(
         &mut self,
         number: BrokerNumber,
         report: u64,
@@ -145,8 +136,8 @@ impl Core {
         let Some(topic) = self.topics.get_mut(&said.topic) else {
             return;
         };
-        topic.learn(&self.brokers, &self.rounds);
-        let Some(ledger) = &mut topic.shares else {
+        topic.shares.learn(self.brokers, self.rounds);
+        let Some(ledger) = &mut topic.shares.ledger else {
             return;
         };
         let heard =
@@ -157,41 +148,22 @@ impl Core {
         match heard {
             // It is not a member yet; its traffic makes it one.
             Ok(()) | Err(InvalidReport::NotAMember { .. }) => {}
-            Err(error) => self.distrust(number, &error.to_string()),
-        }
-    }
-
-    /// The epoch of a new ledger: greater than that of any ledger before, so that its grants count.
-    pub(super) fn ledger_epoch(&mut self) -> u64 {
-        self.last_ledger += 1;
-        (self.epoch << LEDGER_BITS) + self.last_ledger
-    }
-
-    pub(super) fn ledger_config(&self) -> LedgerConfig {
-        LedgerConfig {
-            ttl: self.settings.lease,
-            period: self.settings.adapt_period,
-            window: self.settings.adapt_window,
-            mode: if self.settings.adapts {
-                Mode::Adapting
-            } else {
-                Mode::Frozen
-            },
-            ..LedgerConfig::default()
+            Err(error) => self.out.distrust(&self.brokers[number], &error.to_string()),
         }
     }
 }
 
-impl Topic {
+impl Shares {
     /// The members of the ledger become those that carry the topic now.
     fn follow_carriers(
         &mut self,
         name: &str,
         carriers: Vec<Carrier>,
-        brokers: &[Broker],
+        batch: f64,
+        brokers: &Brokers,
         now: Instant,
     ) {
-        let Some(ledger) = &mut self.shares else {
+        let Some(ledger) = &mut self.ledger else {
             return;
         };
         let weights: Vec<(u32, f64)> = carriers
@@ -210,9 +182,9 @@ impl Topic {
             ledger.join(carrier.broker, now);
         }
         for carrier in &carriers {
-            self.take_seat(carrier.broker, &brokers[carrier.broker as usize]);
+            self.take_seat(carrier.broker, &brokers[carrier.broker]);
         }
-        let Some(ledger) = &mut self.shares else {
+        let Some(ledger) = &mut self.ledger else {
             return;
         };
         let newcomers = carriers.iter().filter(|carrier| {
@@ -223,16 +195,13 @@ impl Topic {
         });
         for newcomer in newcomers {
             // What it said last says what it holds: it need not be waited for.
-            if let Some((report, at)) = last_report(&brokers[newcomer.broker as usize], name) {
+            if let Some((report, at)) = last_report(&brokers[newcomer.broker], name) {
                 // If it does not count, the next one does.
                 let _ = ledger.report(newcomer.broker, &report, at);
             }
         }
         ledger.set_weights(&weights);
-        ledger.set_batch(
-            self.publishers
-                .largest_batch_tokens(self.spec.limit.map(|limit| limit.unit)),
-        );
+        ledger.set_batch(batch);
         self.carriers = carriers;
     }
 }
@@ -250,6 +219,24 @@ pub struct Renewal {
 }
 
 impl Broker {
+    /// Whether its leases, all at once, are to be renewed now that it has reported; then they are.
+    pub(super) fn renew_leases(&mut self, config: &LedgerConfig, now: Instant) -> bool {
+        let is_due = |last: Renewal| now - last.received_at >= config.ttl / RENEWALS_PER_LEASE;
+        if self.words.all().is_empty() || !self.renewal.is_none_or(is_due) {
+            return false;
+        }
+        // Leases that have ended meanwhile are not renewed.
+        let ends_after = config.ttl + config.drift;
+        let unbroken = self
+            .renewal
+            .filter(|last| now < last.received_at + ends_after);
+        self.renewal = Some(Renewal {
+            since: unbroken.map_or(now, |last| last.since),
+            received_at: now,
+        });
+        true
+    }
+
     /// Tells a ledger of a topic that was not named lately what that means.
     fn bring_up_to_date(&self, number: BrokerNumber, ledger: &mut Ledger) {
         // One that has fallen silent is granted nothing more, least of all in a round that it is not in.
@@ -261,14 +248,16 @@ impl Broker {
         }
     }
 
+    /// Its last word on a topic while it reports: of one that has fallen silent the last word says nothing of what follows.
+    pub(super) fn word(&self, name: &str) -> Option<&Carried> {
+        self.words.get(name).filter(|_| self.is_heard())
+    }
+
     /// Whether reports come.
     fn is_heard(&self) -> bool {
         self.link.is_some() && self.liveness == Liveness::Up
     }
 }
-
-/// Ledgers in one life of the controller: as many as fit.
-const LEDGER_BITS: u32 = 32;
 
 /// Rates that differ by less than this part are not worth another division of the limit.
 const RATE_CHANGE_MIN: f64 = 0.05;
@@ -293,7 +282,7 @@ fn share_report(number: u64, said: &TopicReport) -> Result<Report, InvalidReport
 
 /// A broker's last report on a topic on its present link, and when it came: the one that named it, or a later one that did not.
 fn last_report(broker: &Broker, topic: &str) -> Option<(Report, Instant)> {
-    let carried = broker.topics.get(topic)?;
+    let carried = broker.words.get(topic)?;
     let link = broker.link?;
     let named = carried.said_in.filter(|_| carried.link == link);
     let whole = (broker.report_number, broker.heard_at);

@@ -5,21 +5,20 @@ use clock::Instant;
 use super::Core;
 use crate::handle::Holdings;
 
-impl Core {
-    /// All holdings, put together from small parts.
-    fn all_holdings(&self, now: Instant) -> Holdings {
-        let mut all = Holdings::default();
-        loop {
-            let after = all.last.take();
-            all.extend(self.holdings(after.as_ref(), 2, now));
-            if all.last.is_none() {
-                return all;
-            }
+/// All holdings, put together from small parts.
+fn all_holdings(core: &Core, now: Instant) -> Holdings {
+    let mut all = Holdings::default();
+    loop {
+        let after = all.last.take();
+        all.extend(core.holdings(after.as_ref(), 2, now));
+        if all.last.is_none() {
+            return all;
         }
     }
 }
 
 mod channel_laws;
+mod channel_places;
 mod channels;
 mod cluster;
 mod cpu_share;
@@ -40,4 +39,6 @@ mod rest;
 mod rounds;
 mod scale;
 mod sharers;
+mod stage;
+mod virtual_broker;
 mod world;

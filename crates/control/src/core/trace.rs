@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use link::Traced;
 use placement::{Arrival, InferConfig, PublisherIndex, Trace, infer_groups};
 
+use super::BrokerNumber;
 use super::publisher::Publishers;
-use super::{BrokerNumber, Topic};
 
 /// Arrivals kept of one window, all brokers together; later ones are left out.
 const ARRIVALS_MAX: usize = 4 << 20;
@@ -66,20 +66,18 @@ impl TraceParts {
     }
 }
 
-impl Topic {
-    /// Finds the correlation groups of publishers that name none.
-    pub(super) fn infer_groups(&mut self, trace: &Trace) {
-        let rows = self.publishers.rows();
-        if rows.iter().all(|row| row.spec.group.is_some()) {
-            return;
-        }
-        let arrivals: Vec<(u64, PublisherIndex)> = trace
-            .arrivals
-            .iter()
-            .map(|arrival| (arrival.at_ns, arrival.publisher))
-            .collect();
-        let groups = infer_groups(&arrivals, rows.len(), InferConfig::default());
-        let groups = groups.into_iter().map(|group| group.map(|group| group.0));
-        self.publishers.infer(groups);
+/// Finds the correlation groups of publishers that name none.
+pub(super) fn infer(publishers: &mut Publishers, trace: &Trace) {
+    let rows = publishers.rows();
+    if rows.iter().all(|row| row.spec.group.is_some()) {
+        return;
     }
+    let arrivals: Vec<(u64, PublisherIndex)> = trace
+        .arrivals
+        .iter()
+        .map(|arrival| (arrival.at_ns, arrival.publisher))
+        .collect();
+    let groups = infer_groups(&arrivals, rows.len(), InferConfig::default());
+    let groups = groups.into_iter().map(|group| group.map(|group| group.0));
+    publishers.infer(groups);
 }

@@ -1,8 +1,10 @@
-//! Names that something is to be done about, taken in turns: so many at once, and nobody twice before everybody was there.
+//! Names that something is to be done about, and brokers, taken in turns: so many at once, and nobody twice before everybody was there.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
+
+use super::BrokerNumber;
 
 /// Those who wait.
 #[derive(Debug, Default)]
@@ -41,6 +43,39 @@ impl Turns {
         let next: Vec<Arc<str>> = around.cloned().collect();
         self.last = next.last().cloned();
         next
+    }
+}
+
+/// Brokers that something is worked off of in parts, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct BrokerTurns {
+    waiting: BTreeSet<BrokerNumber>,
+    last: BrokerNumber,
+}
+
+impl BrokerTurns {
+    pub(super) fn insert(&mut self, number: BrokerNumber) {
+        self.waiting.insert(number);
+    }
+
+    pub(super) fn remove(&mut self, number: BrokerNumber) {
+        self.waiting.remove(&number);
+    }
+
+    pub(super) fn contains(&self, number: BrokerNumber) -> bool {
+        self.waiting.contains(&number)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whose turn it is; that broker keeps waiting.
+    pub(super) fn next(&mut self) -> Option<BrokerNumber> {
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let next = self.waiting.range(after).next();
+        self.last = *next.or_else(|| self.waiting.first())?;
+        Some(self.last)
     }
 }
 

@@ -6,52 +6,66 @@ use std::ops::Bound;
 use clock::Instant;
 use link::Door;
 
+use super::catalog::Catalog;
+use super::fit::{Phase, over_limit};
+use super::overload::seen_violation;
 use super::publisher::Row;
+use super::registry::Brokers;
+use super::settings::Rules;
 use super::tally::Load;
-use super::{Broker, BrokerNumber, Core, Liveness, Topic, check};
+use super::topics::Topics;
+use super::{Broker, BrokerNumber, Liveness, Topic, check};
 use crate::ControlError;
 use crate::view::{
     BrokerAddress, BrokerView, NeighbourView, PlacementView, PublisherView, TopicBrokerView,
     TopicView,
 };
 
-impl Core {
+/// Makes the answers of the API; borrows the parts that it shows.
+#[derive(Clone, Copy)]
+pub(super) struct Views<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) topics: &'a Topics,
+    pub(super) brokers: &'a Brokers,
+    pub(super) catalog: &'a Catalog,
+}
+
+impl Views<'_> {
     /// One topic.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn topic_view(&self, name: &str) -> Result<TopicView, ControlError> {
-        Ok(self.view_topic(name, self.topic(name)?))
+    pub(super) fn topic_view(&self, name: &str) -> Result<TopicView, ControlError> {
+        Ok(self.view_topic(name, self.topics.find(name)?))
     }
 
     /// Topics behind `after`, `at_most` so many, ordered by name.
-    #[must_use]
-    pub fn topic_views(&self, after: Option<&str>, at_most: usize) -> Vec<TopicView> {
+    pub(super) fn topic_views(&self, after: Option<&str>, at_most: usize) -> Vec<TopicView> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.topics
+            .all()
             .range::<str, _>((behind, Bound::Unbounded))
             .take(at_most)
             .map(|(name, topic)| self.view_topic(name, topic))
             .collect()
     }
 
-    /// How many topics there are.
-    #[must_use]
-    pub fn topics_count(&self) -> usize {
-        self.topics.len()
-    }
-
     /// Publishers of a topic behind `after`, `at_most` so many, ordered by id.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn publisher_views(
+    pub(super) fn publisher_views(
         &self,
         name: &str,
         after: Option<&str>,
         at_most: usize,
     ) -> Result<Vec<PublisherView>, ControlError> {
-        let rows = self.topic(name)?.publishers.behind(after).take(at_most);
+        let rows = self
+            .topics
+            .find(name)?
+            .publishers
+            .behind(after)
+            .take(at_most);
         let prepared = self.prepared(name);
         Ok(rows
             .map(|row| self.view_publisher(row, &prepared))
@@ -62,16 +76,19 @@ impl Core {
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
-    pub fn publisher_view(&self, name: &str, index: usize) -> Result<PublisherView, ControlError> {
-        let row = self.topic(name)?.publishers.rows().get(index);
+    pub(super) fn publisher_view(
+        &self,
+        name: &str,
+        index: usize,
+    ) -> Result<PublisherView, ControlError> {
+        let row = self.topics.find(name)?.publishers.rows().get(index);
         let row =
             row.ok_or_else(|| ControlError::NotFound(String::from("it was removed meanwhile")))?;
         Ok(self.view_publisher(row, &self.prepared(name)))
     }
 
     /// Publishers by id, in the order asked for.
-    #[must_use]
-    pub fn publishers_named(&self, name: &str, ids: &[String]) -> Vec<PublisherView> {
+    pub(super) fn publishers_named(&self, name: &str, ids: &[String]) -> Vec<PublisherView> {
         let Some(topic) = self.topics.get(name) else {
             return Vec::new();
         };
@@ -86,7 +103,7 @@ impl Core {
     ///
     /// # Errors
     /// [`ControlError::Invalid`] for what is no topic's name.
-    pub fn placement_view(
+    pub(super) fn placement_view(
         &self,
         name: &str,
         after: Option<&str>,
@@ -114,13 +131,14 @@ impl Core {
         let last_publisher = last.filter(|_| rows.next().is_some());
         let placed = part.into_iter();
         let publishers: std::collections::BTreeMap<String, String> = placed
-            .filter_map(|row| Some((row.spec.id.clone(), self.broker(row.broker?).name.clone())))
+            .filter_map(|row| Some((row.spec.id.clone(), self.brokers[row.broker?].name.clone())))
             .collect();
         let rates = topic.placed_rates(self.brokers.len());
-        let mut numbers: Vec<BrokerNumber> = (0u32..)
-            .zip(&self.brokers)
+        let mut numbers: Vec<BrokerNumber> = self
+            .brokers
+            .numbered()
             .zip(&rates)
-            .filter(|((_, broker), rate)| **rate > 0.0 || broker.topics.contains_key(name))
+            .filter(|((_, broker), rate)| **rate > 0.0 || broker.words.all().contains_key(name))
             .map(|((number, _), _)| number)
             .collect();
         if numbers.is_empty() {
@@ -140,9 +158,8 @@ impl Core {
     }
 
     /// All brokers, ordered by name.
-    #[must_use]
-    pub fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
-        let named = (0u32..).zip(&self.brokers);
+    pub(super) fn broker_views(&self, now: Instant) -> Vec<BrokerView> {
+        let named = self.brokers.numbered();
         let named = named.filter(|(_, broker)| !broker.name.is_empty());
         let mut views: Vec<BrokerView> = named
             .map(|(number, _)| self.broker_view(number, now))
@@ -152,9 +169,8 @@ impl Core {
     }
 
     /// One broker.
-    #[must_use]
-    pub fn broker_view(&self, number: BrokerNumber, now: Instant) -> BrokerView {
-        self.view_broker(self.broker(number), self.loads.at(number), now)
+    pub(super) fn broker_view(&self, number: BrokerNumber, now: Instant) -> BrokerView {
+        self.view_broker(&self.brokers[number], self.topics.loads.at(number), now)
     }
 
     fn view_topic(&self, name: &str, topic: &Topic) -> TopicView {
@@ -183,7 +199,7 @@ impl Core {
 
     fn view_neighbour(&self, topic: &Topic) -> Option<NeighbourView> {
         let deciding = topic.fit.status.as_ref()?.decided_by.as_ref()?;
-        let broker = self.brokers.get(deciding.broker.0 as usize)?;
+        let broker = self.brokers.get(deciding.broker.0)?;
         Some(NeighbourView {
             topic: deciding.topic.clone(),
             broker: broker.name.clone(),
@@ -193,7 +209,7 @@ impl Core {
     }
 
     fn state_of(&self, name: &str, topic: &Topic) -> &'static str {
-        let is_seen = self.seen_violation(name).is_some();
+        let is_seen = seen_violation(self.topics, self.brokers, name).is_some();
         topic.fit.state(is_seen, topic.has_moves())
     }
 
@@ -201,8 +217,8 @@ impl Core {
         if !topic.fit.text.is_empty() {
             return topic.fit.text.clone();
         }
-        if let Some(seen) = self.seen_violation(name) {
-            return match self.over_limit(name) {
+        if let Some(seen) = seen_violation(self.topics, self.brokers, name) {
+            return match over_limit(self.topics, self.brokers, name) {
                 Some(why) => format!("{seen}: {why}"),
                 None => seen,
             };
@@ -216,6 +232,13 @@ impl Core {
             rows.len(),
             topic.publishers.misplaced().len() + homeless.count()
         );
+        let waiting = self.waiting(name);
+        if waiting > 0 && matches!(topic.fit.phase, Phase::Settling { .. }) {
+            let _ = write!(
+                text,
+                "; {waiting} messages wait, and are worked off before anything is measured"
+            );
+        }
         if let Some(neighbour) = self.view_neighbour(topic) {
             let _ = write!(
                 text,
@@ -228,13 +251,19 @@ impl Core {
         text
     }
 
+    /// Messages of a topic that wait at brokers that report.
+    fn waiting(&self, name: &str) -> u64 {
+        let carried = self.brokers.iter().filter_map(|broker| broker.word(name));
+        carried.map(|carried| carried.report.depth).sum()
+    }
+
     fn view_carriers(&self, name: &str, topic: &Topic) -> Vec<TopicBrokerView> {
         let rates = topic.placed_rates(self.brokers.len());
-        let all = (0u32..).zip(&self.brokers).zip(rates);
-        all.filter(|((_, broker), rate)| *rate > 0.0 || broker.topics.contains_key(name))
+        let all = self.brokers.numbered().zip(rates);
+        all.filter(|((_, broker), rate)| *rate > 0.0 || broker.words.all().contains_key(name))
             .map(|((number, broker), rate)| {
                 let here = topic.publishers.at(number);
-                let carried = broker.topics.get(name);
+                let carried = broker.words.get(name);
                 TopicBrokerView {
                     broker: broker.name.clone(),
                     tcp_address: broker.tcp_address.clone(),
@@ -257,9 +286,9 @@ impl Core {
 
     /// By number whether a broker has all channels of a topic.
     fn prepared(&self, name: &str) -> Vec<bool> {
-        let numbers = 0..self.brokers.len() as BrokerNumber;
+        let numbers = self.brokers.numbers();
         numbers
-            .map(|number| self.is_prepared(name, number))
+            .map(|number| self.catalog.is_held_by(name, &self.brokers[number]))
             .collect()
     }
 
@@ -278,7 +307,7 @@ impl Core {
                 .broker
                 .filter(is_told)
                 .map(|number| self.address(number)),
-            attached_to: row.attached.map(|number| self.broker(number).name.clone()),
+            attached_to: row.attached.map(|number| self.brokers[number].name.clone()),
         }
     }
 
@@ -298,13 +327,13 @@ impl Core {
             state: state.to_owned(),
             not_counted: broker.not_counted(),
             is_draining: broker.is_draining,
-            mcap: self.mcap_of(broker),
+            mcap: self.rules.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),
             load: here.placed.rate(),
-            measured_rate: broker.measured_rate(),
+            measured_rate: broker.words.measured_rate(),
             publishers: here.placed.number(),
             attached: here.attached.number(),
-            holds: broker.unfinished(),
+            holds: broker.words.unfinished(),
             memory_used_bytes: broker.memory.map(|memory| memory.used_bytes),
             memory_budget_bytes: broker.memory.map(|memory| memory.budget_bytes),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
@@ -313,11 +342,14 @@ impl Core {
 
     /// The broker with the largest residual capacity.
     fn roomiest(&self) -> Option<BrokerNumber> {
-        let open = (0u32..)
-            .zip(&self.brokers)
+        let open = self
+            .brokers
+            .numbered()
             .filter(|(_, broker)| broker.takes_publishers());
         let room = |number: BrokerNumber, broker: &Broker| {
-            self.mcap_of(broker) - broker.fixed_rate() - self.loads.at(number).placed.rate()
+            self.rules.mcap_of(broker)
+                - broker.words.fixed_rate()
+                - self.topics.loads.at(number).placed.rate()
         };
         let best = open.reduce(|best, next| {
             if room(next.0, next.1) > room(best.0, best.1) {
@@ -330,7 +362,7 @@ impl Core {
     }
 
     fn address(&self, number: BrokerNumber) -> BrokerAddress {
-        let broker = self.broker(number);
+        let broker = &self.brokers[number];
         BrokerAddress {
             broker: broker.name.clone(),
             tcp_address: broker.tcp_address.clone(),

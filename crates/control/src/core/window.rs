@@ -7,9 +7,11 @@ use clock::Instant;
 use link::{ToBroker, Traced, WindowReport};
 use placement::Mode;
 
-use super::fit::{Phase, URGENT_WINDOW};
+use super::beside::{Beside, beside, is_searched_beside};
+use super::fit::{Fitter, Phase, URGENT_WINDOW};
+use super::topics::Topics;
 use super::trace::TraceParts;
-use super::{BrokerNumber, Core, check};
+use super::{BrokerNumber, check};
 
 /// Reports that come later than this after a window's end are not waited for.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,7 +70,49 @@ impl Part {
     }
 }
 
-impl Core {
+/// Windows that are open.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    last: u64,
+    /// Topics by the number of the window that they have open.
+    owners: BTreeMap<u64, String>,
+}
+
+impl Windows {
+    /// Whether this window is open.
+    pub(super) fn is_open(&self, window: u64, topics: &Topics) -> bool {
+        let owner = self.owners.get(&window);
+        let topic = owner.and_then(|owner| topics.get(owner));
+        topic.is_some_and(|topic| topic.fit.has_open(window))
+    }
+
+    /// A topic opens a window; gives its number.
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Notes whose an open window is; those that are open no more are forgotten.
+    fn note(&mut self, window: u64, owner: &str, topics: &Topics) {
+        self.owners.insert(window, owner.to_owned());
+        let is_open = |number: u64, owner: &String| {
+            let topic = topics.get(owner);
+            topic.is_some_and(|topic| topic.fit.has_open(number))
+        };
+        self.owners.retain(|&number, owner| is_open(number, owner));
+    }
+
+    /// What a window that is open says of a topic.
+    fn part<'a>(&self, topic: &str, window: u64, topics: &'a mut Topics) -> Option<&'a mut Part> {
+        let owner = self.owners.get(&window)?;
+        match &mut topics.get_mut(owner)?.fit.phase {
+            Phase::Measuring(open) if open.number == window => open.parts.get_mut(topic),
+            _ => None,
+        }
+    }
+}
+
+impl Fitter<'_> {
     /// Begins a window on all brokers where publishers of the topic are placed; one of a search covers the promised topics
     /// beside it too, and waits for that of another search on the same brokers.
     pub(super) fn open_window(&mut self, name: &str, now: Instant) {
@@ -78,25 +122,29 @@ impl Core {
         let placed = topic.placed_rates(self.brokers.len());
         let carriers: Vec<BrokerNumber> = (0u32..)
             .zip(&placed)
-            .filter(|&(number, &rate)| rate > 0.0 && self.broker(number).link.is_some())
+            .filter(|&(number, &rate)| rate > 0.0 && self.brokers[number].link.is_some())
             .map(|(number, _)| number)
             .collect();
         let with_trace = topic.fit.wants_trace() || topic.spec.infer_groups;
         let beside = if topic.fit.is_under_way() {
-            self.beside(name, with_trace && topic.spec.fit == Mode::Replay)
+            beside(
+                self.topics,
+                self.brokers,
+                name,
+                with_trace && topic.spec.fit == Mode::Replay,
+            )
         } else {
             Vec::new()
         };
-        if self.is_searched_beside(&beside) {
+        if is_searched_beside(self.topics, &beside) {
             return;
         }
         let length = if topic.fit.is_urgent {
-            self.settings.profile_window.min(URGENT_WINDOW)
+            self.rules.settings.profile_window.min(URGENT_WINDOW)
         } else {
-            self.settings.profile_window
+            self.rules.settings.profile_window
         };
-        self.last_window += 1;
-        let window = self.last_window;
+        let window = self.windows.next();
         let mut parts = BTreeMap::from([(name.to_owned(), Part::of(carriers))]);
         for (other, brokers) in beside {
             if let Some(topic) = self.topics.get_mut(&other) {
@@ -118,20 +166,7 @@ impl Core {
             topic.fit.phase = Phase::Measuring(Box::new(open));
             self.due.fits.insert(name);
         }
-        self.windows.insert(window, name.to_owned());
-        let topics = &self.topics;
-        let is_open = |number: u64, owner: &String| {
-            let topic = topics.get(owner);
-            topic.is_some_and(|topic| topic.fit.has_open(number))
-        };
-        self.windows.retain(|&number, owner| is_open(number, owner));
-    }
-
-    /// Whether this window is open.
-    pub(super) fn is_window_open(&self, window: u64) -> bool {
-        let owner = self.windows.get(&window);
-        let topic = owner.and_then(|owner| self.topics.get(owner));
-        topic.is_some_and(|topic| topic.fit.has_open(window))
+        self.windows.note(window, name, self.topics);
     }
 
     fn order_window(
@@ -152,9 +187,10 @@ impl Core {
                 promise_us: slo.map(|slo| slo.latency_us),
                 with_trace,
             };
-            self.send(number, order);
+            self.out.send(number, order);
         }
     }
+
     /// A broker's answer to a window.
     pub(super) fn window_report(
         &mut self,
@@ -168,12 +204,12 @@ impl Core {
             .flatten()
             .all(|&us| check::amount("latency", us, 3.6e9).is_ok());
         if !is_sane {
-            return self.distrust(
-                number,
+            return self.out.distrust(
+                &self.brokers[number],
                 &format!("window {} with latencies {latencies:?}", report.window),
             );
         }
-        let Some(part) = self.open_part(&report.topic, report.window) else {
+        let Some(part) = self.windows.part(&report.topic, report.window, self.topics) else {
             return;
         };
         let Some(place) = part.reports.get_mut(&number) else {
@@ -190,15 +226,16 @@ impl Core {
         );
         let window = report.window;
         *place = Some(report);
-        self.tell("window", Some(&name), Some(number), text);
-        if let Some(owner) = self.windows.get(&window).cloned() {
-            self.drive_fit(&owner, now);
+        self.out
+            .tell("window", Some(&name), Some(&self.brokers[number]), text);
+        if let Some(owner) = self.windows.owners.get(&window).cloned() {
+            self.drive(&owner, now);
         }
     }
 
     /// A part of an arrival trace.
     pub(super) fn trace_part(&mut self, number: BrokerNumber, part: Traced) {
-        if let Some(open) = self.open_part(&part.topic, part.window)
+        if let Some(open) = self.windows.part(&part.topic, part.window, self.topics)
             && open.reports.contains_key(&number)
         {
             open.trace.add(number, part);
@@ -219,7 +256,7 @@ impl Core {
             mut parts,
             ..
         } = *open;
-        self.windows.remove(&number);
+        self.windows.owners.remove(&number);
         let own = parts.remove(name).unwrap_or_default();
         let beside = parts.into_iter();
         let beside = beside
@@ -229,12 +266,12 @@ impl Core {
         self.window_answered(name, &answers, trace, beside, seconds, now);
     }
 
-    /// What a window that is open says of a topic.
-    fn open_part(&mut self, topic: &str, window: u64) -> Option<&mut Part> {
-        let owner = self.windows.get(&window)?;
-        match &mut self.topics.get_mut(owner)?.fit.phase {
-            Phase::Measuring(open) if open.number == window => open.parts.get_mut(topic),
-            _ => None,
-        }
+    /// Takes what a window showed of a topic beside.
+    fn beside_answered(&mut self, name: &str, part: Part) -> Option<Beside> {
+        let (answers, parts) = part.into_answers();
+        self.guest_answered(name, &answers);
+        let topic = self.topics.get(name)?;
+        let brokers = self.brokers.len();
+        Some(Beside::of(name, topic, &answers, parts, brokers))
     }
 }

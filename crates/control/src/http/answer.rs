@@ -24,6 +24,7 @@ impl From<ControlError> for Refusal {
             ControlError::NotFound(_) => StatusCode::NOT_FOUND,
             ControlError::Conflict(_) => StatusCode::CONFLICT,
             ControlError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
+            ControlError::Elsewhere(_) => StatusCode::MISDIRECTED_REQUEST,
             ControlError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Refusal::new(status, error.to_string())

@@ -155,7 +155,7 @@ const TOPIC_SERIES: &[Series<TopicView>] = &[
     gauge(
         "topic_cpu_share",
         "Part of its thread's time that a topic is entitled to.",
-        |t| t.spec.cpu_share.map(kernel::Share::as_f64),
+        |t| t.spec.contract.cpu_share.map(kernel::CpuShare::as_f64),
     ),
     gauge("topic_fitted", "1 while the promise is kept.", |t| {
         Some(f64::from(u8::from(t.state == "fitted")))

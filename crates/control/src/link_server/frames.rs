@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{MAX_FRAME_BYTES, Opener, Sealer, ToBroker, ToController};
+use link::{MAX_FRAME_BYTES, Opener, Order, Sealer, ToController};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -77,7 +77,7 @@ impl<W: AsyncWrite + Unpin> Telling<W> {
     ///
     /// # Errors
     /// Why not; the link ends with it.
-    pub(super) async fn tell(&mut self, order: &ToBroker) -> Result<(), String> {
+    pub(super) async fn tell(&mut self, order: &Order) -> Result<(), String> {
         let message = link::encode(order).map_err(|error| error.to_string())?;
         write(&mut self.sink, &self.sealer.seal(&message)).await
     }

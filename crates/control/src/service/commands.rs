@@ -1,43 +1,72 @@
-//! Questions and orders of whoever asks through the handle.
+//! What whoever asks through the handle is answered, and how what is asked comes into force.
 
 use std::sync::atomic::Ordering;
 
 use clock::Instant;
 
-use super::placing::Place;
+use super::outbox::{Answer, Output, Place};
+use super::placing::{Asker, Asks};
+use super::requests::Request;
 use super::{Service, answer};
 use crate::ControlError;
+use crate::core::no_publisher;
 use crate::handle::{Command, Reply};
-use crate::view::BrokerView;
+use crate::store::Change;
+use crate::view::PublisherView;
 
 impl Service {
-    /// A question is answered, an order carried out.
+    /// A question is answered, a request waits for its turn.
     pub(super) fn command(&mut self, command: Command) {
         let now = self.now();
         let core = &mut self.core;
         match command {
             Command::Topics(after, at_most, reply) => {
-                answer(reply, Ok(core.topic_views(after.as_deref(), at_most)));
+                let views = core.topic_views(after.as_deref(), at_most);
+                self.reply(reply, Ok(views));
             }
-            Command::TopicsCount(reply) => answer(reply, Ok(core.topics_count())),
-            Command::Topic(name, reply) => answer(reply, core.topic_view(&name)),
+            Command::TopicsCount(reply) => {
+                let count = core.topics_count();
+                self.reply(reply, Ok(count));
+            }
+            Command::Topic(name, reply) => {
+                let view = core.topic_view(&name);
+                self.reply(reply, view);
+            }
             Command::Publishers(name, after, at_most, reply) => {
                 let views = core.publisher_views(&name, after.as_deref(), at_most);
-                answer(reply, views);
+                self.reply(reply, views);
             }
             Command::PublishersNamed(name, ids, reply) => {
-                answer(reply, Ok(core.publishers_named(&name, &ids)));
+                let views = core.publishers_named(&name, &ids);
+                self.reply(reply, Ok(views));
             }
             Command::Placement(name, after, at_most, reply) => {
-                answer(reply, core.placement_view(&name, after.as_deref(), at_most));
+                let view = core.placement_view(&name, after.as_deref(), at_most);
+                self.reply(reply, view);
             }
-            Command::Brokers(reply) => answer(reply, Ok(core.broker_views(now))),
-            Command::Name(topic, reply) => answer(reply, core.name_view(&topic)),
-            Command::Names(after, reply) => answer(reply, Ok(core.name_views(after.as_deref()))),
-            Command::NamesCount(reply) => answer(reply, Ok(core.names())),
-            Command::Channels(name, reply) => answer(reply, core.channel_views(&name)),
+            Command::Brokers(reply) => {
+                let views = core.broker_views(now);
+                self.reply(reply, Ok(views));
+            }
+            Command::Name(topic, reply) => {
+                let view = core.name_view(&topic);
+                self.reply(reply, view);
+            }
+            Command::Names(after, reply) => {
+                let views = core.name_views(after.as_deref());
+                self.reply(reply, Ok(views));
+            }
+            Command::NamesCount(reply) => {
+                let count = core.names();
+                self.reply(reply, Ok(count));
+            }
+            Command::Channels(name, reply) => {
+                let views = core.channel_views(&name);
+                self.reply(reply, views);
+            }
             Command::Holdings(after, at_most, reply) => {
-                answer(reply, Ok(core.holdings(after.as_ref(), at_most, now)));
+                let holdings = core.holdings(after.as_ref(), at_most, now);
+                self.reply(reply, Ok(holdings));
             }
             Command::PlaceTombstone {
                 topic,
@@ -45,108 +74,177 @@ impl Service {
                 lifetime,
                 reply,
             } => {
-                self.holdings.fetch_add(1, Ordering::Release);
                 core.place_tombstone(&topic, &node, lifetime, now);
-                answer(reply, Ok(()));
-            }
-            change => {
                 self.holdings.fetch_add(1, Ordering::Release);
-                self.change(change, now);
-            }
-        }
-    }
-
-    /// What a request says is kept first; then it comes into force.
-    fn change(&mut self, command: Command, now: Instant) {
-        match command {
-            Command::PutTopic(name, spec, reply) => {
-                let asked = self.core.asks_put_topic(&name, &spec);
-                let kept = self.keep_first(asked);
-                match kept.and_then(|()| self.core.put_topic(&name, spec, now)) {
-                    Ok(ticket) => {
-                        self.waiting.insert(ticket, (name, reply));
-                        self.settle();
-                    }
-                    Err(error) => answer(reply, Err(error)),
-                }
-            }
-            Command::DeleteTopic(name, reply) => {
-                let asked = self.core.asks_delete_topic(&name);
-                let kept = self.keep_first(asked);
-                let deleted = kept.and_then(|()| self.core.delete_topic(&name, now));
-                self.confirm(reply, deleted);
-            }
-            Command::PutPublishers(name, specs, reply) => {
-                let asked = self.core.asks_declare(&name, &specs);
-                let kept = self.keep_first(asked);
-                match kept.and_then(|()| self.core.declare(&name, specs, now)) {
-                    Ok(number) => drop(self.declared.insert(number, (name, reply))),
-                    Err(error) => answer(reply, Err(error)),
-                }
+                self.reply(reply, Ok(()));
             }
             Command::Publisher {
                 topic,
                 id,
                 avoid,
                 reply,
-            } => self.ask_place(topic, id, avoid.as_deref(), reply, now),
-            Command::DeletePublisher(name, id, reply) => {
-                let asked = self.core.asks_delete_publisher(&name, &id);
-                let kept = self.keep_first(asked);
-                let deleted = kept.and_then(|()| self.core.delete_publisher(&name, &id, now));
-                self.confirm(reply, deleted);
+            } => self.ask_place((topic, id), avoid.as_deref(), reply, now),
+            request => self.requests.push(Request::new(request)),
+        }
+    }
+
+    /// Tells a publisher its place, which it may be given only now.
+    fn ask_place(
+        &mut self,
+        (topic, id): (String, String),
+        avoid: Option<&str>,
+        reply: Reply<PublisherView>,
+        now: Instant,
+    ) {
+        // While nothing can be kept nobody is given another place.
+        let asked = match self.keeping.is_waiting() {
+            true => Ok(()),
+            false => self.core.ask_place(&topic, &id, avoid, now).map(drop),
+        };
+        self.holdings.fetch_add(1, Ordering::Release);
+        match asked {
+            Ok(()) => self.place(Asker::new(topic, Asks::One(id, reply), now)),
+            Err(error) => self.reply(reply, Err(error)),
+        }
+    }
+
+    /// Comes into force, now that what it says (`kept`) is kept.
+    pub(super) fn act(&mut self, mut request: Request, kept: &[Change]) {
+        let now = self.now();
+        self.holdings.fetch_add(1, Ordering::Release);
+        let (taken, behind) = request.progress();
+        let core = &mut self.core;
+        match request.command {
+            Command::PutTopic(name, spec, reply) => match core.put_topic(&name, spec, now) {
+                Ok(ticket) => {
+                    core.keep_as_is(kept);
+                    self.waiting.insert(ticket, (name, reply));
+                }
+                Err(error) => self.done(reply, Err(error), kept),
+            },
+            Command::PutPublishers(name, list, reply) => match core.declare(&name, list, now) {
+                Ok(number) => match behind {
+                    None => drop(self.declared.insert(number, (name, reply))),
+                    Some(behind) => {
+                        let rest = Request::rest(&name, taken, behind, reply);
+                        self.requests.go_on_with(rest);
+                    }
+                },
+                Err(error) => self.done(reply, Err(error), kept),
+            },
+            Command::DeleteTopic(name, reply) => {
+                let deleted = core.delete_topic(&name, now);
+                self.done(reply, deleted, kept);
             }
-            Command::DrainBroker(name, reply) => self.drain(&name, true, reply, now),
-            Command::ResumeBroker(name, reply) => self.drain(&name, false, reply, now),
+            Command::DeletePublisher(name, id, reply) => {
+                let deleted = core.delete_publisher(&name, &id, now);
+                self.done(reply, deleted, kept);
+            }
+            Command::DrainBroker(name, reply) => {
+                let drained = core.drain_broker(&name, now);
+                let drained = drained.map(|number| core.broker_view(number, now));
+                self.done(reply, drained, kept);
+            }
+            Command::ResumeBroker(name, reply) => {
+                let resumed = core.resume_broker(&name, now);
+                let resumed = resumed.map(|number| core.broker_view(number, now));
+                self.done(reply, resumed, kept);
+            }
             Command::RemoveBroker(name, reply) => {
-                let asked = self.core.asks_remove_broker(&name);
-                let kept = self.keep_first(asked);
-                let removed = kept.and_then(|()| self.core.remove_broker(&name, now));
-                self.confirm(reply, removed);
+                let removed = core.remove_broker(&name, now);
+                self.done(reply, removed, kept);
             }
             Command::PutName(topic, reply) => {
-                // Two topics of one identifier would receive each other's messages.
-                let asked = self.core.asks_put_name(&topic);
-                let kept = self.keep_first(asked);
-                let named = kept.and_then(|()| self.core.put_name(&topic));
-                self.confirm(reply, named);
+                let named = core.put_name(&topic);
+                self.done(reply, named, kept);
             }
             Command::ChangeTopic(topic, change, reply) => {
-                let asked = self.core.asks_change_topic(&topic, &change);
-                let kept = self.keep_first(asked);
-                let changed = kept.and_then(|()| self.core.change_topic(&topic, &change, now));
-                self.confirm(reply, changed);
+                let changed = core.change_topic(&topic, &change, now);
+                self.done(reply, changed, kept);
             }
-            // The others change nothing that is kept.
+            // The others are questions.
             _ => {}
         }
     }
 
-    /// A broker is to be drained, or not any more.
-    fn drain(&mut self, name: &str, is_drained: bool, reply: Reply<BrokerView>, now: Instant) {
-        let asked = self.core.asks_drain_broker(name, is_drained);
-        let kept = self.keep_first(asked);
-        let number = kept.and_then(|()| match is_drained {
-            true => self.core.drain_broker(name, now),
-            false => self.core.resume_broker(name, now),
-        });
-        let view = number.map(|number| self.core.broker_view(number, now));
-        self.confirm(reply, view);
+    /// Answers what a request has come to. One that could not come into force, for something else has changed while it was being
+    /// kept, is found nowhere once that is said.
+    fn done<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        with: Result<T, ControlError>,
+        kept: &[Change],
+    ) {
+        self.core.keep_as_is(kept);
+        if with.is_ok() || kept.is_empty() {
+            return self.reply(reply, with);
+        }
+        let correction = Output::Correction(Box::new(|| answer(reply, with)));
+        self.outbox.push(correction, true);
     }
 
-    /// Answers once what follows is kept or waits.
-    fn confirm<T>(&mut self, reply: Reply<T>, with: Result<T, ControlError>) {
-        self.settle();
-        answer(reply, with);
+    /// Answers with what may show what is not kept yet.
+    pub(super) fn reply<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        with: Result<T, ControlError>,
+    ) {
+        self.say(Box::new(|| answer(reply, with)));
+    }
+
+    /// Answers once all that it may show is kept.
+    pub(super) fn say(&mut self, said: Answer) {
+        match self.is_all_kept() {
+            true => said(),
+            false => self.let_wait(Output::Answer(said)),
+        }
+    }
+
+    /// Tells publishers their places once their brokers are prepared for them.
+    fn place(&mut self, asker: Asker) {
+        if let Some(asker) = self.placing.wait(&self.core, asker) {
+            self.tell_place(asker);
+        }
+    }
+
+    /// Tells publishers their places as it stands.
+    pub(super) fn tell_place(&mut self, asker: Asker) {
+        let (topic, id, reply) = match asker.place {
+            Asks::All(reply) => return self.reply(reply, Ok(())),
+            Asks::One(id, reply) => (asker.topic, id, reply),
+        };
+        let mut views = self
+            .core
+            .publishers_named(&topic, std::slice::from_ref(&id));
+        let view = views.pop().ok_or_else(|| no_publisher(&topic, &id));
+        let place = Place {
+            topic,
+            id,
+            view,
+            reply,
+        };
+        match self.is_all_kept() {
+            true => self.give_place(place),
+            false => self.let_wait(Output::Place(place)),
+        }
+    }
+
+    /// Nobody is told of a place that a crash could still take back.
+    pub(super) fn give_place(&self, place: Place) {
+        let is_kept = !self.keeping.holds_publisher(&place.topic, &place.id);
+        let view = match is_kept {
+            true => place.view,
+            false => Err(self.keeping.refusal()),
+        };
+        answer(place.reply, view);
     }
 
     /// A list of publishers has been taken; it was kept before.
     pub(super) fn list_declared(&mut self, number: u64) {
-        let Some((topic, reply)) = self.declared.remove(&number) else {
-            return;
-        };
-        let now = self.now();
-        self.place(topic, Place::All(reply), now);
+        if let Some((topic, reply)) = self.declared.remove(&number) {
+            let now = self.now();
+            self.place(Asker::new(topic, Asks::All(reply), now));
+        }
     }
 
     pub(super) fn contract_settled(&mut self, ticket: u64, missing: &[String]) {
@@ -157,7 +255,8 @@ impl Service {
             );
         }
         if let Some((name, reply)) = self.waiting.remove(&ticket) {
-            answer(reply, self.core.topic_view(&name));
+            let view = self.core.topic_view(&name);
+            self.reply(reply, view);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes on their way to the store. Those that it cannot take wait, and are tried again.
+//! Changes on their way to the store, one commit at a time. Those that it cannot take wait, and are tried again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,19 +7,22 @@ use clock::Instant;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::writer::Writer;
 use crate::ControlError;
 use crate::core::publisher_key;
 use crate::handle::StoreState;
-use crate::store::{Change, Store, Table};
+use crate::store::{Change, Table};
 
 /// The first pause before changes are tried again; each is twice as long as the one before.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 /// The longest pause.
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// The store, and what it could not take.
+/// The way to the store, and what it could not take.
 pub(super) struct Keeping {
-    store: Box<dyn Store>,
+    writer: Box<dyn Writer>,
+    /// A commit is under way.
+    is_writing: bool,
     unwritten: Option<Unwritten>,
     state: watch::Sender<StoreState>,
 }
@@ -33,60 +36,56 @@ struct Unwritten {
 
 impl Keeping {
     /// A store that can be written; the receiver is told when that changes.
-    pub(super) fn new(store: Box<dyn Store>) -> (Keeping, watch::Receiver<StoreState>) {
+    pub(super) fn new(writer: Box<dyn Writer>) -> (Keeping, watch::Receiver<StoreState>) {
         let (state, seen) = watch::channel(StoreState::default());
         let keeping = Keeping {
-            store,
+            writer,
+            is_writing: false,
             unwritten: None,
             state,
         };
         (keeping, seen)
     }
 
-    /// Whether anything waits.
+    /// Whether the store cannot be written, and anything waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.unwritten.is_some()
     }
 
-    /// Makes changes durable.
-    ///
-    /// # Errors
-    /// Why they are not: they wait from now on, but for those of [`Table::Shares`], which the core takes back.
-    pub(super) fn commit(
-        &mut self,
-        changes: Vec<Change>,
-        now: Instant,
-    ) -> Result<(), ControlError> {
-        let kept = self.commit_or_forget(&changes, now);
-        if kept.is_err() {
-            self.wait(changes);
-        }
-        kept
+    /// Whether a commit is under way.
+    pub(super) fn is_writing(&self) -> bool {
+        self.is_writing
     }
 
-    /// Makes changes durable, or does not.
-    ///
-    /// # Errors
-    /// Why not: from now on what is to be kept waits, but for these changes.
-    pub(super) fn commit_or_forget(
+    /// Begins a commit; none is under way.
+    pub(super) fn write(&mut self, changes: Vec<Change>) {
+        self.is_writing = true;
+        self.writer.write(changes);
+    }
+
+    /// The commit that was under way has ended.
+    pub(super) fn has_written(&mut self) {
+        self.is_writing = false;
+    }
+
+    /// These changes could not be made durable: they wait from now on, but for those of [`Table::Shares`], which the core takes back.
+    pub(super) fn begin_waiting(
         &mut self,
-        changes: &[Change],
+        changes: Vec<Change>,
+        error: &ControlError,
         now: Instant,
-    ) -> Result<(), ControlError> {
-        let Err(error) = self.store.commit(changes) else {
-            return Ok(());
-        };
+    ) {
         tracing::error!(
             "the store cannot be written: {error}; changes are refused, and what was decided waits; \
              it is tried again in {RETRY_MIN:?}"
         );
-        self.failed(&error);
+        self.failed(error);
         self.unwritten = Some(Unwritten {
             records: BTreeMap::new(),
             pause: RETRY_MIN,
             next_at: now + RETRY_MIN,
         });
-        Err(error)
+        self.wait(changes);
     }
 
     /// Lets changes wait with the others.
@@ -101,10 +100,11 @@ impl Keeping {
         }
     }
 
-    /// Tries again what waits, if it is time; whether it has been written.
-    pub(super) fn retry(&mut self, now: Instant) -> bool {
-        let Some(unwritten) = self.unwritten.as_mut().filter(|each| now >= each.next_at) else {
-            return false;
+    /// Tries again what waits, if it is time.
+    pub(super) fn retry(&mut self, now: Instant) {
+        let due = self.unwritten.as_ref().filter(|each| now >= each.next_at);
+        let Some(unwritten) = due.filter(|_| !self.is_writing) else {
+            return;
         };
         let records = unwritten.records.iter();
         let changes = records.map(|((table, key), value)| Change {
@@ -112,8 +112,19 @@ impl Keeping {
             key: key.clone(),
             value: value.clone(),
         });
-        let changes: Vec<Change> = changes.collect();
-        if let Err(error) = self.store.commit(&changes) {
+        let changes = changes.collect();
+        self.write(changes);
+    }
+
+    /// What waited was tried again. Once it is written: what has come since, which waits no longer than for the next commit.
+    pub(super) fn retried(
+        &mut self,
+        changes: Vec<Change>,
+        result: Result<(), ControlError>,
+        now: Instant,
+    ) -> Option<Vec<Change>> {
+        let unwritten = self.unwritten.as_mut()?;
+        if let Err(error) = result {
             unwritten.pause = (unwritten.pause * 2).min(RETRY_MAX);
             unwritten.next_at = now + unwritten.pause;
             let pause = unwritten.pause;
@@ -121,13 +132,21 @@ impl Keeping {
                 "the store still cannot be written: {error}; it is tried again in {pause:?}"
             );
             self.failed(&error);
-            return false;
+            return None;
         }
-        let kept = unwritten.records.len();
-        self.unwritten = None;
+        let kept = changes.len();
+        let mut records = self.unwritten.take()?.records;
+        for Change { table, key, value } in changes {
+            let record = (table, key);
+            if records.get(&record) == Some(&value) {
+                records.remove(&record);
+            }
+        }
         self.state.send_modify(|state| state.failure = None);
         tracing::info!("the store can be written again: {kept} records that waited are kept");
-        true
+        let since = records.into_iter();
+        let since = since.map(|((table, key), value)| Change { table, key, value });
+        Some(since.collect())
     }
 
     /// Why nothing can be written, while that is so.

@@ -1,153 +1,218 @@
-//! What a request says is written, then it comes into force; what was decided is written, then done. What cannot be written waits, and
-//! with it what rests on it, but for requests: those are refused.
+//! What a request says is written, then it comes into force; what was decided is written, then done.
+//!
+//! The loop goes on while a commit is under way: what is decided meanwhile is the next commit. What goes out, answers too, waits in order
+//! for the commit that it rests on. What cannot be written waits, and with it what rests on it, but for requests: those are
+//! refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use clock::Instant;
-use link::ToBroker;
 use serde_json::Value;
 
 use super::Service;
+use super::outbox::Output;
+use super::requests::Request;
 use super::step::Step;
+use super::writer::Written;
 use crate::ControlError;
-use crate::core::{BrokerNumber, Event, publisher_key};
+use crate::core::{BrokerNumber, Effect};
 use crate::store::{Change, Table};
-use crate::view::EventView;
+
+/// Requests that keep nothing and are done in one turn at most.
+const REQUESTS_AT_ONCE: usize = 8;
 
 impl Service {
-    /// Writes what is to be kept, then does what is to be done. What rests on what cannot be written waits.
+    /// Has what is to be kept written, and what is to be done done once it is.
     pub(super) fn settle(&mut self) {
-        let began = self.now();
-        let asked = std::mem::take(&mut self.kept_first);
-        let changes = without(self.core.take_changes(), &asked);
-        if self.keeping.is_waiting() {
-            self.keeping.wait(changes);
-        } else if !changes.is_empty() {
-            let now = self.now();
-            if self.keeping.commit(changes, now).is_err() {
-                self.hold();
-            }
+        if self.is_deposed {
+            return;
         }
-        let began = self.note_step(Step::Store, began);
-        for effect in self.core.take_effects() {
-            self.carry_out(effect);
+        let began = self.now();
+        self.take_effects();
+        if self.keeping.is_waiting() {
+            let nothing_kept = self.next_request();
+            debug_assert!(nothing_kept.is_empty(), "it would be refused");
+            self.take_effects();
+            let changes = self.core.take_changes();
+            self.keeping.wait(changes);
+            self.outbox.begin_commit();
+            let outputs = self.outbox.kept();
+            self.go_out(outputs);
+        } else if !self.keeping.is_writing() {
+            self.begin_commit();
         }
         self.note_step(Step::Effects, began);
     }
 
-    /// Keeps what a request says, before it comes into force.
-    ///
-    /// # Errors
-    /// What is wrong with it; [`ControlError::NotKept`] where it cannot be kept: then nothing has changed, and nothing will.
-    pub(super) fn keep_first(
-        &mut self,
-        asked: Result<Vec<Change>, ControlError>,
-    ) -> Result<(), ControlError> {
-        let asked = asked?;
-        if asked.is_empty() {
-            return Ok(());
-        }
-        // What was decided before is written before.
-        self.settle();
-        if self.keeping.is_waiting() {
-            return Err(self.keeping.refusal());
-        }
-        let now = self.now();
-        if self.keeping.commit_or_forget(&asked, now).is_err() {
-            // Of what was decided before nothing is to be taken back.
-            let nothing = self.core.take_changes();
-            self.keeping.wait(nothing);
-            self.hold();
-            return Err(self.keeping.refusal());
-        }
-        self.kept_first = asked;
-        Ok(())
+    /// Whether everything that was decided is kept, or waits for a store that cannot be written.
+    pub(super) fn is_all_kept(&self) -> bool {
+        let is_idle = !self.keeping.is_writing() && self.core.changes() == 0;
+        self.is_deposed || self.keeping.is_waiting() || is_idle && self.left.is_empty()
     }
 
-    /// The changes that were taken last are not kept.
-    fn hold(&mut self) {
-        let effects = self.core.take_effects();
+    /// Lets something wait for the commit that it rests on, behind all that waits.
+    pub(super) fn let_wait(&mut self, output: Output) {
+        let is_next = self.core.changes() > 0 || !self.left.is_empty();
+        self.outbox.push(output, is_next);
+    }
+
+    /// A commit has ended.
+    pub(super) fn written(&mut self, written: Written) {
+        let (now, Written { changes, result }) = (self.now(), written);
+        self.keeping.has_written();
+        if self.keeping.is_waiting() {
+            if let Some(since) = self.keeping.retried(changes, result, now) {
+                self.go_on_after_waiting(since);
+            }
+            return;
+        }
+        let asked = self.requests.end();
+        if let Err(error) = result {
+            return self.not_written(changes, asked, &error, now);
+        }
+        let outputs = self.outbox.kept();
+        self.go_out(outputs);
+        if let Some((request, kept)) = asked {
+            let is_alone = self.core.changes() == 0;
+            self.act(request, &kept);
+            // Nothing has changed since it was written, so it is not written again.
+            self.kept_first = if is_alone { kept } else { Vec::new() };
+        }
+    }
+
+    /// Writes what was decided, with what the next request says; with nothing to be kept what waits goes out at once.
+    fn begin_commit(&mut self) {
+        let asked = self.next_request();
+        self.take_effects();
+        let kept = std::mem::take(&mut self.kept_first);
+        let mut changes = std::mem::take(&mut self.left);
+        changes.extend(without(self.core.take_changes(), &kept));
+        changes.extend(asked);
+        self.outbox.begin_commit();
+        match changes.is_empty() {
+            true => {
+                let outputs = self.outbox.kept();
+                self.go_out(outputs);
+            }
+            false => self.keeping.write(changes),
+        }
+    }
+
+    /// Takes requests in turn until one is to be kept: gives what it says. Those that keep nothing are done, and what cannot be granted
+    /// is refused.
+    fn next_request(&mut self) -> Vec<Change> {
+        for _ in 0..REQUESTS_AT_ONCE {
+            let Some(mut request) = self.requests.next(&self.core) else {
+                break;
+            };
+            match request.asks(&self.core) {
+                Ok(asked) if asked.is_empty() => self.act(request, &[]),
+                Ok(_) if self.keeping.is_waiting() => {
+                    let refusal = request.refusal(self.keeping.refusal());
+                    self.say(refusal);
+                }
+                Ok(asked) => {
+                    self.requests.begin(request, asked.clone());
+                    return asked;
+                }
+                Err(error) => self.say(request.refusal(error)),
+            }
+        }
+        Vec::new()
+    }
+
+    /// What the core wants done goes out in order; what nobody outside hears of is done at once.
+    fn take_effects(&mut self) {
+        for effect in self.core.take_effects() {
+            let link = match &effect {
+                Effect::Send(number, _) => self.links.of(*number),
+                Effect::CloseLink(_) | Effect::Spawn { .. } | Effect::Tell(_) => None,
+                Effect::Probe(_)
+                | Effect::Fit(_)
+                | Effect::ContractSettled { .. }
+                | Effect::Declared(_)
+                | Effect::Prepared { .. } => {
+                    self.carry_out(effect);
+                    continue;
+                }
+            };
+            self.let_wait(Output::Effect(effect, link));
+        }
+    }
+
+    /// Lets out what has waited.
+    fn go_out(&mut self, outputs: VecDeque<Output>) {
+        for output in outputs {
+            match output {
+                // Orders for a link that is gone by now are lost with it.
+                Output::Effect(Effect::Send(number, order), link) => {
+                    if self.links.of(number) == link {
+                        self.links.order(&self.keeping, number, *order);
+                    }
+                }
+                Output::Effect(effect, _) => self.carry_out(effect),
+                Output::Answer(said) | Output::Correction(said) => said(),
+                Output::Place(place) => self.give_place(place),
+            }
+        }
+    }
+
+    /// Nothing can be kept now: not these changes, nor those since. What a request says among them is forgotten.
+    pub(super) fn not_written(
+        &mut self,
+        mut changes: Vec<Change>,
+        asked: Option<(Request, Vec<Change>)>,
+        error: &ControlError,
+        now: Instant,
+    ) {
+        let of_request = asked.as_ref().map_or(0, |(_, asked)| asked.len());
+        changes.truncate(changes.len() - of_request);
+        self.keeping.begin_waiting(changes, error, now);
+        let (effects, others) = self.split_outputs();
         let effects = self.core.hold(effects);
         let changes = self.core.take_changes();
         self.keeping.wait(changes);
+        self.go_out(others);
         for effect in effects {
-            self.carry_out(effect);
+            match effect {
+                Effect::Send(number, order) => self.links.order(&self.keeping, number, *order),
+                effect => self.carry_out(effect),
+            }
+        }
+        if let Some((request, _)) = asked {
+            request.refusal(self.keeping.refusal())();
         }
     }
 
-    /// Tries again to write what waits; once it is written, what waited for it is done.
-    pub(super) fn retry(&mut self, now: Instant) {
-        if !self.keeping.retry(now) {
-            return;
+    /// All that waits: what the core wants done, but for orders whose links are gone, and the rest.
+    fn split_outputs(&mut self) -> (Vec<Effect>, VecDeque<Output>) {
+        let (mut effects, mut others) = (Vec::new(), VecDeque::new());
+        let is_there = |number: &BrokerNumber, link| self.links.of(*number) == link;
+        for output in self.outbox.not_kept() {
+            match output {
+                Output::Effect(Effect::Send(number, order), link) => {
+                    if is_there(&number, link) {
+                        effects.push(Effect::Send(number, order));
+                    }
+                }
+                Output::Effect(effect, _) => effects.push(effect),
+                other => others.push_back(other),
+            }
         }
+        effects.append(&mut self.core.take_effects());
+        (effects, others)
+    }
+
+    /// The store can be written again: what waited for it goes out with the next commit, that of what has come `since`.
+    fn go_on_after_waiting(&mut self, since: Vec<Change>) {
         self.core.release();
-        let waiting = std::mem::take(&mut self.held_back);
-        let (orders, overrun) = waiting.end();
-        for (number, order) in orders {
-            self.send(number, order);
+        self.left = since;
+        for (number, order) in self.links.release() {
+            let link = self.links.of(number);
+            let order = Effect::Send(number, Box::new(order));
+            self.let_wait(Output::Effect(order, link));
         }
-        for number in overrun {
-            if let Some(link) = self.link_of.get(&number) {
-                self.links.remove(link);
-            }
-        }
-    }
-
-    pub(super) fn tell(&mut self, event: Event) {
-        self.event_number += 1;
-        tracing::info!(
-            kind = event.kind,
-            topic = event.topic,
-            broker = event.broker,
-            "{}",
-            event.text
-        );
-        // Nobody may be listening.
-        let _ = self.events.send(EventView {
-            number: self.event_number,
-            at_ms: self.surroundings.wall_ms(),
-            kind: event.kind.to_owned(),
-            topic: event.topic,
-            broker: event.broker,
-            text: event.text,
-        });
-    }
-
-    /// Sends an order, or lets it wait for what it rests on.
-    pub(super) fn order(&mut self, number: BrokerNumber, order: ToBroker) {
-        match self.held_back.is_behind(number, &order) || self.rests_on_waiting(&order) {
-            true => self.held_back.push(number, order),
-            false => self.send(number, order),
-        }
-    }
-
-    /// What brokers have made rests on their own word, which they say again, and what a request says is kept before it comes into
-    /// force.
-    fn rests_on_waiting(&self, order: &ToBroker) -> bool {
-        let keeping = &self.keeping;
-        match order {
-            ToBroker::Change { topic, change } => {
-                change.is_deletion()
-                    && (keeping.holds(Table::Channels, topic) || keeping.holds_any(Table::Owed))
-            }
-            ToBroker::Migrate { topic, moves } => moves.iter().any(|each| {
-                keeping.holds(Table::Publishers, &publisher_key(topic, &each.publisher))
-            }),
-            // That a broker is drained, or is not any more.
-            ToBroker::HandOver { .. } => keeping.holds_any(Table::Brokers),
-            // Grants that rest on what waits are not made.
-            ToBroker::Grant { .. }
-            | ToBroker::Renewed { .. }
-            | ToBroker::Contract { .. }
-            | ToBroker::Topic { .. }
-            | ToBroker::Complete
-            | ToBroker::TakeOver { .. }
-            | ToBroker::Welcome { .. }
-            | ToBroker::Refused { .. }
-            | ToBroker::Sharers(_)
-            | ToBroker::Round(_)
-            | ToBroker::Measure { .. } => false,
-        }
+        self.outbox.correct();
     }
 }
 

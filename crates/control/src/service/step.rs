@@ -38,7 +38,7 @@ pub(super) enum Step {
     Part,
     /// What time brings.
     Tick,
-    /// Changes are written.
+    /// Changes are written: what rests on them goes out, and what was asked comes into force.
     Store,
     /// Orders, answers and events go out.
     Effects,
@@ -97,7 +97,7 @@ impl From<&LinkWord> for Step {
         let said = match word {
             LinkWord::Hello { .. } => return Step::Hello,
             LinkWord::Lost(_) => return Step::Lost,
-            LinkWord::Said(_, said, _) => &**said,
+            LinkWord::Message(_, said, _) => &**said,
         };
         match said {
             ToController::Report(_) => Step::Report,

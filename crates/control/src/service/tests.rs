@@ -13,7 +13,52 @@ use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
 use link::{Door, Hello, Identity, Present, TopicChange};
 
+mod leading;
 mod refusals;
+mod writing;
+
+impl Service {
+    /// As the loop does it: everything is written, and what rests on it done.
+    fn finished(&mut self) {
+        self.settle();
+        while self.keeping.is_writing() || self.is_busy() {
+            let next = match self.keeping.is_writing() {
+                true => self.next_written().map(Next::Written),
+                false => Some(Next::Part),
+            };
+            self.turn(next.expect("the thread goes on"));
+        }
+    }
+
+    fn next_written(&mut self) -> Option<Written> {
+        loop {
+            match self.written.try_recv() {
+                Ok(written) => return Some(written),
+                Err(mpsc::error::TryRecvError::Empty) => std::thread::yield_now(),
+                Err(mpsc::error::TryRecvError::Disconnected) => return None,
+            }
+        }
+    }
+
+    fn asked(&mut self, command: Command) {
+        self.command(command);
+        self.finished();
+    }
+
+    /// It is so late: those who have waited are answered.
+    fn late(&mut self, now: Instant) {
+        for asker in self.placing.expire(now) {
+            self.tell_place(asker);
+        }
+        self.finished();
+    }
+
+    /// It is so late: what waits for the store is tried again.
+    fn try_again(&mut self, now: Instant) {
+        self.keeping.retry(now);
+        self.finished();
+    }
+}
 
 type Answer = oneshot::Receiver<Result<NameView, ControlError>>;
 
@@ -61,7 +106,7 @@ async fn an_identifier_is_told_once_it_is_kept() {
     for (topic, id, commits) in [("a", 1, 1), ("b", 2, 2), ("a", 1, 2)] {
         let (reply, hears) = oneshot::channel();
         *answer.lock().expect("whole") = Some(hears);
-        service.command(Command::PutName(topic.to_owned(), reply));
+        service.asked(Command::PutName(topic.to_owned(), reply));
         let heard = answer
             .lock()
             .expect("whole")
@@ -86,7 +131,7 @@ struct Strict {
 /// What went out: orders to a broker, answers.
 #[derive(Default)]
 struct Heard {
-    orders: Option<mpsc::Receiver<ToBroker>>,
+    orders: Option<mpsc::Receiver<Order>>,
     commits: u32,
 }
 
@@ -94,7 +139,7 @@ impl Heard {
     fn orders(&mut self) -> Vec<String> {
         let orders = self.orders.as_mut().expect("linked");
         let orders = std::iter::from_fn(|| orders.try_recv().ok());
-        let told = orders.filter_map(|order| match order {
+        let told = orders.filter_map(|told| match told.order {
             ToBroker::Contract {
                 topic, contract, ..
             } => Some(format!("{topic}: {}", contract.limit.is_some())),
@@ -183,22 +228,19 @@ fn hello() -> Hello {
 }
 
 fn says(service: &mut Service, word: ToController) {
-    service.words_from(LinkWord::Said(1, Box::new(word), RoomTaken::default()));
-    service.settle();
+    service.words_from(LinkWord::Message(1, Box::new(word), RoomTaken::default()));
+    service.finished();
 }
 
 #[tokio::test]
 async fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirmed() {
     let (mut service, heard) = service();
     let limit = limit::Limit::messages(10.0, 5.0).expect("good");
-    let spec = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit);
     let (reply, mut answer) = oneshot::channel();
-    service.command(Command::PutTopic(String::from("t"), spec, reply));
+    service.asked(Command::PutTopic(String::from("t"), spec, reply));
     assert!(matches!(answer.try_recv(), Err(TryRecvError::Empty)));
-    service.settle();
+    service.finished();
     let mut told = heard.lock().expect("whole");
     assert_eq!(
         (told.commits, told.orders()),
@@ -218,7 +260,7 @@ async fn a_contract_is_kept_before_a_broker_hears_of_it_and_before_it_is_confirm
 
     // An answer about its end is no earlier.
     let (reply, mut answer) = oneshot::channel();
-    service.command(Command::DeleteTopic(String::from("t"), reply));
+    service.asked(Command::DeleteTopic(String::from("t"), reply));
     let mut told = heard.lock().expect("whole");
     assert_eq!(
         (told.commits, told.orders()),
@@ -235,7 +277,7 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
         channel: String::from("c"),
     };
     let (reply, mut answer) = oneshot::channel();
-    service.command(Command::ChangeTopic(topic(), channel, reply));
+    service.asked(Command::ChangeTopic(topic(), channel, reply));
     assert!(answer.try_recv().expect("answered").is_ok());
     let publisher = |id: &str| PublisherSpec {
         id: id.to_owned(),
@@ -244,26 +286,25 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
         group: None,
     };
     let (reply, mut first) = oneshot::channel();
-    service.command(Command::PutPublishers(
+    service.asked(Command::PutPublishers(
         topic(),
         declared(publisher("a")),
         reply,
     ));
     let (reply, mut second) = oneshot::channel();
     let (id, avoid) = (String::from("a"), None);
-    service.command(Command::Publisher {
+    service.asked(Command::Publisher {
         topic: topic(),
         id,
         avoid,
         reply,
     });
-    service.settle();
+    service.finished();
     assert!(matches!(first.try_recv(), Err(TryRecvError::Empty)));
     assert_eq!(heard.lock().expect("whole").orders(), ["t: its channels"]);
     // Another one asks in vain for as long as it may wait.
     let late = service.now() + Duration::from_secs(3);
-    let kept = (&service.core, &service.keeping);
-    service.placing.expire(kept, late);
+    service.late(late);
     first.try_recv().expect("answered").expect("taken");
     assert!(place_of(&service, "a").is_none());
     assert!(
@@ -275,7 +316,7 @@ async fn a_place_is_told_once_the_broker_has_the_channels() {
             .is_none()
     );
     let (reply, mut third) = oneshot::channel();
-    service.command(Command::PutPublishers(
+    service.asked(Command::PutPublishers(
         topic(),
         declared(publisher("b")),
         reply,
@@ -327,7 +368,7 @@ struct Filled {
     service: Service,
     handle: ControlHandle,
     store: Bounded,
-    orders: mpsc::Receiver<ToBroker>,
+    orders: mpsc::Receiver<Order>,
 }
 
 impl Filled {
@@ -360,13 +401,13 @@ impl Filled {
             hello,
             orders,
         });
-        self.service.settle();
+        self.service.finished();
         is_there(&mut self.service);
         let (topics, is_last) = (Vec::new(), true);
         let said = Box::new(ToController::Inventory { topics, is_last });
         self.service
-            .words_from(LinkWord::Said(link, said, RoomTaken::default()));
-        self.service.settle();
+            .words_from(LinkWord::Message(link, said, RoomTaken::default()));
+        self.service.finished();
     }
 
     fn fill(&self, is_full: bool) {
@@ -378,23 +419,19 @@ impl Filled {
         make: impl FnOnce(Reply<T>) -> Command,
     ) -> Option<Result<T, ControlError>> {
         let (reply, mut answer) = oneshot::channel();
-        self.service.command(make(reply));
-        self.service.settle();
+        self.service.asked(make(reply));
         answer.try_recv().ok()
     }
 
     fn put(&mut self, topic: &str) -> Option<Result<crate::view::TopicView, ControlError>> {
-        let spec = TopicSpec {
-            limit: Some(limit::Limit::messages(10.0, 5.0).expect("good")),
-            ..TopicSpec::default()
-        };
+        let spec = TopicSpec::of_limit(limit::Limit::messages(10.0, 5.0).expect("good"));
         self.ask(|reply| Command::PutTopic(topic.to_owned(), spec, reply))
     }
 
     fn told(&mut self) -> Vec<&'static str> {
         let orders = std::iter::from_fn(|| self.orders.try_recv().ok());
         orders
-            .filter_map(|order| match order {
+            .filter_map(|told| match told.order {
                 ToBroker::Contract { .. } => Some("contract"),
                 ToBroker::Topic { .. } => Some("topic"),
                 ToBroker::Complete => Some("complete"),
@@ -408,8 +445,7 @@ impl Filled {
     /// So much later it is tried again.
     fn later(&mut self, seconds: u64) {
         let now = self.service.now() + Duration::from_secs(seconds);
-        self.service.retry(now);
-        self.service.settle();
+        self.service.try_again(now);
     }
 }
 
@@ -513,14 +549,16 @@ async fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_wa
         let word = Box::new(ToController::Changed { topic, change });
         filled
             .service
-            .words_from(LinkWord::Said(1, word, RoomTaken::default()));
-        filled.service.settle();
+            .words_from(LinkWord::Message(1, word, RoomTaken::default()));
+        filled.service.finished();
         filled.told()
     };
     assert_eq!(says(&mut filled, TopicChange::TopicCreated), ["topic"]);
     assert!(filled.handle.store_state().failure.is_some());
     let channel = String::from("c");
-    filled.service.order(
+    let service = &mut filled.service;
+    service.links.order(
+        &service.keeping,
         0,
         ToBroker::Change {
             topic: String::from("new"),

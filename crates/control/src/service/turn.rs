@@ -5,10 +5,15 @@ use std::time::Duration;
 
 use clock::Instant;
 
+use link::ToBroker;
+
+use super::requests::Request;
 use super::step::Step;
-use super::{LinkWord, Service, TURN_GOAL};
+use super::{LinkWord, Service, TURN_GOAL, Written};
+use crate::ControlError;
 use crate::core::{FitAnswer, Probe, ProbeAnswer};
 use crate::handle::Command;
+use crate::leadership::{Leader, Standing, elsewhere};
 
 /// What a turn of the loop is about.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub enum Next {
     Probed(Probe, ProbeAnswer),
     /// A fit was computed.
     Fitted(FitAnswer),
+    /// A commit has ended.
+    Written(Written),
     /// A part of what takes long, as long as [`Service::is_busy`].
     Part,
     /// Time has passed: every 50 ms.
@@ -35,13 +42,18 @@ impl Service {
     /// Whether something takes long and is done in parts.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.core.is_busy()
+        let is_request_next = self.requests.waiting() > 0 && !self.keeping.is_writing();
+        !self.is_deposed && (self.core.is_busy() || is_request_next)
     }
 
     /// One turn: whatever is next, and what follows from it.
     pub fn turn(&mut self, next: Next) {
         let now = self.now();
         self.longest = Longest::default();
+        if let Err(leader) = self.leads() {
+            self.follow(next, leader.as_ref());
+            return self.end_turn(now);
+        }
         match next {
             Next::Command(command) => {
                 let step = Step::from(&command);
@@ -58,15 +70,21 @@ impl Service {
                 self.core.fitted(answer, now);
                 self.note_step(Step::Fitted, now);
             }
+            Next::Written(written) => {
+                self.written(written);
+                self.note_step(Step::Store, now);
+            }
             Next::Part => {
                 self.core.go_on(now);
                 self.note_step(Step::Part, now);
             }
             Next::Tick => {
                 self.core.tick(now);
-                self.placing.expire((&self.core, &self.keeping), now);
+                for late in self.placing.expire(now) {
+                    self.tell_place(late);
+                }
                 self.note_step(Step::Tick, now);
-                self.retry(now);
+                self.keeping.retry(now);
             }
         }
         self.settle();
@@ -77,6 +95,57 @@ impl Service {
             self.surroundings.dispose(Box::new(rubbish));
         }
         self.end_turn(now);
+    }
+
+    /// Whether this process leads still; otherwise who does, where that is known.
+    fn leads(&mut self) -> Result<(), Option<Leader>> {
+        match self.leadership.standing() {
+            Standing::Leads { epoch } if epoch == self.core.epoch() && !self.is_deposed => Ok(()),
+            standing => {
+                let leader = match standing {
+                    Standing::Leads { .. } => None,
+                    Standing::Follows { leader } => leader,
+                };
+                if !std::mem::replace(&mut self.is_deposed, true) {
+                    self.step_down(leader.as_ref());
+                }
+                Err(leader)
+            }
+        }
+    }
+
+    /// Another one leads: nothing that was decided goes out any more, and nothing more is kept. What is not known to be kept is answered
+    /// by nobody.
+    fn step_down(&mut self, leader: Option<&Leader>) {
+        let text = elsewhere(leader);
+        tracing::warn!("{text}");
+        self.links.close_all();
+        self.outbox = super::Outbox::default();
+        self.placing = super::Placing::default();
+        (self.waiting, self.declared) = Default::default();
+        self.requests.end();
+        while let Some(request) = self.requests.next_of_all() {
+            request.refusal(ControlError::Elsewhere(text.clone()))();
+        }
+    }
+
+    /// A turn of one that does not lead.
+    fn follow(&mut self, next: Next, leader: Option<&Leader>) {
+        match next {
+            Next::Command(command) if Step::from(&command) == Step::Question => {
+                self.command(command);
+            }
+            Next::Command(command) => {
+                let error = ControlError::Elsewhere(elsewhere(leader));
+                Request::new(command).refusal(error)();
+            }
+            Next::Word(LinkWord::Hello { orders, .. }) => {
+                let leader = leader.map(|leader| leader.link.clone());
+                self.links.refuse(&orders, ToBroker::NotLeading { leader });
+            }
+            Next::Written(_) => self.keeping.has_written(),
+            Next::Word(_) | Next::Probed(..) | Next::Fitted(_) | Next::Part | Next::Tick => {}
+        }
     }
 
     /// A step that began at `began` has just ended.

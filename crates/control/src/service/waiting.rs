@@ -88,6 +88,7 @@ fn topic_of(order: &ToBroker) -> Option<&str> {
         ToBroker::Topic { state, .. } => Some(&state.topic),
         ToBroker::Welcome { .. }
         | ToBroker::Refused { .. }
+        | ToBroker::NotLeading { .. }
         | ToBroker::Sharers(_)
         | ToBroker::Round(_)
         | ToBroker::HandOver { .. }

@@ -2,9 +2,10 @@
 //!
 //! A new file gets its name once it is whole, so one that is empty or cut was damaged, and is never begun anew. Only its
 //! owner may read it: it holds keys. After a write that failed the file is closed; the next commit opens it again. One that cannot be
-//! opened for want of room, for opening writes too, is read into memory until it can.
+//! opened for want of room, for opening writes too, is read into memory until it can. While it is closed it is locked all the same, so
+//! that no other controller takes it over.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct RedbStore {
     database: Option<Database>,
     /// What the file holds, while it could not be opened yet.
     image: Option<Database>,
+    /// Keeps others away while there is no database, which does that itself.
+    guard: Option<File>,
     path: PathBuf,
     opener: Opener,
 }
@@ -63,20 +66,44 @@ impl RedbStore {
     }
 
     fn open_with(path: &Path, opener: Opener) -> Result<RedbStore, ControlError> {
-        let (database, image) = match opener(path) {
+        let (database, image, guard) = match opener(path) {
             Err(error) if lacks_room(&error) => {
                 tracing::error!("{}", refused(path, &error));
-                let image = image(path).map_err(|error| refused(path, &error))?;
-                (None, Some(image))
+                let guarded = guard(path).and_then(|guard| Ok((image(path)?, guard)));
+                let (image, guard) = guarded.map_err(|error| refused(path, &error))?;
+                (None, Some(image), Some(guard))
             }
-            opened => (Some(opened.map_err(|error| refused(path, &error))?), None),
+            opened => {
+                let database = opened.map_err(|error| refused(path, &error))?;
+                (Some(database), None, None)
+            }
         };
         Ok(RedbStore {
             database,
             image,
+            guard,
             path: path.to_owned(),
             opener,
         })
+    }
+
+    /// The database; opened, where the file is closed.
+    fn reopened(&mut self) -> Result<Database, ControlError> {
+        if let Some(database) = self.database.take() {
+            return Ok(database);
+        }
+        // It would keep the database away, too.
+        self.guard = None;
+        let opened = (self.opener)(&self.path);
+        if opened.is_err() {
+            self.close();
+        }
+        opened.map_err(|error| refused(&self.path, &error))
+    }
+
+    /// No database has the file open: nobody else is to open it. Another process that was quicker keeps it, and then every commit says so.
+    fn close(&mut self) {
+        self.guard = guard(&self.path).ok();
     }
 
     fn failed(&self, what: &str, error: &redb::Error) -> ControlError {
@@ -102,10 +129,7 @@ impl Store for RedbStore {
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), ControlError> {
-        let database = match self.database.take() {
-            Some(database) => database,
-            None => (self.opener)(&self.path).map_err(|error| refused(&self.path, &error))?,
-        };
+        let database = self.reopened()?;
         self.image = None;
         let written = write(&database, changes);
         let is_usable = match &written {
@@ -113,7 +137,13 @@ impl Store for RedbStore {
             Err(error) => !matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo),
         };
         // After a failure of its file a database refuses everything, until it is opened anew.
-        self.database = is_usable.then_some(database);
+        match is_usable {
+            true => self.database = Some(database),
+            false => {
+                drop(database);
+                self.close();
+            }
+        }
         written.map_err(|error| self.failed("writing", &error))
     }
 }
@@ -165,6 +195,16 @@ fn image(path: &Path) -> Result<Database, DatabaseError> {
     memory.set_len(bytes.len() as u64)?;
     memory.write(0, &bytes)?;
     builder().create_with_backend(memory)
+}
+
+/// Locks a file that no database has open, for as long as it is held; as a database does.
+fn guard(path: &Path) -> Result<File, DatabaseError> {
+    let file = File::open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DatabaseError::DatabaseAlreadyOpen),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
 }
 
 fn lacks_room(error: &DatabaseError) -> bool {

@@ -22,7 +22,7 @@
 
 use std::time::Duration;
 
-use crate::share::{Share, Shares};
+use crate::share::{CpuShare, Shares};
 
 /// What a task may take: of the server's time in a period, and at one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Claim {
 pub fn claims(
     period: Duration,
     buckets: usize,
-    shares: &[Option<Share>],
+    shares: &[Option<CpuShare>],
     turns_max: &[Duration],
 ) -> Vec<Claim> {
     let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ pub fn claims(
         let _ = sum.add(share);
     }
     let undeclared_ns = sum.left_for_each_ns(period_ns).max(quantum_ns);
-    let allotment_ns = |share: Option<Share>| match share {
+    let allotment_ns = |share: Option<CpuShare>| match share {
         Some(share) => share.of_ns(period_ns),
         None => undeclared_ns,
     };

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::share::Share;
+use crate::share::CpuShare;
 
 /// What is searched for, and within which bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,9 +17,9 @@ pub struct ShareSearch {
     /// The mean wait that is wanted.
     pub wanted: Duration,
     /// The share to begin with, which is not gone below.
-    pub least: Share,
+    pub least: CpuShare,
     /// All that others leave.
-    pub most: Share,
+    pub most: CpuShare,
     /// The share found is at most this part larger than one that did not hold: 0.05 for 5 %.
     pub tolerance: f64,
     /// Measurements at most; at least one is made.
@@ -30,7 +30,7 @@ pub struct ShareSearch {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// The smallest that held.
-    pub share: Share,
+    pub share: CpuShare,
     /// The mean wait that was measured under it.
     pub wait: Duration,
     /// Measurements that were made.
@@ -41,7 +41,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Infeasible {
     /// The shortest wait, and its share; `None` where the task was unstable under every share.
-    pub best: Option<(Share, Duration)>,
+    pub best: Option<(CpuShare, Duration)>,
     /// Why no more was tried.
     pub why: Why,
     /// Measurements that were made.
@@ -52,7 +52,7 @@ pub struct Infeasible {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// Not even all that others leave is enough.
-    NothingLeft(Share),
+    NothingLeft(CpuShare),
     /// As many measurements as were allowed.
     Measurements(u32),
 }
@@ -64,9 +64,9 @@ impl ShareSearch {
     /// What `measure` returns; the search ends with it.
     pub fn run<E>(
         &self,
-        mut measure: impl FnMut(Share) -> Result<Option<Duration>, E>,
+        mut measure: impl FnMut(CpuShare) -> Result<Option<Duration>, E>,
     ) -> Result<Result<Found, Infeasible>, E> {
-        let mut best: Option<(Share, Duration)> = None;
+        let mut best: Option<(CpuShare, Duration)> = None;
         let mut missed = None;
         let mut share = self.least.min(self.most);
         let mut measurements = 0;
@@ -128,6 +128,6 @@ impl fmt::Display for Why {
 }
 
 /// The share of so much, at most `most`.
-fn fraction(value: f64, most: Share) -> Share {
-    Share::new(value).map_or(most, |share| share.min(most))
+fn fraction(value: f64, most: CpuShare) -> CpuShare {
+    CpuShare::new(value).map_or(most, |share| share.min(most))
 }

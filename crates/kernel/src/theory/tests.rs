@@ -7,10 +7,10 @@ use clock::Instant;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Share;
+use crate::CpuShare;
 
-fn share(value: f64) -> Share {
-    Share::new(value).expect("a share")
+fn share(value: f64) -> CpuShare {
+    CpuShare::new(value).expect("a share")
 }
 
 #[test]
@@ -125,7 +125,7 @@ proptest! {
     /// The wait falls as in a queue with the share for a server; the share found is the smallest within the tolerance.
     #[test]
     fn a_share_is_found_where_there_is_one(needed in 0.01_f64..1.0, most in 0.02_f64..=1.0) {
-        let wait_of = |share: Share| Duration::from_secs_f64(needed / share.as_f64());
+        let wait_of = |share: CpuShare| Duration::from_secs_f64(needed / share.as_f64());
         let search = ShareSearch {
             wanted: Duration::from_secs(1),
             least: share(0.01),
@@ -212,7 +212,7 @@ fn the_bound_without_work_ahead_is_the_one_of_the_text() {
 #[test]
 fn who_declares_nothing_claims_what_is_left() {
     let turns = [Duration::from_micros(5); 3];
-    let of = |shares: &[Option<Share>]| -> Vec<u128> {
+    let of = |shares: &[Option<CpuShare>]| -> Vec<u128> {
         let claims = claims(Duration::from_millis(10), 100, shares, &turns);
         claims
             .iter()
@@ -220,7 +220,7 @@ fn who_declares_nothing_claims_what_is_left() {
             .collect()
     };
     assert_eq!(of(&[Some(share(0.5)), None, None]), [5_000, 2_500, 2_500]);
-    assert_eq!(of(&[Some(Share::WHOLE), None, None]), [10_000, 100, 100]);
+    assert_eq!(of(&[Some(CpuShare::WHOLE), None, None]), [10_000, 100, 100]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use clock::Instant;
-use kernel::{Scheduler, SchedulerConfig, Share, TaskId};
+use kernel::{CpuShare, Scheduler, SchedulerConfig, TaskId};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -38,7 +38,7 @@ impl Station {
         let served = shares
             .iter()
             .map(|&share| {
-                let share = Share::new(share).expect("a share");
+                let share = CpuShare::new(share).expect("a share");
                 let task = scheduler.add(Some(share)).expect("there is room");
                 (task, UnsafeCell::new(0))
             })
@@ -169,7 +169,7 @@ fn a_task_is_removed_while_it_is_posted_to_and_served() {
         assert!(!station.serve_one(Duration::ZERO), "it is gone");
         assert!(station.scheduler.is_idle());
         // Its place is free again, and whole.
-        let next = station.scheduler.add(Some(Share::WHOLE)).expect("room");
+        let next = station.scheduler.add(Some(CpuShare::WHOLE)).expect("room");
         assert!(!station.post(0), "the name of the one that is gone");
         assert!(station.scheduler.post(next, 1, at_us(0)));
         let turn = station.scheduler.take(at_us(0)).expect("it has work");

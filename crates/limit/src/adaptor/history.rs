@@ -8,7 +8,7 @@ use crate::{InvalidReport, Traffic};
 
 /// Length of a history: `steps` steps of `step_ms`. The paper's: 10 of 1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct HistoryLength {
     steps: usize,
     step_ms: u64,
 }
@@ -16,7 +16,7 @@ pub struct Window {
 /// Tokens asked for and greatest backlog of the last steps. Its size is fixed when it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    window: Window,
+    length: HistoryLength,
     /// The closed steps; a ring once it is full.
     closed: Vec<Step>,
     /// Where the next closed step goes.
@@ -31,21 +31,21 @@ struct Step {
     max_backlog: f64,
 }
 
-impl Window {
-    /// A window of `steps` steps of `step_ms` milliseconds.
+impl HistoryLength {
+    /// A history of `steps` steps of `step_ms` milliseconds.
     ///
     /// # Errors
-    /// [`InvalidReport::Window`] unless there are 1 to 600 steps of 10 ms to 60 s.
+    /// [`InvalidReport::HistoryLength`] unless there are 1 to 600 steps of 10 ms to 60 s.
     pub fn new(steps: usize, step_ms: u64) -> Result<Self, InvalidReport> {
         if (1..=600).contains(&steps) && (10..=60_000).contains(&step_ms) {
-            Ok(Window { steps, step_ms })
+            Ok(HistoryLength { steps, step_ms })
         } else {
-            Err(InvalidReport::Window { steps, step_ms })
+            Err(InvalidReport::HistoryLength { steps, step_ms })
         }
     }
 
     /// All steps together.
-    pub fn length(&self) -> Duration {
+    pub fn duration(&self) -> Duration {
         Duration::from_millis(self.step_ms * self.steps as u64)
     }
 
@@ -54,9 +54,9 @@ impl Window {
     }
 }
 
-impl Default for Window {
+impl Default for HistoryLength {
     fn default() -> Self {
-        Window {
+        HistoryLength {
             steps: 10,
             step_ms: 1000,
         }
@@ -65,10 +65,10 @@ impl Default for Window {
 
 impl History {
     /// A history that begins at `now` and knows of nothing.
-    pub fn new(window: Window, now: Instant) -> Self {
+    pub fn new(length: HistoryLength, now: Instant) -> Self {
         History {
-            window,
-            closed: Vec::with_capacity(window.steps),
+            length,
+            closed: Vec::with_capacity(length.steps),
             next: 0,
             open: Step::default(),
             opened_at: now,
@@ -94,7 +94,7 @@ impl History {
         self.arrived(now, 0.0, backlog);
     }
 
-    /// The traffic of the closed steps in the window, and of the open step its backlog.
+    /// The traffic of the closed steps, and of the open step its backlog.
     ///
     /// Before the first step has closed its tokens count as those of one whole step. Sums that are
     /// beyond belief stop at [`Traffic::MAX`].
@@ -106,7 +106,7 @@ impl History {
         } else {
             tokens
         };
-        let seconds = self.window.step().as_secs_f64() * self.closed.len().max(1) as f64;
+        let seconds = self.length.step().as_secs_f64() * self.closed.len().max(1) as f64;
         let backlogs = self.closed.iter().map(|step| step.max_backlog);
         let max_backlog = backlogs.fold(self.open.max_backlog, f64::max);
         Traffic {
@@ -118,17 +118,17 @@ impl History {
     /// Closes the steps that have ended by `now`. A clock that goes backwards closes none.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        if now >= self.opened_at + self.window.step() {
+        if now >= self.opened_at + self.length.step() {
             self.close_until(now);
         }
     }
 
     fn close_until(&mut self, now: Instant) {
-        let step = self.window.step();
+        let step = self.length.step();
         let ended = (now - self.opened_at).as_nanos() / step.as_nanos();
-        // Beyond a whole window every step is empty but the one that was open, which is out of it
+        // Beyond a whole history every step is empty but the one that was open, which is out of it
         // too.
-        let to_close = ended.min(self.window.steps as u128 + 1);
+        let to_close = ended.min(self.length.steps as u128 + 1);
         for _ in 0..to_close {
             self.close();
         }
@@ -138,11 +138,11 @@ impl History {
 
     fn close(&mut self) {
         let step = std::mem::take(&mut self.open);
-        if self.closed.len() < self.window.steps {
+        if self.closed.len() < self.length.steps {
             self.closed.push(step);
         } else {
             self.closed[self.next] = step;
         }
-        self.next = (self.next + 1) % self.window.steps;
+        self.next = (self.next + 1) % self.length.steps;
     }
 }

@@ -52,16 +52,16 @@ fn absurd_traffic_is_refused_by_name() {
 #[test]
 fn windows_are_bounded() {
     for (steps, step_ms) in [(0, 1000), (601, 1000), (10, 9), (10, 60_001)] {
-        let text = Window::new(steps, step_ms).expect_err("out of range");
+        let text = HistoryLength::new(steps, step_ms).expect_err("out of range");
         assert!(text.to_string().contains("1 to 600 steps"), "{text}");
     }
-    assert_eq!(Window::new(10, 1000), Ok(Window::default()));
-    assert_eq!(Window::default().length(), Duration::from_secs(10));
+    assert_eq!(HistoryLength::new(10, 1000), Ok(HistoryLength::default()));
+    assert_eq!(HistoryLength::default().duration(), Duration::from_secs(10));
 }
 
 #[test]
 fn a_history_slides_in_steps_and_forgets_after_its_window() {
-    let mut history = History::new(Window::default(), at_ms(0));
+    let mut history = History::new(HistoryLength::default(), at_ms(0));
     assert_eq!(history.traffic(at_ms(0)), traffic(0.0, 0.0));
     // 30 tokens in the first step: all there is to go by until it closes.
     history.arrived(at_ms(100), 10.0, 4.0);
@@ -84,18 +84,18 @@ fn a_history_slides_in_steps_and_forgets_after_its_window() {
 
 #[test]
 fn a_long_silence_a_backward_clock_and_absurd_sums_are_harmless() {
-    let mut history = History::new(Window::new(3, 10).expect("in range"), at_ms(50));
+    let mut history = History::new(HistoryLength::new(3, 10).expect("in range"), at_ms(50));
     history.arrived(at_ms(50), 7.0, 7.0);
     history.arrived(at_ms(1), 7.0, 1.0);
     assert_eq!(history.traffic(at_ms(60)), traffic(1400.0, 7.0));
     assert_eq!(history.traffic(Instant::MAX), traffic(0.0, 0.0));
-    let mut history = History::new(Window::default(), at_ms(0));
+    let mut history = History::new(HistoryLength::default(), at_ms(0));
     history.arrived(at_ms(0), f64::MAX, f64::INFINITY);
     assert_eq!(
         history.traffic(at_ms(0)),
         traffic(Traffic::MAX, Traffic::MAX)
     );
-    let mut history = History::new(Window::default(), at_ms(0));
+    let mut history = History::new(HistoryLength::default(), at_ms(0));
     history.arrived(at_ms(0), f64::NAN, f64::NAN);
     assert_eq!(history.traffic(at_ms(0)), traffic(0.0, 0.0));
 }
@@ -104,7 +104,7 @@ fn a_long_silence_a_backward_clock_and_absurd_sums_are_harmless() {
 fn a_burst_of_the_backlog_would_have_delayed_nobody() {
     let (rate, arrivals) = (share(100.0, 1.0).rate, 40u32);
     let mut bucket = TokenBucket::full(rate, Burst::MAX, at_ms(0));
-    let mut history = History::new(Window::default(), at_ms(0));
+    let mut history = History::new(HistoryLength::default(), at_ms(0));
     for number in 0..arrivals {
         let at = at_ms(u64::from(number / 8) * 30);
         bucket.take(at, 1.0);
@@ -301,7 +301,7 @@ proptest! {
         arrivals in prop::collection::vec((0u64..700, 0u32..9, 0u32..100), 1..120),
         steps in 1usize..12,
     ) {
-        let mut history = History::new(Window::new(steps, 100).expect("in range"), at_ms(0));
+        let mut history = History::new(HistoryLength::new(steps, 100).expect("in range"), at_ms(0));
         let mut list = Vec::new();
         let mut now = 0;
         for (gap, tokens, backlog) in arrivals {

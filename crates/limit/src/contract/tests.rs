@@ -12,7 +12,7 @@ fn only_rate_and_burst_are_required() {
     assert_eq!(limit, Limit::messages(1000.0, 50.0).expect("in range"));
     assert_eq!(
         serde_json::to_string(&limit).expect("json"),
-        r#"{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","sharing":"static"}"#
+        r#"{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","sharing":"lease"}"#
     );
     assert_eq!(
         limit.to_string(),
@@ -24,7 +24,7 @@ fn only_rate_and_burst_are_required() {
 fn every_field_makes_the_round_trip() {
     for unit in ["messages", "bytes"] {
         for (on_exceed, sharing) in [
-            ("delay", "static"),
+            ("delay", "lease"),
             ("drop", "grd"),
             ("reject", "gtb"),
             ("delay", "fps"),
@@ -36,7 +36,7 @@ fn every_field_makes_the_round_trip() {
             assert_eq!(limit.unit.as_str(), unit);
             assert_eq!(limit.on_exceed.as_str(), on_exceed);
             assert_eq!(limit.sharing.as_str(), sharing);
-            assert_eq!(limit.is_gossiped(), sharing != "static");
+            assert_eq!(limit.is_gossiped(), sharing != "lease");
             assert_eq!(serde_json::to_string(&limit).expect("json"), json);
         }
     }
@@ -46,6 +46,14 @@ fn every_field_makes_the_round_trip() {
         json.starts_with(r#"{"rate":1000000000000,"burst":1000000000000,"#),
         "{json}"
     );
+}
+
+#[test]
+fn leases_are_read_by_their_former_word() {
+    let former = parse(r#"{"rate":5,"burst":50,"sharing":"static"}"#).expect("a limit");
+    assert_eq!(former, Limit::messages(5.0, 50.0).expect("in range"));
+    let again = serde_json::to_string(&former).expect("json");
+    assert!(again.contains(r#""sharing":"lease""#), "{again}");
 }
 
 #[test]
@@ -92,7 +100,7 @@ fn refusals_name_the_field_and_the_remedy() {
         ),
         (
             r#"{"rate":5,"burst":50,"sharing":"ftb"}"#,
-            "sharing \"ftb\" is unknown: sharing is one of static, gtb, grd, fps",
+            "sharing \"ftb\" is unknown: sharing is one of lease, gtb, grd, fps",
         ),
         (
             r#"{"rate":5,"burst":50,"sharing":"ctb"}"#,

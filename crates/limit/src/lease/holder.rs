@@ -43,7 +43,7 @@ pub enum Prolongation {
 
 /// What a broker knows about its share of one topic's limit. Begins with nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// Numbers and instants of the reports sent last, ascending.
     sent: VecDeque<(u64, Instant)>,
     applied: Option<Applied>,
@@ -56,10 +56,10 @@ struct Applied {
     expires_at: Instant,
 }
 
-impl Holder {
+impl LeaseHolder {
     /// A holder of nothing, as every process begins.
     pub fn new() -> Self {
-        Holder::default()
+        LeaseHolder::default()
     }
 
     /// Notes that the report numbered `report` was sent; call it *before* the report can be
@@ -155,7 +155,7 @@ impl Holder {
         }
     }
 
-    /// When the lease ends, or ended; from that instant on [`Holder::floor`] is in force.
+    /// When the lease ends, or ended; from that instant on [`LeaseHolder::floor`] is in force.
     pub fn expires_at(&self) -> Option<Instant> {
         self.applied.map(|applied| applied.expires_at)
     }
@@ -170,7 +170,7 @@ impl Holder {
         self.applied.and_then(|applied| applied.grant.floor)
     }
 
-    /// When [`Holder::in_force`] changes next if no grant comes; `None`: never.
+    /// When [`LeaseHolder::in_force`] changes next if no grant comes; `None`: never.
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let applied = self.applied?;
         let changes = now < applied.expires_at && applied.grant.share != applied.grant.floor;

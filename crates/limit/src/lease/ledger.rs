@@ -42,7 +42,7 @@ const BROKERS_AT_MOST: usize = 1024;
 pub struct Report {
     /// Number of the report; ascending on one connection.
     pub number: u64,
-    /// [`Holder::confirmation`](crate::Holder::confirmation) when it was sent.
+    /// [`LeaseHolder::confirmation`](crate::LeaseHolder::confirmation) when it was sent.
     pub confirmed: (u64, u64),
     /// What was in force when it was sent.
     pub held: Option<Share>,
@@ -204,7 +204,7 @@ impl Ledger {
         }
     }
 
-    /// A broker that is on the lists of all rounds since `since` says that it has left those before `left`
+    /// A broker that is or was on the lists of rounds from `since` on says that it has left those before `left`
     /// ([`Vouches::left`](crate::Vouches::left)): nobody else holds on to a share of them any more.
     pub fn has_left(&mut self, broker: u32, since: u64, left: u64) {
         self.leavers.has_left(broker, since, left);

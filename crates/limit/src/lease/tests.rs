@@ -1,4 +1,4 @@
-//! Holder and ledger, one rule at a time. What happens when everything goes wrong at once is in
+//! Lease holder and ledger, one rule at a time. What happens when everything goes wrong at once is in
 //! `tests/leases`.
 
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Cluster {
 
 #[test]
 fn a_lease_runs_from_the_report_and_ends_in_its_floor() {
-    let mut holder = Holder::new();
+    let mut holder = LeaseHolder::new();
     assert_eq!(holder.in_force(at_ms(0)), None);
     assert_eq!(holder.confirmation(), (0, 0));
     holder.report_sent(1, at_ms(100));
@@ -125,7 +125,7 @@ fn a_lease_runs_from_the_report_and_ends_in_its_floor() {
 
 #[test]
 fn what_is_old_unknown_or_from_the_future_is_refused() {
-    let mut holder = Holder::new();
+    let mut holder = LeaseHolder::new();
     assert!(
         !holder.receive(&grant(1, 1, 1), at_ms(0)),
         "no report was sent"
@@ -459,7 +459,7 @@ fn no_floor_means_that_silence_frees_everything() {
 fn a_slow_clock_outlives_no_reservation() {
     let config = LedgerConfig::default();
     let mut ledger = Ledger::new(limit(1000.0, 50.0), config, 1);
-    let mut holder = Holder::new();
+    let mut holder = LeaseHolder::new();
     ledger.join(0, at_ms(0));
     // The report arrives the instant it is sent; the broker's clock loses 9 ms in 5 s.
     let report = Report {

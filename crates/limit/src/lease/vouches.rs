@@ -27,6 +27,9 @@ const DRIFT: Duration = Duration::from_millis(50);
 /// Rounds that a broker may be leaving at the same time; of more of them the oldest wait for later ones.
 const LEAVING_AT_MOST: usize = 8;
 
+/// Times on the list that are remembered of one broker, at most.
+const STAYS_MAX: usize = 4;
+
 /// What one broker says for others and hears from them. Begins in no round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vouches {
@@ -104,16 +107,25 @@ impl Vouches {
 /// Who has left which rounds, as the controller was told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Leavers {
-    /// Broker, the first round of its present membership, and the round before which it has left all.
+    /// Broker, the first round of one of its times on the list, and the round before which it has left all of that time.
     left: Vec<(u32, u64, u64)>,
 }
 
 impl Leavers {
-    /// A broker that is on the lists of rounds since `since` has left all of them before `left`.
+    /// A broker that was on the lists of rounds from `since` on has left all of them before `left`.
     pub(super) fn has_left(&mut self, broker: u32, since: u64, left: u64) {
-        match self.left.iter_mut().find(|known| known.0 == broker) {
-            Some(known) => *known = (broker, since, left),
-            None => self.left.push((broker, since, left)),
+        let is_known = |known: &&mut (u32, u64, u64)| (known.0, known.1) == (broker, since);
+        match self.left.iter_mut().find(is_known) {
+            Some(known) => known.2 = known.2.max(left),
+            None => {
+                // Of each broker the times of longest ago give way.
+                let its = |known: &&(u32, u64, u64)| known.0 == broker;
+                if self.left.iter().filter(its).count() == STAYS_MAX {
+                    let first = self.left.iter().position(|known| known.0 == broker);
+                    first.map(|first| self.left.remove(first));
+                }
+                self.left.push((broker, since, left));
+            }
         }
     }
 
@@ -189,5 +201,13 @@ mod tests {
         leavers.has_left(2, 5, 9);
         assert!(!leavers.have_ended(1, 4), "it was not of that round");
         assert!(leavers.have_ended(1, 5) && leavers.have_ended(1, 8) && !leavers.have_ended(1, 9));
+        // It was on the list of rounds 2 and 3 before.
+        leavers.has_left(2, 2, 4);
+        assert!(leavers.have_ended(1, 3) && !leavers.have_ended(1, 4));
+        for stay in 10..30 {
+            leavers.has_left(2, stay, stay + 1);
+        }
+        assert!(leavers.have_ended(1, 29) && !leavers.have_ended(1, 3));
+        assert_eq!(leavers.left.len(), 1 + STAYS_MAX);
     }
 }

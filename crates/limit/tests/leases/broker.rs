@@ -1,7 +1,7 @@
 //! One broker: a holder on its own clock, and a bucket that releases all it may.
 
 use clock::Instant;
-use limit::{Grant, Holder, Prolongation, Share, TokenBucket, Vouches};
+use limit::{Grant, LeaseHolder, Prolongation, Share, TokenBucket, Vouches};
 
 /// A clock that began somewhere else and runs a little faster or slower.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct Broker {
     pub life: u64,
     pub link: u64,
     pub next_report: u64,
-    pub holder: Holder,
+    pub holder: LeaseHolder,
     pub vouches: Vouches,
     /// The other brokers of its round, in the order of the list.
     pub others: Vec<u32>,
@@ -63,7 +63,7 @@ impl Broker {
             life: 0,
             link: 0,
             next_report: 1,
-            holder: Holder::new(),
+            holder: LeaseHolder::new(),
             vouches: Vouches::new(),
             others: Vec::new(),
             weight,
@@ -82,7 +82,7 @@ impl Broker {
         self.is_tick_missed = false;
         self.life += 1;
         self.next_report = first_report;
-        self.holder = Holder::new();
+        self.holder = LeaseHolder::new();
         self.vouches = Vouches::new();
         self.others.clear();
         self.bucket = None;

@@ -18,7 +18,9 @@ impl fmt::Display for Config {
                     writeln!(f, " to {}{} and back", outer.name, netns(&outer.netns))?;
                 }
                 let io = match self.io {
-                    Io::Auto => "many at once by io_uring, or one by one where that may not be",
+                    Io::Auto => {
+                        "many at once by io_uring, or one by one where io_uring cannot be used"
+                    }
                     Io::Uring => "many at once by io_uring",
                     Io::Plain => "one by one",
                 };

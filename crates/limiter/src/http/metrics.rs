@@ -15,7 +15,7 @@ use crate::packet::Odd;
 
 /// Of each site and class.
 const STANDING: &[Series<StandingNumbers>] = &[
-    counter("forwarded_packets", "Packets that were forwarded.", |s| {
+    counter("forwarded_packets", "Packets forwarded.", |s| {
         Some(s.passed.forwarded_packets as f64)
     }),
     counter(
@@ -33,22 +33,22 @@ const STANDING: &[Series<StandingNumbers>] = &[
     ),
     gauge(
         "local_limit_bytes_per_second",
-        "What the site may let through at present.",
+        "What the site may let through now.",
         |s| s.local_limit,
     ),
     gauge(
         "demand",
-        "What the site divides the limit by: bytes per second, or for fps its weight in flows.",
+        "What the site tells the others: bytes per second, or for fps its weight in flows.",
         |s| s.local_limit.map(|_| s.demand),
     ),
     gauge(
         "passing_bytes_per_second",
-        "What the site let through of late.",
+        "What the site let through recently.",
         |s| s.local_limit.map(|_| s.passing),
     ),
     gauge(
         "connected_sites",
-        "Sites that it hears of, itself included.",
+        "Sites that the site hears of, itself included.",
         |s| s.local_limit.map(|_| s.connected.into()),
     ),
 ];
@@ -78,12 +78,14 @@ const GOSSIP: &[Series<gossip::Counters>] = &[
     }),
     counter(
         "gossip_membership_received",
-        "Membership datagrams taken in.",
+        "Membership datagrams received.",
         |c| float(c.membership_received),
     ),
-    counter("gossip_lost", "Updates that later ones made up for.", |c| {
-        float(c.lost)
-    }),
+    counter(
+        "gossip_lost",
+        "Lost updates, for which later ones made up.",
+        |c| float(c.lost),
+    ),
     counter(
         "gossip_overtaken",
         "Updates that came after a later one.",
@@ -92,7 +94,7 @@ const GOSSIP: &[Series<gossip::Counters>] = &[
     counter("gossip_forged", "Datagrams with a wrong tag.", |c| {
         float(c.forged)
     }),
-    counter("gossip_replayed", "Datagrams that had come already.", |c| {
+    counter("gossip_replayed", "Datagrams received before.", |c| {
         float(c.replayed)
     }),
     counter(
@@ -110,7 +112,7 @@ const GOSSIP: &[Series<gossip::Counters>] = &[
     ),
     counter(
         "gossip_refused",
-        "Datagrams whose contents cannot be.",
+        "Datagrams with impossible contents.",
         |c| float(c.refused),
     ),
     counter("gossip_overflowed", "Datagrams that found no room.", |c| {
@@ -123,7 +125,7 @@ const TOTALS: &[Series<Snapshot>] = &[
     counter("returned_packets", "Packets from sinks, which pass.", |s| {
         float(s.counters.returned)
     }),
-    counter("returned_bytes", "Bytes of them.", |s| {
+    counter("returned_bytes", "Bytes of packets from sinks.", |s| {
         float(s.counters.returned_bytes)
     }),
     counter(
@@ -143,10 +145,10 @@ const TOTALS: &[Series<Snapshot>] = &[
     ),
     counter(
         "moved_packets",
-        "Packets that came from devices, and that they took.",
+        "Packets read from devices and written to them.",
         |s| float(s.devices.moved),
     ),
-    counter("device_calls", "System calls that this took.", |s| {
+    counter("device_calls", "System calls that moved packets.", |s| {
         float(s.devices.calls)
     }),
     counter(
@@ -154,20 +156,22 @@ const TOTALS: &[Series<Snapshot>] = &[
         "Times that NFQUEUE dropped packets that were not read in time.",
         |s| float(s.queues.overruns),
     ),
-    counter("queue_refused", "Answers that NFQUEUE did not take.", |s| {
-        float(s.queues.refused)
-    }),
-    counter("gone_devices", "Pairs of devices that are no more.", |s| {
+    counter(
+        "queue_refused",
+        "Verdicts that NFQUEUE did not take.",
+        |s| float(s.queues.refused),
+    ),
+    counter("gone_devices", "Pairs of devices that are gone.", |s| {
         float(s.devices.gone)
     }),
     counter(
         "late_seconds",
-        "Time by which emulated deliveries were late, added up.",
+        "Sum of the lateness of emulated deliveries.",
         |s| Some(s.counters.late_ns as f64 / 1e9),
     ),
     gauge(
         "latest_seconds",
-        "The most that an emulated delivery was late.",
+        "Greatest lateness of an emulated delivery.",
         |s| Some(s.counters.latest_ns as f64 / 1e9),
     ),
     gauge("held_packets", "Packets that emulation holds back.", |s| {
@@ -178,14 +182,12 @@ const TOTALS: &[Series<Snapshot>] = &[
 /// Packets that were lost, and datagrams, by what became of them.
 const LOST: Series<u64> = counter(
     "lost_packets",
-    "Packets that were lost for another reason than a limit.",
+    "Packets lost for another reason than a limit.",
     |count| float(*count),
 );
-const UNSENT: Series<u64> = counter(
-    "gossip_unsent",
-    "Datagrams of gossip that were not sent.",
-    |count| float(*count),
-);
+const UNSENT: Series<u64> = counter("gossip_unsent", "Datagrams of gossip not sent.", |count| {
+    float(*count)
+});
 
 /// What the page tells, but for the port's own numbers.
 #[derive(Debug)]

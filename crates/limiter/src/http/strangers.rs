@@ -15,7 +15,7 @@ fn answers(requests: &[String]) -> Vec<String> {
     let address = listener.local_addr().expect("bound");
     let (asked, questions) = sync_channel(0);
     drop(questions);
-    let desk = Arc::new(Desk {
+    let state = Arc::new(HttpState {
         questions: asked,
         sites: Vec::new(),
         classes: vec!["web".to_owned()],
@@ -25,7 +25,7 @@ fn answers(requests: &[String]) -> Vec<String> {
     let (close, closed) = oneshot::channel();
     let hosts = ["lim.example".to_owned()];
     let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, Counts::default());
-    let thread = std::thread::spawn(move || serve(listener, desk, settings, closed));
+    let thread = std::thread::spawn(move || serve(listener, state, settings, closed));
     let answers = requests.iter().map(|request| {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(request.as_bytes()).expect("sent");
@@ -96,7 +96,7 @@ fn strangers_change_nothing_and_bodies_are_short() {
 #[tokio::test]
 async fn a_crowd_costs_the_packets_few_snapshots() {
     let (questions, asked) = sync_channel(QUESTIONS_MAX);
-    let router = router(Arc::new(Desk {
+    let router = router(Arc::new(HttpState {
         questions,
         sites: Vec::new(),
         classes: Vec::new(),

@@ -3,7 +3,6 @@
 use limit::{Burst, Rate};
 
 use super::status::Deciding;
-use super::{Fitting, Window};
 use crate::{BrokerIndex, Neighbour, Publisher, Trace};
 
 /// A [`Neighbour`] as the last window showed it, kept for replays.
@@ -58,48 +57,6 @@ impl Beside {
             broker,
             latency_us,
             promise_us: self.promise_us,
-        }
-    }
-}
-
-impl Fitting {
-    /// Takes in what neighbours measured on the brokers that carry the topic.
-    pub(super) fn read_beside(&mut self, window: &Window<'_>) {
-        let counts = self.places.counts();
-        self.pressed_us.fill(None);
-        for neighbour in window.neighbours {
-            let brokers = (0u32..).zip(neighbour.latency_us).zip(&counts);
-            for ((at, latency), _) in brokers.filter(|(_, count)| **count > 0) {
-                let sane = latency.filter(|us| (0.0..1e15).contains(us));
-                let Some(latency_us) = sane.filter(|_| neighbour.promise_us > 0.0) else {
-                    continue;
-                };
-                let pressed = latency_us / neighbour.promise_us * self.config.slo_us;
-                let worst = &mut self.pressed_us[at as usize];
-                if worst.is_none_or(|worst| pressed > worst) {
-                    *worst = Some(pressed);
-                }
-                let own = self.measured_us[at as usize].unwrap_or(0.0);
-                if pressed > self.config.slo_us && pressed > own {
-                    let beside = Beside::of(&Neighbour {
-                        trace: None,
-                        publishers: &[],
-                        placed: &[],
-                        ..*neighbour
-                    });
-                    self.status.decided_by = Some(beside.deciding(BrokerIndex(at), latency_us));
-                }
-            }
-        }
-    }
-
-    /// What a broker is judged by: its latency, or that under which the topic's promise would be as strained as the most
-    /// strained neighbour's.
-    pub(super) fn judged_us(&self, at: usize) -> Option<f64> {
-        let measured = self.measured_us[at];
-        match (measured, self.pressed_us[at]) {
-            (Some(own), Some(pressed)) => Some(own.max(pressed)),
-            (own, pressed) => own.or(pressed),
         }
     }
 }

@@ -7,31 +7,11 @@ use crate::BrokerIndex;
 const MOST_REPEATS: u32 = 2;
 
 impl Fitting {
-    /// Takes in what every broker measured, leaving out what cannot be true.
-    pub(super) fn read(&mut self, window: &Window<'_>) {
-        for at in 0..self.measured_us.len() {
-            let answer = window.brokers.get(at).copied().unwrap_or_default();
-            let absurd = match answer.p99_us {
-                None => None,
-                Some(_) if answer.messages == 0 => Some("comes without messages"),
-                Some(latency) if !(0.0..1e15).contains(&latency) => Some("is no latency"),
-                Some(_) => None,
-            };
-            if let (Some(reason), Some(latency)) = (absurd, answer.p99_us) {
-                self.status.problem(format!(
-                    "broker {at}: a report of {latency} us was ignored: it {reason}"
-                ));
-            }
-            self.measured_us[at] = answer.p99_us.filter(|_| absurd.is_none());
-        }
-        self.show(&[]);
-    }
-
     /// Whether the window must be run again because a broker whose answer is needed has none.
     pub(super) fn lacks_answers(&mut self) -> bool {
         let silent: Vec<u32> = self
             .judged()
-            .filter(|&at| self.measured_us[at].is_none())
+            .filter(|&at| self.measured.own()[at].is_none())
             .map(|at| at as u32)
             .collect();
         if silent.is_empty() {
@@ -55,8 +35,8 @@ impl Fitting {
 
     /// All brokers were measured with all that they carry.
     pub(super) fn judge(&mut self, window: &Window<'_>) -> Step {
-        let judged_us: Vec<Option<f64>> = (0..self.measured_us.len())
-            .map(|at| self.judged_us(at))
+        let judged_us: Vec<Option<f64>> = (0..self.measured.brokers() as u32)
+            .map(|at| self.measured.judged_us(BrokerIndex(at)))
             .collect();
         self.recording.remember(&self.places.home, &judged_us);
         let violating: Vec<BrokerIndex> = (0u32..)
@@ -90,7 +70,7 @@ impl Fitting {
     /// A round of the search was measured.
     pub(super) fn narrow(&mut self, mut searches: Vec<Search>) -> Step {
         for search in searches.iter_mut().filter(|search| !search.is_settled()) {
-            let latency = self.judged_us(search.broker.0 as usize);
+            let latency = self.measured.judged_us(search.broker);
             search.narrow(latency, self.config.slo_us, self.config.band);
         }
         self.search_on(searches)
@@ -107,7 +87,7 @@ impl Fitting {
             }
             if search.is_settled() {
                 self.places.full[search.broker.0 as usize] = true;
-                self.measured_us[search.broker.0 as usize] = search.fitting_us();
+                self.measured.set(search.broker, search.fitting_us());
             }
         }
         let under_way = searches.iter().filter(|search| !search.is_settled());
@@ -142,8 +122,7 @@ impl Fitting {
             self.status.begin_iteration();
         }
         self.status.state = FitState::Placing;
-        self.measured_us.fill(None);
-        self.pressed_us.fill(None);
+        self.measured.clear();
         self.show(predicted_us);
         Step::Measure(self.places.home.clone())
     }
@@ -175,7 +154,7 @@ impl Fitting {
         let fits = carrying.map(|(at, &publishers)| BrokerFit {
             broker: BrokerIndex(at),
             publishers,
-            p99_us: self.measured_us[at as usize],
+            p99_us: self.measured.own()[at as usize],
             predicted_p99_us: predicted_us.get(at as usize).copied().flatten(),
             full: self.places.full[at as usize],
         });
@@ -207,7 +186,10 @@ impl Fitting {
         let members = self.places.members(broker);
         let order = shedding_order(&self.places.publishers, members, self.config.policy);
         let aim_us = self.config.slo_us * (1.0 - self.config.band / 2.0);
-        let latency_us = self.judged_us(at).filter(|_| self.places.full[at]);
+        let latency_us = self
+            .measured
+            .judged_us(broker)
+            .filter(|_| self.places.full[at]);
         Search::new(
             broker,
             order,

@@ -26,6 +26,7 @@ mod beside;
 mod calibration;
 mod config;
 mod judge;
+mod measured;
 mod mode;
 mod order;
 mod place;
@@ -42,6 +43,7 @@ pub use status::{BrokerFit, Deciding, FitState, FitStatus, Iteration};
 pub use step::{BrokerWindow, Step, Window};
 
 use calibration::Calibration;
+use measured::Measured;
 use place::Places;
 use rebalance::Fitted;
 use refit::Recording;
@@ -68,10 +70,8 @@ pub struct Fitting {
     has_rebalanced: bool,
     /// It is being tried now: what to go back to.
     fitted: Option<Fitted>,
-    /// By broker, the latency in the last window.
-    measured_us: Vec<Option<f64>>,
-    /// By broker, the latency under which the topic's promise would be as strained as that of a neighbour was.
-    pressed_us: Vec<Option<f64>>,
+    /// What the last window showed.
+    measured: Measured,
 }
 
 /// What the next window is for.
@@ -154,8 +154,7 @@ impl Fitting {
             .map(|place| place.filter(is_available))
             .collect();
         let mut fitting = Fitting {
-            measured_us: vec![None; places.brokers.len()],
-            pressed_us: vec![None; places.brokers.len()],
+            measured: Measured::new(places.brokers.len()),
             recording: Recording::new(Calibration::new(models)),
             step: Step::Measure(places.home.clone()),
             places,
@@ -181,8 +180,14 @@ impl Fitting {
             return self.step.clone();
         }
         self.status.window(window.seconds);
-        self.read(window);
-        self.read_beside(window);
+        for problem in self.measured.read(window) {
+            self.status.problem(problem);
+        }
+        self.show(&[]);
+        let counts = self.places.counts();
+        if let Some(deciding) = self.measured.read_beside(window, &counts, &self.config) {
+            self.status.decided_by = Some(deciding);
+        }
         if self.lacks_answers() {
             return self.step.clone();
         }
@@ -205,8 +210,7 @@ impl Fitting {
         };
         self.places.brokers.push(state);
         self.places.full.push(!state.is_available);
-        self.measured_us.push(None);
-        self.pressed_us.push(None);
+        self.measured.add();
         self.recording.calibration.add(model);
         if let Some(fitted) = &mut self.fitted {
             fitted.add(state.is_available);
@@ -231,8 +235,7 @@ impl Fitting {
             .filter(|place| **place == broker)
             .count();
         self.places.lose(broker);
-        self.measured_us[at] = None;
-        self.pressed_us[at] = None;
+        self.measured.lose(broker);
         self.recording.lose(broker);
         if let Some(fitted) = &mut self.fitted {
             fitted.lose(broker);

@@ -202,7 +202,7 @@ impl Fitting {
         let unexplained = self.with_problem(trace, &calibration.models.clone(), 0.0, |problem| {
             let mut judge = Judge::new(problem);
             let slo_us = problem.slo_us;
-            calibration.learn(&mut judge, &self.places.home, &self.measured_us, slo_us)
+            calibration.learn(&mut judge, &self.places.home, self.measured.own(), slo_us)
         });
         self.recording.calibration = calibration;
         self.recording.add(trace);

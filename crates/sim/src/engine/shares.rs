@@ -2,10 +2,9 @@
 
 use clock::Instant;
 use limit::lease::Mode;
-use limit::sharing::Policy;
 use limit::{
-    Burst, Gossip, History, Holder, JudgedBy, Ledger, LedgerConfig, Limit, OnExceed, Rate, Report,
-    Share, TokenBucket, Traffic, Unit,
+    Burst, Gossip, History, JudgedBy, LeaseHolder, Ledger, LedgerConfig, Limit, OnExceed, Rate,
+    Report, Share, SharePolicy, TokenBucket, Traffic, Unit,
 };
 use placement::{Gate, Station};
 
@@ -14,7 +13,7 @@ use crate::Scene;
 /// Who may use how much, and who knows of it.
 pub(super) struct Shares {
     ledger: Ledger,
-    holders: Vec<Holder>,
+    holders: Vec<LeaseHolder>,
     /// By broker, whether it carries the topic.
     is_member: Vec<bool>,
     reports: u64,
@@ -41,12 +40,12 @@ impl Shares {
             unit: Unit::Messages,
             on_exceed: OnExceed::Delay,
             judged_by: JudgedBy::Arrival,
-            sharing: Policy::Static,
+            sharing: SharePolicy::Lease,
             gossip: Gossip::default(),
         };
         Shares {
             ledger: Ledger::new(limit, config, 1),
-            holders: vec![Holder::new(); scene.brokers.len()],
+            holders: vec![LeaseHolder::new(); scene.brokers.len()],
             is_member: vec![false; scene.brokers.len()],
             reports: 0,
         }
@@ -116,7 +115,7 @@ impl Shares {
     /// A broker's process has ended: what it held is free, and its bucket is gone.
     pub(super) fn dead(&mut self, broker: u32, station: &mut Station) {
         self.ledger.dead(broker);
-        self.holders[broker as usize] = Holder::new();
+        self.holders[broker as usize] = LeaseHolder::new();
         self.is_member[broker as usize] = false;
         *station.gate_mut() = Gate::Shut;
     }

@@ -65,20 +65,20 @@ fn set_below(below: &mut Value, name: &str, rest: &[&str], value: &Value) -> Res
             let length = elements.len();
             match elements.get_mut(number) {
                 Some(Value::Table(table)) => set(table, after, value),
-                Some(_) => Err(format!("{name}.{number} is no table")),
+                Some(_) => Err(format!("{name}.{number} is not a table")),
                 None => Err(format!("{name} has {length} elements, counted from 0")),
             }
         }
         (Value::Array(elements), _) => {
             for element in elements {
                 let Value::Table(table) = element else {
-                    return Err(format!("{name} is no table"));
+                    return Err(format!("{name} is not a table"));
                 };
                 set(table, rest, value)?;
             }
             Ok(())
         }
-        _ => Err(format!("{name} is no table")),
+        _ => Err(format!("{name} is not a table")),
     }
 }
 

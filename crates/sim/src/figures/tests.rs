@@ -119,7 +119,7 @@ fn mistakes_are_named_with_their_line() {
             "1 elements",
         ),
         ("\"publishers.count\"", "\"publishers.size\"", 11, "size"),
-        ("\"publishers.count\"", "\"seed.count\"", 11, "no table"),
+        ("\"publishers.count\"", "\"seed.count\"", 11, "not a table"),
         ("brokers = \"all\"", "brokers = \"some\"", 15, "one of"),
         ("brokers = \"all\"", "brokers = \"x\"", 15, "one of"),
         ("brokers = \"as LB\"", "brokers = \"as one\"", 19, "one of"),

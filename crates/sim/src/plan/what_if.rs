@@ -24,7 +24,7 @@ pub enum WhatIf {
 
 /// Words that ask nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no question: write \"+1 broker\", \"kill b3\" or \"rate x2\"")]
+#[error("{0:?} is not a question: write \"+1 broker\", \"kill b3\" or \"rate x2\"")]
 pub struct UnknownWhatIf(pub String);
 
 /// What the planner answers.
@@ -167,7 +167,7 @@ mod tests {
             "+0 brokers",
         ] {
             let error = text.parse::<WhatIf>().expect_err(text);
-            assert!(error.to_string().contains("is no question"), "{error}");
+            assert!(error.to_string().contains("is not a question"), "{error}");
         }
     }
 }

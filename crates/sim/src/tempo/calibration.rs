@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kernel::Share;
+use kernel::CpuShare;
 use kernel::theory::{
     Found, Infeasible, Mm1, ShareSearch, claims, guaranteed_rate, largest_share, wait_bound,
 };
@@ -137,7 +137,7 @@ fn effective_shares(spec: &Spec) -> Vec<f64> {
     allotments.map(|allotment| allotment / period_s).collect()
 }
 
-fn declared(spec: &Spec) -> Vec<Option<Share>> {
+fn declared(spec: &Spec) -> Vec<Option<CpuShare>> {
     spec.tasks.iter().map(|task| task.share).collect()
 }
 
@@ -168,19 +168,19 @@ fn search(spec: &Spec, task: usize, wanted: Duration) -> Result<Needed, SpecErro
     let others = spec.tasks.iter().enumerate();
     let others = others.filter(|&(other, _)| other != task);
     let taken: f64 = others
-        .filter_map(|(_, other)| other.share.map(Share::as_f64))
+        .filter_map(|(_, other)| other.share.map(CpuShare::as_f64))
         .sum();
-    let Ok(most) = Share::new(1.0 - taken) else {
+    let Ok(most) = CpuShare::new(1.0 - taken) else {
         return Ok(Needed {
             share: None,
             wait_us: None,
-            why: Some(String::from("others have declared the whole")),
+            why: Some(String::from("the other tasks have declared all of it")),
             measurements: 0,
         });
     };
     let search = ShareSearch {
         wanted,
-        least: Share::new(LEAST_SHARE).unwrap_or(most),
+        least: CpuShare::new(LEAST_SHARE).unwrap_or(most),
         most,
         tolerance: TOLERANCE,
         measurements_max: SIMULATIONS_MAX,

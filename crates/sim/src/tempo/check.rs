@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use clock::DurationText;
-use kernel::{Share, Shares};
+use kernel::{CpuShare, Shares};
 use workload::{Place, SpecError};
 
 use super::spec::{Arrivals, KernelSpec, Service, Spec, TaskSpec};
@@ -77,7 +77,7 @@ impl Part {
 pub(super) fn check(spec: &Spec) -> Result<(), Problem> {
     let top = Part::Top;
     top.demand("duration", !spec.duration.is_zero(), || {
-        String::from("must be longer than nothing, as in \"60s\"")
+        String::from("must be longer than 0, as in \"60s\"")
     })?;
     top.demand("duration", spec.length() <= LENGTH_MAX, || {
         let length = DurationText(spec.length());
@@ -113,7 +113,7 @@ fn check_kernel(kernel: &KernelSpec) -> Result<(), Problem> {
     let part = Part::Kernel;
     let is_period = !kernel.period.is_zero() && kernel.period <= PERIOD_MAX;
     part.demand("period", is_period, || {
-        String::from("write more than nothing and at most a minute, as in \"10ms\"")
+        String::from("write more than 0 and at most a minute, as in \"10ms\"")
     })?;
     part.demand(
         "buckets",
@@ -146,7 +146,7 @@ fn check_kernel(kernel: &KernelSpec) -> Result<(), Problem> {
     })
 }
 
-fn check_share(part: Part, shares: &mut Shares, share: Option<Share>) -> Result<(), Problem> {
+fn check_share(part: Part, shares: &mut Shares, share: Option<CpuShare>) -> Result<(), Problem> {
     let added = shares.add(share).map_err(|error| error.to_string());
     let text = added.err();
     part.demand("share", text.is_none(), || text.clone().unwrap_or_default())
@@ -157,14 +157,14 @@ fn check_task(part: Part, task: &TaskSpec) -> Result<(), Problem> {
         // NaN is in no range.
         let is_rate = rate > 1e-6 && rate <= RATE_MAX;
         part.demand("arrivals", is_rate, || {
-            format!("{rate} is no rate: write events per second, 0.000001 to {RATE_MAX:.0}")
+            format!("{rate} is not a rate: write events per second, 0.000001 to {RATE_MAX:.0}")
         })
     };
     match &task.arrivals {
         Arrivals::Poisson(rate) | Arrivals::Periodic(rate) => rate_of(*rate)?,
         Arrivals::Bursts { every, events } => {
             part.demand("arrivals", !every.is_zero() && *events > 0, || {
-                String::from("write { bursts = { every = \"1s\", events = 50 } }, neither nothing")
+                String::from("write { bursts = { every = \"1s\", events = 50 } }, both above 0")
             })?;
         }
         Arrivals::Trace(times) => {
@@ -179,6 +179,6 @@ fn check_task(part: Part, task: &TaskSpec) -> Result<(), Problem> {
         Service::Measured(times) => times.iter().any(|time| !time.is_zero()),
     } && task.service.mean() <= PERIOD_MAX;
     part.demand("service", is_service, || {
-        String::from("write times above nothing, at most a minute, the smaller first")
+        String::from("write times above 0, at most a minute, the smaller first")
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clock::DurationText;
-use kernel::{OnOverrun, Share};
+use kernel::{CpuShare, OnOverrun};
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
@@ -57,9 +57,9 @@ pub(super) fn pair<'a, D: Deserializer<'a>>(from: D) -> Result<(Duration, Durati
 }
 
 /// A share that is declared.
-pub(super) fn share<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Share>, D::Error> {
+pub(super) fn share<'a, D: Deserializer<'a>>(from: D) -> Result<Option<CpuShare>, D::Error> {
     let value = f64::deserialize(from)?;
-    Share::new(value).map(Some).map_err(de::Error::custom)
+    CpuShare::new(value).map(Some).map_err(de::Error::custom)
 }
 
 /// `report` or `penalise`.

@@ -318,7 +318,7 @@ fn of_task(
     let period_s = spec.kernel.period.as_secs_f64();
     TaskMeasured {
         name: task.spec.name.clone(),
-        share: task.spec.share.map(kernel::Share::as_f64),
+        share: task.spec.share.map(kernel::CpuShare::as_f64),
         arrived: counts.arrived,
         served: counts.served,
         dropped: counts.dropped,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kernel::{OnOverrun, Share};
+use kernel::{CpuShare, OnOverrun};
 use serde::Deserialize;
 use workload::SpecError;
 
@@ -86,7 +86,7 @@ pub struct TaskSpec {
     pub name: String,
     /// The share that it declares; none: an equal part of what others leave.
     #[serde(default, deserialize_with = "document::share")]
-    pub share: Option<Share>,
+    pub share: Option<CpuShare>,
     /// When its events arrive.
     pub arrivals: Arrivals,
     /// How long each takes.

@@ -7,7 +7,7 @@ mod waits;
 
 use std::time::Duration;
 
-use kernel::Share;
+use kernel::CpuShare;
 
 use super::*;
 
@@ -19,8 +19,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn share(value: f64) -> Option<Share> {
-    Some(Share::new(value).expect("a share"))
+fn share(value: f64) -> Option<CpuShare> {
+    Some(CpuShare::new(value).expect("a share"))
 }
 
 /// A task that always has work: its writer is far ahead and blocked.

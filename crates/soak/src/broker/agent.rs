@@ -1,13 +1,16 @@
-//! The broker's side of the link (`broker/agent/{session,changes}.rs`): dials, says hello, says what is here and what becomes of it, reports.
+//! The broker's side of the link (`broker/agent/{session,changes,orders}.rs`): dials, says hello, says what is here and what becomes of it, reports, measures.
 
 use std::time::Duration;
 
 use clock::Instant;
-use limit::adaptor::Window;
-use link::{BrokerReport, Hello, ToController, TopicState};
+use limit::adaptor::HistoryLength;
+use link::{
+    Attachment, BrokerReport, Hello, ToBroker, ToController, TopicState, Traced, WindowReport,
+};
 use topics::{Told, TopicKey, TopicNews, WindowOrder};
 
-use super::{Process, http_address, tcp_address};
+use super::ground::Ground;
+use super::{http_address, tcp_address};
 use crate::event::{Actor, Packet, Port, StreamId};
 use crate::outside::Outside;
 
@@ -29,12 +32,14 @@ pub(super) struct Agent {
     standing: Standing,
     /// The life that the last Welcome named.
     pub(super) life: u64,
+    /// The latest life of the controller that it has heard of.
+    pub(super) epoch: u64,
     pause: Duration,
     /// When topics were counted last, on whichever link.
     reported_at: Instant,
-    pub(super) windows: Vec<OpenWindow>,
+    windows: Vec<OpenWindow>,
     /// Everything was said on this link.
-    pub(super) is_complete: bool,
+    is_complete: bool,
 }
 
 #[derive(Debug)]
@@ -56,13 +61,20 @@ struct Linked {
 
 /// A profiling window that is open.
 #[derive(Debug)]
-pub(super) struct OpenWindow {
-    pub(super) number: u64,
-    pub(super) topic: String,
-    pub(super) key: TopicKey,
-    pub(super) order: WindowOrder,
-    pub(super) seconds: f64,
-    pub(super) until: Instant,
+struct OpenWindow {
+    number: u64,
+    topic: String,
+    key: TopicKey,
+    order: WindowOrder,
+    seconds: f64,
+    until: Instant,
+}
+
+/// What is to be done for the link by who knows more than its topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Report,
 }
 
 impl Agent {
@@ -70,6 +82,7 @@ impl Agent {
         Agent {
             standing: Standing::Away(now),
             life: 0,
+            epoch: 0,
             pause: SHORTEST_PAUSE,
             reported_at: now,
             windows: Vec::new(),
@@ -84,6 +97,11 @@ impl Agent {
             Standing::Dialling(of, _) | Standing::Greeting(of, _) => *of == stream,
             Standing::Linked(linked) => linked.stream == stream,
         }
+    }
+
+    /// Whether the next report is the first on its link.
+    pub(super) fn has_said_nothing(&self) -> bool {
+        matches!(&self.standing, Standing::Linked(linked) if linked.reports == 0)
     }
 
     pub(super) fn is_told_all(&self) -> bool {
@@ -113,116 +131,115 @@ impl Agent {
         let windows = self.windows.iter().map(|window| window.until);
         windows.chain([standing]).min()
     }
-}
 
-impl Process {
+    /// All was said that there is.
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
     /// Does what is due of the link.
-    pub(super) fn drive_link(&mut self, out: &mut Outside) {
+    pub(super) fn drive(&mut self, ground: &mut Ground, out: &mut Outside) -> Due {
         let now = out.net.now;
-        self.end_windows(out);
-        match &self.agent.standing {
+        self.end_windows(ground, out);
+        match &self.standing {
             Standing::Away(at) if *at <= now => {
-                let stream = out.net.dial(self.me, Actor::Controller, Port::Link);
-                self.agent.standing = Standing::Dialling(stream, now + ANSWER_TIMEOUT);
+                let stream = out.net.dial(ground.me, Actor::Controller, Port::Link);
+                self.standing = Standing::Dialling(stream, now + ANSWER_TIMEOUT);
             }
             Standing::Dialling(stream, until) | Standing::Greeting(stream, until)
                 if *until <= now =>
             {
-                out.net.close(*stream, self.me);
-                self.link_lost(out);
+                out.net.close(*stream, ground.me);
+                self.lost(out);
             }
-            Standing::Linked(linked) if linked.next_at <= now => self.report(out),
+            Standing::Linked(linked) if linked.next_at <= now => return Due::Report,
             _ => {}
         }
+        Due::Nothing
     }
 
     /// A dial has come through.
-    pub(super) fn connected(&mut self, stream: StreamId, out: &mut Outside) {
-        if !self.agent.is_on(stream) {
-            return self.hand_over_connected(stream, out);
-        }
-        let address = self.gossip_address();
+    pub(super) fn connected(&mut self, stream: StreamId, ground: &Ground, out: &mut Outside) {
         let hello = Hello {
-            broker: self.name.clone(),
-            identity: self.identity,
-            life: self.agent.life,
-            tcp_address: tcp_address(self.place),
-            http_address: Some(http_address(self.place)),
-            gossip_address: Some(address),
+            broker: ground.name.clone(),
+            identity: ground.identity,
+            life: self.life,
+            tcp_address: tcp_address(ground.place),
+            http_address: Some(http_address(ground.place)),
+            gossip_address: Some(tcp_address(ground.place)),
             mcap: None,
             model: None,
         };
-        self.agent.standing = Standing::Greeting(stream, out.net.now + ANSWER_TIMEOUT);
+        self.standing = Standing::Greeting(stream, out.net.now + ANSWER_TIMEOUT);
         let hello = Packet::Word(Box::new(ToController::Hello(hello)));
-        out.say(stream, self.me, hello);
+        out.say(stream, ground.me, hello);
     }
 
-    /// The controller takes this broker: what is here is said, then what becomes of it.
+    /// The controller takes this broker: what is here is said, and a report is due. False: it was not asked.
     pub(super) fn welcomed(
         &mut self,
         life: u64,
         (report_interval_ms, history_ms): (u64, u64),
+        ground: &mut Ground,
         out: &mut Outside,
-    ) {
-        let Standing::Greeting(stream, _) = self.agent.standing else {
-            return;
+    ) -> bool {
+        let Standing::Greeting(stream, _) = self.standing else {
+            return false;
         };
-        let process = (self.place, self.life);
-        let (name, identity) = (self.name.clone(), self.identity);
-        let welcomed = out.books.names.welcomed((&name, identity), (life, process));
+        let owner = (ground.name.as_str(), ground.identity);
+        let welcomed = out.books.names.welcomed(owner, (life, ground.memory()));
         out.books.check("names", welcomed);
         let now = out.net.now;
-        self.agent.life = life;
-        self.agent.pause = SHORTEST_PAUSE;
-        self.agent.is_complete = false;
+        self.life = life;
+        self.pause = SHORTEST_PAUSE;
+        self.is_complete = false;
         let steps = usize::try_from(history_ms / HISTORY_STEP_MS).unwrap_or(1);
-        if let Ok(window) = Window::new(steps.max(1), HISTORY_STEP_MS) {
-            self.table.set_history_window(window);
+        if let Ok(length) = HistoryLength::new(steps.max(1), HISTORY_STEP_MS) {
+            ground.table.set_history_length(length);
         }
-        self.handing.begin_link();
-        self.agent.standing = Standing::Linked(Linked {
+        self.standing = Standing::Linked(Linked {
             stream,
             reports: 0,
             interval: Duration::from_millis(report_interval_ms),
             last_at: now,
             next_at: now,
         });
-        self.table.effects.told.clear();
-        self.attached.begin();
-        self.say_inventory(out);
-        self.report(out);
+        ground.table.effects.told.clear();
+        self.say_inventory(ground, out);
+        true
     }
 
-    pub(super) fn link_lost(&mut self, out: &mut Outside) {
+    /// The link is gone.
+    pub(super) fn lost(&mut self, out: &mut Outside) {
         // What became of topics meanwhile is said whole with the next link.
-        self.agent.windows.clear();
-        self.agent.is_complete = false;
-        let pause = self.agent.pause;
-        self.agent.pause = (pause * 2).min(LONGEST_PAUSE);
+        self.windows.clear();
+        self.is_complete = false;
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
         let jitter = 0.5 + 0.5 * (out.chance.below(1024) as f64 / 1024.0);
-        self.agent.standing = Standing::Away(out.net.now + pause.mul_f64(jitter));
+        self.standing = Standing::Away(out.net.now + pause.mul_f64(jitter));
     }
 
     /// Refused: somebody has to change something, or only time has to pass.
-    pub(super) fn turned_away(&mut self, passes: bool, out: &mut Outside) {
-        if let Standing::Greeting(stream, _) = self.agent.standing {
-            out.net.close(stream, self.me);
+    pub(super) fn turned_away(&mut self, passes: bool, ground: &Ground, out: &mut Outside) {
+        if let Standing::Greeting(stream, _) = self.standing {
+            out.net.close(stream, ground.me);
         }
         if !passes {
-            self.agent.pause = LONGEST_PAUSE;
+            self.pause = LONGEST_PAUSE;
         }
-        self.link_lost(out);
+        self.lost(out);
     }
 
-    pub(super) fn tell(&mut self, word: ToController, out: &mut Outside) {
-        if let Some(stream) = self.agent.stream() {
-            out.say(stream, self.me, Packet::Word(Box::new(word)));
+    pub(super) fn tell(&self, word: ToController, ground: &Ground, out: &mut Outside) {
+        if let Some(stream) = self.stream() {
+            out.say(stream, ground.me, Packet::Word(Box::new(word)));
         }
     }
 
     /// Says what became of topics and channels, in its order; without a link nobody hears it.
-    pub(super) fn tell_changes(&mut self, out: &mut Outside) {
-        for told in std::mem::take(&mut self.table.effects.told) {
+    pub(super) fn tell_changes(&self, ground: &mut Ground, out: &mut Outside) {
+        for told in std::mem::take(&mut ground.table.effects.told) {
             let word = match told {
                 Told::Changed(topic, change) => ToController::Changed {
                     topic: topic.to_string(),
@@ -232,56 +249,139 @@ impl Process {
                     topic: topic.to_string(),
                 },
             };
-            self.tell(word, out);
+            self.tell(word, ground, out);
         }
     }
 
-    fn say_inventory(&mut self, out: &mut Outside) {
-        let slots = 0..self.table.topic_slots();
-        let keys = slots.filter_map(|slot| self.table.topic_at(slot));
-        let mut topics: Vec<TopicState> =
-            keys.filter_map(|key| self.table.topic_state(key)).collect();
+    fn say_inventory(&self, ground: &Ground, out: &mut Outside) {
+        let table = &ground.table;
+        let keys = (0..table.topic_slots()).filter_map(|slot| table.topic_at(slot));
+        let mut topics: Vec<TopicState> = keys.filter_map(|key| table.topic_state(key)).collect();
         topics.sort_by(|a, b| a.topic.cmp(&b.topic));
         let last = topics.split_off(topics.len() / 2);
         for (topics, is_last) in [(topics, false), (last, true)] {
-            self.tell(ToController::Inventory { topics, is_last }, out);
+            self.tell(ToController::Inventory { topics, is_last }, ground, out);
         }
     }
 
-    fn report(&mut self, out: &mut Outside) {
+    /// Says how topics fare, who came and went, and which rounds are left.
+    pub(super) fn report(
+        &mut self,
+        ground: &mut Ground,
+        attachments: Vec<Attachment>,
+        left_rounds: u64,
+        out: &mut Outside,
+    ) {
         let now = out.net.now;
-        let Standing::Linked(linked) = &mut self.agent.standing else {
+        let Standing::Linked(linked) = &mut self.standing else {
             return;
         };
         linked.reports += 1;
         let number = linked.reports;
-        let local = now + self.offset;
+        let local = ground.local(now);
+        let table = &mut ground.table;
         if number == 1 {
-            self.table.begin_reports();
+            table.begin_reports();
         }
-        let mut walk = self.table.begin_report(number, REPORT_BYTES_MAX, local);
-        while self.table.report_next(&mut walk, local) {}
+        let mut walk = table.begin_report(number, REPORT_BYTES_MAX, local);
+        while table.report_next(&mut walk, local) {}
         let TopicNews {
             topics,
             gone,
             has_more,
-        } = self.table.end_report(walk);
+        } = table.end_report(walk);
         let report = BrokerReport {
             number,
-            seconds: (now - self.agent.reported_at).as_secs_f64(),
+            seconds: (now - self.reported_at).as_secs_f64(),
             topics,
             has_more,
             gone,
-            attachments: self.attached.news(),
-            left_rounds: self.vouching.left(local),
+            attachments,
+            left_rounds,
             memory: None,
         };
-        self.agent.reported_at = now;
+        self.reported_at = now;
         let interval = match has_more {
             true => EARLY_REPORT_SPACING,
             false => linked.interval,
         };
         (linked.last_at, linked.next_at) = (now, now + interval);
-        self.tell(ToController::Report(report), out);
+        self.tell(ToController::Report(report), ground, out);
+    }
+
+    /// Carries out an order to measure.
+    pub(super) fn begin_window(&mut self, order: ToBroker, ground: &mut Ground, out: &mut Outside) {
+        let ToBroker::Measure {
+            window,
+            topic,
+            seconds,
+            percentile,
+            promise_us,
+            with_trace,
+        } = order
+        else {
+            return;
+        };
+        self.windows.retain(|open| open.topic != topic);
+        let Some(key) = ground.table.find(&topic) else {
+            let report = WindowReport {
+                window,
+                topic,
+                seconds,
+                ..WindowReport::default()
+            };
+            return self.tell(ToController::Window(report), ground, out);
+        };
+        let order = WindowOrder {
+            percentile,
+            promise_us,
+            with_trace,
+        };
+        let now = ground.local(out.net.now);
+        ground.table.begin_window(key, &order, now);
+        self.windows.push(OpenWindow {
+            number: window,
+            topic,
+            key,
+            order,
+            seconds,
+            until: out.net.now + Duration::from_secs_f64(seconds),
+        });
+    }
+
+    /// Says what the windows showed whose time is over.
+    fn end_windows(&mut self, ground: &mut Ground, out: &mut Outside) {
+        let (now, local) = (out.net.now, ground.local(out.net.now));
+        let windows = std::mem::take(&mut self.windows);
+        let (over, open): (Vec<_>, Vec<_>) =
+            windows.into_iter().partition(|window| window.until <= now);
+        self.windows = open;
+        for window in over {
+            let mut result = ground
+                .table
+                .end_window(window.key, local)
+                .unwrap_or_default();
+            result.arrivals.sort_unstable();
+            if window.order.with_trace {
+                let part = Traced {
+                    window: window.number,
+                    topic: window.topic.clone(),
+                    publishers: result.publishers,
+                    arrivals: result.arrivals,
+                };
+                self.tell(ToController::Trace(part), ground, out);
+            }
+            let report = WindowReport {
+                window: window.number,
+                topic: window.topic,
+                seconds: window.seconds,
+                messages: result.messages,
+                latency_us: result.latency_us,
+                p50_us: result.p50_us,
+                samples: result.samples,
+                is_trace_cut: result.is_trace_cut,
+            };
+            self.tell(ToController::Window(report), ground, out);
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! What topics give to consumers' connections.
 
+use std::collections::BTreeMap;
+
 use topics::{Delivery, Outlet};
 use wire::{MESSAGE_HEADER_BYTES, MessageId, put_message_header};
 
-use super::Process;
+use super::ground::Ground;
+use super::session::Session;
 use crate::event::StreamId;
 use crate::laws::delivery::Key;
 use crate::outside::Outside;
@@ -45,11 +48,17 @@ impl Outlet for Deliveries {
     }
 }
 
-impl Process {
-    pub(super) fn note_deliveries(&mut self, out: &mut Outside) {
+impl Deliveries {
+    /// Hands the frames on to connections.
+    pub(super) fn hand_on(
+        &mut self,
+        sessions: &mut BTreeMap<StreamId, Session>,
+        ground: &Ground,
+        out: &mut Outside,
+    ) {
         let now = out.net.now;
-        for given in std::mem::take(&mut self.deliveries.given) {
-            let Some(session) = self.sessions.get_mut(&given.to) else {
+        for given in std::mem::take(&mut self.given) {
+            let Some(session) = sessions.get_mut(&given.to) else {
                 out.books.breaks(
                     "deliveries",
                     format!("{:?} went to a connection that is gone", given.key),
@@ -58,8 +67,7 @@ impl Process {
             };
             session.output.extend(given.frame);
             if let (Some(key), Some(queue)) = (given.key, session.queue()) {
-                let memory = (self.place, self.life);
-                let flight = (memory, queue, given.id);
+                let flight = (ground.memory(), queue, given.id);
                 let due = now + session.msg_timeout();
                 let delivered = out.books.deliveries.delivered(flight, key, now, due);
                 out.books.check("deliveries", delivered);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use topics::{Arrival, Held, Published, Source, TopicKey};
 use wire::ProtocolError;
 
-use super::Process;
+use super::ground::Ground;
+use super::session::Sessions;
 use crate::event::StreamId;
 use crate::laws::delivery::Key;
 use crate::outside::Outside;
@@ -13,16 +14,17 @@ use crate::outside::Outside;
 /// Waits shorter than this are not worth a frame.
 const THROTTLED_MIN: Duration = Duration::from_millis(10);
 
-impl Process {
+impl Sessions {
     /// Whether the command is done; otherwise its connection is held at the topic.
     pub(super) fn publish<'a>(
         &mut self,
         stream: StreamId,
         topic: &str,
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
+        ground: &mut Ground,
         out: &mut Outside,
     ) -> bool {
-        let now = self.local(out.net.now);
+        let now = ground.local(out.net.now);
         let arrival = Arrival {
             at: now,
             wall_ns: out.net.now.as_nanos().cast_signed(),
@@ -30,32 +32,30 @@ impl Process {
             half_rtt_us: 0,
             flow: stream.0 as u32 | 1,
         };
-        let Ok(key) = self.table.find_or_create(topic) else {
+        let Ok(key) = ground.table.find_or_create(topic) else {
             self.refuse(stream, "no room for the topic");
             return true;
         };
-        if self.table.has_held(key) && !self.is_resuming {
-            self.hold(stream, key);
+        if ground.table.has_held(key) && !self.is_resuming {
+            self.hold(stream, key, ground);
             return false;
         }
-        let mut outcome = self
+        let mut outcome = ground
             .table
             .publish(key, bodies.clone(), arrival, Duration::ZERO);
         if outcome == Published::Full {
-            self.table
-                .run_topic(key, now, super::TURN_MESSAGES_MAX, &mut self.deliveries);
-            self.note_deliveries(out);
-            outcome = self
+            self.serve(key, super::TURN_MESSAGES_MAX, ground, out);
+            outcome = ground
                 .table
                 .publish(key, bodies.clone(), arrival, Duration::ZERO);
         }
         match outcome {
             Published::Accepted => {
-                self.accepted(stream, key, topic, bodies, &arrival, out);
+                self.take_note(stream, (key, topic), bodies, &arrival, ground, out);
                 true
             }
             Published::Full => {
-                self.hold(stream, key);
+                self.hold(stream, key, ground);
                 false
             }
             Published::Refused(reason) => {
@@ -69,21 +69,24 @@ impl Process {
         }
     }
 
-    fn accepted<'a>(
+    /// A topic has taken what a connection published.
+    fn take_note<'a>(
         &mut self,
         stream: StreamId,
-        key: TopicKey,
-        topic: &str,
+        (key, topic): (TopicKey, &str),
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
         arrival: &Arrival,
+        ground: &mut Ground,
         out: &mut Outside,
     ) {
         let messages = bodies.clone().count() as u32;
-        let Some(session) = self.sessions.get_mut(&stream) else {
+        let Some(session) = self.all.get_mut(&stream) else {
             return;
         };
         let name = session.name.clone();
-        let is_announced = name.as_ref().is_some_and(|name| name.topic == topic);
+        let is_announced = name
+            .as_ref()
+            .is_some_and(|name| name.topic.as_str() == topic);
         let source = Source {
             reactor: 0,
             connection: stream.0,
@@ -93,46 +96,46 @@ impl Process {
             name.as_ref()
                 .map_or_else(String::new, |name| name.id.clone())
         };
-        self.table.note_source(key, source, messages, arrival, id);
+        ground.table.note_source(key, source, messages, arrival, id);
         match session.terms.acks {
             None => session.output.extend(wire::OK_FRAME),
             Some(_) => session.accepted += u64::from(messages),
         }
-        let wait = self.table.expected_wait(key, arrival.read);
+        let wait = ground.table.expected_wait(key, arrival.read);
         if is_announced && wait >= THROTTLED_MIN {
             let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
             wire::put_throttled(&mut session.output, topic, wait_us);
         }
         for body in bodies {
             if let Some(message) = Key::of(body) {
-                let memory = (self.place, self.life);
+                let memory = ground.memory();
                 let accepted = out.books.deliveries.accepted(message, memory);
                 out.books.check("deliveries", accepted);
             }
         }
     }
 
-    fn hold(&mut self, stream: StreamId, key: TopicKey) {
-        if let Some(session) = self.sessions.get_mut(&stream) {
+    fn hold(&mut self, stream: StreamId, key: TopicKey, ground: &mut Ground) {
+        if let Some(session) = self.all.get_mut(&stream) {
             session.is_held = true;
-            self.table.hold(key, Held(stream.0), self.is_resuming);
+            ground.table.hold(key, Held(stream.0), self.is_resuming);
         }
     }
 
     fn refuse(&mut self, stream: StreamId, reason: &str) {
-        if let Some(session) = self.sessions.get_mut(&stream) {
+        if let Some(session) = self.all.get_mut(&stream) {
             wire::put_error(&mut session.output, &ProtocolError::pub_failed(reason));
         }
     }
 
     /// Lets publishers go on that were held at topics with room again.
-    pub(super) fn resume_held(&mut self, out: &mut Outside) {
-        for key in std::mem::take(&mut self.table.effects.roomy) {
+    pub(super) fn resume_held(&mut self, ground: &mut Ground, out: &mut Outside) {
+        for key in std::mem::take(&mut ground.table.effects.roomy) {
             self.is_resuming = true;
-            while let Some(Held(bits)) = self.table.pop_held(key) {
+            while let Some(Held(bits)) = ground.table.pop_held(key) {
                 let stream = StreamId(bits);
-                self.let_go_on(stream, out);
-                let session = self.sessions.get(&stream);
+                self.let_go_on(stream, ground, out);
+                let session = self.all.get(&stream);
                 if session.is_some_and(|session| session.is_held) {
                     break;
                 }
@@ -142,10 +145,10 @@ impl Process {
     }
 
     /// A publisher may be read from again.
-    pub(super) fn let_go_on(&mut self, stream: StreamId, out: &mut Outside) {
-        if let Some(session) = self.sessions.get_mut(&stream) {
+    pub(super) fn let_go_on(&mut self, stream: StreamId, ground: &mut Ground, out: &mut Outside) {
+        if let Some(session) = self.all.get_mut(&stream) {
             session.is_held = false;
-            self.read(stream, out);
+            self.read(stream, ground, out);
         }
     }
 }

@@ -41,7 +41,9 @@ pub struct Limits {
 }
 
 impl Bound {
-    fn max(self, other: Bound) -> Bound {
+    /// The greater of each.
+    #[must_use]
+    pub fn max(self, other: Bound) -> Bound {
         Bound {
             rate: self.rate.max(other.rate),
             burst: self.burst.max(other.burst),

@@ -32,6 +32,9 @@ pub const CLIENTS: [Host; 5] = [
     CLIENT_HOSTS + 4,
 ];
 
+/// Those of consumers.
+pub const CONSUMERS: [Host; 2] = [CLIENT_HOSTS + 2, CLIENT_HOSTS + 3];
+
 impl Network {
     /// Cuts the way from one host to another.
     pub fn cut(&mut self, from: Host, to: Host) {

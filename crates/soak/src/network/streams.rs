@@ -98,6 +98,10 @@ impl Network {
         if stream.closed[end.other() as usize] {
             return;
         }
+        let is_answer = self.answers_lost > 0.0 && matches!(packet, Packet::Answer(_));
+        if is_answer && self.chance.happens(self.answers_lost) {
+            return self.reset(id);
+        }
         self.put(id, end, packet);
     }
 

@@ -9,7 +9,8 @@ use control::handle::Command;
 use super::World;
 use crate::broker::{Broker, place_of};
 use crate::event::{Actor, Ask};
-use crate::faults::Loss;
+use crate::faults::{FLEETING, Loss};
+use crate::plan::CHANNELS;
 
 /// After the last fault everything is to be in order within so long.
 const RECOVERY: Duration = Duration::from_secs(60);
@@ -164,6 +165,15 @@ impl World {
                 .iter()
                 .map(|view| (view.channel.as_str(), view.is_paused))
                 .collect();
+            let mut named = CHANNELS.iter().chain(&FLEETING);
+            if let Some(channel) = named.find(|channel| {
+                known.contains_key(**channel) != self.operator.wants(&topic.name, channel)
+            }) {
+                return Some(format!(
+                    "{channel} of {} is not as the operator was told: known are {known:?}",
+                    topic.name
+                ));
+            }
             let (most, lost) = (self.plan.brokers, self.lost);
             let here = self.brokers[..most].iter_mut();
             for broker in here.filter(|broker| lost != Some(broker.place)) {
@@ -191,6 +201,15 @@ impl World {
         let now = self.out.net.now;
         for topic in self.out.books.limits.topics() {
             let declared = self.out.books.limits.declared(&topic)?;
+            if let Some(law) = self.out.books.gossiped.get(&topic) {
+                let planned = self.plan.topics.iter().find(|each| each.name == topic);
+                let publishers = planned.map_or(&[][..], |topic| &topic.publishers);
+                let asked = publishers.iter().map(|publisher| publisher.rate).sum();
+                if let Some(problem) = law.disorder(asked, now) {
+                    return Some(format!("{topic}: {problem}"));
+                }
+                continue;
+            }
             let lost = self.lost;
             let here = self.brokers.iter_mut();
             let shares: Vec<_> = here

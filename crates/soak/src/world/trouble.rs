@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::World;
 use crate::event::{Actor, Ask, Event};
-use crate::faults::Fault;
+use crate::faults::{Fault, Loss};
 use crate::network::Host;
 
 /// Two lives of the controller whose numbers could not be kept begin so far apart at least.
@@ -44,6 +44,7 @@ impl World {
             Fault::StoreFull(is_full) => self.controller.disk.set_full(is_full),
             Fault::FolderFull(place, is_full) => self.brokers[place].folder.is_full = is_full,
             Fault::Weather(weather) => out.net.weather = weather,
+            Fault::Answers(lost) => out.net.answers_lost = lost,
             Fault::Wish(ask) => self.operator.wish(*ask, out),
             Fault::Calm => self.calm(),
         }
@@ -94,6 +95,7 @@ impl World {
     fn calm(&mut self) {
         self.out.net.mend_all();
         self.out.net.weather = self.plan.weather;
+        self.out.net.answers_lost = 0.0;
         self.controller.disk.set_full(false);
         for host in self.paused.keys().copied().collect::<Vec<_>>() {
             self.resume(host);
@@ -130,14 +132,26 @@ impl World {
                 let wish = Ask::Change(topic.name.clone(), change);
                 self.operator.wish(wish, &mut self.out);
             }
-            // Nobody consumes them, and full ones hold their topic up.
+            // Nobody consumes them, and full ones hold their topic up. Those that are deleted already are not deleted again: they stay so.
             for channel in crate::faults::FLEETING {
+                if !self.operator.wants(&topic.name, channel) {
+                    continue;
+                }
                 let change = link::TopicChange::ChannelDeleted {
                     channel: channel.to_owned(),
                 };
                 let wish = Ask::Change(topic.name.clone(), change);
                 self.operator.wish(wish, &mut self.out);
             }
+        }
+        for law in self.out.books.gossiped.values_mut() {
+            // Where it is dead for certain it is on no list any more.
+            let lost = self.plan.lost.filter(|(_, loss)| *loss != Loss::Killed);
+            law.calm(
+                lost.map(|(place, _)| place),
+                self.plan.brokers,
+                self.out.net.now,
+            );
         }
         self.begin_recovery();
     }

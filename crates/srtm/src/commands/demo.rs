@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use api::view::{Slo, TopicSpec, TopicView};
+use api::view::{Contract, Slo, TopicSpec, TopicView};
 use bench::cluster::{Plan, Run};
 use bench::workload::{Arrivals, Workload};
 use control::ControlHandle;
@@ -51,7 +51,7 @@ impl Demo {
         let limit =
             Limit::messages(LIMIT_RATE, LIMIT_BURST).map_err(|error| usage(error.to_string()))?;
         let spec = TopicSpec {
-            limit: Some(limit),
+            contract: Contract::of_limit(limit),
             slo: Some(Slo {
                 percentile: 99.0,
                 latency_us: PROMISE_US,

@@ -5,8 +5,8 @@ mod at_controller;
 mod profile;
 
 use clap::{Args, Subcommand};
-use kernel::{KernelError, Share};
-use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, Unit, sharing};
+use kernel::{CpuShare, KernelError};
+use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, SharePolicy, Unit};
 use link::OnFull;
 use placement::{Mode, Policy};
 use wire::TopicName;
@@ -80,11 +80,11 @@ pub(crate) struct SetFlags {
     /// broker does not catch up.
     #[arg(long, value_name = "INSTANT", default_value = "arrival")]
     judged_by: JudgedBy,
-    /// How brokers share the limit. static: the controller grants shares (TB Adaptor). By gossip
+    /// How brokers share the limit. lease: the controller grants shares (TB Adaptor). By gossip
     /// among the brokers: fps (by flows), gtb (one bucket at all brokers), grd (random drop; needs
     /// --on-exceed drop or reject).
-    #[arg(long, value_name = "POLICY", default_value = "static", value_parser = limit::topic_sharing)]
-    share_policy: sharing::Policy,
+    #[arg(long, value_name = "POLICY", default_value = "lease")]
+    share_policy: SharePolicy,
     /// Length of an estimate interval, for a limit shared by gossip, 10ms to 10s [default: that of
     /// the controller, or 50ms].
     #[arg(long, value_name = "DURATION")]
@@ -112,7 +112,7 @@ pub(crate) struct SetFlags {
     /// CPU share of the topic, on each thread of a broker: above 0 and at most 1, or none for an
     /// equal part of what the others leave. All CPU shares together are at most 1.
     #[arg(long, value_name = "PART|none")]
-    cpu_share: Option<CpuShare>,
+    cpu_share: Option<PartOrNone>,
     /// What to do when a channel is full: block (publishers wait) or drop_oldest [default: block,
     /// but drop the oldest if the channel has had no consumer for long].
     #[arg(long, value_name = "ACTION")]
@@ -123,7 +123,7 @@ pub(crate) struct SetFlags {
 
 /// A share, or none. Wrapped because clap reads an `Option` as a flag that may be absent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct CpuShare(Option<Share>);
+struct PartOrNone(Option<CpuShare>);
 
 /// Flags of `srtm topic show`.
 #[derive(Args, Debug)]
@@ -239,18 +239,18 @@ impl SetFlags {
         }
     }
 
-    fn cpu_share(&self) -> Option<Share> {
-        self.cpu_share.and_then(|CpuShare(share)| share)
+    fn cpu_share(&self) -> Option<CpuShare> {
+        self.cpu_share.and_then(|PartOrNone(share)| share)
     }
 }
 
-impl std::str::FromStr for CpuShare {
+impl std::str::FromStr for PartOrNone {
     type Err = KernelError;
 
-    fn from_str(text: &str) -> Result<CpuShare, KernelError> {
+    fn from_str(text: &str) -> Result<PartOrNone, KernelError> {
         match text {
-            "none" => Ok(CpuShare(None)),
-            text => text.parse().map(|share| CpuShare(Some(share))),
+            "none" => Ok(PartOrNone(None)),
+            text => text.parse().map(|share| PartOrNone(Some(share))),
         }
     }
 }
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn shares_are_parts_or_none() {
-        assert_eq!("none".parse(), Ok(CpuShare(None)));
-        assert_eq!("0.2".parse(), Ok(CpuShare(Share::new(0.2).ok())));
+        assert_eq!("none".parse(), Ok(PartOrNone(None)));
+        assert_eq!("0.2".parse(), Ok(PartOrNone(CpuShare::new(0.2).ok())));
         for bad in ["0", "1.5", "-1", "20%", "", "None"] {
-            let error = bad.parse::<CpuShare>().expect_err(bad).to_string();
+            let error = bad.parse::<PartOrNone>().expect_err(bad).to_string();
             assert!(
                 error.contains("more than 0 and at most 1"),
                 "{bad}: {error}"

@@ -42,6 +42,7 @@ impl World {
 
     fn hear(&mut self, teller: Teller) {
         self.table.hear(teller);
+        self.table.settle_all(self.out.now);
         self.run();
     }
 

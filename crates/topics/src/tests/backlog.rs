@@ -142,11 +142,11 @@ fn what_does_not_fit_waits_outside_and_comes_in_its_order() {
     let (mut world, mut keeper, consumer) = world();
     assert_eq!(publish(&mut world, &mut keeper, 0..500), 500);
     assert!(keeper.messages() > 480, "{} outside", keeper.messages());
-    assert!(world.table.store.len() <= 20);
+    assert!(world.table.memory.store.len() <= 20);
     world.table.set_ready(consumer, 3);
     world.run();
     assert_eq!(consume(&mut world, &mut keeper, consumer), numbers(0..500));
-    assert_eq!((world.table.store.len(), keeper.messages()), (0, 0));
+    assert_eq!((world.table.memory.store.len(), keeper.messages()), (0, 0));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_is_lost_outside_is_counted_as_dropped() {
     world.table.set_ready(consumer, 3);
     world.run();
     let taken = consume(&mut world, &mut keeper, consumer);
-    let channels = world.table.channels.iter().map(|(_, channel)| channel);
+    let channels = world.table.tree.channels.iter().map(|(_, channel)| channel);
     let dropped: u64 = channels.map(|channel| channel.dropped_count).sum();
     let key = world.topic("t");
     let topic = world.table.topic(key).expect("there");
@@ -240,7 +240,7 @@ fn what_is_deleted_or_emptied_is_kept_no_longer_and_late_answers_change_nothing(
         }
         world.run();
         keeper.work(&mut world, usize::MAX);
-        let left = (world.table.store.len(), keeper.messages());
+        let left = (world.table.memory.store.len(), keeper.messages());
         assert_eq!(left, (0, 0), "{is_deleted}, {answers} answers");
         if !is_deleted {
             world.deliveries();

@@ -277,7 +277,7 @@ fn ephemeral_queues_drop_at_their_bound_and_vanish_with_their_last_user() {
         assert_eq!(world.publish("t#ephemeral", &["m"]), Published::Accepted);
     }
     let channel = world.table.consumer(consumer).expect("subscribed").channel;
-    let state = world.table.channels.get(channel).expect("there");
+    let state = world.table.tree.channels.get(channel).expect("there");
     assert_eq!(
         (state.depth(), state.message_count),
         (10, state.dropped_count + 10)
@@ -285,7 +285,11 @@ fn ephemeral_queues_drop_at_their_bound_and_vanish_with_their_last_user() {
     let now = world.now();
     world.table.unsubscribe(consumer, now);
     assert!(world.table.topic(topic).is_none() && world.table.find("t#ephemeral").is_none());
-    assert_eq!(world.table.store.len(), 0, "no message outlives its queues");
+    assert_eq!(
+        world.table.memory.store.len(),
+        0,
+        "no message outlives its queues"
+    );
 }
 
 #[test]
@@ -300,7 +304,10 @@ fn deleting_closes_consumers_and_frees_messages() {
     world.table.effects.close.sort_unstable();
     assert_eq!(world.table.effects.close, [1, 2]);
     assert!(matches!(world.table.effects.orphans[..], [Held(9)]));
-    assert_eq!((world.table.store.len(), world.table.find("t")), (0, None));
+    assert_eq!(
+        (world.table.memory.store.len(), world.table.find("t")),
+        (0, None)
+    );
 }
 
 #[test]
@@ -325,6 +332,7 @@ fn bounds_on_topics_channels_and_consumers_refuse_with_the_bound() {
     let mut world = World::new();
     let subscription = Subscription {
         connection: 1,
+        number: 0,
         msg_timeout: Duration::from_secs(60),
         sample_rate: 0,
         is_finished_when_sent: false,
@@ -366,6 +374,7 @@ fn sampling_gives_a_consumer_its_share() {
     });
     let subscription = Subscription {
         connection: 1,
+        number: 0,
         msg_timeout: Duration::from_secs(60),
         sample_rate: 25,
         is_finished_when_sent: false,
@@ -386,6 +395,7 @@ fn a_consumer_that_says_nothing_has_its_messages_finished_as_they_are_sent() {
     let mut world = World::new();
     let subscription = Subscription {
         connection: 1,
+        number: 0,
         msg_timeout: Duration::from_millis(1),
         sample_rate: 0,
         is_finished_when_sent: true,

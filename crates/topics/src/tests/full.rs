@@ -23,6 +23,7 @@ impl World {
     fn sink(&mut self, channel: &str, ready: u32) -> ConsumerKey {
         let subscription = Subscription {
             connection: 1,
+            number: 0,
             msg_timeout: Duration::from_secs(60),
             sample_rate: 0,
             is_finished_when_sent: true,
@@ -38,7 +39,7 @@ impl World {
     fn channel(&mut self, channel: &str) -> &Channel {
         let (topic, name) = (self.topic("t"), channel.parse().expect("valid"));
         let key = self.table.find_channel(topic, &name).expect("there");
-        self.table.channels.get(key).expect("there")
+        self.table.tree.channels.get(key).expect("there")
     }
 
     fn declare(&mut self, on_full: OnFull) {

@@ -74,10 +74,11 @@ fn carry(source: &mut World, target: &mut World, mut number: u64) -> Vec<QueueNa
 fn unfinished(world: &World) -> u64 {
     let topics = world
         .table
+        .tree
         .topics
         .iter()
         .map(|(_, topic)| topic.unfinished());
-    let channels = world.table.channels.iter();
+    let channels = world.table.tree.channels.iter();
     topics.sum::<u64>()
         + channels
             .map(|(_, channel)| channel.unfinished())
@@ -94,7 +95,7 @@ fn a_channel_without_consumers_is_handed_over_in_order() {
         [queue_of("t", Some("c"))]
     );
     assert_eq!((unfinished(&source), unfinished(&target)), (0, 3));
-    assert_eq!(source.table.store.len(), 0, "the bodies are free");
+    assert_eq!(source.table.memory.store.len(), 0, "the bodies are free");
     target.subscribe("t", "c", 1, 10);
     let deliveries = target.deliveries();
     let bodies: Vec<&str> = deliveries.iter().map(|d| d.body.as_str()).collect();
@@ -186,6 +187,30 @@ fn ephemeral_queues_stay() {
     }
 }
 
+/// A batch that is on its way while its channel is deleted must not bring it back.
+#[test]
+fn under_a_controller_a_batch_makes_no_channel() {
+    let mut world = World::of(BOUNDS, TopicTable::controlled);
+    let (now, table) = (world.now(), &mut world.table);
+    let queue = queue_of("t", Some("c"));
+    table.find_or_create("t").expect("room");
+    let taken = table.take_over(&queue, &batch_of(1, &["a"]), now);
+    assert_eq!(taken, Err(NotTaken::Unknown));
+    let known = crate::KnownTopic {
+        name: queue.topic.clone(),
+        is_paused: false,
+        channels: vec![("c".parse().expect("valid"), false)],
+    };
+    table.learn(&known).expect("room");
+    assert_eq!(table.take_over(&queue, &batch_of(1, &["a"]), now), Ok(()));
+    // Where its topic is not, nobody has told of its channels yet.
+    let elsewhere = queue_of("u", Some("c"));
+    assert_eq!(
+        table.take_over(&elsewhere, &batch_of(2, &["a"]), now),
+        Ok(())
+    );
+}
+
 #[test]
 fn a_batch_that_is_said_twice_is_taken_once() {
     let mut target = World::new();
@@ -219,7 +244,10 @@ fn an_order_to_empty_reaches_what_is_on_its_way() {
     let channel = source.table.find_channel(key, &"c".parse().expect("valid"));
     source.table.empty_channel(channel.expect("made"));
     source.table.settle(&queue, false, now);
-    assert_eq!((unfinished(&source), source.table.store.len()), (0, 0));
+    assert_eq!(
+        (unfinished(&source), source.table.memory.store.len()),
+        (0, 0)
+    );
 }
 
 #[test]

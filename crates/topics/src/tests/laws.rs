@@ -150,6 +150,7 @@ impl Play {
         let name = CHANNELS[channel].parse().expect("valid");
         let subscription = Subscription {
             connection: self.consumers.len() as u64,
+            number: 0,
             msg_timeout: Duration::from_secs(1),
             sample_rate: 0,
             is_finished_when_sent: false,
@@ -191,15 +192,16 @@ impl Play {
 
     fn check(&self) -> Result<(), TestCaseError> {
         let table = &self.world.table;
-        for (_, topic) in table.topics.iter() {
+        for (_, topic) in table.tree.topics.iter() {
             prop_assert!(topic.is_conserved(), "{topic:?}");
         }
         let mut references = table
+            .tree
             .topics
             .iter()
             .map(|(_, topic)| topic.unfinished())
             .sum::<u64>() as usize;
-        for (_, channel) in table.channels.iter() {
+        for (_, channel) in table.tree.channels.iter() {
             prop_assert!(channel.is_conserved(), "{channel:?}");
             let again = channel.deferred.iter().filter(|each| each.0.attempts > 0);
             prop_assert_eq!(channel.deferred_again, again.count());
@@ -216,20 +218,21 @@ impl Play {
             prop_assert_eq!(in_flight as usize, channel.in_flight_count());
         }
         prop_assert!(
-            table.store.len() <= references,
+            table.memory.store.len() <= references,
             "every stored message is in some queue"
         );
         let topics = table
+            .tree
             .topics
             .iter()
             .map(|(_, topic)| topic.waiting.queue.outside());
-        let channels = table.channels.iter();
+        let channels = table.tree.channels.iter();
         let channels = channels.map(|(_, channel)| channel.queue.outside());
         let outside: usize = topics.chain(channels).sum();
-        prop_assert_eq!(references == outside, table.store.len() == 0);
+        prop_assert_eq!(references == outside, table.memory.store.len() == 0);
         // What a stop would lose is all that is here and not ephemeral.
         let lost: u64 = table.losses().iter().map(|loss| loss.messages()).sum();
-        let ephemeral = table.channels.iter().map(|(_, channel)| channel);
+        let ephemeral = table.tree.channels.iter().map(|(_, channel)| channel);
         let ephemeral = ephemeral.filter(|channel| channel.name.is_ephemeral());
         let ephemeral: u64 = ephemeral.map(Channel::unfinished).sum();
         prop_assert_eq!(lost + ephemeral, references as u64);
@@ -251,7 +254,7 @@ proptest! {
         }
         let topic = play.world.topic("t");
         play.world.table.delete(topic);
-        prop_assert_eq!(play.world.table.store.len(), 0);
+        prop_assert_eq!(play.world.table.memory.store.len(), 0);
         play.keeper.set_fails(false);
         play.keeper.work(&mut play.world, usize::MAX);
         prop_assert_eq!(play.keeper.messages(), 0);

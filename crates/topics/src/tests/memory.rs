@@ -34,7 +34,10 @@ fn one_topic_fills_what_it_may_and_another_still_publishes() {
         let budget = MemoryBudget::new(8 << 20);
         let mut world = world(&budget);
         let messages = fill(&mut world, "hog", &body);
-        let (used, limit) = (world.table.store.memory(), budget.limit(Part::Bodies));
+        let (used, limit) = (
+            world.table.memory.store.memory(),
+            budget.limit(Part::Bodies),
+        );
         assert!(messages > 10 && used <= limit && used > limit / 2, "{used}");
         assert_eq!(world.publish("other", &["a message"]), Published::Accepted);
         assert_eq!(budget.waits(Part::Bodies), 1, "who waits is counted once");
@@ -50,7 +53,7 @@ fn a_publisher_goes_on_when_there_is_memory_again() {
     assert!(!is_offered(&mut world, "hog"), "nothing was freed");
     world.subscribe("hog", "c", 1, 100);
     for delivery in world.deliveries() {
-        let (consumer, now) = (world.table.consumers.iter().next(), world.now());
+        let (consumer, now) = (world.table.tree.consumers.iter().next(), world.now());
         let (consumer, _) = consumer.expect("subscribed");
         let finished = world.table.finish(consumer, delivery.id, now);
         finished.expect("in flight");
@@ -68,7 +71,7 @@ fn what_other_reactors_hold_counts() {
     there.table.tell_memory();
     here.table.tell_memory();
     let messages = fill(&mut here, "hog", &"x".repeat(1000));
-    let used = here.table.store.memory() + there.table.store.memory();
+    let used = here.table.memory.store.memory() + there.table.memory.store.memory();
     assert!(
         messages > 10 && used <= budget.limit(Part::Bodies),
         "{used}"
@@ -95,7 +98,7 @@ fn an_ephemeral_topic_drops_and_counts() {
     let key = world.topic("t#ephemeral");
     let topic = world.table.topic(key).expect("made");
     assert!(topic.counts.dropped > 0 && topic.is_conserved());
-    assert!(world.table.store.memory() <= budget.limit(Part::Bodies));
+    assert!(world.table.memory.store.memory() <= budget.limit(Part::Bodies));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod replay;
 mod reports;
 mod restarts;
 mod service;
+mod settling;
 mod shares;
 mod sharing;
 mod snapshots;
@@ -29,7 +30,8 @@ use limit::Limit;
 
 use super::{
     Arrival, Bounds, ConsumerKey, IntervalEnd, Known, KnownTopic, LimitNumber, MessageIds, Outlet,
-    Published, Subscription, Teller, Told, TopicKey, TopicNews, TopicTable,
+    Published, QueueName, StrandedWalk, Subscription, Teller, Told, TopicKey, TopicNews,
+    TopicTable,
 };
 
 /// One delivery as a consumer sees it.
@@ -81,15 +83,32 @@ struct World {
     out: Recorder,
 }
 
-impl TopicTable {
-    /// A report in one go.
+/// What a table does in parts, in one go.
+trait AtOnce {
+    /// A report.
+    fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews;
+
+    /// Ends the intervals of all shared limits.
+    fn end_interval(
+        &mut self,
+        now: Instant,
+        known: impl Fn(LimitNumber) -> Option<Known>,
+    ) -> Vec<IntervalEnd>;
+
+    /// Has all topics hear what was said of them; how many it came by.
+    fn settle_all(&mut self, now: Instant) -> usize;
+
+    /// Queues to hand over.
+    fn stranded(&mut self, patience: Duration, now: Instant) -> Vec<QueueName>;
+}
+
+impl AtOnce for TopicTable {
     fn report(&mut self, number: u64, bytes_max: usize, now: Instant) -> TopicNews {
         let mut walk = self.begin_report(number, bytes_max, now);
         while self.report_next(&mut walk, now) {}
         self.end_report(walk)
     }
 
-    /// Ends the intervals of all shared limits in one go.
     fn end_interval(
         &mut self,
         now: Instant,
@@ -98,6 +117,21 @@ impl TopicTable {
         let (mut place, mut ends) = (0, Vec::new());
         while self.end_next_interval(&mut place, now, &known, &mut ends) {}
         ends
+    }
+
+    fn settle_all(&mut self, now: Instant) -> usize {
+        let mut slots = 0;
+        while self.is_settling() {
+            self.settle_next(now);
+            slots += 1;
+        }
+        slots
+    }
+
+    fn stranded(&mut self, patience: Duration, now: Instant) -> Vec<QueueName> {
+        let mut walk = StrandedWalk::new(patience);
+        while self.stranded_next(&mut walk, now) {}
+        walk.queues()
     }
 }
 
@@ -175,6 +209,7 @@ impl World {
     ) -> ConsumerKey {
         let subscription = Subscription {
             connection,
+            number: 0,
             msg_timeout: Duration::from_secs(60),
             sample_rate: 0,
             is_finished_when_sent: false,

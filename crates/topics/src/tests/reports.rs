@@ -73,10 +73,9 @@ fn what_is_not_to_be_named_any_more_is_said() {
     assert_eq!(world.named(5, usize::MAX), (vec![], vec![], false));
 }
 
-fn renew(world: &mut World, report: u64, now: Instant) -> bool {
-    world
-        .table
-        .prolong_leases(Prolongation::Renewed { report }, now)
+fn renew(world: &mut World, report: u64, now: Instant) {
+    let by = Prolongation::Renewed { report };
+    world.table.prolong_leases(by, now);
 }
 
 fn limit() -> Option<Limit> {

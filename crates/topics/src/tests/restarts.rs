@@ -215,7 +215,10 @@ impl Place {
                 Word::Topic => {
                     world.table.learn(&known()).expect("within bounds");
                 }
-                Word::Complete => world.table.hear(Teller::Answering),
+                Word::Complete => {
+                    world.table.hear(Teller::Answering);
+                    world.table.settle_all(now);
+                }
                 Word::Grant(grant) => {
                     let key = world.topic("t");
                     assert!(world.table.grant(key, &grant, now), "behind its contract");

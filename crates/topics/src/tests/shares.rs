@@ -308,7 +308,7 @@ fn a_contract_outlives_its_topics_deletion() {
         world.table.set_limit(key, None, now);
         world.table.delete(key);
         assert_eq!(world.table.find(name), None, "{name}");
-        assert_eq!(world.table.store.len(), 0);
+        assert_eq!(world.table.memory.store.len(), 0);
     }
 }
 

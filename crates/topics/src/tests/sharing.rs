@@ -1,7 +1,7 @@
 //! A limit that brokers share by gossip: who gets how much, what passes in all, and what changes when others come and go.
 
-use limit::sharing::{Policy, Remote, Update};
-use limit::{OnExceed, Share, Unit};
+use limit::sharing::{Remote, Update};
+use limit::{OnExceed, Share, SharePolicy, Unit};
 use proptest::prelude::*;
 
 use super::*;
@@ -11,7 +11,7 @@ const RATE: f64 = 1000.0;
 const BURST: f64 = 20.0;
 const INTERVAL_MS: u64 = 50;
 
-fn limit(sharing: Policy, on_exceed: OnExceed) -> Limit {
+fn limit(sharing: SharePolicy, on_exceed: OnExceed) -> Limit {
     Limit {
         sharing,
         on_exceed,
@@ -54,6 +54,7 @@ impl Greedy {
             .set_shared_limit(topic, Some(limit), Some(7), now);
         world.table.join(group, now);
         world.table.hear(Teller::Answering);
+        world.table.settle_all(now);
         Greedy {
             world,
             topic,
@@ -166,7 +167,7 @@ fn three_and_seven_greedy_publishers_get_three_and_seven_parts() {
     // Senders that nothing slows down lose at random, and the fastest of seven is further above their mean than the
     // fastest of three: their broker takes itself for fewer.
     for (on_exceed, tolerance) in [(OnExceed::Delay, 0.1), (OnExceed::Drop, 0.2)] {
-        let limit = limit(Policy::Fps, on_exceed);
+        let limit = limit(SharePolicy::Fps, on_exceed);
         let mut brokers = [
             Greedy::new(limit, 3, Some(group(2, 0))),
             Greedy::new(limit, 7, Some(group(2, 1))),
@@ -186,9 +187,9 @@ fn three_and_seven_greedy_publishers_get_three_and_seven_parts() {
 #[test]
 fn a_broker_without_traffic_leaves_its_part_to_the_others() {
     for (policy, on_exceed, least) in [
-        (Policy::Fps, OnExceed::Delay, 0.95),
-        (Policy::Gtb, OnExceed::Delay, 0.95),
-        (Policy::Grd, OnExceed::Drop, 0.95),
+        (SharePolicy::Fps, OnExceed::Delay, 0.95),
+        (SharePolicy::Gtb, OnExceed::Delay, 0.95),
+        (SharePolicy::Grd, OnExceed::Drop, 0.95),
     ] {
         let limit = limit(policy, on_exceed);
         let mut brokers = [
@@ -207,7 +208,7 @@ fn a_broker_without_traffic_leaves_its_part_to_the_others() {
 
 #[test]
 fn who_does_not_know_the_others_passes_nothing_and_who_does_not_hear_them_its_part() {
-    let limit = limit(Policy::Fps, OnExceed::Delay);
+    let limit = limit(SharePolicy::Fps, OnExceed::Delay);
     let mut broker = [Greedy::new(limit, 4, None)];
     for _ in 0..2000 {
         broker[0].advance_ms(OnExceed::Delay);
@@ -216,6 +217,7 @@ fn who_does_not_know_the_others_passes_nothing_and_who_does_not_hear_them_its_pa
     let now = broker[0].world.now();
     assert!(broker[0].world.table.end_interval(now, |_| None).is_empty());
     broker[0].world.table.join(Some(group(5, 2)), now);
+    broker[0].world.table.settle_all(now);
     let rates = run(&mut broker, OnExceed::Delay, 10);
     assert!((rates[0] - RATE / 5.0).abs() < 0.02 * RATE, "{rates:?}");
     // The others are heard, and say that they want nothing.
@@ -235,9 +237,9 @@ fn who_does_not_know_the_others_passes_nothing_and_who_does_not_hear_them_its_pa
 #[test]
 fn a_broker_on_its_own_has_the_whole_limit() {
     for (policy, on_exceed) in [
-        (Policy::Fps, OnExceed::Delay),
-        (Policy::Gtb, OnExceed::Drop),
-        (Policy::Grd, OnExceed::Reject),
+        (SharePolicy::Fps, OnExceed::Delay),
+        (SharePolicy::Gtb, OnExceed::Drop),
+        (SharePolicy::Grd, OnExceed::Reject),
     ] {
         let mut world = World::with(BOUNDS);
         world.subscribe("t", "c", 1, u32::MAX);
@@ -261,7 +263,7 @@ fn a_broker_on_its_own_has_the_whole_limit() {
 
 #[test]
 fn another_list_gifts_no_tokens() {
-    let limit = limit(Policy::Fps, OnExceed::Delay);
+    let limit = limit(SharePolicy::Fps, OnExceed::Delay);
     let mut broker = Greedy::new(limit, 0, Some(group(2, 0)));
     broker.world.advance_us(5_000_000);
     let now = broker.world.now();
@@ -278,13 +280,18 @@ fn another_list_gifts_no_tokens() {
             ..group(brokers, 0)
         };
         broker.world.table.join(Some(group), now);
+        broker.world.table.settle_all(now);
         assert!(held(&broker) <= before, "{generation}: {}", held(&broker));
     }
 }
 
 #[test]
 fn a_refused_batch_is_told_the_part_that_refuses_it() {
-    let mut broker = Greedy::new(limit(Policy::Fps, OnExceed::Reject), 0, Some(group(2, 0)));
+    let mut broker = Greedy::new(
+        limit(SharePolicy::Fps, OnExceed::Reject),
+        0,
+        Some(group(2, 0)),
+    );
     broker.world.advance_us(1_000_000);
     let outcome = broker.world.publish("t", &["m"; 15]);
     assert!(
@@ -296,7 +303,7 @@ fn a_refused_batch_is_told_the_part_that_refuses_it() {
 
 #[test]
 fn a_contract_that_is_told_again_changes_nothing_and_another_begins_anew() {
-    let first = limit(Policy::Fps, OnExceed::Delay);
+    let first = limit(SharePolicy::Fps, OnExceed::Delay);
     let mut broker = Greedy::new(first, 0, Some(group(1, 0)));
     broker.world.advance_us(1_000_000);
     let (topic, now) = (broker.topic, broker.world.now());
@@ -336,7 +343,7 @@ proptest! {
         said in prop::collection::vec((0.0..20.0f64, 0.0..2000.0f64, 1..4u32), 20..60),
         publishers in 1..6u32,
     ) {
-        let mut broker = Greedy::new(limit(Policy::Fps, OnExceed::Delay), publishers, Some(group(3, 0)));
+        let mut broker = Greedy::new(limit(SharePolicy::Fps, OnExceed::Delay), publishers, Some(group(3, 0)));
         for (demand, passed, connected) in &said {
             for _ in 0..INTERVAL_MS {
                 broker.advance_ms(OnExceed::Delay);
@@ -352,7 +359,11 @@ proptest! {
 
 #[test]
 fn the_least_that_was_declared_anywhere_is_in_force() {
-    let mut broker = Greedy::new(limit(Policy::Fps, OnExceed::Delay), 4, Some(group(1, 0)));
+    let mut broker = Greedy::new(
+        limit(SharePolicy::Fps, OnExceed::Delay),
+        4,
+        Some(group(1, 0)),
+    );
     let everybody = Remote {
         others: Update::NOTHING,
         connected: 1,
@@ -387,7 +398,7 @@ fn the_least_that_was_declared_anywhere_is_in_force() {
 
 #[test]
 fn a_limit_has_the_interval_that_it_says() {
-    let mut slow = limit(Policy::Fps, OnExceed::Delay);
+    let mut slow = limit(SharePolicy::Fps, OnExceed::Delay);
     slow.gossip.interval_ms = Some(200);
     let mut broker = Greedy::new(slow, 1, Some(group(1, 0)));
     let mut ended = 0;

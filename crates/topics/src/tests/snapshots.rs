@@ -19,7 +19,7 @@ const WIDE: Bounds = Bounds {
 fn next_topic(world: &mut World, walk: &mut Walk) -> (usize, Option<Box<TopicStats>>) {
     let now = world.now();
     for steps in 1.. {
-        match world.table.walk(walk, now, |_, _| ClientStats::default()) {
+        match world.table.walk(walk, now, |_| ClientStats::default()) {
             Step::Topic(topic) => return (steps, Some(topic)),
             Step::Part => {}
             Step::End => return (steps, None),

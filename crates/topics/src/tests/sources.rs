@@ -160,7 +160,7 @@ fn a_forgotten_recording_is_dropped_and_a_window_beside_it_goes_on() {
     world.advance_us(599_000_000);
     world.publish_from(SENSOR, "s1", 1);
     let key = world.topic("t");
-    let topic = world.table.topics.get(key).expect("there");
+    let topic = world.table.tree.topics.get(key).expect("there");
     assert!(topic.observed.recording.is_none() && topic.observed.trace.is_some());
     world.begin_recording();
     world.advance_us(600_000_000);
@@ -178,6 +178,7 @@ fn a_forgotten_trace_is_dropped() {
     let has_trace = |world: &World| {
         world
             .table
+            .tree
             .topics
             .get(key)
             .expect("there")

@@ -1,6 +1,6 @@
 //! What a window says of known latencies.
 
-use super::super::Probe;
+use super::super::{Probe, TopicKey};
 use super::*;
 
 const START: Instant = Instant::from_nanos(5_000_000_000);

@@ -246,7 +246,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "spread = \"5\"",
-        "line 4, column 10: \"5\" is no duration: write a number and ns, us, ms, s, m or h",
+        "line 4, column 10: \"5\" is not a duration: write a number and ns, us, ms, s, m or h",
     ),
     (
         "colour = 3",

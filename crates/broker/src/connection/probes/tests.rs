@@ -30,7 +30,7 @@ const PATH: Path = Path {
 fn follow(probes: &mut Probes, arrived_us: u64, taken_us: u64, path: Path) {
     probes.follow(probe(arrived_us), 50, |_| 0);
     assert_eq!(probes.next_end(), Some(50));
-    assert!(probes.count(50));
+    assert!(probes.count(Taken::as_it_is(50)));
     assert_eq!(probes.taken(at_us(taken_us), path), None);
 }
 
@@ -115,9 +115,9 @@ fn one_acknowledgement_stands_for_all_before_it() {
 fn a_write_cut_short_goes_on_to_the_end_of_the_message() {
     let mut probes = Probes::new(false);
     probes.follow(probe(0), 50, |_| 0);
-    assert!(!probes.count(20));
+    assert!(!probes.count(Taken::as_it_is(20)));
     assert_eq!(probes.next_end(), Some(30));
-    assert!(probes.count(30));
+    assert!(probes.count(Taken::as_it_is(30)));
     assert_eq!(probes.next_end(), None, "what follows it needs no end");
     assert_eq!(probes.taken(at_us(1), PATH), None);
     assert_eq!((probes.next_end(), probes.awaited()), (None, 1));
@@ -141,7 +141,7 @@ fn of_several_in_one_write_one_is_followed_for_all() {
             });
         }
         assert_eq!(probes.next_end(), Some(followed_end));
-        assert!(probes.count(followed_end));
+        assert!(probes.count(Taken::as_it_is(followed_end)));
         probes.taken(at_us(10), PATH);
         let landed = probes.pop_landed(followed_end as u32 - 1, at_us(20), None);
         assert_eq!(landed.map(|landed| landed.weight), Some(3));
@@ -155,7 +155,7 @@ fn too_many_awaited_give_up_the_oldest() {
         follow(&mut probes, number, number + 30, PATH);
     }
     probes.follow(probe(999), 50, |_| 0);
-    assert!(probes.count(50));
+    assert!(probes.count(Taken::as_it_is(50)));
     let oldest = probes
         .taken(at_us(1030), PATH)
         .expect("it left at once, so it has landed");
@@ -168,7 +168,7 @@ fn nothing_is_followed_where_the_kernel_cannot() {
     let mut probes = Probes::new(true);
     probes.follow(probe(0), 50, |_| 0);
     assert_eq!(probes.next_end(), None);
-    assert!(!probes.count(50));
+    assert!(!probes.count(Taken::as_it_is(50)));
 }
 
 proptest! {
@@ -177,28 +177,33 @@ proptest! {
     #[test]
     fn counts_follow_the_kernels(
         before in prop_oneof![Just(0_u32), Just(u32::MAX - 100), any::<u32>()],
+        head in prop_oneof![Just(0_usize), 1_usize..40],
         writes in prop::collection::vec((1_usize..300, 1_usize..300, 1_usize..80), 1..40),
     ) {
         let mut probes = Probes::new(false);
-        probes.written = before;
+        (probes.taken, probes.written) = (before, before);
         let mut kernel = before;
         for (message, behind, piece) in writes {
             probes.follow(probe(0), message, |_| 0);
             let mut unsent = message + behind;
-            let mut was_taken = false;
+            let mut end = None;
             while unsent > 0 {
                 let want = probes.next_end().unwrap_or(unsent);
-                let count = want.min(piece);
-                if probes.count(count) {
-                    prop_assert!(!was_taken);
-                    was_taken = true;
+                let plain = want.min(piece);
+                // What carries them on the wire goes in two pieces, and counts with the second.
+                let wire = [head, plain];
+                let of_head = Taken { plain: 0, wire: wire[0] };
+                prop_assert!(!probes.count(of_head));
+                kernel = kernel.wrapping_add((wire[0] + wire[1]) as u32);
+                if probes.count(Taken { plain, wire: wire[1] }) {
+                    prop_assert!(end.is_none());
+                    end = Some(kernel);
                     probes.taken(at_us(5), PATH);
                 }
-                kernel = kernel.wrapping_add(count as u32);
-                unsent -= count;
+                unsent -= plain;
             }
-            prop_assert!(was_taken && probes.awaited() == 1);
-            let end = kernel.wrapping_sub(behind as u32);
+            prop_assert!(probes.awaited() == 1);
+            let end = end.expect("it was taken");
             prop_assert!(probes.pop_landed(end.wrapping_sub(2), at_us(6), None).is_none());
             prop_assert!(probes.pop_landed(end.wrapping_sub(1), at_us(6), None).is_some());
         }

@@ -1,6 +1,8 @@
 //! A broker that hands over to takers which are played by the test, over real sockets. Nothing sleeps: each step waits for a
 //! request.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;

@@ -1,7 +1,7 @@
 //! A contract as it is declared: the body of a PUT.
 
 use http::Distinct;
-use kernel::Share;
+use kernel::CpuShare;
 use link::{Contract, OnFull};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, String> {
         ));
     }
     let cpu_share: Option<f64> = field("cpu_share", cpu_share)?;
-    let cpu_share = cpu_share.map(Share::new).transpose();
+    let cpu_share = cpu_share.map(CpuShare::new).transpose();
     Ok(Contract {
         limit: field("limit", limit)?,
         cpu_share: cpu_share.map_err(|error| format!("cpu_share: {error}"))?,
@@ -78,7 +78,7 @@ mod tests {
         for nothing in [r#"{"limit":null}"#, r#"{"cpu_share":null}"#] {
             assert_eq!(read(nothing.as_bytes()), Ok(Contract::default()));
         }
-        let share = Share::new(0.2).ok();
+        let share = CpuShare::new(0.2).ok();
         let alone = read(br#"{"cpu_share":0.2}"#).expect("valid");
         assert_eq!((alone.limit, alone.cpu_share), (None, share));
         let body =
@@ -184,7 +184,7 @@ mod tests {
         for (body, expected) in [
             (
                 r#"{"limit":{"rate":1,"burst":1,"sharing":"ctb"}}"#,
-                "limit.sharing: \"ctb\" is unknown: sharing is one of static, gtb, grd, fps",
+                "limit.sharing: \"ctb\" is unknown: sharing is one of lease, gtb, grd, fps",
             ),
             (
                 r#"{"limit":{"rate":1,"burst":1,"sharing":"grd"}}"#,

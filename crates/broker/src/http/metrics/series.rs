@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use http::metrics::{Series, counter, float, gauge};
-use kernel::{Share, TaskStats};
+use kernel::{CpuShare, TaskStats};
 use topics::Full;
 
 use super::Snapshot;
@@ -316,7 +316,7 @@ pub(super) const TASK: &[Series<TaskStats>] = &[
     gauge(
         "srtm_task_cpu_share",
         "Part of each reactor's time that a topic is entitled to.",
-        |t| t.share.map(Share::as_f64),
+        |t| t.share.map(CpuShare::as_f64),
     ),
     counter(
         "srtm_task_used_seconds",

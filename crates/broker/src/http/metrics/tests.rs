@@ -54,7 +54,7 @@ fn tasks() -> Vec<TaskReport> {
         topic: topic.map(str::to_owned),
         is_home: topic.is_some(),
         stats: TaskStats {
-            share: topic.and_then(|_| kernel::Share::new(0.25).ok()),
+            share: topic.and_then(|_| kernel::CpuShare::new(0.25).ok()),
             used: Duration::from_millis(500 * number),
             overruns: number,
             wait_max: Duration::from_millis(number),

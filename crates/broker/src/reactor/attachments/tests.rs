@@ -27,6 +27,23 @@ fn owner(connection: u64) -> Owner {
     }
 }
 
+impl Attachments {
+    /// A report that names so many at most; the first of a link or another.
+    fn report(&mut self, is_first: bool, at_most: usize) -> Vec<Attachment> {
+        if is_first {
+            self.begin_link();
+        }
+        let mut all = Vec::new();
+        while all.len() < at_most {
+            match self.next_news() {
+                Some(news) => all.extend(news),
+                None => break,
+            }
+        }
+        all
+    }
+}
+
 fn told(news: &[Attachment]) -> Vec<(&str, bool)> {
     news.iter()
         .map(|news| (news.publisher.id.as_str(), news.attached))
@@ -43,12 +60,12 @@ fn a_name_belongs_to_the_newest_connection() {
     assert_eq!(attachments.find(&t, "s1"), Some(owner(2)));
     attachments.detach(&t, "s1", owner(1));
     assert_eq!(
-        (attachments.find(&t, "s1"), attachments.len()),
+        (attachments.find(&t, "s1"), attachments.count()),
         (Some(owner(2)), 1),
         "the older connection's end changes nothing"
     );
     attachments.detach(&t, "s1", owner(2));
-    assert_eq!((attachments.find(&t, "s1"), attachments.len()), (None, 0));
+    assert_eq!((attachments.find(&t, "s1"), attachments.count()), (None, 0));
 }
 
 #[test]
@@ -98,8 +115,57 @@ fn nobody_listening_costs_no_memory() {
             attachments.attach(&t, announcement(0, 1, 1), owner(connection));
             attachments.detach(&t, "s1", owner(connection));
         }
-        assert!(attachments.come.len() <= 65 && attachments.gone.is_empty());
+        assert!(attachments.come.len() <= 70 && attachments.gone.is_empty());
     }
+}
+
+#[test]
+fn another_link_looks_at_nobody_and_each_step_at_one() {
+    let mut attachments = Attachments::default();
+    let t = topic(0);
+    for id in 0..100 {
+        attachments.attach(&t, announcement(0, id, 1), owner(u64::from(id)));
+    }
+    attachments.report(true, usize::MAX);
+    for id in 50..100u8 {
+        attachments.detach(&t, &format!("s{id}"), owner(u64::from(id)));
+    }
+    // The former link's departures are passed over one by one, then come those who are here.
+    attachments.begin_link();
+    assert_eq!((attachments.gone.len(), attachments.seen), (50, 0));
+    let (mut steps, mut told) = (0, 0);
+    loop {
+        let before = attachments.gone.len() + attachments.come.len() + 100 - attachments.seen;
+        let Some(news) = attachments.next_news() else {
+            break;
+        };
+        told += usize::from(news.is_some_and(|news| news.attached));
+        steps += 1;
+        let after = attachments.gone.len() + attachments.come.len() + 100 - attachments.seen;
+        assert_eq!(before - after, 1, "one a step");
+    }
+    assert_eq!((steps, told), (150, 50));
+}
+
+#[test]
+fn who_comes_and_goes_between_two_slices_of_a_new_link_is_told_once() {
+    let mut attachments = Attachments::default();
+    let t = topic(0);
+    for id in 0..4 {
+        attachments.attach(&t, announcement(0, id, 1), owner(u64::from(id)));
+    }
+    assert_eq!(
+        told(&attachments.report(true, 2)),
+        [("s0", true), ("s1", true)]
+    );
+    attachments.attach(&t, announcement(0, 3, 7), owner(13));
+    attachments.detach(&t, "s0", owner(0));
+    attachments.detach(&t, "s2", owner(2));
+    attachments.attach(&t, announcement(0, 5, 1), owner(5));
+    let rest = attachments.report(false, 10);
+    assert_eq!(told(&rest), [("s0", false), ("s3", true), ("s5", true)]);
+    assert_eq!(rest[1].publisher.batch, 7);
+    assert_eq!(told(&attachments.report(false, 10)), []);
 }
 
 #[derive(Debug, Clone)]
@@ -161,7 +227,7 @@ proptest! {
                     hear(&mut known, attachments.report(true, 2));
                 }
             }
-            prop_assert_eq!(attachments.len(), truth.len());
+            prop_assert_eq!(attachments.count(), truth.len());
             prop_assert!(attachments.gone.len() <= 8, "names that were told of and are gone");
         }
         if !linked {

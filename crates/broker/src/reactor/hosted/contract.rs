@@ -1,7 +1,7 @@
 //! What topics are entitled to, put into force.
 
 use clock::Instant;
-use kernel::Share;
+use kernel::CpuShare;
 use wire::TopicName;
 
 use super::Hosted;
@@ -42,7 +42,7 @@ impl Hosted {
     fn set_cpu_share(
         &mut self,
         topic: &TopicName,
-        share: Option<Share>,
+        share: Option<CpuShare>,
     ) -> Result<(), BrokerError> {
         let not_found = || BrokerError::TopicNotFound(topic.to_string());
         let key = match (self.table.find(topic.as_str()), share) {

@@ -1,16 +1,16 @@
 //! The topics that live on a reactor, the tasks that serve them, and who waits at them.
 
 mod contract;
-mod observe;
+pub(super) mod observe;
 mod operate;
 mod tasks;
 
-use topics::{Arena, TopicKey, TopicTable};
+use topics::{Arena, Held, Key, TopicKey, TopicTable};
 
 use super::attachments::Attachments;
-use super::held::HeldPublish;
 use super::schedule::Schedule;
-use super::tempo::Identifiers;
+use super::subscribers::Identifiers;
+use super::waiting::WaitingPublish;
 
 /// Topics and tasks of a reactor.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Hosted {
     /// Which topics Tempo's identifiers stand for, here or elsewhere.
     pub(super) identifiers: Identifiers,
     /// Publishes that wait for room.
-    pub(super) held: Arena<HeldPublish>,
-    /// Topics with publishers held and room again.
+    pub(super) waiting: Arena<WaitingPublish>,
+    /// Topics with room again and publishers that wait for it.
     pub(super) roomy: Vec<TopicKey>,
 }
 
@@ -35,8 +35,19 @@ impl Hosted {
             schedule,
             attachments: Attachments::default(),
             identifiers: Identifiers::default(),
-            held: Arena::default(),
+            waiting: Arena::default(),
             roomy: Vec::new(),
         }
+    }
+
+    /// Puts a publish at the end of those that wait at a topic, or (`first`) back at their head.
+    pub(super) fn keep_waiting(&mut self, topic: TopicKey, publish: WaitingPublish, first: bool) {
+        let number = Held(self.waiting.insert(publish).to_bits());
+        self.table.hold(topic, number, first);
+    }
+
+    /// What stands at a place of the line of a topic.
+    pub(super) fn take_waiting(&mut self, number: Held) -> Option<WaitingPublish> {
+        self.waiting.remove(Key::from_bits(number.0))
     }
 }

@@ -76,9 +76,6 @@ impl Hosted {
     pub(in crate::reactor) fn hand_over(&mut self, request: HandoverRequest, now: Instant) {
         let table = &mut self.table;
         match request {
-            HandoverRequest::Stranded(patience, reply) => {
-                reply.send(Ok(table.stranded(patience, now)));
-            }
             HandoverRequest::Lift(queue, patience, reply) => {
                 reply.send(Ok(table.lift(&queue, patience, now)));
             }

@@ -1,13 +1,19 @@
 //! Commands that are cut in two: the buffers that keep them, and the memory that those take.
 
+use clock::Instant;
+
 use super::Peers;
-use crate::connection::{Connection, ConnectionKey};
+use crate::connection::{Connection, ConnectionKey, Pause};
+use crate::reactor::schedule::Schedule;
 
 /// Input buffers kept for the next connection that reads half a command.
 const SPARE_INPUTS: usize = 64;
 
 /// Largest input buffer kept.
 const SPARE_INPUT_BYTES: usize = 64 * 1024;
+
+/// A command that is cut in two may have so much memory without asking.
+const SMALL_COMMAND_BYTES: usize = 16 * 1024;
 
 impl Peers {
     /// An empty input buffer, with memory if one is spare.
@@ -84,5 +90,55 @@ impl Peers {
     /// Whether beginnings of commands take more than most of what they may.
     pub(in crate::reactor) fn is_input_tight(&self) -> bool {
         self.memory.pieces.is_nearly_full()
+    }
+
+    /// Whether a connection may read on behind what it holds of a command of `needed` bytes; if not, it waits until there is
+    /// memory for the whole: whoever was let begin comes to an end.
+    pub(in crate::reactor) fn may_read_behind(
+        &mut self,
+        key: ConnectionKey,
+        needed: usize,
+    ) -> bool {
+        let reserved = self
+            .connections
+            .get(key)
+            .map_or(0, |connection| connection.input_reserved);
+        if needed <= SMALL_COMMAND_BYTES.max(reserved) {
+            return true;
+        }
+        // Who has waited for longer comes first.
+        if self.memory.waiting.is_empty() && self.reserve(key, needed) {
+            return true;
+        }
+        self.memory.input.note_wait();
+        let Peers {
+            memory,
+            connections,
+            ..
+        } = self;
+        if memory.waiting.len() > 2 * connections.len() {
+            memory.waiting.retain(|&key| connections.get(key).is_some());
+        }
+        memory.waiting.push_back(key);
+        self.pause(key, Pause::Memory);
+        false
+    }
+
+    /// Lets connections read on while there is memory for what they read, in the order in which they came to wait.
+    pub(in crate::reactor) fn offer_input(&mut self, schedule: &mut Schedule, now: Instant) {
+        while let Some(&key) = self.memory.waiting.front() {
+            let waits = self.connections.get(key);
+            let needed = waits.and_then(|waits| {
+                let is_waiting = waits.pause == Pause::Memory;
+                is_waiting.then_some(waits.needed)
+            });
+            if let Some(needed) = needed {
+                if !self.reserve(key, needed) {
+                    return;
+                }
+                self.let_go_on(key, schedule, now);
+            }
+            self.memory.waiting.pop_front();
+        }
     }
 }

@@ -1,18 +1,21 @@
 //! The connections of a reactor, as far as they concern nobody but their peers.
 
 mod input;
+mod pauses;
 mod say;
-pub(super) mod timers;
 
 use clock::Instant;
-use topics::{Arena, ConsumerKey, MemoryBudget, TopicKey, Wakeups};
+use topics::{Arena, MemoryBudget, TopicKey, Wakeups};
 
 use super::complaints::Complaints;
 use super::memory::Memory;
 use super::probes::ProbeBudget;
-use crate::connection::{Connection, ConnectionKey, Progress};
+use crate::connection::{Connection, ConnectionKey, Seat, SubscriptionNumber};
 use crate::stats::ReactorStats;
-use crate::sys::{self, Epoll};
+use crate::sys::Epoll;
+
+/// So many outdated timers are no matter.
+pub(super) const OUTDATED_MIN: usize = 64;
 
 /// Connections, and what they share.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(super) struct Peers {
     pub(super) probe_budget: ProbeBudget,
     /// Each connection's next look.
     pub(super) timers: Wakeups<ConnectionKey>,
+    /// Those that have failed, with the reason: they are closed as soon as whoever found it is done.
+    pub(super) failed: Vec<(ConnectionKey, String)>,
     /// Acks and collected output.
     pub(super) dues: Wakeups<ConnectionKey>,
     pub(super) epoll: Epoll,
@@ -49,6 +54,7 @@ impl Peers {
             random: clock::stream(seed, "probes"),
             probe_budget: ProbeBudget::default(),
             timers: Wakeups::default(),
+            failed: Vec::new(),
             dues: Wakeups::default(),
             epoll,
             memory: Memory::new(budget),
@@ -57,18 +63,14 @@ impl Peers {
         }
     }
 
-    /// What a connection consumes.
-    pub(in crate::reactor) fn consumer_of(&self, key: ConnectionKey) -> Option<ConsumerKey> {
-        self.connections.get(key)?.consumer
-    }
-
-    /// Whether errors are told to a connection in NSQ's frames.
-    pub(in crate::reactor) fn speaks_nsq(&self, key: ConnectionKey) -> bool {
-        let progress = self
-            .connections
-            .get(key)
-            .map(|connection| connection.progress);
-        progress.is_some_and(|progress| progress != Progress::Tempo)
+    /// A subscription of a connection.
+    #[inline]
+    pub(in crate::reactor) fn seat_of(
+        &self,
+        key: ConnectionKey,
+        number: SubscriptionNumber,
+    ) -> Option<Seat> {
+        self.connections.get(key)?.subscriptions.get(number)
     }
 
     /// Reactor that owns the topic that a connection publishes to, the topic's key there, and whether the connection is known
@@ -91,9 +93,42 @@ impl Peers {
             return 0;
         };
         if connection.half_rtt.is_old(now) {
-            let path = sys::path(&connection.stream).unwrap_or_default();
+            let path = connection.transport.path().unwrap_or_default();
             connection.half_rtt.set(path, now);
         }
         connection.half_rtt.us
+    }
+
+    /// Sets a connection's timer; a former one is forgotten.
+    pub(in crate::reactor) fn arm_timer(&mut self, key: ConnectionKey, at: Instant) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.timer_at = Some(at);
+            self.timers.push(at, key);
+            self.forget_outdated();
+        }
+    }
+
+    /// Has a connection served at `at`.
+    pub(in crate::reactor) fn push_due(&mut self, at: Instant, key: ConnectionKey) {
+        self.dues.push(at, key);
+        self.forget_outdated();
+    }
+
+    /// Keeps timers that nobody waits for any more from filling the memory. Each connection has one timer, and may have an ack
+    /// and collected output due.
+    fn forget_outdated(&mut self) {
+        let connections = &self.connections;
+        if self.timers.len() > 2 * connections.len() + OUTDATED_MIN {
+            self.timers.retain(|at, key| {
+                let connection = connections.get(key);
+                connection.is_some_and(|connection| connection.timer_at == Some(at))
+            });
+        }
+        if self.dues.len() > 4 * connections.len() + OUTDATED_MIN {
+            self.dues.retain(|at, key| {
+                let connection = connections.get(key);
+                connection.is_some_and(|connection| connection.is_due(at))
+            });
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! What is said to peers: frames are gathered, and written when the turn ends.
+//! What is said to peers: sessions put it into words, which are written when the turn ends.
 
 use std::time::Duration;
 
 use clock::Instant;
-use wire::{OK_FRAME, ProtocolError};
 
 use super::Peers;
-use crate::connection::{ConnectionKey, Progress};
+use crate::connection::{Connection, ConnectionKey, SubscriptionNumber};
+use crate::session::{Acknowledged, Aftermath, Failure, Message};
 
 impl Peers {
     /// Puts a connection among those that are flushed when the turn ends.
@@ -19,31 +19,84 @@ impl Peers {
         }
     }
 
-    /// Queues a response frame.
-    pub(in crate::reactor) fn respond(&mut self, key: ConnectionKey, body: &[u8], now: Instant) {
-        self.owe_nothing(key, now);
-        if let Some(connection) = self.connections.get_mut(key) {
-            wire::put_response(connection.output.bytes(), body);
-            self.mark_dirty(key);
-        }
-    }
-
-    /// Queues an error frame.
-    pub(in crate::reactor) fn send_error(
+    /// Has the session of a connection say something, behind what it owes.
+    pub(in crate::reactor) fn say<T>(
         &mut self,
         key: ConnectionKey,
-        error: &ProtocolError,
+        now: Instant,
+        say: impl FnOnce(&mut Connection) -> T,
+    ) -> Option<T> {
+        self.owe_nothing(key, now);
+        let said = self.connections.get_mut(key).map(say)?;
+        self.mark_dirty(key);
+        Some(said)
+    }
+
+    /// Has the session of a connection put a message into its output; says whether there is room for another.
+    #[inline(always)]
+    pub(in crate::reactor) fn deliver(
+        &mut self,
+        key: ConnectionKey,
+        message: Message<'_>,
+        now: Instant,
+    ) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return false;
+        };
+        if connection.output.wants_buffer()
+            && let Some(buffer) = self.spare_outputs.pop()
+        {
+            connection.output.lend(buffer);
+        }
+        let Connection {
+            session, output, ..
+        } = connection;
+        session.deliver(message, output, now);
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty_consumers.push(key);
+        }
+        let has_room = !connection.output.is_full(self.memory.output_full_bytes);
+        connection.output.is_refusing |= !has_room;
+        has_room
+    }
+
+    /// Tells a peer that a subscription of its has begun.
+    pub(in crate::reactor) fn tell_subscribed(
+        &mut self,
+        key: ConnectionKey,
+        number: SubscriptionNumber,
         now: Instant,
     ) {
+        self.say(key, now, |connection| {
+            let output = &mut connection.output;
+            connection.session.tell_subscribed(number, output);
+        });
+    }
+
+    /// Puts a heartbeat into an output, to be written in the turn of the connection's task.
+    pub(in crate::reactor) fn put_heartbeat(&mut self, key: ConnectionKey, now: Instant) {
         self.owe_nothing(key, now);
         if let Some(connection) = self.connections.get_mut(key) {
-            tracing::debug!("{}: {error}", connection.peer);
-            wire::put_error(connection.output.bytes(), error);
-            self.mark_dirty(key);
+            connection.session.put_heartbeat(&mut connection.output);
         }
     }
 
-    /// Counts accepted messages of a connection: an OK is owed, or a cumulative ack.
+    /// Tells a peer what went wrong; says what becomes of its connection, none where that is gone.
+    pub(in crate::reactor) fn tell_failure(
+        &mut self,
+        key: ConnectionKey,
+        failure: &Failure,
+        now: Instant,
+    ) -> Option<Aftermath> {
+        self.say(key, now, |connection| {
+            tracing::debug!("{}: {failure}", connection.peer);
+            let output = &mut connection.output;
+            connection.session.tell_failure(failure, output)
+        })
+    }
+
+    /// Counts accepted messages of a connection: what is owed for them its session knows.
     pub(in crate::reactor) fn acknowledge(
         &mut self,
         key: ConnectionKey,
@@ -53,49 +106,30 @@ impl Peers {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        match &mut connection.ack {
-            None if connection.progress == Progress::Tempo => {}
-            None => {
-                connection.oks += 1;
-                self.mark_dirty(key);
-            }
-            Some(ack) => {
-                ack.accept(messages);
-                if ack.is_due(now) {
-                    self.mark_dirty(key);
-                } else if let Some(due) = ack.begin_waiting(now) {
-                    self.push_due(due, key);
-                }
-            }
+        match connection.session.accept(messages, now) {
+            Acknowledged::Now => self.mark_dirty(key),
+            Acknowledged::At(due) => self.push_due(due, key),
+            Acknowledged::Later | Acknowledged::Never => {}
         }
     }
 
-    /// Makes a cumulative ack due now, because the connection or the broker comes to its end.
+    /// Makes an acknowledgement due now, because the connection or the broker comes to its end.
     pub(in crate::reactor) fn hasten_ack(&mut self, key: ConnectionKey, now: Instant) {
-        if let Some(ack) = self
-            .connections
-            .get_mut(key)
-            .and_then(|connection| connection.ack.as_mut())
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.session.hasten(now)
         {
-            ack.hasten(now);
             self.mark_dirty(key);
         }
     }
 
-    /// Turns owed OKs and a due cumulative ack into frames, so that what follows comes after them.
+    /// Puts what is owed into the output, so that what follows comes after it.
     pub(in crate::reactor) fn owe_nothing(&mut self, key: ConnectionKey, now: Instant) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        for _ in 0..std::mem::take(&mut connection.oks) {
-            connection.output.bytes().extend_from_slice(&OK_FRAME);
-        }
-        if let Some(number) = connection.ack.as_mut().and_then(|ack| ack.take(now)) {
-            wire::put_ack(connection.output.bytes(), number);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.session.settle(&mut connection.output, now);
         }
     }
 
-    /// Queues a throttled frame, unless the publisher was told within the last second.
+    /// Tells a publisher that its messages wait, unless it was told within the last second.
     pub(in crate::reactor) fn send_throttled(
         &mut self,
         key: ConnectionKey,
@@ -114,12 +148,11 @@ impl Peers {
             return;
         }
         let topic = announced.topic.clone();
-        self.owe_nothing(key, now);
-        if let Some(connection) = self.connections.get_mut(key) {
-            let retry_after_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
-            wire::put_throttled(connection.output.bytes(), topic.as_str(), retry_after_us);
-            self.counters.throttled_sent += 1;
-            self.mark_dirty(key);
-        }
+        let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+        let said = self.say(key, now, |connection| {
+            let output = &mut connection.output;
+            connection.session.tell_throttled(&topic, wait_us, output)
+        });
+        self.counters.throttled_sent += u64::from(said == Some(true));
     }
 }

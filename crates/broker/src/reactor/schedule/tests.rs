@@ -1,6 +1,7 @@
 //! Who pays, who waits, and which tasks there are, in virtual time.
 
 use super::*;
+use crate::reactor::inbox::TopicMail;
 
 const FLOOD: &str = "flood";
 
@@ -67,7 +68,7 @@ fn each_topic_pays_for_its_commands_of_one_turn() {
 fn a_topic_that_has_used_its_credits_waits_while_others_have_work() {
     let mut schedule = schedule();
     let [calm, flood] = ["calm", FLOOD].map(topic);
-    let tenth = Share::new(0.1).expect("a share");
+    let tenth = CpuShare::new(0.1).expect("a share");
     schedule
         .set_share_elsewhere(&flood, Some(tenth))
         .expect("it fits");
@@ -100,7 +101,7 @@ fn a_task_elsewhere_lasts_while_it_is_published_to_or_has_a_share() {
     assert_eq!((known, schedule.task_at(key)), (Some(task), task));
     schedule.leave(key);
     assert!(schedule.find_elsewhere(FLOOD).is_none());
-    let half = Share::new(0.5).expect("a share");
+    let half = CpuShare::new(0.5).expect("a share");
     let declare = |schedule: &mut Schedule, share| schedule.set_share_elsewhere(&flood, share);
     declare(&mut schedule, Some(half)).expect("it fits");
     let key = connection(&mut schedule, 2);
@@ -108,7 +109,7 @@ fn a_task_elsewhere_lasts_while_it_is_published_to_or_has_a_share() {
     schedule.place(key, Some(task));
     schedule.leave(key);
     assert!(schedule.find_elsewhere(FLOOD).is_some());
-    let other = schedule.set_share_elsewhere(&topic("other"), Some(Share::WHOLE));
+    let other = schedule.set_share_elsewhere(&topic("other"), Some(CpuShare::WHOLE));
     assert!(other.is_err(), "{other:?}");
     assert!(schedule.find_elsewhere("other").is_none());
     declare(&mut schedule, None).expect("less is free");

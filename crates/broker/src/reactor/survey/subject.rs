@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use clock::Instant;
-use link::TopicState;
-use topics::{Arena, ConsumerKey, IntervalEnd, ReportWalk, Step, TopicTable, Walk};
+use link::{Attachment, TopicState};
+use topics::{IntervalEnd, QueueName, ReportWalk, Step, StrandedWalk, Subscription, Walk};
 
-use crate::connection::{Connection, ConnectionKey};
+use crate::connection::Connection;
 use crate::handle::Reply;
+use crate::reactor::guests::{Guests, Recipient};
 use crate::reactor::hosted::Hosted;
-use crate::reactor::line::Whose;
 use crate::reactor::peers::Peers;
+use crate::reactor::schedule::Whose;
 use crate::reactor::serve::{TaskReport, TaskRow};
 use crate::sharing::Remotes;
-use crate::stats::{Catalog, ClientStats, Stats, StatsFilter};
+use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::window::ReactorReport;
 
 /// What is asked for, what has been gathered of it, and who waits for it.
@@ -21,14 +22,26 @@ use crate::window::ReactorReport;
 pub(super) enum Subject {
     Stats(Box<Counting>),
     Tasks(TaskReport, Reply<Box<TaskReport>>),
-    /// Whether it is the first report.
-    Report(ReportWalk, bool, Reply<Box<ReactorReport>>),
+    Report(Box<Reporting>, Reply<Box<ReactorReport>>),
     Catalog(Catalog, Reply<Catalog>),
     Inventory(Vec<TopicState>, Reply<Vec<TopicState>>),
     /// The estimate intervals of shared limits end, with what is known of the others.
     Intervals(Arc<Remotes>, Vec<IntervalEnd>, Reply<Vec<IntervalEnd>>),
-    /// All leases hear what they were prolonged by.
-    Leases(Reply<()>),
+    /// Queues to hand over.
+    Stranded(StrandedWalk, Reply<Vec<QueueName>>),
+    /// All topics hear what was said of them; nobody waits for it, and it is never given up.
+    Settling,
+}
+
+/// A report so far.
+#[derive(Debug)]
+pub(super) struct Reporting {
+    /// Through the topics; the publishers come after them.
+    pub(super) walk: ReportWalk,
+    has_topics: bool,
+    /// Those that came and went.
+    pub(super) publishers: Vec<Attachment>,
+    publishers_max: usize,
 }
 
 /// The counters so far.
@@ -48,11 +61,12 @@ impl Subject {
         match self {
             Subject::Stats(counting) => counting.reply.is_awaited(),
             Subject::Tasks(_, reply) => reply.is_awaited(),
-            Subject::Report(_, _, reply) => reply.is_awaited(),
+            Subject::Report(_, reply) => reply.is_awaited(),
             Subject::Catalog(_, reply) => reply.is_awaited(),
             Subject::Inventory(_, reply) => reply.is_awaited(),
             Subject::Intervals(_, _, reply) => reply.is_awaited(),
-            Subject::Leases(reply) => reply.is_awaited(),
+            Subject::Stranded(_, reply) => reply.is_awaited(),
+            Subject::Settling => true,
         }
     }
 
@@ -61,7 +75,7 @@ impl Subject {
         &mut self,
         seen: &mut usize,
         topics: &mut Hosted,
-        peers: &Peers,
+        (peers, guests): (&Peers, &Guests),
         now: Instant,
     ) -> bool {
         let (table, connections) = (&mut topics.table, &peers.connections);
@@ -75,9 +89,12 @@ impl Subject {
                     }
                     return number < connections.slots();
                 };
-                let client = |table: &TopicTable, key| {
-                    connection_of(table, connections, key)
-                        .map_or_else(ClientStats::default, Connection::stats)
+                let client = |subscription: &Subscription| {
+                    let known = match Recipient::from_bits(subscription.connection) {
+                        Recipient::Connection(key) => connections.get(key).map(Connection::stats),
+                        Recipient::Guest(key) => guests.client(key).cloned(),
+                    };
+                    known.unwrap_or_default()
                 };
                 match table.walk(walk, now, client) {
                     Step::Topic(topic) => counting.stats.topics.push(*topic),
@@ -91,7 +108,7 @@ impl Subject {
                 report.tasks.extend(task_row(topics, number, now));
                 number < topics.schedule.tasks()
             }
-            Subject::Report(walk, ..) => table.report_next(walk, now),
+            Subject::Report(reporting, _) => reporting.step(topics, now),
             Subject::Catalog(catalog, _) => {
                 *seen += 1;
                 let topic = table.topic_at(number);
@@ -109,11 +126,39 @@ impl Subject {
                 let known = |number| remotes.get(&number).copied();
                 table.end_next_interval(seen, now, known, ends)
             }
-            Subject::Leases(_) => {
+            Subject::Stranded(walk, _) => table.stranded_next(walk, now),
+            Subject::Settling => {
                 *seen += 1;
-                table.settle_lease(number, now)
+                table.settle_next(now)
             }
         }
+    }
+}
+
+impl Reporting {
+    /// Nothing is reported yet; of so many publishers at most.
+    pub(super) fn new(walk: ReportWalk, publishers_max: usize) -> Box<Reporting> {
+        Box::new(Reporting {
+            walk,
+            has_topics: false,
+            publishers: Vec::new(),
+            publishers_max,
+        })
+    }
+
+    /// Looks at one topic or publisher more; false where there was nothing left.
+    fn step(&mut self, topics: &mut Hosted, now: Instant) -> bool {
+        if !self.has_topics {
+            self.has_topics = !topics.table.report_next(&mut self.walk, now);
+            return true;
+        }
+        if self.publishers.len() >= self.publishers_max {
+            return false;
+        }
+        let news = topics.attachments.next_news();
+        let is_more = news.is_some();
+        self.publishers.extend(news.flatten());
+        is_more
     }
 }
 
@@ -162,14 +207,4 @@ fn task_row(topics: &Hosted, number: usize, now: Instant) -> Option<TaskRow> {
         is_home: matches!(whose, Whose::Here(_)),
         stats,
     })
-}
-
-/// The connection of a consumer.
-fn connection_of<'a>(
-    table: &TopicTable,
-    connections: &'a Arena<Connection>,
-    consumer: ConsumerKey,
-) -> Option<&'a Connection> {
-    let connection = table.consumer(consumer)?.subscription.connection;
-    connections.get(ConnectionKey::from_bits(connection))
 }

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use limit::sharing::Policy;
-use limit::{Limit, Prolongation};
+use limit::{Limit, Prolongation, SharePolicy};
+use link::Announcement;
 use tokio::sync::oneshot::Receiver;
+use topics::{Group, Teller};
 
 use super::*;
 use crate::Config;
-use crate::handle::Request;
-use crate::reactor::{Inbox, Shared};
+use crate::handle::{Reply, Request};
+use crate::reactor::attachments::Owner;
+use crate::reactor::{Inbox, Reactor, Shared};
 use crate::stats::StatsFilter;
+use crate::window::ReportOrder;
 
 type Answered<T> = Receiver<Result<T, BrokerError>>;
 
@@ -56,7 +59,8 @@ fn gathered(reactor: &Reactor) -> usize {
         Subject::Catalog(catalog, _) => catalog.topics.len(),
         Subject::Inventory(topics, _) => topics.len(),
         Subject::Intervals(_, ends, _) => ends.len(),
-        Subject::Report(..) | Subject::Leases(_) => 0,
+        Subject::Report(reporting, _) => reporting.publishers.len(),
+        Subject::Stranded(..) | Subject::Settling => 0,
     });
     gathered.sum()
 }
@@ -116,7 +120,7 @@ fn intervals_of_many_shared_limits_end_in_slices() {
     const SHARED: usize = 1_000;
     let mut reactor = reactor(TOPICS);
     let limit = Limit {
-        sharing: Policy::Gtb,
+        sharing: SharePolicy::Gtb,
         ..Limit::messages(10.0, 5.0).expect("valid")
     };
     for number in 0..SHARED {
@@ -130,7 +134,7 @@ fn intervals_of_many_shared_limits_end_in_slices() {
         }
     }
     let end = |reactor: &mut Reactor| {
-        let question = |reply| Request::Survey(Question::EndInterval(Arc::default(), reply));
+        let question = |reply| Request::Survey(Question::CollectEstimates(Arc::default(), reply));
         let mut answered = ask(reactor, question);
         let (mut turns, mut before) = (0, 0);
         loop {
@@ -220,27 +224,141 @@ fn slices_take_a_tenth_of_the_time_that_others_need() {
     assert_eq!(surveys.rests_until, now);
 }
 
+/// Has something said of all topics; how many turns they hear it in, at most so many in each.
+fn turns_to_settle(reactor: &mut Reactor, word: impl FnOnce(Reply<()>) -> Request) -> usize {
+    let mut answered = ask(reactor, word);
+    let (mut turns, mut before) = (0, 0);
+    loop {
+        turn(reactor);
+        if turns == 0 {
+            answered.try_recv().expect("at once").expect("done");
+        }
+        let Some(survey) = reactor.surveys.waiting.front() else {
+            assert!(!reactor.topics.table.is_settling());
+            return turns;
+        };
+        turns += 1;
+        let heard = survey.seen - before;
+        assert!(heard <= STEPS_MAX, "{heard} in a turn");
+        before = survey.seen;
+    }
+}
+
 #[test]
 fn leases_are_prolonged_by_a_word_and_looked_at_in_slices_now_and_then() {
     const TOPICS: usize = 5_000;
     let mut reactor = reactor(TOPICS);
-    let mut in_slices = 0;
-    for report in 0..64 {
+    let looks = (0..64).filter(|&report| {
         let by = Prolongation::Renewed { report };
-        let mut answered = ask(&reactor, |reply| Request::Prolong(by, reply));
-        turn(&mut reactor);
-        if answered.try_recv().is_ok() {
-            continue;
-        }
-        in_slices += 1;
-        let mut before = 0;
-        while let Some(survey) = reactor.surveys.waiting.front() {
-            let seen = survey.seen;
-            assert!(seen - before <= STEPS_MAX, "{} in a turn", seen - before);
-            before = seen;
-            turn(&mut reactor);
-        }
-        answered.try_recv().expect("answered").expect("done");
+        turns_to_settle(&mut reactor, |reply| Request::Prolong(by, reply)) > 0
+    });
+    assert_eq!(looks.count(), 4);
+}
+
+#[test]
+fn what_is_said_of_all_topics_is_heard_in_slices() {
+    const TOPICS: usize = 5_000;
+    let mut reactor = reactor(TOPICS);
+    let least = TOPICS / STEPS_MAX;
+    for (teller, least) in [
+        (Teller::Answering, least),
+        (Teller::Silent, 0),
+        (Teller::GivenUp, least),
+    ] {
+        let turns = turns_to_settle(&mut reactor, |reply| Request::Hear(teller, reply));
+        assert!(turns >= least, "{teller:?}: {turns} turns");
     }
-    assert_eq!(in_slices, 4);
+    for (brokers, least) in [(2, least), (2, 0), (3, least)] {
+        let group = Some(Group {
+            brokers,
+            ..Group::ALONE
+        });
+        let turns = turns_to_settle(&mut reactor, |reply| Request::Join(group, reply));
+        assert!(turns >= least, "{brokers} brokers: {turns} turns");
+    }
+}
+
+#[test]
+fn words_that_follow_each_other_are_heard_by_all() {
+    let mut reactor = reactor(5_000);
+    for brokers in 2..6 {
+        let group = Some(Group {
+            brokers,
+            ..Group::ALONE
+        });
+        let mut answered = ask(&reactor, |reply| Request::Join(group, reply));
+        turn(&mut reactor);
+        answered.try_recv().expect("at once").expect("done");
+    }
+    assert_eq!(reactor.surveys.waiting.len(), 1, "one way for all");
+    while reactor.topics.table.is_settling() {
+        turn(&mut reactor);
+    }
+    assert!(reactor.surveys.waiting.is_empty());
+}
+
+#[test]
+fn queues_to_hand_over_are_looked_for_in_slices() {
+    const TOPICS: usize = 5_000;
+    let mut reactor = reactor(TOPICS);
+    let mut published = ask(&reactor, publish("t4999"));
+    turn(&mut reactor);
+    published.try_recv().expect("at once").expect("taken");
+    let question = |reply| Request::Survey(Question::Stranded(Duration::ZERO, reply));
+    let mut answered = ask(&reactor, question);
+    let mut turns = 0;
+    let queues = loop {
+        turn(&mut reactor);
+        turns += 1;
+        if let Ok(answer) = answered.try_recv() {
+            break answer.expect("answered");
+        }
+    };
+    let found: Vec<&str> = queues.iter().map(|queue| queue.topic.as_str()).collect();
+    assert_eq!(found, ["t4999"]);
+    assert!(turns >= TOPICS / STEPS_MAX, "{turns} turns");
+}
+
+#[test]
+fn publishers_are_reported_in_slices() {
+    const PUBLISHERS: usize = 1_500;
+    let mut reactor = reactor(1);
+    let topic = "t0".parse().expect("valid");
+    for number in 0..PUBLISHERS {
+        let announcement = Arc::new(Announcement {
+            id: format!("s{number}"),
+            topic: String::from("t0"),
+            group: None,
+            rate: None,
+            batch: 1,
+        });
+        let owner = Owner {
+            reactor: 0,
+            connection: number as u64,
+        };
+        reactor
+            .topics
+            .attachments
+            .attach(&topic, announcement, owner);
+    }
+    let order = ReportOrder {
+        number: 1,
+        is_first: true,
+        bytes_max: usize::MAX,
+    };
+    let question = |reply| Request::Survey(Question::Report(order, reply));
+    let mut answered = ask(&reactor, question);
+    let (mut turns, mut before) = (0, 0);
+    let report = loop {
+        turn(&mut reactor);
+        turns += 1;
+        if let Ok(answer) = answered.try_recv() {
+            break answer.expect("answered");
+        }
+        let told = gathered(&reactor) - before;
+        assert!(told <= STEPS_MAX, "{told} in a turn");
+        before += told;
+    };
+    assert_eq!(report.attachments.len(), PUBLISHERS);
+    assert!(turns >= PUBLISHERS / STEPS_MAX, "{turns} turns");
 }

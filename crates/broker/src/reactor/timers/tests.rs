@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::super::Shared;
 use super::super::inbox::Inbox;
-use super::super::peers::timers::OUTDATED_MIN;
+use super::super::peers::OUTDATED_MIN;
+use super::super::{Reactor, Shared};
 use super::*;
 use crate::{Config, sys};
 
@@ -46,7 +46,7 @@ impl Scene {
         let key = (0..1_000_000).find_map(|_| {
             reactor.turn(Some(Duration::ZERO));
             let (key, connection) = reactor.peers.connections.iter().next()?;
-            let is_read = words.is_empty() || connection.progress != Progress::Handshake;
+            let is_read = words.is_empty() || !connection.session.is_greeting();
             is_read.then_some(key)
         });
         Scene {
@@ -60,7 +60,7 @@ impl Scene {
     fn say(&mut self, words: &[u8]) {
         self.client.write_all(words).expect("written");
         let connection = self.reactor.peers.connections.get(self.key).expect("open");
-        let socket = socket2::SockRef::from(&connection.stream);
+        let socket = socket2::SockRef::from(&connection.transport);
         let has_come = (0..1_000_000).any(|_| {
             std::thread::yield_now();
             socket.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
@@ -183,7 +183,7 @@ fn who_does_not_read_is_not_read_from_until_it_does() {
         ("", "IDENTIFY\n\0\0\0\x1c{\"feature_negotiation\":true}"),
     ] {
         let mut scene = Scene::with(format!("  V2{begin}").as_bytes(), INTERVAL * 60);
-        let socket = socket2::SockRef::from(&scene.connection().stream);
+        let socket = socket2::SockRef::from(&scene.connection().transport);
         socket.set_send_buffer_size(256 * 1024).expect("set");
         let said = scene.repeat(words.as_bytes(), usize::MAX);
         let unsent = scene.connection().output.unsent().len();

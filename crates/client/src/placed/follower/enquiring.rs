@@ -144,8 +144,10 @@ impl Follower {
         }
         match answer {
             Answer::At(address) => self.place(now, address),
-            Answer::Unplaced => self.retry(now, "the controller has no broker for it yet"),
-            Answer::Unknown => self.retry(now, "the controller does not know it"),
+            Answer::Unplaced => {
+                self.retry(now, "the controller has no broker for the publisher yet")
+            }
+            Answer::Unknown => self.retry(now, "the controller does not know the publisher"),
             Answer::Refused(text) if self.last_address.is_none() => self.verdict = Some(text),
             Answer::Refused(text) => self.retry(now, &text),
             Answer::Failed(text) => {
@@ -157,7 +159,7 @@ impl Follower {
 
     /// Asks soon, unless a link is in the making: then only if it fails.
     pub(super) fn ask_again(&mut self, now: Instant) {
-        if self.making.is_none() {
+        if self.links.making.is_none() {
             let wait = self.enquiring.backoff.next();
             self.enquiring.ask_at(now + wait);
         }
@@ -166,20 +168,20 @@ impl Follower {
     fn retry(&mut self, now: Instant, trouble: &str) {
         trouble.clone_into(&mut self.trouble);
         let mut wait = self.enquiring.backoff.next();
-        if self.active.is_some() {
+        if self.links.active.is_some() {
             wait *= CALM_FACTOR;
         }
         self.enquiring.ask_at(now + wait);
     }
 
     fn place(&mut self, now: Instant, address: String) {
-        if let Some(active) = &self.active
+        if let Some(active) = &self.links.active
             && active.address == address
         {
             self.enquiring.avoid = None;
             return;
         }
-        match &mut self.making {
+        match &mut self.links.making {
             Some(making) if making.link.address == address => making.is_fallback = false,
             // A broker has said later than the controller was asked where to go.
             Some(making) if !making.is_fallback => {}
@@ -189,8 +191,8 @@ impl Follower {
 
     /// Without controller and broker: tries the broker that it had.
     fn fall_back(&mut self, now: Instant) {
-        if self.active.is_none()
-            && self.making.is_none()
+        if self.links.active.is_none()
+            && self.links.making.is_none()
             && let Some(address) = self.last_address.clone()
         {
             self.make(now, address, true);

@@ -35,12 +35,12 @@ pub(super) fn greeting(options: &PlacedOptions, topic: TopicName) -> Vec<u8> {
 impl Follower {
     /// Bytes read from a link.
     pub fn received(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
-        match self.link_mut(link) {
+        match self.links.get_mut(link) {
             Some(link) if link.phase != Phase::Connecting => link.received(bytes, now),
             _ => return,
         }
         // A frame may end the link, so it is looked up for each.
-        while let Some(connection) = self.link_mut(link) {
+        while let Some(connection) = self.links.get_mut(link) {
             match connection.hear() {
                 Ok(Some(heard)) => self.heard(now, link, heard),
                 Ok(None) => break,
@@ -61,7 +61,7 @@ impl Follower {
             Heard::Throttled {
                 topic,
                 retry_after_us,
-            } if topic == self.options.topic && self.is_active(link) => {
+            } if topic == self.options.topic && self.links.is_active(link) => {
                 self.throttled = Some(Throttled {
                     at: now,
                     retry_after_us,
@@ -73,7 +73,7 @@ impl Follower {
     }
 
     fn accepted(&mut self, now: Instant, link: LinkId, heard: &Heard) {
-        let Some(connection) = self.link_mut(link) else {
+        let Some(connection) = self.links.get_mut(link) else {
             return;
         };
         match connection.acknowledge(heard) {
@@ -90,7 +90,7 @@ impl Follower {
 
     /// An error frame: the broker closes the connection after it.
     fn complained(&mut self, now: Instant, link: LinkId, text: String) {
-        let Some(connection) = self.link_mut(link) else {
+        let Some(connection) = self.links.get_mut(link) else {
             return;
         };
         let is_about_command = connection.phase == Phase::Ready && refuses_command(&text);
@@ -106,13 +106,14 @@ impl Follower {
     }
 
     fn migrate(&mut self, now: Instant, link: LinkId, address: String) {
-        if !self.is_active(link) {
+        if !self.links.is_active(link) {
             // Two brokers send it to different places: the controller knows.
             self.ask_again(now);
             return;
         }
         let is_there = self.broker() == Some(&address);
         let is_under_way = self
+            .links
             .making
             .as_ref()
             .is_some_and(|making| making.link.address == address);
@@ -129,10 +130,6 @@ impl Follower {
     fn lose_for_protocol(&mut self, now: Instant, link: LinkId, reason: &str) {
         let reason = format!("the broker broke the protocol: {reason}");
         self.lose(now, link, &reason, true);
-    }
-
-    fn is_active(&self, link: LinkId) -> bool {
-        self.active.as_ref().is_some_and(|active| active.id == link)
     }
 }
 

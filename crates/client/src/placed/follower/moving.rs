@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use super::{Action, Follower, MAX_LEAVING, Making};
+use super::links::{MAX_LEAVING, Making};
+use super::{Action, Follower};
 use crate::placed::link::{Link, LinkId, Phase};
 
 /// A link that held so long was no accident: the next try after it begins with short waits.
@@ -13,21 +14,20 @@ const LASTING: Duration = Duration::from_secs(1);
 impl Follower {
     /// Begins a link to `address`, in place of one that is in the making.
     pub(super) fn make(&mut self, now: Instant, address: String, is_fallback: bool) {
-        if self.leaving.len() >= MAX_LEAVING {
-            self.postponed = Some(address);
+        if self.links.leaving.len() >= MAX_LEAVING {
+            self.links.postponed = Some(address);
             return;
         }
-        self.postponed = None;
-        if let Some(making) = self.making.take() {
+        self.links.postponed = None;
+        if let Some(making) = self.links.making.take() {
             self.actions.push_back(Action::Close(making.link.id));
         }
-        let id = LinkId(self.links_made);
-        self.links_made += 1;
+        let id = self.links.next_id();
         self.actions.push_back(Action::Connect {
             link: id,
             address: address.clone(),
         });
-        self.making = Some(Making {
+        self.links.making = Some(Making {
             link: Link::new(id, address, now),
             is_fallback,
         });
@@ -38,19 +38,19 @@ impl Follower {
         let Some(Making {
             mut link,
             is_fallback,
-        }) = self.making.take()
+        }) = self.links.making.take()
         else {
             return;
         };
         link.greeted(answer, now);
         self.last_address = Some(link.address.clone());
         self.enquiring.arrived(&link.address, is_fallback);
-        if let Some(mut former) = self.active.replace(link) {
+        if let Some(mut former) = self.links.active.replace(link) {
             self.traffic.moves += 1;
             let mut unbegun = former.take_unbegun();
             unbegun.append(&mut self.waiting);
             self.waiting = unbegun;
-            self.leaving.push(former);
+            self.links.leaving.push(former);
             self.close_drained(now);
         }
         self.throttled = None;
@@ -60,15 +60,15 @@ impl Follower {
     /// Closes the leaving links that have nothing outstanding any more.
     pub(super) fn close_drained(&mut self, now: Instant) {
         let actions = &mut self.actions;
-        self.leaving.retain(|link| {
+        self.links.leaving.retain(|link| {
             let stays = !link.is_drained();
             if !stays {
                 actions.push_back(Action::Close(link.id));
             }
             stays
         });
-        if self.leaving.len() < MAX_LEAVING
-            && let Some(address) = self.postponed.take()
+        if self.links.leaving.len() < MAX_LEAVING
+            && let Some(address) = self.links.postponed.take()
         {
             self.make(now, address, false);
         }
@@ -76,7 +76,7 @@ impl Follower {
 
     /// Gives up a link: what it has not acknowledged waits again, and the controller is asked where to go.
     pub(super) fn lose(&mut self, now: Instant, link: LinkId, reason: &str, avoid: bool) {
-        let Some((mut lost, was_leaving)) = self.remove(link) else {
+        let Some((mut lost, was_leaving)) = self.links.remove(link) else {
             return;
         };
         self.actions.push_back(Action::Close(link));

@@ -345,7 +345,7 @@ fn live_through(history: Vec<(u64, Deed)>, seed: u64, acknowledgement: Acknowled
         world.perform(deed);
         world.act();
         assert!(world.follower.unacknowledged() <= 50);
-        assert!(world.follower.links().count() <= 2 + MAX_LEAVING);
+        assert!(world.follower.links().count() <= 2 + links::MAX_LEAVING);
     }
     world
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clock::Instant;
 
-use super::{Shared, State};
+use super::{Guarded, Shared};
 use crate::connection::connect;
 use crate::error::ClientError;
 use crate::placed::LinkId;
@@ -200,7 +200,7 @@ impl Service {
         Ok(())
     }
 
-    fn fail(&self, mut state: MutexGuard<'_, State>, error: &io::Error) {
+    fn fail(&self, mut state: MutexGuard<'_, Guarded>, error: &io::Error) {
         state.failure = Some(error.to_string());
         self.shared.changed.notify_all();
     }

@@ -5,16 +5,20 @@
 //! then; a sender that has nothing to say yet stays here.
 
 use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use wire::announce::{InstanceId, Key};
+use rustc_hash::FxHashMap;
+use slab::Slab;
+use wire::TopicName;
+use wire::announce::{InstanceId, Key, TopicId};
 use wire::tempo::{HelloDecoded, MessageDecoded, decode_hello, decode_message};
 
-use super::{ARRIVALS, Event, State, TAKEN_PER_TURN};
+use super::{ARRIVALS, ControlCounts, Event, TAKEN_PER_TURN};
 use crate::tempo::inbox::Inbox;
-use crate::tempo::poller::Watching;
-use crate::tempo::subscription::{self, Incoming};
+use crate::tempo::options::NodeOptions;
+use crate::tempo::poller::{Poller, Watching};
+use crate::tempo::subscription::Incoming;
 
 /// Connections that wait here at most; further ones are closed.
 const ARRIVALS_MAX: usize = 4096;
@@ -26,7 +30,7 @@ const READ_BYTES: usize = 4096;
 const BYTES_MAX: usize = 64 << 20;
 
 /// A connection that is no subscription's yet.
-pub(super) struct Arrival {
+struct Arrival {
     watching: Watching,
     stream: TcpStream,
     read: Vec<u8>,
@@ -37,15 +41,43 @@ pub(super) struct Arrival {
 enum Fate {
     Waits,
     /// Its first message is of this topic.
-    Known(wire::TopicName),
+    Known(TopicName),
     Ended,
     /// Not the protocol, or not the key.
     Refused,
 }
 
-impl State {
+/// Connections that are no subscription's yet, and where they come from.
+pub(super) struct Arrivals {
+    listener: (Watching, TcpListener),
+    waiting: Slab<Arrival>,
+    /// Told of what happens at their sockets.
+    inbox: Arc<Inbox<Event>>,
+    poller: Arc<Poller>,
+    key: Option<Key>,
+    body_bytes_max: u32,
+}
+
+impl Arrivals {
+    /// None yet.
+    pub(super) fn new(
+        listener: (Watching, TcpListener),
+        inbox: &Arc<Inbox<Event>>,
+        poller: &Arc<Poller>,
+        options: &NodeOptions,
+    ) -> Arrivals {
+        Arrivals {
+            listener,
+            waiting: Slab::new(),
+            inbox: Arc::clone(inbox),
+            poller: Arc::clone(poller),
+            key: options.key.clone(),
+            body_bytes_max: options.body_bytes_max,
+        }
+    }
+
     /// Takes new connections.
-    pub(super) fn accept(&mut self) {
+    pub(super) fn accept(&mut self, counts: &mut ControlCounts) {
         self.listener.0.look();
         for _ in 0..TAKEN_PER_TURN {
             let stream = match self.listener.1.accept() {
@@ -53,19 +85,19 @@ impl State {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The next arrival tells of this one too, where there were no descriptors left.
                 Err(_) => {
-                    self.counts.arrivals_refused += 1;
+                    counts.arrivals_refused += 1;
                     return;
                 }
             };
-            if self.arrivals.len() >= ARRIVALS_MAX || !self.admit(stream) {
-                self.counts.arrivals_refused += 1;
+            if self.waiting.len() >= ARRIVALS_MAX || !self.admit(stream) {
+                counts.arrivals_refused += 1;
             }
         }
         self.listener.0.tell_again();
     }
 
     fn admit(&mut self, stream: TcpStream) -> bool {
-        let slot = self.arrivals.vacant_entry();
+        let slot = self.waiting.vacant_entry();
         let key = ARRIVALS.saturating_add(u32::try_from(slot.key()).unwrap_or(u32::MAX));
         let target: Arc<Inbox<Event>> = Arc::clone(&self.inbox);
         let watching = stream
@@ -83,75 +115,83 @@ impl State {
         true
     }
 
-    /// Reads from a connection that nobody has yet.
-    pub(super) fn greet(&mut self, key: u32) {
+    /// Reads from a connection that nobody has yet. Where its first message tells whose it is, gives that topic of those that are
+    /// `listening`, and the connection.
+    pub(super) fn greet(
+        &mut self,
+        key: u32,
+        listening: &FxHashMap<TopicId, TopicName>,
+        counts: &mut ControlCounts,
+    ) -> Option<(TopicName, Incoming)> {
         let at = (key - ARRIVALS) as usize;
-        let Some(arrival) = self.arrivals.get_mut(at) else {
-            return;
-        };
+        let arrival = self.waiting.get_mut(at)?;
         let mut fate = match arrival.receive() {
             Ok(true) => Fate::Waits,
             Ok(false) | Err(_) => Fate::Ended,
         };
         if arrival.sender.is_none() && !arrival.read.is_empty() {
-            match arrival.introduce(self.options.key.as_ref()) {
+            match arrival.introduce(self.key.as_ref()) {
                 Ok(()) => {}
                 Err(()) => fate = Fate::Refused,
             }
         }
         if arrival.sender.is_some() && !matches!(fate, Fate::Refused) {
-            fate = self.sort(at, fate);
+            fate = self.sort(at, fate, listening, counts);
         }
         if matches!(fate, Fate::Waits) && !self.has_room_for(at) {
             fate = Fate::Refused;
         }
         match fate {
             Fate::Waits => {}
-            Fate::Known(topic) => self.hand_over(at, &topic),
-            Fate::Ended => drop(self.arrivals.remove(at)),
+            Fate::Known(topic) => return self.take(at).map(|incoming| (topic, incoming)),
+            Fate::Ended => drop(self.waiting.remove(at)),
             Fate::Refused => {
-                self.counts.hellos_refused += 1;
-                self.arrivals.remove(at);
+                counts.hellos_refused += 1;
+                self.waiting.remove(at);
             }
         }
+        None
     }
 
     /// Whether what a connection has sent may stay. Small amounts always may.
     fn has_room_for(&self, at: usize) -> bool {
         let read = |(_, arrival): (usize, &Arrival)| arrival.read.len();
-        self.arrivals[at].read.len() <= READ_BYTES
-            || self.arrivals.iter().map(read).sum::<usize>() <= BYTES_MAX
+        self.waiting[at].read.len() <= READ_BYTES
+            || self.waiting.iter().map(read).sum::<usize>() <= BYTES_MAX
     }
 
     /// Drops messages that nobody subscribes, up to one that somebody does.
-    fn sort(&mut self, at: usize, otherwise: Fate) -> Fate {
-        let arrival = &mut self.arrivals[at];
+    fn sort(
+        &mut self,
+        at: usize,
+        otherwise: Fate,
+        listening: &FxHashMap<TopicId, TopicName>,
+        counts: &mut ControlCounts,
+    ) -> Fate {
+        let arrival = &mut self.waiting[at];
         let mut used = 0;
         let fate = loop {
             let rest = &arrival.read[used..];
-            let (id, message) = match decode_message(rest, self.options.body_bytes_max) {
+            let (id, message) = match decode_message(rest, self.body_bytes_max) {
                 Ok(MessageDecoded::Complete { id, used, .. }) => (id, used),
                 Ok(MessageDecoded::Incomplete { .. }) => break otherwise,
                 Err(_) => break Fate::Refused,
             };
-            if let Some(topic) = self.listening.get(&id) {
+            if let Some(topic) = listening.get(&id) {
                 break Fate::Known(topic.clone());
             }
-            self.counts.unknown += 1;
+            counts.unknown += 1;
             used += message;
         };
         arrival.read.drain(..used);
         fate
     }
 
-    fn hand_over(&mut self, at: usize, topic: &wire::TopicName) {
-        let arrival = self.arrivals.remove(at);
-        let member = self.subscriptions.get(topic);
-        if let (Some(member), Some(sender)) = (member, arrival.sender) {
-            arrival.watching.end(&arrival.stream);
-            let incoming = Incoming::new(sender, arrival.stream, arrival.read);
-            member.inbox.put(subscription::Event::Adopt(incoming));
-        }
+    fn take(&mut self, at: usize) -> Option<Incoming> {
+        let arrival = self.waiting.remove(at);
+        let sender = arrival.sender?;
+        arrival.watching.end(&arrival.stream);
+        Some(Incoming::new(sender, arrival.stream, arrival.read))
     }
 }
 

@@ -8,13 +8,23 @@
 mod search;
 mod watch;
 
+pub(super) use search::{out_of_brokers, short_of_capacity};
+pub(super) use watch::{Answers, over_limit};
+
 use clock::Instant;
 use placement::{BrokerIndex, BrokerWindow, FitStatus, Fitting, Step, Trace, Window};
 
 use super::beside::Beside;
-use super::parts::{Done, Job};
-use super::window::OpenWindow;
-use super::{BrokerNumber, Core, Topic};
+use super::due::Due;
+use super::outbox::Outbox;
+use super::parts::Done;
+use super::place::Distributor;
+use super::registry::Brokers;
+use super::rounds::Rounds;
+use super::settings::Rules;
+use super::topics::Topics;
+use super::window::{OpenWindow, Windows};
+use super::{BrokerNumber, Settings, Topic};
 use std::time::Duration;
 
 /// Publishers that are not where they are to be, and queues that break the promise, are not waited for longer.
@@ -153,38 +163,37 @@ impl FitJob {
     }
 }
 
-impl Core {
-    /// A search begins when the publishers have been quiet for a while; one under way is given up.
-    pub(super) fn fit_due(&mut self, name: &str, now: Instant) {
-        let at = now + self.settings.debounce;
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        let is_short =
-            topic.fit.outcome == Outcome::OutOfBrokers && !topic.publishers.unplaced().is_empty();
-        let text = std::mem::take(&mut topic.fit.text);
-        topic.fit.begin_anew();
-        if is_short {
-            // Publishers without a place are true whatever a search comes to.
-            (topic.fit.outcome, topic.fit.text) = (Outcome::OutOfBrokers, text);
-        }
-        topic.fit.phase = match topic.spec.slo {
-            Some(_) => Phase::Due(at),
-            None => Phase::Idle,
-        };
-        if topic.spec.slo.is_some() {
-            self.due.fits.insert(name);
+/// Fits placements to promises, as the Load Distributor does in its step 3; borrows the parts that it needs for that.
+pub(super) struct Fitter<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) brokers: &'a Brokers,
+    pub(super) topics: &'a mut Topics,
+    pub(super) rounds: &'a Rounds,
+    pub(super) due: &'a mut Due,
+    pub(super) windows: &'a mut Windows,
+    pub(super) out: &'a mut Outbox,
+}
+
+impl Fitter<'_> {
+    fn distributor(&mut self) -> Distributor<'_> {
+        Distributor {
+            rules: self.rules,
+            brokers: self.brokers,
+            topics: self.topics,
+            rounds: self.rounds,
+            due: self.due,
+            out: self.out,
         }
     }
 
     /// Does what is due for a topic's fit.
-    pub(super) fn drive_fit(&mut self, name: &str, now: Instant) {
+    pub(super) fn drive(&mut self, name: &str, now: Instant) {
         let is_settling = |topic: &Topic| matches!(topic.fit.phase, Phase::Settling { .. });
         let is_settling = self.topics.get(name).is_some_and(is_settling);
-        let is_backlogged = is_settling && self.is_backlogged(name);
-        let has_queue = is_settling && self.has_queue(name);
+        let is_backlogged = is_settling && is_backlogged(self.brokers, name);
+        let has_queue = is_settling && has_queue(self.brokers, name);
         let guest_of = self.topics.get(name).and_then(|topic| topic.fit.guest_of);
-        let is_guest = guest_of.is_some_and(|window| self.is_window_open(window));
+        let is_guest = guest_of.is_some_and(|window| self.windows.is_open(window, self.topics));
         let Some(topic) = self.topics.get_mut(name) else {
             return self.due.fits.remove(name);
         };
@@ -200,7 +209,7 @@ impl Core {
                 let is_quiet = (!is_waiting || now - *since >= SETTLE_TIMEOUT)
                     && (!is_backlogged || now - *since >= BACKLOG_TIMEOUT);
                 let quiet = *quiet_since.get_or_insert(now);
-                let settle = self.settings.settle;
+                let settle = self.rules.settings.settle;
                 // Nobody has moved that traffic would have to settle after.
                 let is_settled = topic.placed_at.is_none_or(|at| now - at >= settle);
                 if topic.fit.is_urgent && !has_moves && is_settled && !is_guest {
@@ -217,27 +226,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    /// Whether some broker still works off what gathered while publishers moved: a window would measure that.
-    fn is_backlogged(&self, name: &str) -> bool {
-        let carried = self
-            .brokers
-            .iter()
-            .filter_map(|broker| broker.topics.get(name));
-        carried
-            .into_iter()
-            .any(|carried| carried.report.depth as f64 > carried.rate * BACKLOG_MAX.as_secs_f64())
-    }
-
-    /// Whether reports show a queue that breaks the promise: it is answered, and worked off, before anything is measured.
-    fn has_queue(&self, name: &str) -> bool {
-        let carried = self
-            .brokers
-            .iter()
-            .filter_map(|broker| broker.topics.get(name));
-        let mut queued = carried.map(|carried| carried.violation.queued_reports);
-        queued.any(|reports| reports > 0)
     }
 
     /// What was known of a topic's promise is of another placement: it is judged anew. A search whose publishers were
@@ -263,11 +251,6 @@ impl Core {
         self.due.fits.insert(name);
     }
 
-    /// A broker came or has room again: what waited for one gets its part at once.
-    pub(super) fn room_came(&mut self, now: Instant) {
-        self.begin_job(Job::Room, now);
-    }
-
     /// What a topic waited for a broker for, its publishers below an index, as many as one part may; says below which others wait.
     pub(in crate::core) fn room_for(
         &mut self,
@@ -276,7 +259,7 @@ impl Core {
         done: &mut Done,
         now: Instant,
     ) -> Option<usize> {
-        let rows_left = self.place_below(name, below, done, now);
+        let rows_left = self.distributor().place_below(name, below, done, now);
         if rows_left.is_some() {
             return rows_left;
         }
@@ -287,20 +270,55 @@ impl Core {
         let short = fit.filter(|fit| fit.outcome == Outcome::OutOfBrokers);
         match short.map(|fit| fit.recorded.take()) {
             Some(Some(recorded)) => self.resume_fit(name, recorded),
-            Some(None) => self.fit_due(name, now),
+            Some(None) => fit_due(self.topics, self.due, &self.rules.settings, name, now),
             None => {}
         }
         None
     }
+}
 
-    /// Relieves brokers that are given more than they carry.
-    pub(in crate::core) fn relieve_all(&mut self, now: Instant) {
-        for number in 0..self.brokers.len() as BrokerNumber {
-            if self.has_overload(number) {
-                self.relieve(number, now);
-            }
-        }
+/// A search begins when the publishers have been quiet for a while; one under way is given up.
+pub(super) fn fit_due(
+    topics: &mut Topics,
+    due: &mut Due,
+    settings: &Settings,
+    name: &str,
+    now: Instant,
+) {
+    let at = now + settings.debounce;
+    let Some(topic) = topics.get_mut(name) else {
+        return;
+    };
+    let is_short =
+        topic.fit.outcome == Outcome::OutOfBrokers && !topic.publishers.unplaced().is_empty();
+    let text = std::mem::take(&mut topic.fit.text);
+    topic.fit.begin_anew();
+    if is_short {
+        // Publishers without a place are true whatever a search comes to.
+        (topic.fit.outcome, topic.fit.text) = (Outcome::OutOfBrokers, text);
     }
+    topic.fit.phase = match topic.spec.slo {
+        Some(_) => Phase::Due(at),
+        None => Phase::Idle,
+    };
+    if topic.spec.slo.is_some() {
+        due.fits.insert(name);
+    }
+}
+
+/// Whether some broker still works off what gathered while publishers moved: a window would measure that.
+fn is_backlogged(brokers: &Brokers, name: &str) -> bool {
+    let carried = brokers.iter().filter_map(|broker| broker.word(name));
+    carried
+        .into_iter()
+        .any(|carried| carried.report.depth as f64 > carried.rate * BACKLOG_MAX.as_secs_f64())
+}
+
+/// Whether reports show a queue that breaks the promise: it is answered, and worked off, before anything is measured.
+fn has_queue(brokers: &Brokers, name: &str) -> bool {
+    let carried = brokers.iter().filter_map(|broker| broker.word(name));
+    let mut queued = carried.map(|carried| carried.violation.queued_reports);
+    queued.any(|reports| reports > 0)
 }
 
 impl Fit {

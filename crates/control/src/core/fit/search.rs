@@ -4,16 +4,21 @@ use clock::Instant;
 use model::ServiceModel;
 use placement::{BrokerIndex, FitConfig, Fitting, Step};
 
-use super::{FitAnswer, FitJob, Outcome, Phase, Recorded, URGENT_WINDOW};
-use crate::core::{Core, Effect, Topic};
+use super::watch::over_limit;
+use super::{FitAnswer, FitJob, Fitter, Outcome, Phase, Recorded, URGENT_WINDOW};
+use crate::core::outbox::Outbox;
+use crate::core::place::{as_publishers, broker_states, crowded};
+use crate::core::registry::Brokers;
+use crate::core::topics::Topics;
+use crate::core::{Effect, Topic};
 use std::time::Duration;
 
 /// Searches that reports of a violation begin are at least so far apart: each ends with a window that has the last word.
 const URGENT_REST: Duration = Duration::from_secs(30);
 
-impl Core {
+impl Fitter<'_> {
     /// Takes the answer of a [`FitJob`].
-    pub fn fitted(&mut self, answer: FitAnswer, now: Instant) {
+    pub(in crate::core) fn fitted(&mut self, answer: FitAnswer, now: Instant) {
         let Some(topic) = self.topics.get_mut(&answer.topic) else {
             return;
         };
@@ -34,8 +39,11 @@ impl Core {
         let Some((config, publishers)) = self.fit_question(name) else {
             return;
         };
-        let (states, models) = (self.broker_states(name), self.models());
-        let crowded = self.crowded(name);
+        let (states, models) = (
+            broker_states(self.rules, self.topics, self.brokers, name),
+            models(self.brokers),
+        );
+        let crowded = crowded(self.topics, self.brokers, name);
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
@@ -50,7 +58,7 @@ impl Core {
         match begun {
             Ok((fitting, step)) => {
                 topic.fit.fitting = Some(Box::new(fitting));
-                self.tell(
+                self.out.tell(
                     "fit",
                     Some(name),
                     None,
@@ -67,7 +75,10 @@ impl Core {
         let Some((config, publishers)) = self.fit_question(name) else {
             return false;
         };
-        let (states, models) = (self.broker_states(name), self.models());
+        let (states, models) = (
+            broker_states(self.rules, self.topics, self.brokers, name),
+            models(self.brokers),
+        );
         let Some(topic) = self.topics.get_mut(name) else {
             return false;
         };
@@ -89,13 +100,13 @@ impl Core {
             topic.fit.phase = Phase::Idle;
             topic.fit.text.clone_from(&why);
         }
-        self.tell("problem", Some(name), None, why);
+        self.out.tell("problem", Some(name), None, why);
     }
 
     /// Reports show a violation that no mean rate explains: a search begins with a short window, or the window of one under
     /// way becomes one. Whether one was begun, or a window opened.
     pub(in crate::core) fn refit_now(&mut self, name: &str, now: Instant) -> bool {
-        let is_over_limit = self.over_limit(name).is_some();
+        let is_over_limit = over_limit(self.topics, self.brokers, name).is_some();
         let Some(topic) = self.topics.get_mut(name) else {
             return false;
         };
@@ -145,7 +156,7 @@ impl Core {
             return;
         }
         let text = String::from("there is room again: the fit goes on");
-        self.tell("fit", Some(name), None, text);
+        self.out.tell("fit", Some(name), None, text);
         self.compute(name, recorded);
     }
 
@@ -157,17 +168,14 @@ impl Core {
             mode: topic.spec.fit,
             percentile: slo.percentile,
             slo_us: slo.latency_us,
-            band: self.settings.band,
-            limit: topic.spec.limit.map(|limit| (limit.rate, limit.burst)),
+            band: self.rules.settings.band,
+            limit: topic
+                .spec
+                .contract
+                .limit
+                .map(|limit| (limit.rate, limit.burst)),
         };
-        Some((config, topic.as_publishers()))
-    }
-
-    fn models(&self) -> Vec<ServiceModel> {
-        self.brokers
-            .iter()
-            .map(|broker| broker.model.unwrap_or_default())
-            .collect()
+        Some((config, as_publishers(&topic.publishers)))
     }
 
     /// Hands a window to the search under way.
@@ -179,12 +187,12 @@ impl Core {
             return;
         };
         if topic.spec.infer_groups {
-            let publishers = topic.as_publishers();
+            let publishers = as_publishers(&topic.publishers);
             let groups: Vec<_> = publishers.iter().map(|publisher| publisher.group).collect();
             fitting.regroup(&groups);
         }
         topic.fit.phase = Phase::Computing;
-        self.effects.push(Effect::Fit(Box::new(FitJob {
+        self.out.push(Effect::Fit(Box::new(FitJob {
             topic: name.to_owned(),
             generation: topic.fit.generation,
             fitting,
@@ -213,7 +221,7 @@ impl Core {
                     topic.fit.outcome = Outcome::None;
                     topic.fit.text.clear();
                 }
-                if self.assign(name, &broker_of, now) {
+                if self.distributor().assign(name, &broker_of, now) {
                     self.placed_otherwise(name);
                 }
             }
@@ -222,8 +230,8 @@ impl Core {
                 topic.fit.text.clear();
                 topic.fit.fitting = None;
                 let broker_of: Vec<_> = broker_of.into_iter().map(Some).collect();
-                self.assign(name, &broker_of, now);
-                self.tell(
+                self.distributor().assign(name, &broker_of, now);
+                self.out.tell(
                     "fit",
                     Some(name),
                     None,
@@ -232,14 +240,14 @@ impl Core {
             }
             Step::OutOfBrokers { best, missing, why } => {
                 topic.fit.fitting = None;
-                if let Some(why) = self.over_limit(name) {
+                if let Some(why) = over_limit(self.topics, self.brokers, name) {
                     return self.beyond_limit(name, why);
                 }
-                if self.assign(name, &best, now) {
+                if self.distributor().assign(name, &best, now) {
                     self.placed_otherwise(name);
                 }
-                self.out_of_brokers(name, why);
-                self.effects.push(Effect::Spawn {
+                out_of_brokers(self.topics, self.out, name, why);
+                self.out.push(Effect::Spawn {
                     topic: name.to_owned(),
                     missing,
                 });
@@ -254,31 +262,6 @@ impl Core {
         }
     }
 
-    /// Says that a topic needs more than there is.
-    pub(in crate::core) fn out_of_brokers(&mut self, name: &str, why: String) {
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        topic.fit.outcome = Outcome::OutOfBrokers;
-        if topic.fit.text != why {
-            topic.fit.text.clone_from(&why);
-            self.tell("out-of-brokers", Some(name), None, why);
-        }
-    }
-
-    /// All brokers together carry less than is sent to one that a promised topic is on.
-    pub(in crate::core) fn short_of_capacity(&mut self, name: &str, why: &str) {
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        let is_new = topic.fit.outcome != Outcome::Short;
-        topic.fit.outcome = Outcome::Short;
-        why.clone_into(&mut topic.fit.text);
-        if is_new {
-            self.tell("out-of-brokers", Some(name), None, why.to_owned());
-        }
-    }
-
     /// Reports show no violation of a topic any more: whether its promise is kept, the next window says.
     pub(in crate::core) fn violation_passed(&mut self, name: &str, now: Instant) {
         let is_short = |topic: &Topic| topic.fit.outcome == Outcome::Short;
@@ -286,4 +269,46 @@ impl Core {
             self.disturb_fit(name, true, now);
         }
     }
+}
+
+/// Says that a topic needs more than there is.
+pub(in crate::core) fn out_of_brokers(
+    topics: &mut Topics,
+    out: &mut Outbox,
+    name: &str,
+    why: String,
+) {
+    let Some(topic) = topics.get_mut(name) else {
+        return;
+    };
+    topic.fit.outcome = Outcome::OutOfBrokers;
+    if topic.fit.text != why {
+        topic.fit.text.clone_from(&why);
+        out.tell("out-of-brokers", Some(name), None, why);
+    }
+}
+
+/// All brokers together carry less than is sent to one that a promised topic is on.
+pub(in crate::core) fn short_of_capacity(
+    topics: &mut Topics,
+    out: &mut Outbox,
+    name: &str,
+    why: &str,
+) {
+    let Some(topic) = topics.get_mut(name) else {
+        return;
+    };
+    let is_new = topic.fit.outcome != Outcome::Short;
+    topic.fit.outcome = Outcome::Short;
+    why.clone_into(&mut topic.fit.text);
+    if is_new {
+        out.tell("out-of-brokers", Some(name), None, why.to_owned());
+    }
+}
+
+fn models(brokers: &Brokers) -> Vec<ServiceModel> {
+    brokers
+        .iter()
+        .map(|broker| broker.model.unwrap_or_default())
+        .collect()
 }

@@ -3,10 +3,14 @@
 use clock::Instant;
 use placement::BrokerWindow;
 
-use super::{Outcome, Phase, Recorded};
-use crate::core::beside::Beside;
-use crate::core::trace::TraceParts;
-use crate::core::{BrokerNumber, Core};
+use super::{Fitter, Outcome, Phase, Recorded};
+use crate::core::BrokerNumber;
+use crate::core::beside::{Beside, beside};
+use crate::core::rates::believe_trace;
+use crate::core::registry::Brokers;
+use crate::core::relief::newcomer_to;
+use crate::core::topics::Topics;
+use crate::core::trace::{TraceParts, infer};
 
 /// So many windows in a row must violate the promise of a fitted topic before a fit begins anew.
 const VIOLATIONS_MAX: u32 = 2;
@@ -14,7 +18,7 @@ const VIOLATIONS_MAX: u32 = 2;
 /// What a window showed of a topic, by broker: latency in microseconds, messages.
 pub(in crate::core) type Answers = [(BrokerNumber, Option<f64>, u64)];
 
-impl Core {
+impl Fitter<'_> {
     /// What a window showed goes to the search, or to the watch over a fitted topic.
     pub(in crate::core) fn window_answered(
         &mut self,
@@ -32,16 +36,15 @@ impl Core {
                 messages,
             };
         }
-        let Core { topics, loads, .. } = self;
-        let Some(topic) = topics.get_mut(name) else {
+        let Some((topic, loads)) = self.topics.with_loads(name) else {
             return;
         };
         topic.fit.last = latencies(answers);
         let trace = parts.into_trace(&topic.publishers);
         if let Some(trace) = &trace {
-            topic.believe_trace(trace, loads);
+            believe_trace(&mut topic.publishers, trace, loads);
             if topic.spec.infer_groups {
-                topic.infer_groups(trace);
+                infer(&mut topic.publishers, trace);
             }
         }
         let recorded = Box::new(Recorded {
@@ -87,14 +90,14 @@ impl Core {
         topic.fit.violations += 1;
         let is_enough =
             topic.fit.outcome == Outcome::None || topic.fit.violations >= VIOLATIONS_MAX;
-        if let Some(why) = self.over_limit(name) {
+        if let Some(why) = over_limit(self.topics, self.brokers, name) {
             self.beyond_limit(name, why);
             return None;
         }
         if !is_enough {
             return None;
         }
-        if let Some(newcomer) = self.newcomer_to(name) {
+        if let Some(newcomer) = newcomer_to(self.topics, self.brokers, name) {
             self.refit_now(&newcomer, now);
             return None;
         }
@@ -102,12 +105,12 @@ impl Core {
             "p{} is {worst:.0} us, promised are {} us: a new fit begins",
             slo.percentile, slo.latency_us
         );
-        self.tell("violated", Some(name), None, text);
+        self.out.tell("violated", Some(name), None, text);
         let last = latencies(answers);
         let has_begun = self.begin_search(name, &recorded.placed);
         let topic = self.topics.get_mut(name)?;
         topic.fit.last = last;
-        if !has_begun || self.beside(name, true).is_empty() {
+        if !has_begun || beside(self.topics, self.brokers, name, true).is_empty() {
             return has_begun.then_some(recorded);
         }
         // What others sent meanwhile is not recorded: a window that covers them is.
@@ -134,7 +137,7 @@ impl Core {
         topic.fit.text.clear();
         topic.fit.recorded = None;
         let text = String::from("fitted: the promise is kept");
-        self.tell("fit", Some(name), None, text);
+        self.out.tell("fit", Some(name), None, text);
     }
 
     /// A window that another topic's search ran showed this of a topic beside it: the search sees to it, and until it has,
@@ -164,26 +167,27 @@ impl Core {
         let is_new = topic.fit.text.is_empty();
         topic.fit.text.clone_from(&why);
         if is_new {
-            self.tell("violated", Some(name), None, why);
+            self.out.tell("violated", Some(name), None, why);
         }
     }
+}
 
-    /// Where publishers of a topic ask for more than its limit: no placement keeps a promise then. In words.
-    pub(in crate::core) fn over_limit(&self, name: &str) -> Option<String> {
-        let limit = self.topics.get(name)?.spec.limit?;
-        let carried = self
-            .brokers
-            .iter()
-            .filter_map(|broker| broker.topics.get(name));
-        let asked: f64 = carried.map(|carried| carried.report.mean_rate).sum();
-        (asked > limit.rate.get() * OVER_LIMIT_PART).then(|| {
-            format!(
-                "publishers ask for {asked:.0} tokens/s, the limit is {}: what exceeds it waits; \
-                 raise the limit, or send less",
-                limit.rate.get()
-            )
-        })
-    }
+/// Where publishers of a topic ask for more than its limit: no placement keeps a promise then. In words.
+pub(in crate::core) fn over_limit(
+    topics: &Topics,
+    brokers: &Brokers,
+    name: &str,
+) -> Option<String> {
+    let limit = topics.get(name)?.spec.contract.limit?;
+    let carried = brokers.iter().filter_map(|broker| broker.word(name));
+    let asked: f64 = carried.map(|carried| carried.report.mean_rate).sum();
+    (asked > limit.rate.get() * OVER_LIMIT_PART).then(|| {
+        format!(
+            "publishers ask for {asked:.0} tokens/s, the limit is {}: what exceeds it waits; \
+             raise the limit, or send less",
+            limit.rate.get()
+        )
+    })
 }
 
 /// Traffic within this part of the limit is within it: a history of ten seconds knows it no better.

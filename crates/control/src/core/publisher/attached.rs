@@ -60,8 +60,8 @@ impl Publishers {
         }
     }
 
-    /// Those who are connected to this broker through another link than its present one are not any more: as many of those `below` an
-    /// index as are looked at in one part. Says below which index the others are.
+    /// Those who are connected to this broker through another link than its present one, or were before, are not any more: as many of
+    /// those `below` an index as are looked at in one part. Says below which index the others are.
     pub(in crate::core) fn detach_stale(
         &mut self,
         broker: BrokerNumber,
@@ -69,18 +69,37 @@ impl Publishers {
         (below, sizes): (usize, Sizes),
         loads: &mut Loads,
     ) -> Looked {
-        for former in self.former.values_mut() {
-            former.retain(|&(of, by)| of != broker || Some(by) == link);
-        }
-        self.former.retain(|_, former| !former.is_empty());
-        if self.at(broker).is_none_or(|at| at.attached.number() == 0) {
-            return Looked::default();
-        }
         let is_stale = |row: &Row| row.attached == Some(broker) && Some(row.attached_link) != link;
-        let looked = self.look_below(below, sizes, is_stale);
+        let looked = match self.at(broker).is_none_or(|at| at.attached.number() == 0) {
+            true => self.pass_over(below, sizes),
+            false => self.look_below(below, sizes, is_stale),
+        };
+        let part = looked.rows_left.map_or(0, |left| left as u32)..below as u32;
+        let mut left_for_good = Vec::new();
+        for (&index, former) in self.former.range_mut(part) {
+            former.retain(|&(of, by)| of != broker || Some(by) == link);
+            if former.is_empty() {
+                left_for_good.push(index);
+            }
+        }
+        for index in left_for_good {
+            self.former.remove(&index);
+        }
         for &index in &looked.found {
             self.detach(index, broker, loads);
         }
         looked
+    }
+
+    /// Nobody is to be looked at, but for those who were elsewhere before.
+    fn pass_over(&self, below: usize, sizes: Sizes) -> Looked {
+        let mut before = self.former.range(..below as u32).rev();
+        let part = before.by_ref().take(sizes.looks);
+        let (rows, lowest) = part.fold((0, 0), |(rows, _), (&index, _)| (rows + 1, index as usize));
+        Looked {
+            found: Vec::new(),
+            rows,
+            rows_left: before.next().is_some().then_some(lowest),
+        }
     }
 }

@@ -196,3 +196,34 @@ fn a_broker_that_says_late_that_a_publisher_came_and_went_takes_it_from_nobody()
     publishers.detach(0, 0, &mut loads);
     assert_eq!(publishers.rows()[0].attached, None);
 }
+
+/// However many were elsewhere before, one part looks at no more of them than it may; in the end none is left.
+#[test]
+fn places_of_before_are_forgotten_in_parts() {
+    let (mut publishers, mut loads) = (Publishers::new("t", None), Loads::default());
+    for number in 0..100 {
+        let spec = PublisherSpec {
+            id: format!("p{number}"),
+            rate: 1.0,
+            batch: 1,
+            group: None,
+        };
+        let index = publishers.put(spec, &mut loads).index();
+        publishers.attach(index, (1, 7), &mut loads);
+        publishers.attach(index, (2, 8), &mut loads);
+    }
+    let sizes = Sizes {
+        looks: 10,
+        ..Sizes::default()
+    };
+    let (mut parts, mut below) = (0, Some(publishers.rows().len()));
+    while let Some(end) = below {
+        let looked = publishers.detach_stale(1, Some(9), (end, sizes), &mut loads);
+        assert!(looked.rows <= sizes.looks, "{looked:?}");
+        assert!(publishers.former.len() >= 100 - 10 * (parts + 1));
+        (parts, below) = (parts + 1, looked.rows_left);
+    }
+    assert_eq!((parts, publishers.former.len()), (10, 0));
+    publishers.detach(3, 2, &mut loads);
+    assert_eq!(publishers.rows()[3].attached, None);
+}

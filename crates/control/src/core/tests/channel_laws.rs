@@ -1,17 +1,17 @@
 //! Whatever brokers do, and however words are under way: once all have been heard, all have the same channels and pauses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use clock::Instant;
-use link::{
-    ChannelState, Hello, Identity, Present, ToBroker, ToController, TopicChange, TopicState,
-};
+use link::{Hello, Identity, ToBroker, ToController, TopicChange};
 use proptest::prelude::*;
 
-use super::cluster::{HOST, VirtualTopic, settings};
-use crate::core::{Core, Effect, ProbeAnswer};
-use crate::store::{MemoryStore, Store};
+use super::all_holdings;
+use super::cluster::{HOST, settings};
+use super::stage::{self, Stage, VirtualTopics, present};
+use crate::core::{Core, Probe, ProbeAnswer};
+use crate::store::MemoryStore;
 
 const TOPICS: [&str; 3] = ["t", "u", "v#ephemeral"];
 const CHANNELS: [&str; 3] = ["c", "d", "e#ephemeral"];
@@ -34,7 +34,7 @@ enum Step {
 /// A broker at the end of a link that takes its time.
 #[derive(Default)]
 struct Broker {
-    topics: BTreeMap<String, VirtualTopic>,
+    topics: VirtualTopics,
     number: u32,
     link: u64,
     life: u64,
@@ -62,7 +62,7 @@ impl Broker {
         if change == TopicChange::TopicCreated || creates(&change) {
             self.makes(topic);
         }
-        if !self.topics.contains_key(topic) || !self.changes(topic, &change) {
+        if !self.topics.has(topic) || !self.topics.change(topic, &change) {
             return;
         }
         let topic = topic.to_owned();
@@ -70,11 +70,10 @@ impl Broker {
     }
 
     fn makes(&mut self, topic: &str) {
-        if self.topics.contains_key(topic) {
+        if self.topics.has(topic) {
             return;
         }
-        self.topics
-            .insert(topic.to_owned(), VirtualTopic::default());
+        self.topics.make(topic);
         let topic = topic.to_owned();
         self.says(ToController::Changed {
             topic: topic.clone(),
@@ -85,43 +84,13 @@ impl Broker {
         }
     }
 
-    /// Whether there was anything to change.
-    fn changes(&mut self, name: &str, change: &TopicChange) -> bool {
-        let Some(topic) = self.topics.get_mut(name) else {
-            return false;
-        };
-        let before = topic.clone();
-        let mut pause = |channel: &str, is_paused| {
-            if let Some(state) = topic.channels.get_mut(channel) {
-                *state = is_paused;
-            }
-        };
-        match change {
-            TopicChange::TopicDeleted => return self.topics.remove(name).is_some(),
-            TopicChange::TopicPaused => topic.is_paused = true,
-            TopicChange::TopicResumed => topic.is_paused = false,
-            TopicChange::ChannelCreated { channel } => {
-                topic.channels.entry(channel.clone()).or_default();
-            }
-            TopicChange::ChannelDeleted { channel } => drop(topic.channels.remove(channel)),
-            TopicChange::ChannelPaused { channel } => pause(channel, true),
-            TopicChange::ChannelResumed { channel } => pause(channel, false),
-            _ => {}
-        }
-        *topic != before
-    }
-
     fn hears(&mut self, order: ToBroker) {
         match order {
             ToBroker::Complete => self.is_complete = true,
-            ToBroker::Change { topic, change } => drop(self.changes(&topic, &change)),
+            ToBroker::Change { topic, change } => drop(self.topics.change(&topic, &change)),
             ToBroker::Topic { state, ticket } => {
-                let here = self.topics.entry(state.topic.clone()).or_default();
-                here.is_paused = state.is_paused;
-                for channel in state.channels {
-                    here.channels.insert(channel.channel, channel.is_paused);
-                }
-                let topic = state.topic;
+                let topic = state.topic.clone();
+                self.topics.learn(state);
                 self.says(ToController::TopicReady { topic, ticket });
             }
             _ => {}
@@ -129,18 +98,8 @@ impl Broker {
     }
 
     fn inventory(&self) -> ToController {
-        let topics = self.topics.iter().map(|(topic, state)| TopicState {
-            topic: topic.clone(),
-            is_paused: state.is_paused,
-            channels: (state.channels.iter())
-                .map(|(channel, &is_paused)| ChannelState {
-                    channel: channel.clone(),
-                    is_paused,
-                })
-                .collect(),
-        });
         ToController::Inventory {
-            topics: topics.collect(),
+            topics: self.topics.states(),
             is_last: true,
         }
     }
@@ -188,14 +147,7 @@ impl World {
                 self.cut(index);
                 let broker = &mut self.brokers[index];
                 broker.life = 0;
-                broker
-                    .topics
-                    .retain(|topic, _| !topic.ends_with("#ephemeral"));
-                for topic in broker.topics.values_mut() {
-                    topic
-                        .channels
-                        .retain(|name, _| !name.ends_with("#ephemeral"));
-                }
+                broker.topics.forget_ephemeral();
                 self.dial(index);
             }
             Step::RestartController => {
@@ -249,34 +201,7 @@ impl World {
     }
 
     fn carry_out(&mut self) {
-        self.kept.commit(&self.core.take_changes()).expect("memory");
-        for effect in self.core.take_effects() {
-            if let Effect::Probe(probe) = &effect {
-                let all = &self.brokers;
-                let linked = (0..all.len()).filter(|&index| all[index].link != 0);
-                let mut asked = linked.filter(|&index| all[index].number == probe.broker);
-                let Some(index) = asked.next() else {
-                    continue;
-                };
-                let (broker, identity) = (format!("b{index}"), Identity([index as u8; 16]));
-                let present = ProbeAnswer::Present(Present {
-                    broker,
-                    identity,
-                    life: probe.life,
-                });
-                self.core.probed(probe, &present, self.now);
-            }
-            if let Effect::Send(number, order) = effect {
-                let mut brokers = self.brokers.iter_mut();
-                let broker = brokers.find(|broker| broker.number == number && broker.link != 0);
-                if let Some(broker) = broker {
-                    if let ToBroker::Welcome { life, .. } = *order {
-                        broker.life = life;
-                    }
-                    broker.down.push_back(*order);
-                }
-            }
-        }
+        stage::carry_out(self);
     }
 
     /// Everything that is under way arrives.
@@ -295,7 +220,7 @@ impl World {
     }
 
     fn check(&self) {
-        let holdings = self.core.all_holdings(self.now);
+        let holdings = all_holdings(&self.core, self.now);
         for topic in TOPICS {
             let mut having = self
                 .brokers
@@ -315,7 +240,7 @@ impl World {
         }
         for (broker, told) in self.brokers.iter().zip(&holdings.brokers) {
             assert!(broker.is_complete);
-            let here: Vec<String> = broker.topics.keys().cloned().collect();
+            let here: Vec<String> = broker.topics.0.keys().cloned().collect();
             let topics = told.topics.keys().map(ToString::to_string);
             assert!(topics.eq(here), "{} has {:?}", told.broker, told.topics);
             for (topic, channels) in &told.topics {
@@ -328,6 +253,32 @@ impl World {
                 );
             }
         }
+    }
+}
+
+impl Stage for World {
+    fn parts(&mut self) -> (&mut Core, &mut MemoryStore, Instant) {
+        (&mut self.core, &mut self.kept, self.now)
+    }
+
+    /// It is under way.
+    fn order(&mut self, number: u32, order: ToBroker) {
+        let mut brokers = self.brokers.iter_mut();
+        let broker = brokers.find(|broker| broker.number == number && broker.link != 0);
+        if let Some(broker) = broker {
+            if let ToBroker::Welcome { life, .. } = order {
+                broker.life = life;
+            }
+            broker.down.push_back(order);
+        }
+    }
+
+    fn at(&self, probe: &Probe) -> Option<ProbeAnswer> {
+        let mut brokers = self.brokers.iter();
+        let is_asked = |broker: &Broker| broker.link != 0 && broker.number == probe.broker;
+        let index = brokers.position(is_asked)?;
+        let identity = Identity([index as u8; 16]);
+        Some(present(format!("b{index}"), identity, probe))
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use link::{ToController, TopicChange, TopicState};
+use link::{ToController, TopicChange};
 
-use super::cluster::{Cluster, TOPIC, VirtualBroker, VirtualTopic, settings};
+use super::all_holdings;
+use super::cluster::{Cluster, TOPIC, settings};
 use crate::ControlError;
-use crate::core::{CHANNELS_MAX, Core};
-use crate::view::{PublisherSpec, TopicSpec};
+use crate::core::Core;
+use crate::view::TopicSpec;
 
-fn created(channel: &str) -> TopicChange {
+pub(super) fn created(channel: &str) -> TopicChange {
     let channel = channel.to_owned();
     TopicChange::ChannelCreated { channel }
 }
 
-fn deleted(channel: &str) -> TopicChange {
+pub(super) fn deleted(channel: &str) -> TopicChange {
     let channel = channel.to_owned();
     TopicChange::ChannelDeleted { channel }
 }
@@ -29,53 +30,15 @@ fn resumed(channel: &str) -> TopicChange {
     TopicChange::ChannelResumed { channel }
 }
 
-impl VirtualBroker {
-    /// As `Topic` says.
-    pub(super) fn make(&mut self, state: TopicState) {
-        let topic = self.topics.entry(state.topic).or_default();
-        topic.is_paused = state.is_paused;
-        for channel in state.channels {
-            topic.channels.insert(channel.channel, channel.is_paused);
-        }
-    }
-
-    /// As `Change` says; also by a client or an operator, but for what makes a topic.
-    pub(super) fn change(&mut self, name: &str, change: &TopicChange) {
-        let Some(topic) = self.topics.get_mut(name) else {
-            return;
-        };
-        let mut pause = |channel: &str, is_paused| {
-            if let Some(state) = topic.channels.get_mut(channel) {
-                *state = is_paused;
-            }
-        };
-        match change {
-            TopicChange::TopicCreated => {}
-            TopicChange::TopicDeleted => drop(self.topics.remove(name)),
-            TopicChange::TopicPaused => topic.is_paused = true,
-            TopicChange::TopicResumed => topic.is_paused = false,
-            TopicChange::ChannelCreated { channel } => {
-                topic.channels.entry(channel.clone()).or_default();
-            }
-            TopicChange::ChannelDeleted { channel } => drop(topic.channels.remove(channel)),
-            TopicChange::ChannelPaused { channel } => pause(channel, true),
-            TopicChange::ChannelResumed { channel } => pause(channel, false),
-            TopicChange::TopicEmptied | TopicChange::ChannelEmptied { .. } => topic.emptied += 1,
-        }
-    }
-}
-
 impl Cluster {
     /// A client or an operator does something at a broker, which says so. What the controller has to say to that is still under
     /// way.
-    fn does(&mut self, index: usize, topic: &str, change: TopicChange) {
+    pub(super) fn does(&mut self, index: usize, topic: &str, change: TopicChange) {
         let broker = &mut self.brokers[index];
-        let is_new = !broker.topics.contains_key(topic) && change != TopicChange::TopicDeleted;
+        let is_new = !broker.topics.has(topic) && change != TopicChange::TopicDeleted;
         let mut words = Vec::new();
         if is_new {
-            broker
-                .topics
-                .insert(topic.to_owned(), VirtualTopic::default());
+            broker.topics.make(topic);
             words.push(ToController::Changed {
                 topic: topic.to_owned(),
                 change: TopicChange::TopicCreated,
@@ -84,7 +47,7 @@ impl Cluster {
                 topic: topic.to_owned(),
             });
         }
-        broker.change(topic, &change);
+        broker.topics.change(topic, &change);
         if change != TopicChange::TopicCreated {
             words.push(ToController::Changed {
                 topic: topic.to_owned(),
@@ -100,13 +63,13 @@ impl Cluster {
     }
 
     /// The same, and everybody has heard of it.
-    fn done(&mut self, index: usize, topic: &str, change: TopicChange) {
+    pub(super) fn done(&mut self, index: usize, topic: &str, change: TopicChange) {
         self.does(index, topic, change);
         self.carry_out();
     }
 
     /// Channels of a topic at a broker, paused ones with a bar.
-    fn channels(&self, index: usize, topic: &str) -> Option<String> {
+    pub(super) fn channels(&self, index: usize, topic: &str) -> Option<String> {
         let topic = self.brokers[index].topics.get(topic)?;
         let names = topic
             .channels
@@ -119,7 +82,7 @@ impl Cluster {
     }
 
     /// The link breaks, the broker lives.
-    fn cut(&mut self, index: usize) {
+    pub(super) fn cut(&mut self, index: usize) {
         let link = std::mem::take(&mut self.brokers[index].link);
         self.core.link_lost(link, self.now);
         self.carry_out();
@@ -130,8 +93,8 @@ impl Cluster {
     }
 
     /// Brokers that consumers of a topic find.
-    fn found(&self, topic: &str) -> Vec<String> {
-        let holdings = self.core.all_holdings(self.now);
+    pub(super) fn found(&self, topic: &str) -> Vec<String> {
+        let holdings = all_holdings(&self.core, self.now);
         let with = holdings.brokers.into_iter();
         with.filter(|broker| broker.topics.contains_key(topic))
             .map(|broker| broker.broker)
@@ -175,7 +138,7 @@ fn a_topic_that_comes_into_being_has_the_channels_that_it_has_elsewhere() {
             channel: String::from("e"),
         },
     );
-    let topic = &cluster.brokers[0].topics["t"];
+    let topic = &cluster.brokers[0].topics.0["t"];
     assert_eq!((topic.is_paused, topic.emptied), (true, 1));
     cluster.done(1, "t", TopicChange::TopicDeleted);
     assert_eq!(cluster.channels(0, "t"), None);
@@ -186,10 +149,7 @@ fn a_topic_that_comes_into_being_has_the_channels_that_it_has_elsewhere() {
 fn the_contract_comes_before_the_channels() {
     let mut cluster = Cluster::new(1);
     let limit = limit::Limit::messages(10.0, 5.0).expect("good");
-    let spec = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit);
     cluster
         .core
         .put_topic("t", spec, cluster.now)
@@ -205,7 +165,7 @@ fn the_contract_comes_before_the_channels() {
     assert_eq!(orders(&mut cluster.core), ["contract t", "topic t"]);
 }
 
-fn asked(topic: &str) -> ToController {
+pub(super) fn asked(topic: &str) -> ToController {
     let topic = topic.to_owned();
     ToController::TopicAsked { topic }
 }
@@ -234,10 +194,7 @@ fn who_joins_hears_of_everything_and_then_that_this_was_all() {
     cluster.done(0, "empty", TopicChange::TopicCreated);
     cluster.done(0, "x#ephemeral", created("c"));
     let limit = limit::Limit::messages(10.0, 5.0).expect("good");
-    let spec = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit);
     cluster
         .core
         .put_topic("limited", spec, cluster.now)
@@ -266,7 +223,7 @@ fn a_restart_of_the_controller_remembers_channels_and_pauses() {
     cluster.restart_controller();
     cluster.dial(1);
     assert_eq!(cluster.channels(1, "t").as_deref(), Some("c|"));
-    let topics = cluster.core.all_holdings(cluster.now).topics;
+    let topics = all_holdings(&cluster.core, cluster.now).topics;
     assert!(topics.keys().map(|topic| topic.as_str()).eq(["t"]));
 }
 
@@ -310,6 +267,29 @@ fn a_deletion_reaches_a_broker_that_was_away_also_over_a_restart_of_the_controll
     cluster.cut(1);
     cluster.dial(1);
     assert_eq!(cluster.channels(1, "u").as_deref(), Some("c"));
+}
+
+#[test]
+fn a_deletion_reaches_a_broker_whose_link_was_dead_by_then() {
+    let mut cluster = Cluster::new(2);
+    for index in 0..2 {
+        cluster.done(index, "t", created("c"));
+        cluster.done(index, "t", created("d"));
+    }
+    // Nothing arrives there any more; its link is given up later.
+    cluster.brokers[1].is_cut = true;
+    cluster.run(settings().silent_after * 2);
+    for channel in ["c", "d"] {
+        cluster.done(0, "t", deleted(channel));
+    }
+    cluster.done(0, "t", created("d"));
+    cluster.cut(1);
+    cluster.brokers[1].is_cut = false;
+    cluster.dial(1);
+    for index in 0..2 {
+        let channels = cluster.channels(index, "t");
+        assert_eq!(channels.as_deref(), Some("d"), "{index}");
+    }
 }
 
 #[test]
@@ -384,7 +364,7 @@ fn ephemeral_names_are_as_long_as_a_broker_has_them() {
     assert_eq!(cluster.channels(1, "t").as_deref(), Some("c own#ephemeral"));
     assert_eq!(cluster.found("x#ephemeral"), ["b2"]);
     cluster.kill(1);
-    let topics = cluster.core.all_holdings(cluster.now).topics;
+    let topics = all_holdings(&cluster.core, cluster.now).topics;
     assert!(topics.keys().map(|topic| topic.as_str()).eq(["t"]));
 }
 
@@ -430,168 +410,4 @@ fn an_operator_changes_topics_at_all_brokers() {
         assert!(change(&mut cluster, bad, TopicChange::TopicCreated).is_err());
         assert!(change(&mut cluster, "t", created(bad)).is_err(), "{bad:?}");
     }
-}
-
-#[test]
-fn no_publisher_goes_where_a_channel_is_missing() {
-    let mut cluster = Cluster::new(2);
-    cluster.brokers[1].is_mute = true;
-    cluster.done(0, TOPIC, created("c"));
-    cluster.workload(20, 10, TopicSpec::default());
-    cluster.connect_sensors();
-    cluster.run(Duration::from_secs(1));
-    let carrier = cluster.carrier();
-    assert_eq!(carrier, 0, "the other one has not confirmed");
-    cluster.core.drain_broker("b1", cluster.now).expect("known");
-    cluster.run(Duration::from_secs(5));
-    assert_eq!(
-        cluster.brokers[0].attached.len(),
-        20,
-        "nobody is told to move"
-    );
-    // It was told the channels, and does not say that it has them.
-    assert_eq!(cluster.channels(1, TOPIC).as_deref(), Some("c"));
-    let new = PublisherSpec {
-        id: String::from("new"),
-        rate: 1.0,
-        batch: 1,
-        group: None,
-    };
-    cluster
-        .core
-        .put_publishers(TOPIC, vec![new], cluster.now)
-        .expect("good");
-    let ids = [String::from("new")];
-    assert!(!cluster.core.may_be_told(TOPIC, &ids[0]));
-    assert!(
-        cluster.core.publishers_named(TOPIC, &ids)[0]
-            .broker
-            .is_none()
-    );
-    cluster.brokers[1].is_mute = false;
-    cluster.run(Duration::from_secs(4));
-    assert!(cluster.core.may_be_told(TOPIC, &ids[0]));
-    assert_eq!(cluster.brokers[1].attached.len(), 20);
-}
-
-#[test]
-fn a_broker_that_never_answers_gets_no_publishers() {
-    let mut cluster = Cluster::new(3);
-    cluster.done(0, TOPIC, created("c"));
-    cluster.brokers[1].is_mute = true;
-    cluster.brokers[2].is_mute = true;
-    cluster.workload(20, 10, TopicSpec::default());
-    cluster.connect_sensors();
-    cluster.core.drain_broker("b1", cluster.now).expect("known");
-    cluster.run(Duration::from_secs(1));
-    let target = cluster
-        .core
-        .placement_view(TOPIC, None, usize::MAX)
-        .expect("declared")
-        .publishers["s0000"]
-        .clone();
-    let (deaf, other) = if target == "b2" { (1, 2) } else { (2, 1) };
-    cluster.brokers[other].is_mute = false;
-    cluster.run(Duration::from_secs(14));
-    assert!(
-        cluster
-            .events
-            .iter()
-            .any(|(_, text)| text.contains("no publisher is sent there"))
-    );
-    assert_eq!(cluster.brokers[other].attached.len(), 20);
-    assert!(cluster.brokers[deaf].attached.is_empty());
-}
-
-#[test]
-fn a_drained_broker_is_found_until_it_holds_nothing() {
-    let mut cluster = Cluster::new(2);
-    cluster.done(0, "t", created("c"));
-    cluster.done(0, "idle", created("c"));
-    cluster.brokers[0].unfinished.insert(String::from("t"), 7);
-    cluster.run(Duration::from_secs(20));
-    let holds = |cluster: &Cluster| cluster.core.broker_views(cluster.now)[0].holds;
-    assert_eq!(
-        (cluster.found("idle"), holds(&cluster)),
-        (vec![String::from("b1")], 7)
-    );
-    cluster.core.drain_broker("b1", cluster.now).expect("known");
-    assert_eq!(cluster.found("t"), ["b1"]);
-    assert!(cluster.found("idle").is_empty());
-    cluster.brokers[0].unfinished.clear();
-    cluster.run(Duration::from_secs(2));
-    assert!(cluster.found("t").is_empty());
-    assert_eq!(holds(&cluster), 0);
-    let topics = cluster.core.all_holdings(cluster.now).topics;
-    assert!(topics["t"].contains("c"), "it is known further on");
-    cluster
-        .core
-        .resume_broker("b1", cluster.now)
-        .expect("known");
-    assert_eq!(cluster.found("t"), ["b1"]);
-}
-
-#[test]
-fn what_a_broker_cannot_have_is_not_believed() {
-    let mut cluster = Cluster::new(1);
-    let number = cluster.brokers[0].number;
-    let state = |topic: &str, channels: usize| {
-        let channels = (0..channels).map(|channel| link::ChannelState {
-            channel: format!("c{channel}"),
-            is_paused: false,
-        });
-        TopicState {
-            topic: topic.to_owned(),
-            is_paused: false,
-            channels: channels.collect(),
-        }
-    };
-    let forged = |cluster: &mut Cluster, word: ToController| {
-        cluster.events.clear();
-        cluster.core.heard(number, word, cluster.now);
-        cluster.carry_out();
-        let mut events = cluster.events.iter();
-        assert!(
-            events.any(|(_, text)| text.contains("not believed")),
-            "{:?}",
-            cluster.events
-        );
-    };
-    let mut bad_channel = state("t", 1);
-    bad_channel.channels[0].channel = String::from("a b");
-    let topics = vec![
-        state("../x", 0),
-        state("big", CHANNELS_MAX + 1),
-        bad_channel,
-    ];
-    forged(
-        &mut cluster,
-        ToController::Inventory {
-            topics,
-            is_last: true,
-        },
-    );
-    for (topic, change) in [
-        ("../x", created("c")),
-        ("t", created("")),
-        ("t", deleted("a/b")),
-    ] {
-        let topic = topic.to_owned();
-        forged(&mut cluster, ToController::Changed { topic, change });
-    }
-    forged(&mut cluster, asked("../x"));
-    for channel in 0..CHANNELS_MAX {
-        cluster.done(0, "full", created(&format!("c{channel}")));
-    }
-    let (topic, change) = (String::from("full"), created("one-more"));
-    forged(&mut cluster, ToController::Changed { topic, change });
-    // A confirmation of what was never told changes nothing.
-    let (topic, ticket) = (String::from("t"), 4711);
-    cluster.core.heard(
-        number,
-        ToController::TopicReady { topic, ticket },
-        cluster.now,
-    );
-    let topics = cluster.core.all_holdings(cluster.now).topics;
-    assert!(topics.keys().map(|topic| topic.as_str()).eq(["full"]));
 }

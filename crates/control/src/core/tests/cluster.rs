@@ -1,123 +1,23 @@
 //! Virtual brokers and publishers around a [`Core`]: they hold leases, follow migrations, and answer windows by
 //! replaying what their publishers would have sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use clock::Instant;
-use limit::{Holder, Limit, Prolongation, Share};
-use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Door, Hello, Identity, Present, Sharers,
-    ToBroker, ToController, TopicReport, TopicState, Traced, WindowReport,
-};
+use limit::{Limit, Share};
+use link::{ToBroker, ToController, Traced, WindowReport};
 use model::ServiceModel;
 use placement::{Arrival, PublisherIndex, Trace, replay};
 
-use super::rounds::Held;
-use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings};
+use super::stage::{self, Stage, present};
+use super::virtual_broker::VirtualBroker;
+use crate::core::{Core, Effect, Event, Probe, ProbeAnswer, Settings};
 use crate::store::{Change, MemoryStore, Store, Table};
-use crate::view::{PublisherSpec, Slo, TopicSpec};
+use crate::view::{Contract, PublisherSpec, Slo, TopicSpec};
 
 pub(super) const TOPIC: &str = "telemetry";
-
-/// One virtual broker.
-pub(super) struct VirtualBroker {
-    pub(super) name: String,
-    pub(super) gossip_address: Option<String>,
-    pub(super) number: u32,
-    pub(super) is_running: bool,
-    pub(super) is_stopped: bool,
-    pub(super) link: u64,
-    pub(super) identity: Identity,
-    /// As it was told last.
-    pub(super) life: u64,
-    pub(super) tcp_address: String,
-    /// Ports that a firewall closes.
-    pub(super) shut: BTreeSet<Door>,
-    reports: u64,
-    reported_at: Instant,
-    pub(super) holder: Holder,
-    pub(super) limit: Option<Limit>,
-    pub(super) limit_number: Option<u16>,
-    /// The list of brokers that share limits by gossip.
-    pub(super) sharers: Option<Sharers>,
-    /// What it vouches for.
-    pub(super) held: Held,
-    /// The controller neither hears nor reaches it, others do.
-    pub(super) is_cut: bool,
-    pub(super) cpu_shares: BTreeMap<String, kernel::Share>,
-    /// What is declared of full channels.
-    pub(super) on_full: BTreeMap<String, link::OnFull>,
-    /// Contracts that it was told.
-    pub(super) told: Vec<String>,
-    pub(super) attached: BTreeSet<String>,
-    /// Topics with their channels.
-    pub(super) topics: BTreeMap<String, VirtualTopic>,
-    /// It has heard that everything was told.
-    pub(super) is_complete: bool,
-    /// It does not confirm topics.
-    pub(super) is_mute: bool,
-    /// Who takes what waits here.
-    pub(super) takers: Vec<String>,
-    /// By what brokers know each other.
-    pub(super) pass: Option<String>,
-    /// Messages that each topic holds.
-    pub(super) unfinished: BTreeMap<String, u64>,
-    changes: Vec<(String, bool)>,
-    windows: Vec<(u64, Instant, f64, bool)>,
-    /// What it said of topics on this link.
-    pub(super) said: Said,
-}
-
-/// Topics that were named on a link.
-#[derive(Default)]
-pub(super) struct Said(BTreeMap<String, TopicReport>);
-
-impl Said {
-    /// What is new: a topic that nothing has happened with since it was named is not named again.
-    fn news(&mut self, topics: Vec<TopicReport>) -> (Vec<TopicReport>, Vec<String>) {
-        let here: BTreeMap<String, TopicReport> = topics
-            .into_iter()
-            .map(|said| (said.topic.clone(), said))
-            .collect();
-        let former = std::mem::replace(&mut self.0, here.clone());
-        let gone = former.keys().filter(|name| !here.contains_key(*name));
-        let gone = gone.cloned().collect();
-        let is_news = |said: &TopicReport| {
-            let is_idle = said.messages == 0 && said.depth == 0 && said.mean_rate == 0.0;
-            !is_idle || former.get(&said.topic) != Some(said)
-        };
-        (here.into_values().filter(is_news).collect(), gone)
-    }
-}
-
-/// A topic at one broker.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct VirtualTopic {
-    pub(super) is_paused: bool,
-    /// With whether they are paused.
-    pub(super) channels: BTreeMap<String, bool>,
-    /// How often it or a channel was emptied.
-    pub(super) emptied: u32,
-}
-
-impl VirtualBroker {
-    /// The address that it announces.
-    fn announced(&self, door: Door) -> Option<String> {
-        match door {
-            Door::Clients => Some(self.tcp_address.clone()),
-            Door::Http => Some(self.tcp_address.replace(":4150", ":4151")),
-            Door::Gossip => self.gossip_address.clone(),
-        }
-    }
-
-    /// Whether it has this number and orders reach it.
-    fn hears(&self, number: u32) -> bool {
-        let is_linked = self.number == number && self.is_running && self.link != 0;
-        is_linked && !self.is_stopped && !self.is_cut
-    }
-}
 
 /// Where all brokers dial from.
 pub(super) const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -193,57 +93,14 @@ impl Cluster {
 
     pub(super) fn add_broker(&mut self) -> usize {
         let index = self.brokers.len();
-        self.brokers.push(VirtualBroker {
-            name: format!("b{}", index + 1),
-            gossip_address: Some(format!("10.0.0.{}:4150", index + 1)),
-            number: 0,
-            is_running: false,
-            is_stopped: false,
-            link: 0,
-            identity: Identity([index as u8; 16]),
-            life: 0,
-            tcp_address: format!("10.0.0.{}:4150", index + 1),
-            shut: BTreeSet::new(),
-            reports: 0,
-            reported_at: self.now,
-            holder: Holder::new(),
-            limit: None,
-            limit_number: None,
-            sharers: None,
-            held: Held::default(),
-            is_cut: false,
-            cpu_shares: BTreeMap::new(),
-            on_full: BTreeMap::new(),
-            told: Vec::new(),
-            attached: BTreeSet::new(),
-            topics: BTreeMap::new(),
-            is_complete: false,
-            is_mute: false,
-            takers: Vec::new(),
-            pass: None,
-            unfinished: BTreeMap::new(),
-            changes: Vec::new(),
-            windows: Vec::new(),
-            said: Said::default(),
-        });
+        self.brokers.push(VirtualBroker::new(index, self.now));
         self.start(index);
         index
     }
 
     /// Starts a broker's process: it knows nothing but the topics that it kept.
     pub(super) fn start(&mut self, index: usize) {
-        let broker = &mut self.brokers[index];
-        broker.is_running = true;
-        broker.life = 0;
-        broker.holder = Holder::new();
-        broker.limit = None;
-        broker.limit_number = None;
-        broker.sharers = None;
-        broker.held = Held::default();
-        broker.cpu_shares.clear();
-        broker.on_full.clear();
-        broker.attached.clear();
-        broker.windows.clear();
+        self.brokers[index].start();
         self.dial(index);
     }
 
@@ -251,26 +108,7 @@ impl Cluster {
     pub(super) fn dial(&mut self, index: usize) {
         self.links += 1;
         let broker = &mut self.brokers[index];
-        broker.link = self.links;
-        broker.is_complete = false;
-        broker.takers.clear();
-        broker.reports = 0;
-        broker.said = Said::default();
-        broker.changes = broker
-            .attached
-            .iter()
-            .map(|id| (id.clone(), true))
-            .collect();
-        let hello = Hello {
-            broker: broker.name.clone(),
-            identity: broker.identity,
-            life: broker.life,
-            tcp_address: broker.tcp_address.clone(),
-            http_address: broker.announced(Door::Http),
-            gossip_address: broker.gossip_address.clone(),
-            mcap: None,
-            model: Some(self.truth),
-        };
+        let hello = broker.dial(self.links, self.truth);
         broker.number = self
             .core
             .hello((broker.link, HOST), &hello, self.now)
@@ -282,17 +120,7 @@ impl Cluster {
 
     fn say_inventory(&mut self, index: usize) {
         let broker = &self.brokers[index];
-        let topics = broker.topics.iter().map(|(name, topic)| TopicState {
-            topic: name.clone(),
-            is_paused: topic.is_paused,
-            channels: (topic.channels.iter())
-                .map(|(channel, &is_paused)| ChannelState {
-                    channel: channel.clone(),
-                    is_paused,
-                })
-                .collect(),
-        });
-        let mut parts: Vec<TopicState> = topics.collect();
+        let mut parts = broker.topics.states();
         let last = parts.split_off(parts.len() / 2);
         for (topics, is_last) in [(parts, false), (last, true)] {
             let inventory = ToController::Inventory { topics, is_last };
@@ -312,7 +140,7 @@ impl Cluster {
 
     /// Declares the topic and its sensors: `groups` of `size` that send batches of 10 at 10 msg/s at the same instants.
     pub(super) fn workload(&mut self, sensors: usize, size: usize, spec: TopicSpec) {
-        self.limit = spec.limit;
+        self.limit = spec.contract.limit;
         self.core
             .put_topic(TOPIC, spec, self.now)
             .expect("a good topic");
@@ -454,63 +282,10 @@ impl Cluster {
             if !is_heard || broker.link == 0 || !is_due {
                 continue;
             }
-            let seconds = (self.now - broker.reported_at).as_secs_f64();
-            broker.reported_at = self.now;
-            broker.reports += 1;
-            broker.holder.report_sent(broker.reports, self.now);
             let sending = broker.attached.iter().filter(|_| !self.is_idle);
             let rate: f64 = sending.map(|id| self.sensors[id].spec.rate).sum();
-            let topic = TopicReport {
-                topic: TOPIC.to_owned(),
-                channels: vec![String::from("all")],
-                messages: (rate * seconds) as u64,
-                mean_rate: rate,
-                max_backlog: rate.sqrt(),
-                is_limited: broker.limit.is_some(),
-                held: broker.holder.in_force(self.now),
-                cpu_share: broker.cpu_shares.get(TOPIC).copied(),
-                on_full: broker.on_full.get(TOPIC).copied(),
-                confirmed: broker.holder.confirmation(),
-                ..TopicReport::default()
-            };
-            let others = broker.declared_elsewhere();
-            let attachments = broker.changes.drain(..).map(|(id, attached)| Attachment {
-                publisher: Announcement {
-                    id,
-                    topic: TOPIC.to_owned(),
-                    group: None,
-                    rate: Some(10.0),
-                    batch: 10,
-                },
-                attached,
-                refused: None,
-            });
-            let holding = broker
-                .unfinished
-                .iter()
-                .map(|(name, &unfinished)| TopicReport {
-                    topic: name.clone(),
-                    unfinished,
-                    ..TopicReport::default()
-                });
-            let is_declared = topic.cpu_share.is_some() || topic.on_full.is_some();
-            let is_told = rate > 0.0 || broker.limit.is_some() || is_declared;
-            let topics = others
-                .into_iter()
-                .chain(is_told.then_some(topic))
-                .chain(holding);
-            let topics: Vec<TopicReport> = topics.collect();
-            let (topics, gone) = broker.said.news(topics);
-            let report = BrokerReport {
-                number: broker.reports,
-                seconds,
-                topics,
-                gone,
-                attachments: attachments.collect(),
-                left_rounds: broker.held.vouches.left(self.now),
-                ..BrokerReport::default()
-            };
-            let (number, _) = (broker.number, broker.link);
+            let report = broker.report(rate, self.now);
+            let number = broker.number;
             self.core
                 .heard(number, ToController::Report(report), self.now);
             self.answer_windows(index);
@@ -615,133 +390,8 @@ impl Cluster {
         }
     }
 
-    /// What is to be done of what was decided. Orders that rest on what is not kept are the service's to hold back.
-    fn keep(&mut self) -> Vec<Effect> {
-        let mut changes = self.core.take_changes();
-        let mut effects = self.core.take_effects();
-        if !self.is_full {
-            self.kept.commit(&changes).expect("memory takes all");
-            return effects;
-        }
-        if self.waiting.is_none() && !changes.is_empty() {
-            effects = self.core.hold(effects);
-            changes.append(&mut self.core.take_changes());
-        }
-        changes.retain(|change| change.table != Table::Shares);
-        if !changes.is_empty() {
-            self.waiting.get_or_insert_default().append(&mut changes);
-        }
-        effects
-    }
-
     pub(super) fn carry_out(&mut self) {
-        loop {
-            let effects = self.keep();
-            if effects.is_empty() {
-                return;
-            }
-            for effect in effects {
-                match effect {
-                    Effect::Send(number, message) => self.order(number, *message),
-                    Effect::Probe(probe) => {
-                        let answer = self.probe(&probe);
-                        self.core.probed(&probe, &answer, self.now);
-                    }
-                    Effect::Fit(job) => {
-                        let answer = job.run();
-                        self.core.fitted(answer, self.now);
-                    }
-                    Effect::Spawn { .. } => self.spawns += 1,
-                    Effect::Tell(event) => self.events.push((event.kind, event.text)),
-                    Effect::CloseLink(_)
-                    | Effect::ContractSettled { .. }
-                    | Effect::Declared(_)
-                    | Effect::Prepared { .. } => {}
-                }
-            }
-        }
-    }
-
-    /// Who is at an address.
-    fn probe(&self, probe: &Probe) -> ProbeAnswer {
-        let mut running = self.brokers.iter().filter(|broker| broker.is_running);
-        let (door, address) = (probe.door, &probe.address);
-        match running.find(|broker| broker.announced(door).as_ref() == Some(address)) {
-            None => ProbeAnswer::Refused,
-            Some(broker) if broker.shut.contains(&door) => ProbeAnswer::Silence,
-            Some(broker) if broker.is_stopped || broker.is_cut => ProbeAnswer::Open,
-            Some(broker) => ProbeAnswer::Present(Present {
-                broker: broker.name.clone(),
-                identity: broker.identity,
-                // It reads its Welcome before it answers.
-                life: probe.life,
-            }),
-        }
-    }
-
-    fn order(&mut self, number: u32, message: ToBroker) {
-        let now = self.now;
-        let mut brokers = self.brokers.iter();
-        let Some(index) = brokers.position(|broker| broker.hears(number)) else {
-            return;
-        };
-        match message {
-            ToBroker::Contract {
-                topic,
-                contract,
-                limit_number,
-                ticket,
-            } => {
-                let broker = &mut self.brokers[index];
-                broker.take_contract(&topic, (contract.limit, limit_number), contract.on_full);
-                if let Err(error) = broker.entitle(&topic, contract.cpu_share) {
-                    let text = error.to_string();
-                    self.core.heard(number, ToController::Problem { text }, now);
-                    return;
-                }
-                self.core
-                    .heard(number, ToController::ContractInForce { topic, ticket }, now);
-            }
-            ToBroker::Welcome { life, .. } => self.brokers[index].life = life,
-            ToBroker::Sharers(sharers) => self.brokers[index].sharers = Some(sharers),
-            ToBroker::Grant { grant, .. } => {
-                self.brokers[index].holder.receive(&grant, now);
-            }
-            ToBroker::Renewed { report } => {
-                let holder = &mut self.brokers[index].holder;
-                holder.prolong(Prolongation::Renewed { report }, now);
-            }
-            ToBroker::Measure {
-                window,
-                seconds,
-                with_trace,
-                ..
-            } => {
-                let until = now + Duration::from_secs_f64(seconds);
-                let windows = &mut self.brokers[index].windows;
-                windows.push((window, until, seconds, with_trace));
-            }
-            ToBroker::Migrate { moves, .. } => {
-                for each in moves {
-                    self.follow(index, &each.publisher, &each.to);
-                }
-            }
-            ToBroker::Round(round) => self.brokers[index].held.told(round, now),
-            ToBroker::HandOver { to } => self.brokers[index].takers = to,
-            ToBroker::TakeOver { pass } => self.brokers[index].pass = Some(pass),
-            ToBroker::Complete => self.brokers[index].is_complete = true,
-            ToBroker::Topic { state, ticket } => {
-                let topic = state.topic.clone();
-                let broker = &mut self.brokers[index];
-                broker.make(state);
-                if !broker.is_mute {
-                    let ready = ToController::TopicReady { topic, ticket };
-                    self.core.heard(number, ready, now);
-                }
-            }
-            ToBroker::Change { topic, change } => self.brokers[index].change(&topic, &change),
-            ToBroker::Refused { .. } => {}
-        }
+        stage::carry_out(self);
     }
 
     fn follow(&mut self, from: usize, id: &str, to: &str) {
@@ -761,62 +411,71 @@ impl Cluster {
     }
 }
 
-impl VirtualBroker {
-    fn take_contract(
-        &mut self,
-        topic: &str,
-        (limit, number): (Option<Limit>, Option<u16>),
-        on_full: Option<link::OnFull>,
-    ) {
-        self.told.push(topic.to_owned());
-        if topic == TOPIC {
-            self.limit = limit;
-            self.limit_number = number;
-            if number.is_some() {
-                // What was granted of a limit that is shared by gossip now is forgotten.
-                self.holder = Holder::new();
+impl Stage for Cluster {
+    fn parts(&mut self) -> (&mut Core, &mut MemoryStore, Instant) {
+        (&mut self.core, &mut self.kept, self.now)
+    }
+
+    fn order(&mut self, number: u32, order: ToBroker) {
+        let now = self.now;
+        let mut brokers = self.brokers.iter();
+        let Some(index) = brokers.position(|broker| broker.hears(number)) else {
+            return;
+        };
+        if let ToBroker::Migrate { moves, .. } = &order {
+            for each in moves {
+                self.follow(index, &each.publisher, &each.to);
             }
         }
-        match on_full {
-            Some(on_full) => self.on_full.insert(topic.to_owned(), on_full),
-            None => self.on_full.remove(topic),
-        };
+        if let Some(word) = self.brokers[index].obey(order, now) {
+            self.core.heard(number, word, now);
+        }
     }
 
-    /// What is declared of other topics than that of the sensors.
-    fn declared_elsewhere(&self) -> Vec<TopicReport> {
-        let names = self.cpu_shares.keys().chain(self.on_full.keys());
-        let names: BTreeSet<&String> = names.filter(|name| *name != TOPIC).collect();
-        let reports = names.into_iter().map(|name| TopicReport {
-            topic: name.clone(),
-            cpu_share: self.cpu_shares.get(name).copied(),
-            on_full: self.on_full.get(name).copied(),
-            ..TopicReport::default()
-        });
-        reports.collect()
+    fn at(&self, probe: &Probe) -> Option<ProbeAnswer> {
+        let mut running = self.brokers.iter().filter(|broker| broker.is_running);
+        let (door, address) = (probe.door, &probe.address);
+        Some(
+            match running.find(|broker| broker.announced(door).as_ref() == Some(address)) {
+                None => ProbeAnswer::Refused,
+                Some(broker) if broker.shut.contains(&door) => ProbeAnswer::Silence,
+                Some(broker) if broker.is_stopped || broker.is_cut => ProbeAnswer::Open,
+                Some(broker) => present(broker.name.clone(), broker.identity, probe),
+            },
+        )
     }
 
-    /// As the scheduler of a broker with one thread does.
-    fn entitle(
-        &mut self,
-        topic: &str,
-        share: Option<kernel::Share>,
-    ) -> Result<(), kernel::KernelError> {
-        let mut all = kernel::Shares::default();
-        let mut others = self.cpu_shares.iter().filter(|(name, _)| *name != topic);
-        others.try_for_each(|(_, other)| all.add(Some(*other)))?;
-        all.add(share)?;
-        match share {
-            Some(share) => self.cpu_shares.insert(topic.to_owned(), share),
-            None => self.cpu_shares.remove(topic),
-        };
-        Ok(())
+    fn spawned(&mut self) {
+        self.spawns += 1;
+    }
+
+    fn told(&mut self, event: Event) {
+        self.events.push((event.kind, event.text));
+    }
+
+    /// Where the store is full: orders that rest on what is not kept are the service's to hold back.
+    fn keep(&mut self) -> Vec<Effect> {
+        let mut changes = self.core.take_changes();
+        let mut effects = self.core.take_effects();
+        if !self.is_full {
+            self.kept.commit(&changes).expect("memory takes all");
+            return effects;
+        }
+        if self.waiting.is_none() && !changes.is_empty() {
+            effects = self.core.hold(effects);
+            changes.append(&mut self.core.take_changes());
+        }
+        changes.retain(|change| change.table != Table::Shares);
+        if !changes.is_empty() {
+            self.waiting.get_or_insert_default().append(&mut changes);
+        }
+        effects
     }
 }
 
 pub(super) fn promise(rate: f64, burst: f64, latency_us: f64) -> TopicSpec {
     TopicSpec {
-        limit: Some(Limit::messages(rate, burst).expect("a good limit")),
+        contract: Contract::of_limit(Limit::messages(rate, burst).expect("a good limit")),
         slo: Some(Slo {
             percentile: 99.0,
             latency_us,

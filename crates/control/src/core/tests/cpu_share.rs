@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use kernel::Share;
+use kernel::CpuShare;
 
 use super::cluster::{Cluster, TOPIC, promise, settings};
 use crate::ControlError;
 use crate::core::Core;
-use crate::view::TopicSpec;
+use crate::view::{Contract, TopicSpec};
 
-fn share(value: f64) -> Option<Share> {
-    Some(Share::new(value).expect("valid"))
+fn share(value: f64) -> Option<CpuShare> {
+    Some(CpuShare::new(value).expect("valid"))
 }
 
 fn spec(value: f64) -> TopicSpec {
     TopicSpec {
-        cpu_share: share(value),
+        contract: Contract {
+            cpu_share: share(value),
+            ..Contract::default()
+        },
         ..TopicSpec::default()
     }
 }
@@ -27,7 +30,7 @@ impl Cluster {
         put
     }
 
-    fn has(&self, index: usize, name: &str) -> Option<Share> {
+    fn has(&self, index: usize, name: &str) -> Option<CpuShare> {
         self.brokers[index].cpu_shares.get(name).copied()
     }
 }
@@ -56,7 +59,11 @@ fn the_sum_stays_within_the_whole() {
         "{error}"
     );
     let view = cluster.core.topic_view("a").expect("declared");
-    assert_eq!(view.spec.cpu_share, share(0.5), "the former holds on");
+    assert_eq!(
+        view.spec.contract.cpu_share,
+        share(0.5),
+        "the former holds on"
+    );
     // What one gives up another may have; a declaration without a share gives it up.
     cluster.put("b", TopicSpec::default()).expect("less");
     cluster.put("d", spec(0.3)).expect("1 in all");
@@ -91,10 +98,11 @@ fn a_broker_that_remembers_other_shares_is_put_right() {
     cluster.put("b", spec(0.9)).expect("alone");
     cluster.start(0);
     // Its own file had told it of the share that is no more.
-    cluster.brokers[0].cpu_shares = [(String::from("a"), Share::new(0.9).expect("valid"))].into();
+    cluster.brokers[0].cpu_shares =
+        [(String::from("a"), CpuShare::new(0.9).expect("valid"))].into();
     cluster.brokers[0]
         .cpu_shares
-        .insert(String::from("b"), Share::new(0.1).expect("valid"));
+        .insert(String::from("b"), CpuShare::new(0.1).expect("valid"));
     cluster.run(Duration::from_secs(3));
     assert_eq!(
         (cluster.has(0, "a"), cluster.has(0, "b")),
@@ -105,14 +113,11 @@ fn a_broker_that_remembers_other_shares_is_put_right() {
 #[test]
 fn a_share_lost_at_a_broker_is_told_again_but_not_with_every_report() {
     let mut cluster = Cluster::new(1);
-    cluster.workload(
-        10,
-        1,
-        TopicSpec {
-            cpu_share: share(0.5),
-            ..promise(1000.0, 50.0, 1e6)
-        },
-    );
+    cluster.workload(10, 1, {
+        let mut promised = promise(1000.0, 50.0, 1e6);
+        promised.contract.cpu_share = share(0.5);
+        promised
+    });
     cluster.connect_sensors();
     cluster.run(Duration::from_secs(3));
     cluster.brokers[0].told.clear();
@@ -127,7 +132,7 @@ fn a_share_lost_at_a_broker_is_told_again_but_not_with_every_report() {
     // Somebody else holds the time there, and goes on to.
     cluster.brokers[0].told.clear();
     cluster.brokers[0].cpu_shares.clear();
-    let foreign = Share::new(0.9).expect("valid");
+    let foreign = CpuShare::new(0.9).expect("valid");
     for _ in 0..25 {
         cluster.brokers[0]
             .cpu_shares

@@ -119,7 +119,7 @@ fn publishers_beyond_the_limit_call_for_no_brokers() {
     assert_eq!(cluster.spawns, 0);
     // More is allowed: what was in the way is not said any more.
     let spec = promise(3000.0, 1000.0, 20_000.0);
-    cluster.limit = spec.limit;
+    cluster.limit = spec.contract.limit;
     cluster
         .core
         .put_topic(TOPIC, spec, cluster.now)

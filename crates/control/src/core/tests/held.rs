@@ -93,6 +93,31 @@ fn a_share_that_is_not_kept_is_given_to_nobody_and_grows_once_it_can_be() {
     restarted.run(Duration::from_secs(20));
 }
 
+#[test]
+fn a_process_that_a_controller_took_and_could_not_keep_has_its_share_reserved() {
+    let mut cluster = Cluster::carrying(2);
+    let (taken, other) = (cluster.carrier(), 1 - cluster.carrier());
+    cluster.is_full = true;
+    decide(&mut cluster);
+    cluster.start(taken);
+    cluster.connect_sensors();
+    run_full(&mut cluster, 20);
+    assert!(rate(&cluster, taken) > 2900.0, "what is kept of its name");
+    // The next controller knows the process before it, and hears of this one late.
+    cluster.is_full = false;
+    cluster.restart_controller();
+    let broker = &mut cluster.brokers[taken];
+    (broker.link, broker.is_cut) = (0, true);
+    broker.attached.clear();
+    cluster.dial(other);
+    cluster.run_until(Duration::from_secs(20), |_| false);
+    cluster.brokers[taken].is_cut = false;
+    cluster.dial(taken);
+    cluster.run(Duration::from_secs(20));
+    let used: f64 = (0..2).map(|index| rate(&cluster, index)).sum();
+    assert!(used > 2900.0, "{used} of 3000");
+}
+
 /// Whatever fails when: Σ shares in force ≤ limit (checked each 100 ms), and in the end the limit is used.
 #[test]
 fn no_order_of_failures_gives_a_share_twice() {
@@ -148,7 +173,7 @@ fn of_a_contract_that_is_kept_no_more_is_granted_than_is_kept() {
         cluster.carry_out();
         // What is taken away is gone once the brokers have heard of it.
         cluster.limit = if rate_after > 3000.0 {
-            spec.limit
+            spec.contract.limit
         } else {
             former
         };
@@ -158,7 +183,7 @@ fn of_a_contract_that_is_kept_no_more_is_granted_than_is_kept() {
             "{}",
             rate(&cluster, carrier)
         );
-        cluster.limit = spec.limit;
+        cluster.limit = spec.contract.limit;
         run_full(&mut cluster, 20);
         cluster.make_room();
         cluster.run(Duration::from_secs(5));

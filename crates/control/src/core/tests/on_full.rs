@@ -6,11 +6,14 @@ use link::OnFull;
 
 use super::cluster::{Cluster, settings};
 use crate::core::Core;
-use crate::view::TopicSpec;
+use crate::view::{Contract, TopicSpec};
 
 fn spec(on_full: Option<OnFull>) -> TopicSpec {
     TopicSpec {
-        on_full,
+        contract: Contract {
+            on_full,
+            ..Contract::default()
+        },
         ..TopicSpec::default()
     }
 }

@@ -112,6 +112,20 @@ fn a_broker_that_dies_under_overload_leaves_its_part_to_the_others() {
     }
 }
 
+#[test]
+fn a_queue_at_a_broker_that_has_fallen_silent_is_not_waited_for() {
+    for seed in 0..2 {
+        let (world, _) = meanwhile(4, seed, |world| {
+            let carries = world.sent().iter().position(|&sent| sent > 0.0);
+            world.run(2.2);
+            world.fall_silent(carries.expect("one carries something"));
+        });
+        let story = world.story(world.began);
+        assert!(story.contains("messages wait"), "it had a queue: {story}");
+        assert_eq!(world.state("load"), "fitted", "{story}");
+    }
+}
+
 /// Two promised topics swing against each other, one without a promise beside them.
 fn swing(brokers: usize, seed: u64, period: f64, rates: [(f64, f64); 2], seconds: f64) -> World {
     let mut world = World::new(brokers, Duration::from_secs(5), seed);

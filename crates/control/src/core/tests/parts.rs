@@ -11,11 +11,12 @@ use link::{
 };
 use proptest::prelude::*;
 
+use super::all_holdings;
 use super::cluster::HOST;
 use crate::core::parts::Sizes;
 use crate::core::{Core, Declared, Effect, Probe, ProbeAnswer, Settings};
 use crate::store::{MemoryStore, Store, Table};
-use crate::view::{PublisherSpec, TopicSpec};
+use crate::view::{Contract, PublisherSpec, TopicSpec};
 
 const BROKERS: usize = 3;
 const TOPICS: usize = 6;
@@ -112,7 +113,7 @@ impl World {
             declared: BTreeMap::new(),
             attached: BTreeMap::new(),
         };
-        world.core.sizes = sizes;
+        world.core.rules.sizes = sizes;
         world
     }
 
@@ -145,7 +146,7 @@ impl World {
         let Some(number) = self.brokers[at].number else {
             return;
         };
-        let broker = self.core.broker(number);
+        let broker = &self.core.brokers[number];
         let probe = Probe {
             broker: number,
             life: broker.life,
@@ -182,7 +183,10 @@ impl World {
             Step::Limit(topic, is_limited) => {
                 let limit = Limit::messages(100.0, 10.0).expect("good");
                 let spec = TopicSpec {
-                    limit: is_limited.then_some(limit),
+                    contract: Contract {
+                        limit: is_limited.then_some(limit),
+                        ..Contract::default()
+                    },
                     ..TopicSpec::default()
                 };
                 self.core.put_topic(&name(*topic), spec, now).expect("good");
@@ -340,7 +344,7 @@ impl World {
             shown.push(format!("{view:?} {publishers:?}"));
         }
         shown.push(format!("{:?}", self.core.broker_views(self.now)));
-        shown.push(format!("{:?}", self.core.all_holdings(self.now)));
+        shown.push(format!("{:?}", all_holdings(&self.core, self.now)));
         shown
     }
 
@@ -375,11 +379,14 @@ impl World {
                     view.attached_to == at || is_lost,
                     "{topic} {number}: {view:?}"
                 );
-                let index = self.core.topics[&name(topic)].publishers.find(&view.id);
-                let row = &self.core.topics[&name(topic)].publishers.rows()[index.expect("there")];
+                let index = self.core.topics.all()[&name(topic)]
+                    .publishers
+                    .find(&view.id);
+                let row =
+                    &self.core.topics.all()[&name(topic)].publishers.rows()[index.expect("there")];
                 let place = row
                     .broker
-                    .map(|number| self.core.broker(number).name.as_str());
+                    .map(|number| self.core.brokers[number].name.as_str());
                 assert!(
                     place.is_none_or(|place| takes.contains(place) || self.is_away(place)),
                     "{topic} {number} at {place:?}"
@@ -391,8 +398,8 @@ impl World {
         let again = Core::restore(Settings::default(), &self.kept, self.now).expect("kept");
         for topic in self.declared.keys().map(|topic| name(*topic)) {
             let places = |core: &Core| {
-                let rows = core.topics[&topic].publishers.behind(None);
-                let place = |broker: u32| core.broker(broker).name.clone();
+                let rows = core.topics.all()[&topic].publishers.behind(None);
+                let place = |broker: u32| core.brokers[broker].name.clone();
                 let places = rows.map(|row| (row.spec.clone(), row.broker.map(place)));
                 places.collect::<Vec<_>>()
             };

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use limit::Limit;
-use limit::sharing::Policy;
+use limit::{Limit, SharePolicy};
 use link::Door;
 
 use super::cluster::{Cluster, HOST, promise};
@@ -15,13 +14,10 @@ use crate::view::TopicSpec;
 /// Two brokers, the second behind a firewall that closes `shut`, and a topic whose limit they share by gossip.
 fn cluster(shut: &[Door]) -> Cluster {
     let mut cluster = Cluster::new(1);
-    let gossiped = TopicSpec {
-        limit: Some(Limit {
-            sharing: Policy::Fps,
-            ..Limit::messages(300.0, 30.0).expect("in range")
-        }),
-        ..TopicSpec::default()
-    };
+    let gossiped = TopicSpec::of_limit(Limit {
+        sharing: SharePolicy::Fps,
+        ..Limit::messages(300.0, 30.0).expect("in range")
+    });
     let put = cluster.core.put_topic("gossiped", gossiped, cluster.now);
     put.expect("good");
     cluster.workload(20, 10, promise(3000.0, 300.0, 1e6));
@@ -140,8 +136,8 @@ fn what_has_answered_is_kept_over_a_restart_of_the_controller() {
     let mut cluster = cluster(&[Door::Http]);
     cluster.core =
         Core::restore(super::cluster::settings(), &cluster.kept, cluster.now).expect("kept");
-    let number = cluster.core.broker_number("b2").expect("kept");
-    let broker = cluster.core.broker(number);
+    let number = cluster.core.brokers.number_of("b2").expect("kept");
+    let broker = &cluster.core.brokers[number];
     let answered = Door::ALL.map(|door| broker.has_answered(door));
     assert_eq!(answered, [true, false, true]);
 }
@@ -162,7 +158,7 @@ fn an_address_where_nobody_is_is_asked_ever_more_seldom_and_once_at_a_time() {
         // It reports, so that it never is silent.
         for _ in 0..20 * 600 {
             cluster.now += Duration::from_millis(50);
-            cluster.core.brokers[far as usize].silent_since = cluster.now;
+            cluster.core.brokers[far].silent_since = cluster.now;
             cluster.core.tick(cluster.now);
             for effect in cluster.core.take_effects() {
                 let Effect::Probe(probe) = effect else {

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use limit::Limit;
-use limit::sharing::Policy;
+use limit::{Limit, SharePolicy};
 use link::{Door, Hello, Identity, Present, ToBroker};
 
+use super::all_holdings;
 use super::cluster::{Cluster, HOST, TOPIC, promise, settings};
 use crate::core::{BROKERS_MAX, Core, DEAD_KEPT, Effect, Probe, ProbeAnswer};
 use crate::store::{Change, MemoryStore, Store, Table};
@@ -54,7 +54,7 @@ fn says(cluster: &mut Cluster, link: u64, hello: &Hello, from: IpAddr) -> Result
 /// What a probe of the broker finds.
 fn finds(cluster: &mut Cluster, name: &str, life: u64, answer: &ProbeAnswer) {
     let probe = Probe {
-        broker: cluster.core.broker_number(name).expect("known"),
+        broker: cluster.core.brokers.number_of(name).expect("known"),
         life,
         door: Door::Clients,
         address: format!("{name}.example:4150"),
@@ -242,13 +242,10 @@ fn one_address_has_a_tenth_of_the_names_unless_it_is_this_machine() {
 #[test]
 fn a_broker_counts_once_it_has_answered() {
     let mut cluster = Cluster::new(1);
-    let gossiped = TopicSpec {
-        limit: Some(Limit {
-            sharing: Policy::Gtb,
-            ..Limit::messages(300.0, 30.0).expect("in range")
-        }),
-        ..TopicSpec::default()
-    };
+    let gossiped = TopicSpec::of_limit(Limit {
+        sharing: SharePolicy::Gtb,
+        ..Limit::messages(300.0, 30.0).expect("in range")
+    });
     cluster
         .core
         .put_topic("gossiped", gossiped, cluster.now)
@@ -256,7 +253,7 @@ fn a_broker_counts_once_it_has_answered() {
     cluster.workload(20, 10, promise(3000.0, 300.0, 1e6));
     cluster.run(Duration::from_secs(2));
     let counted = |cluster: &Cluster| {
-        let holdings = cluster.core.all_holdings(cluster.now);
+        let holdings = all_holdings(&cluster.core, cluster.now);
         let sharers = cluster.brokers[0].sharers.as_ref().expect("told");
         (holdings.brokers.len(), sharers.addresses.len())
     };
@@ -289,10 +286,10 @@ fn a_broker_counts_once_it_has_answered() {
         .filter(|(_, text)| text.contains("far0 does not answer at"));
     assert_eq!(told.count(), 1);
     // One of them is there after all.
-    let number = cluster.core.broker_number("far0").expect("known");
-    let life = cluster.core.broker(number).life;
+    let number = cluster.core.brokers.number_of("far0").expect("known");
+    let life = cluster.core.brokers[number].life;
     let probe = |door| {
-        let broker = cluster.core.broker(number);
+        let broker = &cluster.core.brokers[number];
         Probe {
             broker: number,
             life,

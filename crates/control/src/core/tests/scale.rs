@@ -12,7 +12,7 @@ use link::{
 use super::cluster::HOST;
 use crate::core::{Core, Declared, Effect, Probe, ProbeAnswer, Settings, Work};
 use crate::store::MemoryStore;
-use crate::view::{PublisherSpec, TopicSpec};
+use crate::view::{Contract, PublisherSpec, TopicSpec};
 
 struct Lone {
     core: Core,
@@ -42,10 +42,7 @@ impl Lone {
     /// The same with limited topics `t0`, `t1` and so on.
     fn with_limited(topics: usize) -> Lone {
         let mut lone = Lone::new();
-        let spec = TopicSpec {
-            limit: Some(Limit::messages(100.0, 10.0).expect("good")),
-            ..TopicSpec::default()
-        };
+        let spec = TopicSpec::of_limit(Limit::messages(100.0, 10.0).expect("good"));
         for number in 0..topics {
             let name = format!("t{number}");
             let put = lone.core.put_topic(&name, spec.clone(), lone.now);
@@ -93,7 +90,7 @@ fn greet(core: &mut Core, link: u64, hello: &Hello, now: Instant) -> u32 {
     let present = Present {
         broker: hello.broker.clone(),
         identity: hello.identity,
-        life: core.broker(number).life,
+        life: core.brokers[number].life,
     };
     let probe = probe_of(core, number);
     core.probed(&probe, &ProbeAnswer::Present(present), now);
@@ -101,7 +98,7 @@ fn greet(core: &mut Core, link: u64, hello: &Hello, now: Instant) -> u32 {
 }
 
 fn probe_of(core: &Core, number: u32) -> Probe {
-    let broker = core.broker(number);
+    let broker = &core.brokers[number];
     Probe {
         broker: number,
         life: broker.life,
@@ -154,7 +151,10 @@ fn announced(number: usize) -> Attachment {
 fn announcing(there: usize, limit: Option<Limit>) -> u64 {
     let mut lone = Lone::new();
     let topic = TopicSpec {
-        limit,
+        contract: Contract {
+            limit,
+            ..Contract::default()
+        },
         ..TopicSpec::default()
     };
     lone.core.put_topic("t", topic, lone.now).expect("good");

@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use limit::sharing::Policy;
-use limit::{Limit, OnExceed};
+use limit::{Limit, OnExceed, SharePolicy};
 
 use super::cluster::{Cluster, TOPIC, settings};
 use crate::ControlError;
 use crate::core::Core;
 use crate::view::TopicSpec;
 
-fn shared(policy: Policy) -> TopicSpec {
-    TopicSpec {
-        limit: Some(Limit {
-            sharing: policy,
-            on_exceed: OnExceed::Drop,
-            ..Limit::messages(1000.0, 50.0).expect("in range")
-        }),
-        ..TopicSpec::default()
-    }
+fn shared(policy: SharePolicy) -> TopicSpec {
+    TopicSpec::of_limit(Limit {
+        sharing: policy,
+        on_exceed: OnExceed::Drop,
+        ..Limit::messages(1000.0, 50.0).expect("in range")
+    })
 }
 
 /// What a broker was told: number of the list and the brokers on it, by the last part of their addresses.
@@ -42,7 +38,7 @@ fn all_brokers_are_told_one_list_and_no_shares() {
     cluster.core.set_gossip_key("ab".repeat(32));
     cluster.run(Duration::from_secs(1));
     assert_eq!(list(&cluster, 0), None, "nothing is shared yet");
-    put(&mut cluster, TOPIC, shared(Policy::Fps)).expect("a good topic");
+    put(&mut cluster, TOPIC, shared(SharePolicy::Fps)).expect("a good topic");
     cluster.run(Duration::from_secs(2));
     let told = list(&cluster, 0).expect("told");
     assert_eq!(told.1, ["1", "2", "3"]);
@@ -64,7 +60,7 @@ fn all_brokers_are_told_one_list_and_no_shares() {
 #[test]
 fn the_list_follows_births_and_deaths_but_not_silence() {
     let mut cluster = Cluster::new(3);
-    put(&mut cluster, TOPIC, shared(Policy::Gtb)).expect("a good topic");
+    put(&mut cluster, TOPIC, shared(SharePolicy::Gtb)).expect("a good topic");
     cluster.run(Duration::from_secs(2));
     let (first, _) = list(&cluster, 0).expect("told");
     cluster.brokers[2].is_stopped = true;
@@ -105,15 +101,12 @@ fn the_list_follows_births_and_deaths_but_not_silence() {
 #[test]
 fn numbers_differ_last_and_come_to_an_end() {
     let mut cluster = Cluster::new(1);
-    put(&mut cluster, TOPIC, shared(Policy::Fps)).expect("a good topic");
+    put(&mut cluster, TOPIC, shared(SharePolicy::Fps)).expect("a good topic");
     let number = cluster.brokers[0].limit_number.expect("told");
-    let faster = TopicSpec {
-        limit: Some(Limit {
-            sharing: Policy::Fps,
-            ..Limit::messages(2000.0, 50.0).expect("in range")
-        }),
-        ..TopicSpec::default()
-    };
+    let faster = TopicSpec::of_limit(Limit {
+        sharing: SharePolicy::Fps,
+        ..Limit::messages(2000.0, 50.0).expect("in range")
+    });
     put(&mut cluster, TOPIC, faster).expect("a good topic");
     assert_eq!(
         cluster.brokers[0].limit_number,
@@ -121,9 +114,9 @@ fn numbers_differ_last_and_come_to_an_end() {
         "another rate is no other limit"
     );
     for other in 1..1024 {
-        put(&mut cluster, &format!("t{other}"), shared(Policy::Grd)).expect("there is room");
+        put(&mut cluster, &format!("t{other}"), shared(SharePolicy::Grd)).expect("there is room");
     }
-    let full = put(&mut cluster, "more", shared(Policy::Fps)).expect_err("one too many");
+    let full = put(&mut cluster, "more", shared(SharePolicy::Fps)).expect_err("one too many");
     assert!(
         full.to_string().contains("1024 topics share their limits"),
         "{full}"
@@ -132,7 +125,7 @@ fn numbers_differ_last_and_come_to_an_end() {
         .core
         .delete_topic("t7", cluster.now)
         .expect("it is there");
-    put(&mut cluster, "more", shared(Policy::Fps)).expect("room again");
+    put(&mut cluster, "more", shared(SharePolicy::Fps)).expect("room again");
 
     let key = "cd".repeat(32);
     cluster.core.set_gossip_key(key.clone());
@@ -155,7 +148,7 @@ fn a_limit_goes_from_leases_to_gossip_and_back() {
     let mut cluster = Cluster::carrying(2);
     let carrier = cluster.carrier();
     let limit = cluster.limit.expect("declared");
-    put(&mut cluster, TOPIC, shared(Policy::Fps)).expect("a good topic");
+    put(&mut cluster, TOPIC, shared(SharePolicy::Fps)).expect("a good topic");
     cluster.limit = None;
     cluster.run(Duration::from_secs(10));
     assert!(cluster.brokers[carrier].limit_number.is_some());
@@ -167,10 +160,7 @@ fn a_limit_goes_from_leases_to_gossip_and_back() {
         "leases end"
     );
     cluster.limit = Some(limit);
-    let leased = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let leased = TopicSpec::of_limit(limit);
     put(&mut cluster, TOPIC, leased).expect("a good topic");
     cluster.run(Duration::from_secs(10));
     assert_eq!(cluster.brokers[carrier].limit_number, None);

@@ -1,21 +1,23 @@
 //! Brokers that queue messages, around a [`Core`]: several topics, publishers that send what they like, and every second
 //! counted in which a promise was broken.
 
-use std::collections::{BTreeMap, VecDeque};
+mod node;
+mod seen;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clock::Instant;
 use clock::{stream, uniform};
-use link::{
-    Announcement, Attachment, BrokerReport, Door, Hello, Identity, Lateness, Present, ToBroker,
-    ToController, TopicReport, Traced, WindowReport,
-};
+use link::{Door, Hello, Identity, ToBroker, ToController};
 use model::ServiceModel;
 
 use super::cluster::HOST;
-use crate::core::{Core, Effect, Probe, ProbeAnswer, Settings};
-use crate::store::{MemoryStore, Store};
+use super::stage::{self, Stage, present};
+use crate::core::{Core, Event, Probe, ProbeAnswer, Settings};
+use crate::store::MemoryStore;
 use crate::view::{PublisherSpec, Slo, TopicSpec};
+use node::{Node, Waiting, Window};
 
 /// Service time of a message: a broker carries 1,000 messages/s.
 const SERVICE_NS: u64 = 1_000_000;
@@ -35,47 +37,6 @@ pub(super) struct Sensor {
     next_ns: u64,
     pub(super) at: Option<usize>,
     pub(super) moved: Vec<Instant>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    done_ns: u64,
-    arrived_ns: u64,
-    topic: String,
-}
-
-#[derive(Default)]
-struct Here {
-    messages: u64,
-    lateness: Lateness,
-    promise_us: Option<f64>,
-    depth: u64,
-}
-
-struct Window {
-    number: u64,
-    begin_ns: u64,
-    until: Instant,
-    seconds: f64,
-    percentile: f64,
-    with_trace: bool,
-    latencies_us: Vec<f64>,
-    arrivals: Vec<(u64, String, u32)>,
-}
-
-pub(super) struct Node {
-    number: u32,
-    /// Its process's life, as the controller numbers it.
-    life: u64,
-    is_dead: bool,
-    link: u64,
-    reports: u64,
-    reported_at: Instant,
-    free_at_ns: u64,
-    queue: VecDeque<Waiting>,
-    topics: BTreeMap<String, Here>,
-    changes: Vec<(Who, bool)>,
-    windows: BTreeMap<String, Window>,
 }
 
 /// Deliveries of a topic in one second: all, late ones, and the latencies.
@@ -142,19 +103,7 @@ impl World {
 
     /// A broker joins.
     pub(super) fn join(&mut self) {
-        self.nodes.push(Node {
-            number: 0,
-            life: 0,
-            is_dead: false,
-            link: 0,
-            reports: 0,
-            reported_at: self.now,
-            free_at_ns: 0,
-            queue: VecDeque::new(),
-            topics: BTreeMap::new(),
-            changes: Vec::new(),
-            windows: BTreeMap::new(),
-        });
+        self.nodes.push(Node::new(self.now));
         self.dial(self.nodes.len() - 1);
     }
 
@@ -180,6 +129,16 @@ impl World {
         };
         self.core.probed(&probe, &ProbeAnswer::Refused, self.now);
         self.carry_out();
+    }
+
+    /// A broker says nothing any more, and its connections are gone; nothing proves that it is.
+    pub(super) fn fall_silent(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        node.is_dead = true;
+        node.queue.clear();
+        for sensor in self.sensors.values_mut() {
+            sensor.at = sensor.at.filter(|&of| of != at);
+        }
     }
 
     /// kill -9 of the controller, which comes back with what it kept; all brokers dial it.
@@ -304,6 +263,7 @@ impl World {
             };
             let view = self.core.publisher_view(&who.0, index).expect("just found");
             let place = view.broker.and_then(|at| self.node_at(&at.tcp_address));
+            let place = place.filter(|&at| !self.nodes[at].is_dead);
             let sensor = self.sensors.get_mut(&who).expect("known");
             sensor.at = place;
             sensor.next_ns = next_after(sensor, now_ns);
@@ -428,148 +388,34 @@ impl World {
     }
 
     fn answer_windows(&mut self) {
-        for at in 0..self.nodes.len() {
-            let now = self.now;
-            let due: Vec<(String, Window)> = self.nodes[at]
-                .windows
-                .extract_if(.., |_, window| window.until <= now)
-                .collect();
-            let number = self.nodes[at].number;
-            for (topic, mut window) in due {
-                if window.with_trace {
-                    let mut publishers: Vec<String> = Vec::new();
-                    let mut arrivals = Vec::new();
-                    for (at_ns, id, batch) in window.arrivals {
-                        let place = publishers.iter().position(|known| *known == id);
-                        let place = place.unwrap_or_else(|| {
-                            publishers.push(id);
-                            publishers.len() - 1
-                        });
-                        arrivals.push((at_ns, place as u32, batch));
-                    }
-                    let part = Traced {
-                        window: window.number,
-                        topic: topic.clone(),
-                        publishers,
-                        arrivals,
-                    };
-                    self.core.heard(number, ToController::Trace(part), now);
-                }
-                window.latencies_us.sort_by(f64::total_cmp);
-                let count = window.latencies_us.len();
-                let at = |percentile: f64| {
-                    let rank = (percentile / 100.0 * count as f64).ceil().max(1.0) as usize;
-                    (count >= 20).then(|| window.latencies_us[rank - 1])
-                };
-                let report = WindowReport {
-                    window: window.number,
-                    topic,
-                    seconds: window.seconds,
-                    messages: count as u64,
-                    latency_us: at(window.percentile),
-                    p50_us: at(50.0),
-                    samples: count as u64,
-                    is_trace_cut: false,
-                };
-                self.core.heard(number, ToController::Window(report), now);
+        for node in &mut self.nodes {
+            for word in node.windows_over(self.now) {
+                self.core.heard(node.number, word, self.now);
             }
         }
         self.carry_out();
     }
 
     fn report_all(&mut self) {
-        for at in 0..self.nodes.len() {
-            let now = self.now;
-            let node = &mut self.nodes[at];
-            if node.is_dead {
+        for node in &mut self.nodes {
+            if node.is_dead || self.now - node.reported_at < Duration::from_secs(1) {
                 continue;
             }
-            let since = now - node.reported_at;
-            if since < Duration::from_secs(1) {
-                continue;
-            }
-            node.reported_at = now;
-            node.reports += 1;
-            let mut topics = Vec::new();
-            for (topic, here) in &mut node.topics {
-                let lateness = std::mem::take(&mut here.lateness);
-                topics.push(TopicReport {
-                    topic: topic.clone(),
-                    channels: vec![String::from("all")],
-                    messages: std::mem::take(&mut here.messages),
-                    depth: here.depth,
-                    lateness: here.promise_us.map(|_| Lateness {
-                        backlog: here.depth,
-                        ..lateness
-                    }),
-                    ..TopicReport::default()
-                });
-            }
-            let attachments = std::mem::take(&mut node.changes);
-            let attachments = attachments.into_iter().map(|((topic, id), attached)| {
-                let spec = &self.sensors[&(topic.clone(), id.clone())].spec;
-                Attachment {
-                    publisher: Announcement {
-                        id,
-                        topic,
-                        group: spec.group.clone(),
-                        rate: Some(spec.rate),
-                        batch: spec.batch,
-                    },
-                    attached,
-                    refused: None,
-                }
-            });
-            let report = BrokerReport {
-                number: node.reports,
-                seconds: since.as_secs_f64(),
-                topics,
-                attachments: attachments.collect(),
-                ..BrokerReport::default()
-            };
-            let number = node.number;
-            self.core.heard(number, ToController::Report(report), now);
+            let report = node.report(&self.sensors, self.now);
+            let word = ToController::Report(report);
+            self.core.heard(node.number, word, self.now);
         }
         self.carry_out();
     }
 
     fn carry_out(&mut self) {
-        loop {
-            let changes = self.core.take_changes();
-            self.kept.commit(&changes).expect("memory takes everything");
-            let effects = self.core.take_effects();
-            if effects.is_empty() {
-                return;
-            }
-            for effect in effects {
-                match effect {
-                    Effect::Send(number, message) => self.order(number, *message),
-                    Effect::Probe(probe) => {
-                        let present = Present {
-                            broker: format!("b{}", probe.broker + 1),
-                            identity: IDENTITY,
-                            life: probe.life,
-                        };
-                        let answer = ProbeAnswer::Present(present);
-                        self.core.probed(&probe, &answer, self.now);
-                    }
-                    Effect::Fit(job) => {
-                        let answer = job.run();
-                        self.core.fitted(answer, self.now);
-                    }
-                    Effect::Spawn { .. } => self.spawns += 1,
-                    Effect::Tell(event) => {
-                        let (topic, broker) = (event.topic, event.broker);
-                        let text = format!("{} {topic:?} {broker:?}: {}", event.kind, event.text);
-                        self.events.push((self.now, text));
-                    }
-                    Effect::CloseLink(_)
-                    | Effect::ContractSettled { .. }
-                    | Effect::Declared(_)
-                    | Effect::Prepared { .. } => {}
-                }
-            }
-        }
+        stage::carry_out(self);
+    }
+}
+
+impl Stage for World {
+    fn parts(&mut self) -> (&mut Core, &mut MemoryStore, Instant) {
+        (&mut self.core, &mut self.kept, self.now)
     }
 
     fn order(&mut self, number: u32, message: ToBroker) {
@@ -628,104 +474,19 @@ impl World {
         }
     }
 
-    fn note_states(&mut self) {
-        let topics: Vec<String> = self.promises_us.keys().cloned().collect();
-        for topic in topics {
-            let view = self.core.topic_view(&topic).expect("declared");
-            let state = view.state;
-            if state == "fitted" {
-                let promise_us = self.promises_us[&topic];
-                let figures = view.brokers.iter().filter_map(|broker| broker.latency_us);
-                let is_stale = figures.into_iter().any(|us| us > promise_us);
-                let last = self.now.as_nanos() / 1_000_000_000;
-                let is_broken = |second: u64| {
-                    let seconds = self.seconds.get(&topic);
-                    let seen = seconds.and_then(|seconds| seconds.get(&second));
-                    seen.is_some_and(|seen| 20 * seen.late > seen.delivered)
-                };
-                // Reports are a second apart, and the second that they are of may have begun well.
-                let is_seen = (last.saturating_sub(3)..last).all(is_broken);
-                if is_stale || is_seen {
-                    self.lies += 1;
-                }
-            }
-            let states = self.states.entry(topic).or_default();
-            if states.last().is_none_or(|(_, last)| *last != state) {
-                states.push((self.now, state));
-            }
-        }
+    fn at(&self, probe: &Probe) -> Option<ProbeAnswer> {
+        let broker = format!("b{}", probe.broker + 1);
+        Some(present(broker, IDENTITY, probe))
     }
 
-    // What was seen.
-
-    pub(super) fn second(&self) -> u64 {
-        self.now.as_nanos() / 1_000_000_000
+    fn spawned(&mut self) {
+        self.spawns += 1;
     }
 
-    /// The last second after `since` in which more than 1 % of a topic's messages were late; how long after.
-    pub(super) fn broken_until(&self, topic: &str, since: u64) -> u64 {
-        let seconds = self.seconds[topic].range(since..);
-        let mut broken = seconds.filter(|(_, second)| 100 * second.late > second.delivered);
-        broken
-            .next_back()
-            .map_or(0, |(second, _)| second + 1 - since)
-    }
-
-    /// Moves of one publisher in any ten seconds, at most.
-    pub(super) fn most_moves_in_ten_seconds(&self) -> usize {
-        let most = |sensor: &Sensor| {
-            let within = |from: &Instant| {
-                let moved = sensor.moved.iter();
-                moved
-                    .filter(|at| *at >= from && **at - *from < Duration::from_secs(10))
-                    .count()
-            };
-            sensor.moved.iter().map(within).max().unwrap_or(0)
-        };
-        self.sensors.values().map(most).max().unwrap_or(0)
-    }
-
-    /// Moves from so many seconds after the beginning until so many.
-    pub(super) fn moves_between(&self, from: f64, until: f64) -> usize {
-        let moved = self.sensors.values().flat_map(|sensor| &sensor.moved);
-        let after = moved.filter(|at| **at >= self.began);
-        after
-            .filter(|at| (from..until).contains(&(**at - self.began).as_secs_f64()))
-            .count()
-    }
-
-    /// Seconds from the beginning to the first move.
-    pub(super) fn first_move(&self) -> f64 {
-        let moved = self.sensors.values().flat_map(|sensor| &sensor.moved);
-        let after = moved.filter(|at| **at >= self.began);
-        after
-            .min()
-            .map_or(f64::INFINITY, |at| (*at - self.began).as_secs_f64())
-    }
-
-    /// Moves of a topic's publishers.
-    pub(super) fn moved(&self, topic: &str) -> usize {
-        let sensors = self.sensors.iter().filter(|((of, _), _)| of == topic);
-        sensors.map(|(_, sensor)| sensor.moved.len()).sum()
-    }
-
-    /// By broker, messages per second that are sent there.
-    pub(super) fn sent(&self) -> Vec<f64> {
-        let mut sent = vec![0.0; self.nodes.len()];
-        for sensor in self.sensors.values() {
-            if let Some(at) = sensor.at {
-                sent[at] += sensor.rate;
-            }
-        }
-        sent
-    }
-
-    /// What happened since an instant, for whoever looks into a failure.
-    pub(super) fn story(&self, since: Instant) -> String {
-        let events = self.events.iter().filter(|(at, _)| *at >= since);
-        let lines =
-            events.map(|(at, text)| format!("{:7.2} {text}\n", (*at - since).as_secs_f64()));
-        lines.collect()
+    fn told(&mut self, event: Event) {
+        let (topic, broker) = (event.topic, event.broker);
+        let text = format!("{} {topic:?} {broker:?}: {}", event.kind, event.text);
+        self.events.push((self.now, text));
     }
 }
 

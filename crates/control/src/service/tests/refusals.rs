@@ -129,7 +129,7 @@ impl State {
                 let key = (view.topic.clone(), publisher.id);
                 state.publishers.insert(key, publisher.rate);
             }
-            let rate = view.spec.limit.map(|limit| limit.rate.get());
+            let rate = view.spec.contract.limit.map(|limit| limit.rate.get());
             state.topics.insert(view.topic, rate);
         }
         for topic in ["t", "u"] {
@@ -154,7 +154,7 @@ impl State {
 struct World {
     service: Service,
     store: Failing,
-    orders: mpsc::Receiver<ToBroker>,
+    orders: mpsc::Receiver<Order>,
     expected: State,
     refusals: usize,
     /// When it was tried again last.
@@ -190,11 +190,8 @@ impl World {
         let text = str::to_owned;
         let answered = match step {
             Step::Put(topic, rate) => {
-                let limit = Some(limit::Limit::messages(rate, 5.0).expect("good"));
-                let spec = TopicSpec {
-                    limit,
-                    ..TopicSpec::default()
-                };
+                let limit = limit::Limit::messages(rate, 5.0).expect("good");
+                let spec = TopicSpec::of_limit(limit);
                 self.ask(|reply| Command::PutTopic(text(topic), spec, reply))
                     .map(drop)
             }
@@ -237,7 +234,7 @@ impl World {
                 .map(drop),
             Step::Remove => {
                 self.service.words_from(LinkWord::Lost(1));
-                self.service.settle();
+                self.service.finished();
                 self.ask(|reply| Command::RemoveBroker(text("b1"), reply))
             }
         };
@@ -259,11 +256,10 @@ impl World {
 
     fn ask<T>(&mut self, make: impl FnOnce(Reply<T>) -> Command) -> Result<T, ControlError> {
         let (reply, mut answer) = oneshot::channel();
-        self.service.command(make(reply));
-        self.service.settle();
+        self.service.asked(make(reply));
         // The broker does as it is told, at once.
-        while let Ok(order) = self.orders.try_recv() {
-            match order {
+        while let Ok(told) = self.orders.try_recv() {
+            match told.order {
                 ToBroker::Contract { topic, ticket, .. } => {
                     says(
                         &mut self.service,
@@ -281,8 +277,7 @@ impl World {
             }
         }
         let late = self.service.now() + Duration::from_secs(3);
-        let kept = (&self.service.core, &self.service.keeping);
-        self.service.placing.expire(kept, late);
+        self.service.late(late);
         answer.try_recv().expect("answered")
     }
 
@@ -299,13 +294,12 @@ impl World {
     fn later(&mut self) {
         self.tried += Duration::from_secs(20);
         let now = self.service.now() + self.tried;
-        self.service.retry(now);
-        self.service.settle();
+        self.service.try_again(now);
     }
 }
 
 /// A service over a store, and what it orders its one broker.
-fn open(store: &Failing) -> (Service, mpsc::Receiver<ToBroker>) {
+fn open(store: &Failing) -> (Service, mpsc::Receiver<Order>) {
     let opened = Service::open(
         crate::Settings::default(),
         Box::new(store.clone()),
@@ -321,7 +315,7 @@ fn open(store: &Failing) -> (Service, mpsc::Receiver<ToBroker>) {
         hello,
         orders,
     });
-    service.settle();
+    service.finished();
     is_there(&mut service);
     let (topics, is_last) = (Vec::new(), true);
     says(&mut service, ToController::Inventory { topics, is_last });

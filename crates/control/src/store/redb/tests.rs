@@ -220,6 +220,15 @@ fn opener(is_full: &Arc<AtomicBool>) -> Opener {
     })
 }
 
+/// Another controller is told so.
+fn is_open_elsewhere(path: &Path) {
+    let refused = RedbStore::open(path).expect_err("it is held");
+    assert!(
+        refused.to_string().contains("is open in another process"),
+        "{refused}"
+    );
+}
+
 /// Commits fail while there is no room, and succeed again afterwards; what was kept stays.
 #[test]
 fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
@@ -239,6 +248,7 @@ fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
         for _ in 0..2 {
             let error = store.commit(std::slice::from_ref(&lost)).expect_err("full");
             assert!(error.to_string().contains("controller.redb"), "{error}");
+            is_open_elsewhere(&path);
         }
         is_full.store(false, Ordering::Relaxed);
     }
@@ -265,6 +275,7 @@ fn on_a_full_medium_what_was_kept_is_read() {
             .commit(&[change("b", Some(json!(2)))])
             .expect_err("full");
         assert!(error.to_string().contains("make room"), "{error}");
+        is_open_elsewhere(&path);
     }
     assert!(
         before == fs::read(&path).expect("ours"),

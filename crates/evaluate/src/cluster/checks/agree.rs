@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ::workload::trace::{Trace, read_all};
 use ::workload::{Cluster as ClusterSpec, Spec, Topic};
-use api::view::TopicSpec;
+use api::view::{Contract, TopicSpec};
 use limit::Limit;
 use placement::{BrokerIndex, Policy};
 use serde::Serialize;
@@ -252,7 +252,10 @@ fn live(options: &ClusterOptions, configuration: &Configuration) -> Result<Live,
     let cluster = Cluster::start(setup)?;
     let limit = configuration.limit(&workload)?;
     let spec = TopicSpec {
-        limit,
+        contract: Contract {
+            limit,
+            ..Contract::default()
+        },
         // Evenly over all brokers, whether they are needed or not.
         policy: Policy::Lb,
         ..options.spec(placement::Mode::Measure)?

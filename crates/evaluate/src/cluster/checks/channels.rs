@@ -91,10 +91,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
 fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
     let mut cluster = Cluster::start(options.two_brokers("channels-drained")?)?;
     let api = cluster.api();
-    let spec = TopicSpec {
-        limit: Some(limit::Limit::messages(10_000.0, 1000.0).map_err(invalid)?),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit::Limit::messages(10_000.0, 1000.0).map_err(invalid)?);
     api.put_topic(TOPIC, &spec)?;
     let publisher = PlacedPublisher::start(PlacedOptions {
         patience: Some(COME),
@@ -129,7 +126,7 @@ fn drained(options: &ClusterOptions) -> Result<Report, BenchError> {
     api.drain(&first)?;
     let moved = || home().is_some_and(|now| now != first);
     must(until(MOVED, moved), || {
-        format!("s1 did not leave {first}, which drains")
+        format!("s1 did not leave {first}, which is draining")
     })?;
     publish(HALF, 2 * HALF)?;
     serve(&mut [&mut c], COME, |_| holds(&api, &first) == Some(0));

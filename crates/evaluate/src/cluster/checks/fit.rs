@@ -254,7 +254,7 @@ fn simulate(
         brokers: &brokers,
         models: &vec![model; options.brokers],
         backgrounds: &vec![0.0; options.brokers],
-        limit: spec.limit.map(|limit| (limit.rate, limit.burst)),
+        limit: spec.contract.limit.map(|limit| (limit.rate, limit.burst)),
         slo_us,
         percentile: 99.0,
         policy: spec.policy,

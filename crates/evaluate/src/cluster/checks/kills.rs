@@ -42,7 +42,7 @@ impl Judged for Report {
         vec![
             verdict(
                 of,
-                "all publishers are heard of again",
+                "all publishers are heard again",
                 self.never_heard == 0,
                 format!("{} of {} were not", self.never_heard, self.publishers_hit),
             ),
@@ -56,7 +56,7 @@ impl Judged for Report {
                 of,
                 "the sum of shares never exceeds the limit",
                 self.share_violations == 0,
-                format!("{} of {} looks", self.share_violations, self.share_looks),
+                format!("{} of {} samples", self.share_violations, self.share_looks),
             ),
         ]
     }

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use api::view::{Slo, TopicSpec};
+use api::view::{Contract, Slo, TopicSpec};
 use clap::{Args, ValueEnum};
 use limit::oracle;
 use limit::{Burst, JudgedBy, Limit, Rate};
@@ -41,7 +41,7 @@ pub(super) const TOPIC: &str = "telemetry";
 /// Options of `srtm-evaluate cluster`.
 #[derive(Debug, Clone, Args)]
 pub struct ClusterOptions {
-    /// What is done.
+    /// Check to run.
     #[arg(value_enum)]
     pub check: Check,
     /// The srtm program.
@@ -68,7 +68,7 @@ pub struct ClusterOptions {
     /// Limit: messages that may pass at once.
     #[arg(long, default_value_t = 1000.0, value_name = "MSG")]
     pub burst: f64,
-    /// What conformance is decided by: arrival or release.
+    /// Instant by which conformance is judged: arrival or release.
     #[arg(long, default_value = "arrival", value_name = "INSTANT")]
     pub judged_by: JudgedBy,
     /// Promise for the 99th percentile.
@@ -86,7 +86,7 @@ pub struct ClusterOptions {
     /// Length of a profiling window in seconds.
     #[arg(long, default_value_t = 10.0, value_name = "S")]
     pub window_s: f64,
-    /// Times that it is done.
+    /// Number of rounds.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub rounds: u32,
     /// Seed of the schedule.
@@ -111,7 +111,7 @@ pub enum Check {
     Moves,
     /// Brokers are killed: how soon are their publishers heard again?
     Kills,
-    /// A broker stands still for ten seconds: it must be gifted no tokens.
+    /// A broker stands still for ten seconds: it must get no extra tokens.
     Stopped,
     /// The controller is killed and started again: data flows on.
     ControllerKilled,
@@ -125,7 +125,7 @@ pub enum Check {
     Penalty,
     /// A topic is fitted to its promise, for several sizes of groups: the paper's table I.
     Fit,
-    /// A topic's channels wherever its publishers are: drained brokers, second brokers, consumers that are away and come by
+    /// A topic's channels wherever its publishers are: drained brokers, second brokers, absent consumers that return by
     /// lookup. Brings its own load.
     Channels,
     /// What passes a limit after brokers and controller were killed and started again, and at brokers that have just joined.
@@ -235,7 +235,7 @@ impl ClusterOptions {
 
     pub(super) fn spec(&self, fit: Mode) -> Result<TopicSpec, BenchError> {
         Ok(TopicSpec {
-            limit: Some(self.limit()?),
+            contract: Contract::of_limit(self.limit()?),
             slo: self.slo_us.map(|latency_us| Slo {
                 percentile: 99.0,
                 latency_us,
@@ -331,7 +331,10 @@ pub(super) fn must(holds: bool, text: impl FnOnce() -> String) -> Result<(), Ben
     if holds {
         return Ok(());
     }
-    Err(BenchError::protocol("what must hold does not", text()))
+    Err(BenchError::protocol(
+        "a condition that must hold does not",
+        text(),
+    ))
 }
 
 /// Starts the publishers and subscribers of `plan` and waits until they send.

@@ -55,11 +55,11 @@ impl Judged for Report {
                 of,
                 "the sum of shares never exceeds the limit",
                 self.share_violations == 0,
-                format!("{} of {} looks", self.share_violations, self.share_looks),
+                format!("{} of {} samples", self.share_violations, self.share_looks),
             ),
             verdict(
                 of,
-                "judged at the release, no window exceeds r·t + b",
+                "judged by release, no window exceeds r·t + b",
                 !self.is_strict || excess <= 1e-3,
                 format!("by {excess} messages at most"),
             ),
@@ -87,7 +87,7 @@ pub(super) fn check(options: &ClusterOptions) -> Result<(), BenchError> {
         let moved_s = empty_the_fullest(&api, &run, all)?;
         let moved_s = moved_s.ok_or_else(|| {
             let text = format!("round {round}: not all publishers moved in {MOVE_TIMEOUT:?}");
-            BenchError::protocol("what must hold does not", text)
+            BenchError::protocol("a condition that must hold does not", text)
         })?;
         seconds_per_round.push(moved_s);
         pause_for(PAUSE);

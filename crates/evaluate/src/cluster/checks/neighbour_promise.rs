@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use api::view::{Slo, TopicSpec, TopicView};
+use api::view::{Contract, Slo, TopicSpec, TopicView};
 use client::{Publisher, PublisherOptions};
 use limit::Limit;
 use placement::Mode;
@@ -76,7 +76,7 @@ impl Judged for Report {
         vec![
             verdict(
                 of,
-                "the first topic's promise is kept once all has settled",
+                "the first topic's promise is kept once everything has settled",
                 self.quiet_settled_p99_ms <= QUIET_PROMISE_MS,
                 format!(
                     "{:.1} ms, promised {QUIET_PROMISE_MS} ms",
@@ -85,19 +85,19 @@ impl Judged for Report {
             ),
             verdict(
                 of,
-                "it is called fitted in most seconds",
+                "the first topic is called fitted in most seconds",
                 unfitted * 2 <= SETTLED,
                 format!("{}, not in {}", self.quiet_state, looks(unfitted)),
             ),
             verdict(
                 of,
-                "the newcomer is fitted, or told that the first topic decided",
+                "the newcomer is fitted, or its answer names the first topic",
                 self.loud_state == "fitted" || self.loud_names_quiet,
                 self.loud_state.clone(),
             ),
             verdict(
                 of,
-                "it is not called fitted while the first topic is not",
+                "the newcomer is not called fitted while the first topic is not",
                 contradictions * 2 <= SETTLED,
                 looks(contradictions),
             ),
@@ -186,7 +186,7 @@ fn promise(latency_ms: f64) -> Result<TopicSpec, BenchError> {
     let limit =
         Limit::messages(2000.0, 500.0).map_err(|error| BenchError::Options(error.to_string()))?;
     Ok(TopicSpec {
-        limit: Some(limit),
+        contract: Contract::of_limit(limit),
         slo: Some(Slo {
             percentile: 99.0,
             latency_us: latency_ms * 1000.0,

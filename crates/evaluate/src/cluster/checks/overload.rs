@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use api::view::{Slo, TopicSpec};
+use api::view::{Contract, Slo, TopicSpec};
 use limit::Limit;
 use placement::Mode;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ impl Judged for Report {
         let closest = self.closest_moves_s;
         let between = closest.map_or_else(
             || "nobody was moved twice".to_owned(),
-            |seconds| format!("{seconds:.1} s between two moves of one"),
+            |seconds| format!("{seconds:.1} s between two moves of a publisher"),
         );
         let (lost, duplicated) = (self.lost, self.duplicated);
         vec![
@@ -125,7 +125,7 @@ fn measure(
     let cluster = Cluster::start(setup)?;
     let api = cluster.api();
     let spec = TopicSpec {
-        limit: Some(
+        contract: Contract::of_limit(
             Limit::messages(5000.0, 500.0)
                 .map_err(|error| BenchError::Options(error.to_string()))?,
         ),

@@ -71,7 +71,7 @@ impl Judged for Report {
                 &of,
                 "no more than b + r·t passes",
                 passed as f64 <= allowed,
-                format!("{passed} passed where {allowed:.1} may"),
+                format!("{passed} passed, {allowed:.1} allowed"),
             ),
             verdict(
                 &of,
@@ -164,10 +164,7 @@ fn flood_after(
     let mut limit =
         Limit::messages(RATE, BURST).map_err(|error| BenchError::Options(error.to_string()))?;
     limit.on_exceed = OnExceed::Drop;
-    let spec = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit);
     if has_controller {
         cluster.api().put_topic(TOPIC, &spec)?;
     } else {

@@ -40,10 +40,10 @@ impl Judged for Report {
         vec![
             verdict(
                 of,
-                "a broker that stood still is gifted no tokens",
+                "a broker that stood still gets no extra tokens",
                 excess <= self.allowed_messages,
                 format!(
-                    "{excess} messages more than r·t + b, {} may be",
+                    "{excess} messages more than r·t + b, {} allowed",
                     self.allowed_messages
                 ),
             ),
@@ -52,7 +52,7 @@ impl Judged for Report {
                 of,
                 "the sum of shares never exceeds the limit",
                 self.share_violations == 0,
-                format!("{} of {} looks", self.share_violations, self.share_looks),
+                format!("{} of {} samples", self.share_violations, self.share_looks),
             ),
         ]
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use client::Echoer;
-use client::tempo::{Activity, Node, Share, Subscription, SubscriptionOptions};
+use client::tempo::{Activity, CpuShare, Node, Subscription, SubscriptionOptions};
 use serde::{Deserialize, Serialize};
 
 use super::outlet::node_options;
@@ -196,8 +196,8 @@ fn read_tasks(node: &Node, subscriptions: &[Subscription]) -> Vec<TopicUse> {
     subscriptions.iter().map(used).collect()
 }
 
-fn share(value: f64) -> Result<Share, BenchError> {
-    Share::new(value).map_err(|error| BenchError::Options(error.to_string()))
+fn share(value: f64) -> Result<CpuShare, BenchError> {
+    CpuShare::new(value).map_err(|error| BenchError::Options(error.to_string()))
 }
 
 /// Uses the core for a time that depends on `iterations` alone.

@@ -15,7 +15,7 @@ pub(super) fn panel(summary: &Summary, verdicts: &mut Verdicts<'_>) {
         "Conc keeps the promise everywhere",
         &at("Conc", |kept| kept),
     );
-    verdicts.add_all("LB keeps it nowhere", &at("LB", |kept| !kept));
+    verdicts.add_all("LB keeps the promise nowhere", &at("LB", |kept| !kept));
     let better: Vec<(bool, String)> = pairs(summary, "Conc", "LB")
         .into_iter()
         .filter(|(conc, lb)| conc.k.mean < lb.k.mean)

@@ -38,7 +38,7 @@ pub(super) fn table(summary: &Summary, verdicts: &mut Verdicts<'_>) {
     }
     if let Some(last) = summary.curve("replay").last() {
         verdicts.add(
-            "ours: by replay the largest groups take at most 150 s",
+            "by replay (not in the paper) the largest groups take at most 150 s",
             last.fit_seconds.median <= REPLAY_SECONDS_MAX,
             format!("{:.0} s", last.fit_seconds.median),
         );

@@ -26,12 +26,12 @@ pub(super) fn own_number(summary: &Summary, verdicts: &mut Verdicts<'_>) {
         judged(max_min)
     );
     verdicts.add(
-        "Max-Min does not at the largest",
+        "Max-Min does not keep the promise at the largest group size",
         !keeps_promise(max_min),
         figures.clone(),
     );
     verdicts.add(
-        "Max-Min is forced to use fewer brokers there",
+        "Max-Min is forced to use fewer brokers at the largest group size",
         max_min.k.mean < srtm.k.mean,
         figures,
     );
@@ -103,8 +103,14 @@ pub(super) fn imprecise(summary: &Summary, verdicts: &mut Verdicts<'_>) {
         ),
     );
     for (series, finding) in [
-        ("SRTM", "SRTM's tail latency and brokers go down with it"),
-        ("Max-Min", "so do those of Max-Min"),
+        (
+            "SRTM",
+            "SRTM's tail latency and brokers go down with the spread",
+        ),
+        (
+            "Max-Min",
+            "Max-Min's tail latency and brokers go down with the spread",
+        ),
     ] {
         let mut curve = summary.curve(series);
         let (Some(first), Some(last)) = (curve.next(), curve.last()) else {

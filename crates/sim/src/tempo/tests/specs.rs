@@ -100,13 +100,13 @@ fn assert_refused(text: &str, line: usize, words: &str) {
 #[test]
 fn errors_of_time_and_kernel_name_the_line() {
     for (text, line, words) in [
-        ("duration = \"0s\"\n", 1, "longer than nothing"),
+        ("duration = \"0s\"\n", 1, "longer than 0"),
         (
             "warmup = \"24h\"\n\nduration = \"1s\"\n",
             3,
             "more than a day",
         ),
-        ("duration = \"1day\"\n", 1, "is no duration"),
+        ("duration = \"1day\"\n", 1, "is not a duration"),
         ("\n[kernel]\nperiod = \"2m\"\n", 3, "at most a minute"),
         ("\n[kernel]\nthreads = 65\n", 3, "write 1 to 64"),
         ("\n[kernel]\nbuckets = 0\n", 3, "write 1 to 10000"),
@@ -127,15 +127,15 @@ fn errors_of_time_and_kernel_name_the_line() {
 #[test]
 fn errors_of_tasks_name_the_line() {
     for (old, new, line, words) in [
-        ("poisson = 10", "poisson = -1", 3, "no rate"),
-        ("poisson = 10", "poisson = nan", 3, "no rate"),
+        ("poisson = 10", "poisson = -1", 3, "not a rate"),
+        ("poisson = 10", "poisson = nan", 3, "not a rate"),
         ("poisson = 10", "poisson = 1e9", 3, "at most 10000000000"),
         ("poisson = 10", "trace = [\"2s\", \"1s\"]", 3, "go back"),
         (
             "poisson = 10",
             "bursts = { every = \"0s\", events = 1 }",
             3,
-            "neither nothing",
+            "both above 0",
         ),
         ("poisson = 10", "often = 10", 3, "unknown variant"),
         (
@@ -150,8 +150,8 @@ fn errors_of_tasks_name_the_line() {
             4,
             "the smaller first",
         ),
-        ("constant = \"1ms\"", "measured = []", 4, "above nothing"),
-        ("1ms", "0s", 4, "above nothing"),
+        ("constant = \"1ms\"", "measured = []", 4, "above 0"),
+        ("1ms", "0s", 4, "above 0"),
         ("1ms", "2m", 4, "at most a minute"),
         ("arrivals", "arrive", 3, "unknown field"),
     ] {
@@ -162,7 +162,7 @@ fn errors_of_tasks_name_the_line() {
         ("queue = 0\n", "at least 1"),
         ("queue = 100000000\n", "at most 16777216"),
         ("on_full = \"wait\"\n", "unknown variant"),
-        ("want_wait = \"soon\"\n", "is no duration"),
+        ("want_wait = \"soon\"\n", "is not a duration"),
     ] {
         assert_refused(&format!("{TASK}{more}"), 5, words);
     }

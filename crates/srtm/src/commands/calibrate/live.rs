@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::Client;
-use kernel::Share;
+use kernel::CpuShare;
 use kernel::theory::{Found, Infeasible, ShareSearch, mean_queue_length};
 use serde_json::{Value, json};
 use wire::TopicName;
@@ -46,7 +46,7 @@ pub(super) struct Question<'a> {
     /// Time that is measured under each share.
     pub(super) window: Duration,
     /// The largest share to try; none: all that others leave.
-    pub(super) max_share: Option<Share>,
+    pub(super) max_share: Option<CpuShare>,
 }
 
 /// A topic that is being calibrated.
@@ -56,7 +56,7 @@ struct Trial<'a, P> {
     /// Its contract as it was.
     contract: Value,
     /// The share that was put in force last; none: the former one still is.
-    in_force: Option<Share>,
+    in_force: Option<CpuShare>,
     /// Waits so long; says how long it was, `None` when interrupted.
     pause: P,
     progress: &'a mut dyn Write,
@@ -152,7 +152,7 @@ fn search(
 
 impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
     /// The mean wait under a share; `None` where the topic is unstable.
-    fn measure(&mut self, share: Share, present: Share) -> Result<Option<Duration>, Failure> {
+    fn measure(&mut self, share: CpuShare, present: CpuShare) -> Result<Option<Duration>, Failure> {
         if self.in_force.is_some() || share != present {
             self.put_in_force(share)?;
             self.wait(self.question.window / SETTLE_PART)?;
@@ -216,7 +216,7 @@ impl<P: FnMut(Duration) -> Option<Duration>> Trial<'_, P> {
         Ok(outcome)
     }
 
-    fn put_in_force(&mut self, share: Share) -> Result<(), Failure> {
+    fn put_in_force(&mut self, share: CpuShare) -> Result<(), Failure> {
         // Noted before the broker is asked: an answer that is lost may have been obeyed.
         self.in_force = Some(share);
         let contract = with_share(&self.contract, json!(share.as_f64()));
@@ -278,7 +278,7 @@ fn to_json(topic: &TopicName, wanted: Duration, outcome: &Result<Found, Infeasib
     json!({
         "topic": topic.as_str(),
         "want_wait_us": micros(wanted),
-        "share": share.map(Share::as_f64),
+        "share": share.map(CpuShare::as_f64),
         "wait_us": wait.map(micros),
         "why": why,
         "measurements": measurements,

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kernel::Share;
+use kernel::CpuShare;
 use sim::tempo;
 use wire::TopicName;
 
@@ -55,7 +55,7 @@ pub(super) struct TasksFlags {
     window: GoDuration,
     /// Largest CPU share to try [default: all that other topics leave].
     #[arg(long, value_name = "SHARE", requires = "broker")]
-    max_share: Option<Share>,
+    max_share: Option<CpuShare>,
     #[command(flatten)]
     jobs: Jobs,
     /// Prints JSON.

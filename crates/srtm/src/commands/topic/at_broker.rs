@@ -21,7 +21,7 @@ const STAGES: [&str; 8] = [
 
 pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
     let limit = flags.limit()?;
-    let cpu_share = flags.cpu_share().map(kernel::Share::as_f64);
+    let cpu_share = flags.cpu_share().map(kernel::CpuShare::as_f64);
     let contract: Value = client(broker).put(
         &of_topic(&flags.name),
         &json!({ "limit": limit, "cpu_share": cpu_share, "on_full": flags.on_full }),
@@ -114,7 +114,7 @@ pub(super) fn limit_line(limit: &Value) -> String {
         word("on_exceed")
     );
     match word("sharing").as_str() {
-        "" | "static" => line,
+        "" | "lease" => line,
         policy => format!("{line}, shared by {policy}"),
     }
 }
@@ -220,7 +220,7 @@ fn task_lines(document: &Value, name: &str) -> String {
         None => String::from("none declared"),
     };
     let stability = match task["unstable"].as_bool() {
-        Some(true) => "unstable: more comes than its share can serve",
+        Some(true) => "unstable: more comes than its CPU share can serve",
         _ => "stable",
     };
     let mut lines = format!(
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn topics_read_as_text() {
-        let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "static"});
+        let limit = json!({"rate": 1000, "burst": 2.5, "unit": "bytes", "on_exceed": "drop", "sharing": "lease"});
         assert_eq!(limit_line(&limit), "1000 bytes/s, burst 2.5, drop");
         let shared = json!({"rate": 5, "burst": 2, "unit": "messages", "on_exceed": "delay", "sharing": "fps"});
         assert_eq!(
@@ -296,7 +296,7 @@ mod tests {
             "wait_max_us": 2500, "overruns": 1, "overrun_max_us": 250, "unstable": true, "unstable_spells": 3});
         let document = json!({"period_us": 10_000, "tasks": [{"topic": null}, task]});
         let lines = "\
-share      0.2: 2.000 ms of each 10 ms, unstable: more comes than its share can serve (3 spells of instability)
+share      0.2: 2.000 ms of each 10 ms, unstable: more comes than its CPU share can serve (3 spells of instability)
 served     7 times, 1.5 ms in all; waited 2.500 ms at most; 1 overruns, 0.250 ms at most
 ";
         assert_eq!(task_lines(&document, "t"), lines);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use api::Controller;
-use api::view::{Slo, TopicSpec, TopicView};
+use api::view::{Contract, Slo, TopicSpec, TopicView};
 use placement::FitStatus;
 use serde_json::Value;
 
@@ -18,10 +18,12 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
         latency_us: latency.0.as_secs_f64() * 1e6,
     });
     let spec = TopicSpec {
-        limit,
+        contract: Contract {
+            limit,
+            cpu_share: flags.cpu_share(),
+            on_full: flags.on_full,
+        },
         slo,
-        cpu_share: flags.cpu_share(),
-        on_full: flags.on_full,
         policy: flags.policy,
         fit: flags.fit,
         infer_groups: flags.infer_groups,
@@ -85,18 +87,21 @@ fn line(view: &TopicView) -> String {
 }
 
 fn contract(spec: &TopicSpec) -> String {
-    let limit = spec
-        .limit
-        .map_or_else(|| String::from("no limit"), |limit| limit.to_string());
+    let Contract {
+        limit,
+        cpu_share,
+        on_full,
+    } = spec.contract;
+    let limit = limit.map_or_else(|| String::from("no limit"), |limit| limit.to_string());
     let mut contract = limit;
     if let Some(slo) = spec.slo {
         let within = milliseconds(slo.latency_us);
         let _ = write!(contract, "; p{} within {within}", slo.percentile);
     }
-    if let Some(share) = spec.cpu_share {
+    if let Some(share) = cpu_share {
         let _ = write!(contract, "; cpu share {share}");
     }
-    if let Some(on_full) = spec.on_full {
+    if let Some(on_full) = on_full {
         let _ = write!(contract, "; full channels: {on_full}");
     }
     contract

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::view::TopicSpec;
-use limit::OnExceed;
-use limit::sharing::Policy;
+use limit::{OnExceed, SharePolicy};
 use serde::{Deserialize, Serialize};
 use sim::experiment::Verdict;
 
@@ -80,15 +79,12 @@ pub(super) fn measure(options: &ClusterOptions) -> Result<Parts, BenchError> {
     let cluster = Cluster::start(setup)?;
     let way = Way {
         name: "fps",
-        policy: Policy::Fps,
+        policy: SharePolicy::Fps,
         adaptor: true,
         on_exceed: OnExceed::Delay,
     };
     let limit = limit(options, way)?;
-    let spec = TopicSpec {
-        limit: Some(limit),
-        ..TopicSpec::default()
-    };
+    let spec = TopicSpec::of_limit(limit);
     cluster.api().put_topic(TOPIC, &spec)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();

@@ -4,8 +4,7 @@
 mod greedy;
 mod shifting;
 
-use limit::sharing::Policy;
-use limit::{JudgedBy, Limit, OnExceed};
+use limit::{JudgedBy, Limit, OnExceed, SharePolicy};
 use serde::Serialize;
 
 pub(super) use greedy::Parts;
@@ -19,7 +18,7 @@ use bench::BenchError;
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Way {
     name: &'static str,
-    policy: Policy,
+    policy: SharePolicy,
     /// With leases: whether they follow traffic.
     adaptor: bool,
     on_exceed: OnExceed,

@@ -8,11 +8,10 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use api::view::TopicSpec;
+use api::view::{Contract, TopicSpec};
 use clock::Instant;
 use hdrhistogram::Histogram;
-use limit::OnExceed;
-use limit::sharing::Policy;
+use limit::{OnExceed, SharePolicy};
 use placement::{Mode, Policy as Placement};
 use serde::Serialize;
 
@@ -49,8 +48,8 @@ const EVEN: [f64; BROKERS] = [0.8 / 3.0; BROKERS];
 const TOO_MUCH: [f64; BROKERS] = [0.2, 0.8, 0.8, 0.2, 0.2, 0.2];
 
 const LEASES: Way = Way {
-    name: "static",
-    policy: Policy::Static,
+    name: "fixed",
+    policy: SharePolicy::Lease,
     adaptor: false,
     on_exceed: OnExceed::Delay,
 };
@@ -65,16 +64,16 @@ pub(super) const WAYS: [Way; 9] = [
     },
     Way {
         name: "gtb",
-        policy: Policy::Gtb,
+        policy: SharePolicy::Gtb,
         ..LEASES
     },
     Way {
         name: "fps",
-        policy: Policy::Fps,
+        policy: SharePolicy::Fps,
         ..LEASES
     },
     Way {
-        name: "static",
+        name: "fixed",
         on_exceed: OnExceed::Drop,
         ..LEASES
     },
@@ -86,19 +85,19 @@ pub(super) const WAYS: [Way; 9] = [
     },
     Way {
         name: "gtb",
-        policy: Policy::Gtb,
+        policy: SharePolicy::Gtb,
         on_exceed: OnExceed::Drop,
         ..LEASES
     },
     Way {
         name: "grd",
-        policy: Policy::Grd,
+        policy: SharePolicy::Grd,
         on_exceed: OnExceed::Drop,
         ..LEASES
     },
     Way {
         name: "fps",
-        policy: Policy::Fps,
+        policy: SharePolicy::Fps,
         on_exceed: OnExceed::Drop,
         ..LEASES
     },
@@ -184,7 +183,7 @@ pub(super) fn measure(options: &ClusterOptions, way: Way) -> Result<Row, BenchEr
     );
     let cluster = Cluster::start(setup(options, way, &name.replace(' ', "-"))?)?;
     let spec = TopicSpec {
-        limit: Some(limit),
+        contract: Contract::of_limit(limit),
         // Evenly over all brokers, whether they are needed or not.
         policy: Placement::Lb,
         ..options.spec(Mode::Measure)?

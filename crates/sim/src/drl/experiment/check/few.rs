@@ -13,7 +13,7 @@ const VISIBLY_UNFAIR: f64 = 0.9;
 /// Figures 3 to 5.
 pub(super) fn baseline(findings: &mut Findings<'_>) {
     findings.limit_holds(
-        "every policy forwards the limit over 1 s, within 2 % in the mean",
+        "every policy forwards the limit over 1 s, within 2 % on average",
         NEAR,
     );
     let short = |run: &Record| run.result.forwarded_mbps_100ms.deviation;
@@ -86,7 +86,7 @@ pub(super) fn join(findings: &mut Findings<'_>) {
         |slow, quick| slow > quick,
     );
     findings.compare(
-        "while five flows are there, too",
+        "GRD at 500 ms varies more than at 50 ms while five flows are there",
         of_five,
         ("GRD 500 ms", "GRD 50 ms"),
         |slow, quick| slow > quick,
@@ -216,16 +216,20 @@ pub(super) fn bottleneck(findings: &mut Findings<'_>) {
     const PAYLOAD: f64 = 1_448.0 / 1_500.0;
     let spans = [
         (
-            "8 to 2 from 10 s after the bottleneck came",
+            "flows are divided 8 to 2 from 10 s after the bottleneck came",
             (25.0, 31.0),
             [8.0, 2.0, 0.0],
         ),
         (
-            "6 to 2 + 2 from 10 s after the eighth flow came, for 5 s",
+            "flows are divided 6 to 2 + 2 from 10 s after the eighth flow came, for 5 s",
             (41.0, 46.0),
             [6.0, 2.0, 2.0],
         ),
-        ("6 to 2 + 2 until the end", (41.0, 60.0), [6.0, 2.0, 2.0]),
+        (
+            "flows are divided 6 to 2 + 2 until the end",
+            (41.0, 60.0),
+            [6.0, 2.0, 2.0],
+        ),
     ];
     for (finding, (from_s, to_s), wanted) in spans {
         let mut holds = true;

@@ -37,7 +37,10 @@ pub(super) fn limiters(findings: &mut Findings<'_>) {
             "FPS with br 3 delivers the limit at every number of limiters, within 5 %",
             "FPS br 3",
         ),
-        ("with intervals of 500 ms too", "FPS br 3, 500 ms"),
+        (
+            "FPS with br 3 at intervals of 500 ms delivers the limit, within 5 %",
+            "FPS br 3, 500 ms",
+        ),
     ] {
         holds_at_all(findings, finding, series, &numbers, |part| {
             is_near(part, 1.0, NEAR_MANY)
@@ -53,7 +56,7 @@ pub(super) fn limiters(findings: &mut Findings<'_>) {
             "beyond 50 limiters GRD fails to limit the rate (5 % above it)",
             "GRD br 3",
         ),
-        ("a greater branching factor does not help it", "GRD br 7"),
+        ("a greater branching factor does not help GRD", "GRD br 7"),
     ] {
         holds_at_all(findings, finding, series, &beyond, |part| {
             part > 1.0 + NEAR_MANY
@@ -72,7 +75,11 @@ fn at_the_most(most: f64, findings: &mut Findings<'_>) {
             part_of_limit as fn(&Record) -> f64,
             NEAR,
         ),
-        ("nor in fairness (0.02)", jain, 2.0 * JAIN_NOISE),
+        (
+            "beyond br 3 there is little benefit in fairness (0.02)",
+            jain,
+            2.0 * JAIN_NOISE,
+        ),
     ] {
         let three = findings.spread_where(at_most("FPS br 3"), figure);
         let seven = findings.spread_where(at_most("FPS br 7"), figure);
@@ -181,8 +188,20 @@ pub(super) fn service(findings: &mut Findings<'_>) {
             0.95,
             1.05,
         ),
-        ("and to ten sites again", "FPS", 60.0, 0.95, 1.05),
-        ("and to four again", "FPS", 90.0, 0.95, 1.05),
+        (
+            "FPS delivers the limit to ten sites again, within 5 %",
+            "FPS",
+            60.0,
+            0.95,
+            1.05,
+        ),
+        (
+            "FPS delivers the limit to four sites again, within 5 %",
+            "FPS",
+            90.0,
+            0.95,
+            1.05,
+        ),
     ] {
         if let Some(part) = parts(findings, series, from_s) {
             let figures = format!("{:.1} % of the limit", 100.0 * part);
@@ -220,8 +239,8 @@ pub(super) fn updates(findings: &mut Findings<'_>) {
             }
             let finding = match key {
                 "updates.loss" => "loss of up to a fifth leaves the rate within 5 %",
-                "updates.reordered" => "so does reordering of up to a fifth",
-                _ => "so does delay of up to half a second",
+                "updates.reordered" => "reordering of up to a fifth leaves the rate within 5 %",
+                _ => "delay of up to half a second leaves the rate within 5 %",
             };
             if !figures.is_empty() {
                 let figures = format!("{series}: {}", figures.join("; "));
@@ -251,7 +270,7 @@ pub(super) fn cut(findings: &mut Findings<'_>) {
         let healed = part(findings, 0..10, 45.0, 60.0);
         let (least, most) = (100.0 * (1.0 - NEAR_MANY), 100.0 * LIMIT_TO);
         findings.add(
-            "a cut off half has half of the limit, and both no more than the limit",
+            "a half that is cut off has half of the limit, and both have no more than the limit",
             first <= most / 2.0 && both <= most && second <= most / 2.0,
             format!(
                 "{series}: first half {before:.1} % before, {first:.1} % cut off; then both {both:.1} %, the second {second:.1} %"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::{Client, Target};
-use kernel::Share;
+use kernel::CpuShare;
 use serde::Deserialize;
 use wire::TopicName;
 
@@ -60,7 +60,7 @@ impl Figures {
     }
 
     /// What other topics have not declared; a millionth where they have declared the whole.
-    pub(super) fn left_for(&self, topic: &TopicName) -> Share {
+    pub(super) fn left_for(&self, topic: &TopicName) -> CpuShare {
         let is_ours =
             |task: &&TaskFigures| task.home && task.topic.as_deref() == Some(topic.as_str());
         let reactor = self.tasks.iter().find(is_ours).map(|task| task.reactor);
@@ -75,7 +75,7 @@ impl Figures {
 
 impl TaskFigures {
     /// Its share; where it declares none what it gets of what others leave.
-    pub(super) fn effective_share(&self, period_us: f64) -> Share {
+    pub(super) fn effective_share(&self, period_us: f64) -> CpuShare {
         share_near(self.cpu_share.unwrap_or(self.allotment_us / period_us))
     }
 
@@ -94,7 +94,7 @@ impl TaskFigures {
 }
 
 /// The share that is nearest to a number.
-fn share_near(value: f64) -> Share {
+fn share_near(value: f64) -> CpuShare {
     const LEAST: f64 = 1e-6;
-    Share::new(value.clamp(LEAST, 1.0)).unwrap_or(Share::WHOLE)
+    CpuShare::new(value.clamp(LEAST, 1.0)).unwrap_or(CpuShare::WHOLE)
 }

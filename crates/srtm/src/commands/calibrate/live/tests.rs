@@ -195,7 +195,7 @@ fn what_is_infeasible_is_undone() {
         };
         let (outcome, said, broker) = calibrate(broker, Duration::from_micros(100), 99);
         let infeasible = outcome.expect("no failure").expect_err("0.7 is not enough");
-        let most = Share::new(0.7).expect("a share");
+        let most = CpuShare::new(0.7).expect("a share");
         assert_eq!(infeasible.why, Why::NothingLeft(most));
         let (share, wait) = infeasible.best.expect("stable under the last");
         assert_eq!((share, wait.as_micros()), (most, 142));
@@ -263,7 +263,7 @@ fn failures_say_what_to_do() {
 #[test]
 fn outcomes_are_json_too() {
     let topic: TopicName = "t".parse().expect("a name");
-    let share = Share::new(0.25).expect("a share");
+    let share = CpuShare::new(0.25).expect("a share");
     let wanted = Duration::from_millis(2);
     let found = Ok(Found {
         share,

@@ -1,0 +1,297 @@
+//! Subscriptions over the borders of reactors: connections that stay where they are and get messages of topics elsewhere.
+//!
+//! At the topic's home such a connection is a guest, which is a consumer like any other. What it is given gathers in a batch per
+//! guest and turn, goes to the connection's reactor, is put into the output there, and comes back empty, so that its buffers are
+//! used again and its bytes count no more. A guest with [`WINDOW_BYTES`] on their way takes nothing until some have come back; that
+//! bounds what may wait. What the connection says of its messages goes to the home one by one and is answered, and counts as in
+//! transit meanwhile, as publishes do.
+//!
+//! Batches are put into outputs at the expense of the topic's task at the connection's reactor, and what is said of messages is
+//! carried out at the expense of its task at home.
+
+mod mail;
+
+use clock::Instant;
+use kernel::TaskId;
+use topics::{Arena, ConsumerKey, Delivery, FlightError, Key, Stored, Subscription, TopicTable};
+
+use super::hosted::Hosted;
+use super::inbox::Mail;
+use super::post::Post;
+use crate::connection::{ConnectionKey, SubscriptionNumber};
+use crate::stats::ClientStats;
+
+pub use mail::{DeliveryBatch, DeliveryItem, GuestAnswer, GuestOrder, GuestRequest, Order, Seated};
+
+/// Names a guest within its host.
+pub type GuestKey = Key<Guest>;
+
+/// Bytes of one guest that may be on their way, and one message.
+pub const WINDOW_BYTES: usize = 64 * 1024;
+
+/// What a message counts for beside its body.
+const ITEM_BYTES: usize = 64;
+
+/// Empty batches kept for use again, and what each may hold.
+const SPARE_BATCHES: usize = 256;
+const SPARE_BATCH_BYTES: usize = 2 * WINDOW_BYTES;
+
+/// A connection of another reactor that is subscribed to a topic of this one.
+#[derive(Debug)]
+pub struct Guest {
+    /// Reactor that has the connection.
+    from: usize,
+    connection: ConnectionKey,
+    number: SubscriptionNumber,
+    /// The topic's tasks: there, and here.
+    task_there: TaskId,
+    task_here: TaskId,
+    /// Set as soon as it is subscribed.
+    consumer: Option<ConsumerKey>,
+    /// Who it is, as of its subscription.
+    client: Box<ClientStats>,
+    /// What it was given in this turn.
+    open: Option<Box<DeliveryBatch>>,
+    on_their_way_bytes: usize,
+    is_refusing: bool,
+}
+
+/// The guests of a reactor.
+#[derive(Debug)]
+pub(super) struct Guests {
+    /// The reactor's number.
+    home: usize,
+    guests: Arena<Guest>,
+    /// Those that were given something in this turn.
+    begun: Vec<GuestKey>,
+    #[expect(
+        clippy::vec_box,
+        reason = "they travel boxed; taking one must not allocate"
+    )]
+    spare: Vec<Box<DeliveryBatch>>,
+}
+
+/// To whom topics give messages: a number for them, a connection or a guest for the reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recipient {
+    Connection(ConnectionKey),
+    Guest(GuestKey),
+}
+
+/// No table has so many slots: the lower half of a key is its slot.
+const GUEST_BIT: u64 = 1 << 31;
+
+impl Recipient {
+    #[inline]
+    pub(super) fn to_bits(self) -> u64 {
+        match self {
+            Recipient::Connection(key) => key.to_bits(),
+            Recipient::Guest(key) => key.to_bits() | GUEST_BIT,
+        }
+    }
+
+    #[inline]
+    pub(super) fn from_bits(bits: u64) -> Recipient {
+        match bits & GUEST_BIT {
+            0 => Recipient::Connection(ConnectionKey::from_bits(bits)),
+            _ => Recipient::Guest(GuestKey::from_bits(bits & !GUEST_BIT)),
+        }
+    }
+}
+
+impl Guests {
+    /// Of reactor `home`; nobody has come.
+    pub(super) fn new(home: usize) -> Guests {
+        Guests {
+            home,
+            guests: Arena::default(),
+            begun: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Subscribes a connection of another reactor to a topic of this one.
+    pub(super) fn welcome(&mut self, request: GuestRequest, topics: &mut Hosted) -> Seated {
+        let GuestRequest {
+            from,
+            connection,
+            number,
+            ..
+        } = request;
+        let name = request.topic.as_str();
+        let task_here = topics.task_of_name(&request.topic);
+        let key = self.guests.insert(Guest {
+            from,
+            connection,
+            number,
+            task_there: request.task,
+            task_here,
+            consumer: None,
+            client: request.client,
+            open: None,
+            on_their_way_bytes: 0,
+            is_refusing: false,
+        });
+        let subscription = Subscription {
+            connection: Recipient::Guest(key).to_bits(),
+            number,
+            msg_timeout: request.terms.msg_timeout,
+            sample_rate: request.terms.sample_rate,
+            is_finished_when_sent: request.terms.is_finished_when_sent,
+        };
+        let subscribed = topics.table.subscribe(name, &request.channel, subscription);
+        let guest = match (subscribed, self.guests.get_mut(key)) {
+            (Ok(consumer), Some(guest)) => {
+                guest.consumer = Some(consumer);
+                Ok(key)
+            }
+            (Ok(_), None) => unreachable!("it has just come"),
+            (Err(refusal), _) => {
+                self.guests.remove(key);
+                Err(refusal.to_string())
+            }
+        };
+        Seated {
+            home: self.home,
+            connection,
+            number,
+            guest,
+        }
+    }
+
+    /// It goes; what it was given in this turn is not sent.
+    pub(super) fn leave(&mut self, key: GuestKey) -> Option<ConsumerKey> {
+        let guest = self.guests.remove(key)?;
+        if let Some(batch) = guest.open {
+            self.keep(batch);
+        }
+        guest.consumer
+    }
+
+    /// Where its connection is.
+    pub(super) fn whereabouts(&self, key: GuestKey) -> Option<(usize, ConnectionKey)> {
+        let guest = self.guests.get(key)?;
+        Some((guest.from, guest.connection))
+    }
+
+    /// Who it is.
+    pub(super) fn client(&self, key: GuestKey) -> Option<&ClientStats> {
+        self.guests.get(key).map(|guest| &*guest.client)
+    }
+
+    /// The task here that pays for what it says.
+    pub(super) fn task_of(&self, key: GuestKey) -> Option<TaskId> {
+        self.guests.get(key).map(|guest| guest.task_here)
+    }
+
+    /// Takes a message for a guest; says whether it has room for another.
+    pub(super) fn deliver(&mut self, key: GuestKey, delivery: Delivery<'_>) -> bool {
+        let Some(guest) = self.guests.get_mut(key) else {
+            return false;
+        };
+        let batch = guest.open.get_or_insert_with(|| {
+            self.begun.push(key);
+            let (to, task) = ((guest.connection, guest.number), guest.task_there);
+            match self.spare.pop() {
+                Some(mut batch) => {
+                    batch.begin(key, to, task);
+                    batch
+                }
+                None => Box::new(DeliveryBatch::new(self.home, key, to, task)),
+            }
+        });
+        let Stored {
+            id, arrival, body, ..
+        } = delivery.message;
+        batch.items.push(DeliveryItem {
+            id: *id,
+            attempts: delivery.attempts,
+            wall_ns: arrival.wall_ns,
+            length: body.len() as u32,
+        });
+        batch.bytes.extend_from_slice(body);
+        guest.on_their_way_bytes += body.len() + ITEM_BYTES;
+        guest.is_refusing = guest.on_their_way_bytes >= WINDOW_BYTES;
+        !guest.is_refusing
+    }
+
+    /// Has what was given in this turn leave.
+    pub(super) fn post(&mut self, post: &mut Post) {
+        for key in self.begun.drain(..) {
+            let Some(guest) = self.guests.get_mut(key) else {
+                continue;
+            };
+            if let Some(batch) = guest.open.take() {
+                post.send(guest.from, Mail::Deliveries(batch));
+            }
+        }
+    }
+
+    /// A batch has come back: what it held counts no more, and the consumer may be given more.
+    pub(super) fn take_back(&mut self, batch: Box<DeliveryBatch>, table: &mut TopicTable) {
+        if let Some(guest) = self.guests.get_mut(batch.guest) {
+            guest.on_their_way_bytes -= batch.counted_bytes();
+            let has_room = guest.on_their_way_bytes <= WINDOW_BYTES / 2;
+            if guest.is_refusing
+                && has_room
+                && let Some(consumer) = guest.consumer
+            {
+                guest.is_refusing = false;
+                table.set_writable(consumer, true);
+            }
+        }
+        self.keep(batch);
+    }
+
+    /// Carries out what the connection says of a subscription; gives where to answer, and what. A guest that leaves is not
+    /// answered: its connection is gone.
+    pub(super) fn carry_out(
+        &mut self,
+        said: GuestOrder,
+        table: &mut TopicTable,
+        longest: std::time::Duration,
+        now: Instant,
+    ) -> Option<(usize, GuestAnswer)> {
+        let GuestOrder { guest: key, order } = said;
+        if order == Order::Leave {
+            if let Some(consumer) = self.leave(key) {
+                table.unsubscribe(consumer, now);
+            }
+            return None;
+        }
+        let guest = self.guests.get(key)?;
+        let consumer = guest.consumer?;
+        let done = match order {
+            Order::Finish(id) => table.finish(consumer, id, now),
+            Order::Requeue(id, delay) => table.requeue(consumer, id, delay, now),
+            Order::Touch(id) => table.touch(consumer, id, longest, now),
+            Order::Ready(count) => {
+                table.set_ready(consumer, count);
+                Ok(())
+            }
+            Order::Leave => return None,
+        };
+        let answer = GuestAnswer {
+            connection: guest.connection,
+            failed: done.err().and_then(|error| Some((order.deed()?, error))),
+        };
+        Some((guest.from, answer))
+    }
+
+    /// What all of them have on their way.
+    #[cfg(test)]
+    pub(super) fn on_their_way_bytes(&self) -> usize {
+        let guests = self.guests.iter();
+        guests.map(|(_, guest)| guest.on_their_way_bytes).sum()
+    }
+
+    fn keep(&mut self, mut batch: Box<DeliveryBatch>) {
+        if self.spare.len() < SPARE_BATCHES && batch.bytes.capacity() <= SPARE_BATCH_BYTES {
+            batch.clear();
+            self.spare.push(batch);
+        }
+    }
+}
+
+/// What an order that failed is told with.
+pub type Failed = (crate::session::Deed, FlightError);

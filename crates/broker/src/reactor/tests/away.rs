@@ -1,0 +1,254 @@
+//! One connection, subscriptions to topics of several reactors.
+
+use super::*;
+use crate::connection::{OUTPUT_FULL_BYTES, SUBSCRIPTIONS_MAX};
+use crate::reactor::guests::WINDOW_BYTES;
+use crate::reactor::home_of;
+
+/// Time to finish a message, where a test is not about it.
+const LONG_MS: u64 = 600_000;
+
+fn scene() -> Scene {
+    Scene::new(Config {
+        threads: 2,
+        mem_queue_size: 100_000,
+        ..Config::default()
+    })
+}
+
+/// A topic that lives on reactor `home` of two.
+fn topic_of(home: usize) -> String {
+    let names = (0..).map(|number| format!("t{number}"));
+    let mut at_home = names.filter(|name| home_of(name, 2) == home);
+    at_home.next().expect("there are many")
+}
+
+impl Scene {
+    /// Somebody at reactor 0 who speaks in lines, subscribed to a topic of reactor 0 and one of reactor 1, in this order.
+    fn subscriber(&mut self, timeout_ms: u64) -> Peer {
+        let mut peer = self.connect(0, false);
+        peer.say(self, b"LINE", 4);
+        for home in 0..2 {
+            let topic = topic_of(home);
+            let words = format!("SUB {topic} c {timeout_ms}\n");
+            peer.say(self, words.as_bytes(), usize::MAX);
+            assert_eq!(self.line(&mut peer), format!("SUBSCRIBED {home}"));
+        }
+        peer.say(self, b"RDY 0 2000\nRDY 1 2000\n", usize::MAX);
+        peer
+    }
+
+    /// Publishes `bodies` to both topics; they are accepted.
+    fn publish(&mut self, bodies: &[String]) {
+        let mut publisher = self.connect(1, false);
+        let mut words = b"  V2".to_vec();
+        for home in 0..2 {
+            let bodies = bodies.iter().map(|body| body.clone().into_bytes());
+            words.extend(publishes(&topic_of(home), bodies));
+        }
+        publisher.say(self, &words, usize::MAX);
+        for answer in self.frames(&mut publisher, 2 * bodies.len()) {
+            assert_eq!(answer[4..], *b"OK");
+        }
+    }
+
+    /// The next line that a peer hears.
+    fn line(&mut self, peer: &mut Peer) -> String {
+        let mut line = None;
+        self.until("a line", |_| {
+            peer.listen();
+            if let Some(end) = peer.heard.iter().position(|&byte| byte == b'\n') {
+                let words = peer.heard.drain(..=end).take(end).collect();
+                line = Some(String::from_utf8(words).expect("UTF-8"));
+            }
+            line.is_some()
+        });
+        line.expect("it has come")
+    }
+
+    /// So many messages: subscription, number, attempts and body of each, in the order of all that.
+    fn messages(&mut self, peer: &mut Peer, count: usize) -> Vec<(u32, u64, u16, String)> {
+        let mut messages: Vec<_> = (0..count)
+            .map(|_| {
+                let line = self.line(peer);
+                let mut words = line.split(' ');
+                assert_eq!(words.next(), Some("MESSAGE"), "{line}");
+                let mut next = || words.next().expect("whole");
+                (
+                    next().parse().expect("a number"),
+                    next().parse().expect("a number"),
+                    next().parse().expect("a number"),
+                    next().to_owned(),
+                )
+            })
+            .collect();
+        messages.sort();
+        messages
+    }
+
+    /// Messages that the reactors store.
+    fn stored(&self) -> u64 {
+        let stored = |reactor: &Reactor| reactor.topics.table.stored().0;
+        self.reactors.iter().map(stored).sum()
+    }
+
+    fn until_nothing_is_stored(&mut self) {
+        self.until("all are finished", |scene| scene.stored() == 0);
+    }
+}
+
+fn bodies(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("body{number}")).collect()
+}
+
+#[test]
+fn messages_of_several_reactors_come_once_each_with_their_subscription() {
+    const COUNT: usize = 1000;
+    let mut scene = scene();
+    let mut peer = scene.subscriber(LONG_MS);
+    scene.publish(&bodies(COUNT));
+    let messages = scene.messages(&mut peer, 2 * COUNT);
+    for of in 0..2 {
+        let mut came: Vec<_> = messages.iter().filter(|message| message.0 == of).collect();
+        came.sort_by_key(|message| message.1);
+        let came: Vec<_> = came.iter().map(|message| message.3.clone()).collect();
+        assert_eq!(came, bodies(COUNT), "in order, of subscription {of}");
+    }
+    assert_eq!(scene.stored(), 2 * COUNT as u64);
+    // More at once than may be in transit.
+    let finish = |(of, id, ..): &(u32, u64, u16, String)| format!("FIN {of} {id}\n");
+    let words: String = messages.iter().map(finish).collect();
+    peer.say(&mut scene, words.as_bytes(), usize::MAX);
+    scene.until_nothing_is_stored();
+    // Each of them can be finished once.
+    let (of, id, ..) = messages[2 * COUNT - 1];
+    peer.say(
+        &mut scene,
+        format!("FIN {of} {id}\n").as_bytes(),
+        usize::MAX,
+    );
+    let told = scene.line(&mut peer);
+    let expected = format!("FAILED Finish({id}) was refused: ID not in flight");
+    assert_eq!((of, told), (1, expected));
+}
+
+#[test]
+fn what_is_given_back_or_timed_out_comes_again() {
+    let mut scene = scene();
+    let mut peer = scene.subscriber(LONG_MS);
+    scene.publish(&bodies(1));
+    for attempts in 1..=3 {
+        let messages = scene.messages(&mut peer, 2);
+        for (number, (of, id, tried, _)) in messages.iter().enumerate() {
+            assert_eq!((*of as usize, *tried), (number, attempts));
+            let words = match attempts {
+                1 => format!("REQ {of} {id} 0\n"),
+                2 => format!("REQ {of} {id} 1\n"),
+                _ => format!("TOUCH {of} {id}\nFIN {of} {id}\n"),
+            };
+            peer.say(&mut scene, words.as_bytes(), usize::MAX);
+        }
+    }
+    scene.until_nothing_is_stored();
+
+    let mut forgetful = scene.subscriber(1);
+    drop(peer);
+    scene.until("it is gone", |scene| {
+        scene.reactors[0].peers.connections.len() == 1
+    });
+    scene.publish(&bodies(1));
+    let mut seen = [0; 2];
+    while seen.contains(&0) || seen.contains(&1) {
+        let (of, _, attempts, _) = scene.messages(&mut forgetful, 1)[0].clone();
+        seen[of as usize] = attempts;
+    }
+    assert_eq!(scene.stored(), 2, "nothing is lost or doubled");
+}
+
+#[test]
+fn what_a_lost_connection_had_in_flight_goes_to_another() {
+    for has_heard in [false, true] {
+        let mut scene = scene();
+        let mut lost = scene.subscriber(LONG_MS);
+        scene.publish(&bodies(50));
+        if has_heard {
+            assert_eq!(scene.messages(&mut lost, 100).len(), 100);
+        }
+        drop(lost);
+        let mut heir = scene.subscriber(LONG_MS);
+        let messages = scene.messages(&mut heir, 100);
+        assert_eq!(scene.stored(), 100);
+        let finish = |(of, id, ..): &(u32, u64, u16, String)| format!("FIN {of} {id}\n");
+        let words: String = messages.iter().map(finish).collect();
+        heir.say(&mut scene, words.as_bytes(), usize::MAX);
+        scene.until_nothing_is_stored();
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_read_holds_a_bounded_part_of_it() {
+    const COUNT: usize = 4000;
+    let mut scene = scene();
+    let mut peer = scene.subscriber(LONG_MS);
+    let (_, key) = peer.at;
+    let connection = scene.reactors[0].peers.connections.get(key);
+    let transport = &connection.expect("open").transport;
+    let socket = socket2::SockRef::from(transport);
+    socket.set_send_buffer_size(4096).expect("set");
+    peer.say(&mut scene, b"RDY 0 0\nRDY 1 100000\n", usize::MAX);
+    let bodies: Vec<String> = (0..COUNT).map(|_| "x".repeat(1000)).collect();
+    scene.publish(&bodies);
+    scene.until("the guest is full", |scene| {
+        scene.reactors[1].guests.on_their_way_bytes() >= WINDOW_BYTES
+    });
+    for _ in 0..100 {
+        scene.turn();
+        let on_their_way = scene.reactors[1].guests.on_their_way_bytes();
+        assert!(on_their_way < WINDOW_BYTES + 2000, "{on_their_way}");
+        let connection = scene.reactors[0].peers.connections.get(key);
+        let unsent = connection.expect("open").output.unsent().len();
+        assert!(unsent < OUTPUT_FULL_BYTES + WINDOW_BYTES + 2000, "{unsent}");
+    }
+    assert_eq!(scene.messages(&mut peer, COUNT).len(), COUNT);
+    scene.until("all batches are back", |scene| {
+        scene.reactors[1].guests.on_their_way_bytes() == 0
+    });
+}
+
+#[test]
+fn a_subscription_elsewhere_that_is_refused_or_ends_is_told() {
+    let mut scene = Scene::new(Config {
+        threads: 2,
+        max_channel_consumers: 1,
+        ..Config::default()
+    });
+    let mut first = scene.subscriber(LONG_MS);
+    let mut second = scene.connect(0, false);
+    let topic = topic_of(1);
+    let words = format!("LINESUB {topic} c 1000\nSUB {topic} other 1000\nRDY 1 5\n");
+    second.say(&mut scene, words.as_bytes(), usize::MAX);
+    let told = scene.line(&mut second);
+    assert!(told.starts_with("FAILED Subscribe was refused"), "{told}");
+    assert_eq!(scene.line(&mut second), "SUBSCRIBED 1");
+    let table = &mut scene.reactors[1].topics.table;
+    let key = table.find(&topic).expect("it is there");
+    table.delete(key);
+    scene.until("both are closed", |_| !first.listen() && !second.listen());
+    assert_eq!(scene.reactors[0].peers.connections.len(), 0);
+}
+
+#[test]
+fn a_connection_has_a_bounded_number_of_subscriptions() {
+    let mut scene = scene();
+    let mut peer = scene.connect(0, false);
+    peer.say(&mut scene, b"LINE", 4);
+    for number in 0..=SUBSCRIPTIONS_MAX {
+        let words = format!("SUB {} c{number} 1000\n", topic_of(number % 2));
+        peer.say(&mut scene, words.as_bytes(), usize::MAX);
+        let told = scene.line(&mut peer);
+        match number < SUBSCRIPTIONS_MAX {
+            true => assert_eq!(told, format!("SUBSCRIBED {number}")),
+            false => assert!(told.contains("use another one"), "{told}"),
+        }
+    }
+}

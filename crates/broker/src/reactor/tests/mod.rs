@@ -1,0 +1,165 @@
+//! Whole reactors under tests that turn them, and peers over real sockets.
+
+mod away;
+mod transport;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Inbox, Reactor, Shared};
+use crate::Config;
+use crate::connection::{Connection, ConnectionKey};
+use crate::sys::{self, Stream};
+use crate::transport::{Records, Transport, open, seal};
+
+/// Turns after which what is waited for is taken never to come.
+const TURNS: usize = 300_000;
+
+/// Reactors of one broker.
+struct Scene {
+    reactors: Vec<Reactor>,
+    listener: TcpListener,
+}
+
+/// Somebody at the other end of a connection.
+struct Peer {
+    client: TcpStream,
+    /// Where its connection was put.
+    at: (usize, ConnectionKey),
+    /// It speaks in records.
+    is_sealed: bool,
+    /// What came and was not opened.
+    wire: Vec<u8>,
+    /// What came, and was not taken by the test.
+    heard: Vec<u8>,
+}
+
+impl Scene {
+    fn new(config: Config) -> Scene {
+        let inbox = || Arc::new(Inbox::new().expect("descriptors"));
+        let inboxes = (0..config.threads).map(|_| inbox()).collect();
+        let shared = Arc::new(Shared::new(config, inboxes));
+        let reactor = |number| Reactor::new(number, Arc::clone(&shared), None, None);
+        let reactors = 0..shared.inboxes.len();
+        Scene {
+            reactors: reactors
+                .map(|number| reactor(number).expect("descriptors"))
+                .collect(),
+            listener: TcpListener::bind("127.0.0.1:0").expect("a free port"),
+        }
+    }
+
+    /// Somebody whose connection is at reactor `number`, plain or in records.
+    fn connect(&mut self, number: usize, is_sealed: bool) -> Peer {
+        let address = self.listener.local_addr().expect("bound");
+        let client = TcpStream::connect(address).expect("connects");
+        client.set_nonblocking(true).expect("set");
+        let (stream, peer) = self.listener.accept().expect("accepted");
+        let stream = Stream::of(stream).expect("set");
+        sys::enable_arrival_stamps(&stream).expect("Linux");
+        let transport = match is_sealed {
+            true => Transport::Records(Box::new(Records::new(stream))),
+            false => Transport::plain(stream),
+        };
+        let connection = Connection::new(transport, peer, sys::monotonic_now(), 0);
+        let key = self.reactors[number].hall().adopt(connection);
+        Peer {
+            client,
+            at: (number, key.expect("watched")),
+            is_sealed,
+            wire: Vec::new(),
+            heard: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self) {
+        for reactor in &mut self.reactors {
+            reactor.turn(Some(Duration::ZERO));
+        }
+    }
+
+    /// Turns until `done` says so.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Scene) -> bool) {
+        for _ in 0..TURNS {
+            if done(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("{what}: never");
+    }
+
+    /// Turns until `peer` has heard so many frames of NSQ's; takes them, each without its size.
+    fn frames(&mut self, peer: &mut Peer, count: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        self.until(&format!("{count} frames"), |_| {
+            peer.listen();
+            while frames.len() < count
+                && let Some(size) = peer.heard.first_chunk::<4>()
+                && let end = 4 + u32::from_be_bytes(*size) as usize
+                && end <= peer.heard.len()
+            {
+                frames.push(peer.heard.drain(..end).skip(4).collect());
+            }
+            frames.len() == count
+        });
+        frames
+    }
+}
+
+impl Peer {
+    /// Says `words`, in pieces of `piece` bytes with turns in between.
+    fn say(&mut self, scene: &mut Scene, words: &[u8], piece: usize) {
+        let mut wire = Vec::new();
+        match self.is_sealed {
+            true => words
+                .chunks(crate::transport::RECORD_MAX)
+                .for_each(|record| seal(&mut wire, record)),
+            false => wire.extend_from_slice(words),
+        }
+        for piece in wire.chunks(piece) {
+            let mut left = piece;
+            scene.until("the socket takes it", |_| {
+                match self.client.write(left) {
+                    Ok(count) => left = &left[count..],
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+                }
+                left.is_empty()
+            });
+            scene.turn();
+        }
+    }
+
+    /// Takes what has come; false at the end.
+    fn listen(&mut self) -> bool {
+        let mut buffer = [0; 64 * 1024];
+        loop {
+            match self.client.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(count) => self.wire.extend_from_slice(&buffer[..count]),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                    break;
+                }
+            }
+        }
+        match self.is_sealed {
+            true => {
+                open(&mut self.wire, &mut self.heard);
+            }
+            false => self.heard.append(&mut self.wire),
+        }
+        true
+    }
+}
+
+/// Words that publish `bodies` to `topic`.
+fn publishes(topic: &str, bodies: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut words = Vec::new();
+    for body in bodies {
+        wire::command::put_pub(&mut words, topic, &body);
+    }
+    words
+}

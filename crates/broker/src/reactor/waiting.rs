@@ -1,0 +1,196 @@
+//! Publishers that wait for room in a topic's queue: who goes on when there is some, and in which order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kernel::TaskId;
+use link::Announcement;
+use topics::{Arrival, Held, Published, Source, TopicKey};
+
+use super::Reactor;
+use super::inbox::{Mail, Settled};
+use super::publish::answer_of;
+use super::publishers::name_of;
+use crate::BrokerError;
+use crate::connection::{ConnectionKey, Pause};
+use crate::handle::Reply;
+
+/// A publish that did not fit. The topic keeps the place in its line, as a [`Held`], the reactor what stands there.
+#[derive(Debug)]
+pub(super) enum WaitingPublish {
+    /// Of a connection of this reactor: it has stopped reading, its command is still in its buffer.
+    Connection(ConnectionKey),
+    /// One that came from another reactor.
+    Remote(Box<RemotePublish>),
+    /// One that came through the handle (HTTP).
+    Request(Box<WaitingRequest>),
+}
+
+/// A publish on its way from the reactor that read it to the one that owns the topic.
+#[derive(Debug)]
+pub struct RemotePublish {
+    /// Reactor that owns the connection.
+    pub from: usize,
+    /// The task there that is charged with answering it.
+    pub task: TaskId,
+    /// The connection, in that reactor's numbering.
+    pub connection: u64,
+    /// The publisher that it is known as for the topic.
+    pub publisher: Option<Arc<Announcement>>,
+    /// Who is at its other end.
+    pub peer: SocketAddr,
+    /// The bodies, back to back.
+    pub bytes: Vec<u8>,
+    /// Length of each body.
+    pub lengths: Vec<u32>,
+    /// When it reached the broker.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+}
+
+/// A publish through the handle, waiting for room.
+#[derive(Debug)]
+pub struct WaitingRequest {
+    /// The messages.
+    pub bodies: Vec<Bytes>,
+    /// When the request came.
+    pub arrival: Arrival,
+    /// Delay before consumers get it.
+    pub delay: Duration,
+    /// Who waits for the answer.
+    pub reply: Reply<()>,
+}
+
+impl RemotePublish {
+    /// The bodies one by one.
+    pub fn bodies(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.lengths.iter().scan(0usize, |start, &length| {
+            let body = &self.bytes[*start..*start + length as usize];
+            *start += length as usize;
+            Some(body)
+        })
+    }
+}
+
+impl Reactor {
+    /// Lets publishers go on that waited at topics with room again.
+    pub(super) fn resume_waiting(&mut self) {
+        let mut roomy = std::mem::take(&mut self.topics.roomy);
+        for key in roomy.drain(..) {
+            self.is_resuming = true;
+            while let Some(number) = self.topics.table.pop_held(key) {
+                if let Some(publish) = self.topics.take_waiting(number)
+                    && !self.resume(key, publish)
+                {
+                    break;
+                }
+            }
+            self.is_resuming = false;
+        }
+        // Whatever became roomy meanwhile has its turn ahead.
+        roomy.append(&mut self.topics.roomy);
+        self.topics.roomy = roomy;
+    }
+
+    /// Tells a publisher that waits that its topic is gone: a connection tries anew (and makes the topic
+    /// again, or hears that the broker stops), the others are told.
+    pub(super) fn settle_orphan(&mut self, number: Held) {
+        match self.topics.take_waiting(number) {
+            None => {}
+            Some(WaitingPublish::Connection(key)) => self.let_go_on(key),
+            Some(WaitingPublish::Remote(remote)) => self.send_settled(&remote, Published::Gone),
+            Some(WaitingPublish::Request(request)) => {
+                request.reply.send(Err(BrokerError::Exiting));
+            }
+        }
+    }
+
+    /// A publisher may be read from again.
+    pub(super) fn let_go_on(&mut self, key: ConnectionKey) {
+        self.peers
+            .let_go_on(key, &mut self.topics.schedule, self.time.now);
+    }
+
+    /// Whether the next one that waits may be tried, too.
+    fn resume(&mut self, topic: TopicKey, publish: WaitingPublish) -> bool {
+        match publish {
+            WaitingPublish::Connection(key) => {
+                self.peers
+                    .unpause(key, &mut self.topics.schedule, self.time.now);
+                self.reconsider(key);
+                self.topics.work_for_turn(&mut self.time);
+                self.peers
+                    .connections
+                    .get(key)
+                    .is_none_or(|connection| connection.pause != Pause::Room)
+            }
+            WaitingPublish::Remote(remote) => self.resume_remote(topic, remote),
+            WaitingPublish::Request(request) => self.resume_request(topic, request),
+        }
+    }
+
+    fn resume_remote(&mut self, topic: TopicKey, remote: Box<RemotePublish>) -> bool {
+        let (arrival, delay) = (remote.arrival, remote.delay);
+        let outcome = self
+            .topics
+            .table
+            .publish(topic, remote.bodies(), arrival, delay);
+        match outcome {
+            Published::Full => {
+                self.topics
+                    .keep_waiting(topic, WaitingPublish::Remote(remote), true);
+                return false;
+            }
+            Published::Accepted => {
+                let source = Source {
+                    reactor: remote.from,
+                    connection: remote.connection,
+                    is_announced: remote.publisher.is_some(),
+                };
+                let name = || name_of(remote.publisher.as_deref(), remote.peer);
+                let messages = remote.lengths.len() as u32;
+                self.topics
+                    .table
+                    .note_source(topic, source, messages, &arrival, name);
+            }
+            Published::Refused(_) | Published::Gone => {}
+        }
+        self.send_settled(&remote, outcome);
+        true
+    }
+
+    fn resume_request(&mut self, topic: TopicKey, request: Box<WaitingRequest>) -> bool {
+        let bodies = request.bodies.iter().map(AsRef::as_ref);
+        let outcome = self
+            .topics
+            .table
+            .publish(topic, bodies, request.arrival, request.delay);
+        match outcome {
+            Published::Full => {
+                self.topics
+                    .keep_waiting(topic, WaitingPublish::Request(request), true);
+                return false;
+            }
+            Published::Accepted => self.note_request(topic, &request),
+            Published::Refused(_) | Published::Gone => {}
+        }
+        request.reply.send(answer_of(outcome));
+        true
+    }
+
+    fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {
+        let messages = remote.lengths.len() as u32;
+        let settled = Settled {
+            task: remote.task,
+            connection: remote.connection,
+            messages,
+            delay: remote.delay,
+            bytes: remote.bytes.len(),
+            outcome,
+        };
+        self.post.send(remote.from, Mail::Settled(settled));
+    }
+}

@@ -1,0 +1,207 @@
+//! What sessions and reactor say to each other, whatever the protocol.
+
+use std::time::Duration;
+
+use clock::Instant;
+use wire::tempo::TempoError;
+use wire::{Mpub, ProtocolError};
+
+use crate::connection::{Collecting, SubscriptionNumber};
+
+/// What a peer asks for.
+#[derive(Debug)]
+pub enum Act<'a> {
+    /// Publish one message.
+    Publish {
+        /// To this topic; a valid name.
+        topic: &'a str,
+        /// The message.
+        body: &'a [u8],
+        /// Not to be delivered before that.
+        delay: Duration,
+        /// Which of the deeds it is.
+        deed: Deed,
+    },
+    /// Publish several messages, all or none.
+    PublishMany {
+        /// To this topic; a valid name.
+        topic: &'a str,
+        /// The messages.
+        messages: Mpub<'a>,
+    },
+    /// Publish to an identifier that stands for no topic.
+    PublishNowhere,
+    /// Subscribe to a channel.
+    Subscribe {
+        /// Of this topic; a valid name.
+        topic: &'a str,
+        /// A valid name.
+        channel: &'a str,
+        /// How.
+        terms: Terms,
+    },
+    /// Be ready for so many messages.
+    Ready {
+        /// Of this subscription.
+        of: SubscriptionNumber,
+        /// In flight at once.
+        count: u32,
+    },
+    /// A message is done.
+    Finish {
+        /// Of this subscription.
+        of: SubscriptionNumber,
+        /// Its number.
+        id: u64,
+    },
+    /// Deliver a message again.
+    Requeue {
+        /// Of this subscription.
+        of: SubscriptionNumber,
+        /// Its number.
+        id: u64,
+        /// Not before that.
+        delay: Duration,
+    },
+    /// A message needs its timeout anew.
+    Touch {
+        /// Of this subscription.
+        of: SubscriptionNumber,
+        /// Its number.
+        id: u64,
+    },
+    /// No more messages of any subscription, please; those in flight may still be finished.
+    Close,
+    /// Other terms than before; they have been answered.
+    Introduce(Box<Introduction>),
+    /// To be told that it cannot be done.
+    Refuse(Failure),
+    /// Nothing.
+    Rest,
+}
+
+/// A message for the peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its number.
+    pub id: u64,
+    /// As it was published.
+    pub body: &'a [u8],
+    /// Its arrival, nanoseconds since the Unix epoch.
+    pub wall_ns: i64,
+    /// Times that it has been delivered on its channel, this one included.
+    pub attempts: u16,
+    /// Which of the connection's subscriptions it is for.
+    pub subscription: SubscriptionNumber,
+}
+
+/// What a subscription is asked for with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Time that a message may be in flight.
+    pub msg_timeout: Duration,
+    /// Percent of messages wanted, 0 = all.
+    pub sample_rate: u8,
+    /// Messages are finished once they are in the output.
+    pub is_finished_when_sent: bool,
+}
+
+/// What a peer says of itself, beyond what concerns its session only.
+#[derive(Debug)]
+pub struct Introduction {
+    /// Its wish to have messages collected.
+    pub collecting: Option<Collecting>,
+    /// The publisher that it is.
+    pub announcement: Option<wire::identify::Announcement>,
+}
+
+/// What bytes begin with.
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// Something to be done.
+    Act {
+        /// What.
+        act: Act<'a>,
+        /// Bytes that it took.
+        used: usize,
+    },
+    /// Not whole yet.
+    Incomplete {
+        /// Trying again is of no use before so many bytes are there.
+        needed: usize,
+    },
+    /// The bytes that choose the protocol.
+    Greeting,
+}
+
+/// What can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Publishing one message.
+    Publish,
+    /// Publishing several at once.
+    PublishMany,
+    /// Publishing one message that becomes due later.
+    PublishLater,
+    /// Subscribing.
+    Subscribe,
+    /// Finishing the message of that number.
+    Finish(u64),
+    /// Requeueing it.
+    Requeue(u64),
+    /// Touching it.
+    Touch(u64),
+}
+
+/// Why a session is to be told something unpleasant.
+#[derive(Debug)]
+pub enum Failure {
+    /// The broker does not do it.
+    Refused(Deed, String),
+    /// The topic is gone, or the broker stops.
+    Exiting(Deed),
+    /// Not within the rules of NSQ.
+    Nsq(ProtocolError),
+    /// Not within the rules of Tempo.
+    Tempo(TempoError),
+    /// It speaks where it is to listen.
+    NotToSpeak,
+}
+
+/// What becomes of a connection after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It goes on.
+    GoesOn,
+    /// It was told, and ends when it has read that.
+    Lingers,
+    /// It ends at once.
+    Closes,
+}
+
+/// What follows from messages that were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// Something is to be written in this turn.
+    Now,
+    /// The peer is to be served at that time.
+    At(Instant),
+    /// It is told some time, as was said before.
+    Later,
+    /// It is told nothing.
+    Never,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Refused(deed, reason) => write!(f, "{deed:?} was refused: {reason}"),
+            Failure::Exiting(deed) => write!(f, "{deed:?} was refused: exiting"),
+            Failure::Nsq(error) => error.fmt(f),
+            Failure::Tempo(error) => error.fmt(f),
+            Failure::NotToSpeak => {
+                f.write_str("a subscriber has nothing to say on its data connection")
+            }
+        }
+    }
+}

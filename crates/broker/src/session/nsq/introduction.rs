@@ -1,0 +1,49 @@
+//! IDENTIFY: what the client says of itself, and what is granted.
+
+use std::time::Duration;
+
+use wire::identify::{Negotiated, ServerLimits, renegotiate};
+
+use super::{CumulativeAck, Nsq};
+use crate::connection::{Collecting, Output};
+use crate::session::{Failure, Introduction, Reading};
+
+impl Nsq {
+    /// Negotiates and answers.
+    pub(super) fn identify(
+        &mut self,
+        body: &[u8],
+        output: &mut Output,
+        reading: &Reading<'_, '_>,
+    ) -> Result<Introduction, Failure> {
+        let server = reading.server;
+        let unidentified = Negotiated::unidentified(server);
+        let before = self.identity.as_deref().unwrap_or(&unidentified);
+        let (mut negotiated, answer) = renegotiate(body, server, before).map_err(Failure::Nsq)?;
+        self.has_heartbeats = negotiated.heartbeats_enabled();
+        self.ack = negotiated
+            .acks
+            .map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));
+        let announcement = negotiated.announcement.take();
+        let collecting = collecting(&negotiated, server);
+        self.identity = Some(Box::new(negotiated));
+        self.settle(output, reading.now);
+        wire::put_response(output.bytes(), answer.as_deref().unwrap_or(b"OK"));
+        Ok(Introduction {
+            collecting,
+            announcement,
+        })
+    }
+}
+
+/// Frames leave when the loop turn ends. A client that names an output buffer timeout of its own is
+/// taken at its word; the 250 ms that client libraries send by default are not a wish.
+fn collecting(negotiated: &Negotiated, server: &ServerLimits) -> Option<Collecting> {
+    let timeout_ms = negotiated.output_buffer_timeout_ms;
+    let is_own = timeout_ms > 0 && timeout_ms != server.output_buffer_timeout_ms;
+    let bytes = negotiated.output_buffer_bytes as usize;
+    is_own.then(|| Collecting {
+        timeout: Duration::from_millis(timeout_ms),
+        bytes,
+    })
+}

@@ -1,0 +1,183 @@
+//! What stands between a connection and its socket.
+//!
+//! A connection reads and writes plain bytes. What goes over the wire may be others, and more or fewer of them, so:
+//!
+//! - Plain bytes have the stamp of the bytes on the wire that completed them.
+//! - Plain bytes are taken once the socket has taken everything on the wire that carries them. Until then they stay in the
+//!   connection's output, where they are counted; a transport keeps no more than what it made of their beginning, and is
+//!   given the same beginning again.
+//! - The socket counts bytes on the wire, and so do [`Taken::wire`] and whatever names a byte of it (stamps of
+//!   acknowledgements). What ends with a followed message ends a send.
+//!
+//! A further transport is a variant here, with a file of its own. Static dispatch: what is plain costs nothing.
+
+mod plain;
+#[cfg(test)]
+mod records;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use clock::WallTime;
+
+use crate::sys::{self, AckStamp, Interest, Path, Stream};
+
+use plain::Plain;
+#[cfg(test)]
+pub use records::{GIVEN_MAX, HEAD_BYTES, RECORD_MAX, Records, open, seal};
+
+/// The way of a connection's bytes.
+#[derive(Debug)]
+pub enum Transport {
+    /// As they are.
+    Plain(Plain),
+    /// In records, each with a head: for tests.
+    #[cfg(test)]
+    Records(Box<Records>),
+}
+
+/// What one receive gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Plain bytes put into the buffer; 0 is the peer's end.
+    pub bytes: usize,
+    /// The kernel's stamp of what completed them, if it gave one.
+    pub stamp: Option<WallTime>,
+    /// There may be more, of which epoll does not tell.
+    pub is_more: bool,
+}
+
+/// What one send took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Plain bytes, from the beginning of what was given.
+    pub plain: usize,
+    /// Bytes on the wire.
+    pub wire: usize,
+}
+
+impl Taken {
+    /// Bytes that go over the wire as they are.
+    #[inline]
+    #[must_use]
+    pub fn as_it_is(bytes: usize) -> Taken {
+        Taken {
+            plain: bytes,
+            wire: bytes,
+        }
+    }
+}
+
+impl Transport {
+    /// Bytes go over `stream` as they are.
+    #[must_use]
+    pub fn plain(stream: Stream) -> Transport {
+        Transport::Plain(Plain::new(stream))
+    }
+
+    /// One receive into `buffer`, with the kernel's stamp where it is `stamped`.
+    ///
+    /// # Errors
+    /// The system's, `WouldBlock` among them.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8], stamped: bool) -> io::Result<Received> {
+        match self {
+            Transport::Plain(plain) => plain.receive(buffer, stamped),
+            #[cfg(test)]
+            Transport::Records(records) => records.receive(buffer, stamped),
+        }
+    }
+
+    /// One send from `bytes`. Where a message is followed that ends after `followed` of them, nothing behind it is sent along,
+    /// and the send that ends with it asks for a stamp of its acknowledgement.
+    ///
+    /// # Errors
+    /// The system's, `WouldBlock` among them.
+    #[inline]
+    pub fn send(&mut self, bytes: &[u8], followed: Option<usize>) -> io::Result<Taken> {
+        match self {
+            Transport::Plain(plain) => plain.send(bytes, followed),
+            #[cfg(test)]
+            Transport::Records(records) => records.send(bytes, followed),
+        }
+    }
+
+    /// Whether it keeps plain bytes that no event of the socket will tell of.
+    #[inline]
+    #[must_use]
+    pub fn holds_input(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            #[cfg(test)]
+            Transport::Records(records) => records.holds_input(),
+        }
+    }
+
+    /// Whether it has something of its own to send, also where the connection has nothing.
+    #[inline]
+    #[must_use]
+    pub fn wants_to_send(&self) -> bool {
+        match self {
+            Transport::Plain(_) => false,
+            #[cfg(test)]
+            Transport::Records(records) => records.wants_to_send(),
+        }
+    }
+
+    /// What epoll is to watch for where the connection wants to read, or has something to send.
+    #[inline]
+    #[must_use]
+    pub fn interest(&self, wanted: Interest) -> Interest {
+        Interest {
+            write: wanted.write || self.wants_to_send(),
+            ..wanted
+        }
+    }
+
+    /// Says to the peer that nothing more will come.
+    pub fn end(&mut self) {
+        sys::shutdown_write(self.stream());
+    }
+
+    /// The connection's way, as far as the kernel knows it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn path(&self) -> io::Result<Path> {
+        sys::path(self.stream())
+    }
+
+    /// Begins to count bytes on the wire, and lets sends ask for stamps of their acknowledgement. `with_arrivals` keeps the
+    /// stamps of what arrives.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn enable_ack_stamps(&self, with_arrivals: bool) -> io::Result<()> {
+        sys::enable_ack_stamps(self.stream(), with_arrivals)
+    }
+
+    /// The next stamp of an acknowledgement, by the number of a byte on the wire; `None` for something else that lay there.
+    ///
+    /// # Errors
+    /// The system's, `WouldBlock` where there is none.
+    pub fn next_ack_stamp(&self) -> io::Result<Option<AckStamp>> {
+        sys::next_ack_stamp(self.stream())
+    }
+
+    fn stream(&self) -> &Stream {
+        match self {
+            Transport::Plain(plain) => plain.stream(),
+            #[cfg(test)]
+            Transport::Records(records) => records.stream(),
+        }
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream().as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

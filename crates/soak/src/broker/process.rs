@@ -1,0 +1,236 @@
+//! A process: its parts, and what passes between them.
+
+use topics::MessageIds;
+use topics::TopicTable;
+use topics::stats::{ClientStats, StatsFilter, TopicStats};
+use topics::{Step, Walk};
+
+use super::agent::{Agent, Due};
+use super::catalog::{self, Keeping};
+use super::gossip::Gossip;
+use super::ground::Ground;
+use super::handing::Handing;
+use super::session::Sessions;
+use super::{BOUNDS, Broker, TURN_MESSAGES_MAX};
+use crate::disk::Folder;
+use crate::event::{Actor, Event, Packet, Port, StreamId};
+use crate::outside::Outside;
+use clock::{Instant, WallTime};
+use std::time::Duration;
+
+/// A process.
+pub(super) struct Process {
+    pub(super) ground: Ground,
+    pub(super) sessions: Sessions,
+    pub(super) agent: Agent,
+    pub(super) handing: Handing,
+    pub(super) gossip: Gossip,
+    keeping: Keeping,
+    wake_at: Instant,
+}
+
+impl Process {
+    /// One that begins with what the folder of its place holds.
+    pub(super) fn begin(of: &Broker, out: &mut Outside) -> Process {
+        let offset = Duration::from_nanos(out.chance.number() % 1_000_000_000_000);
+        let wall = WallTime::from_nanos(out.net.now.as_nanos());
+        let ids = MessageIds::new(of.place as u16, 0, 1, wall);
+        let table = TopicTable::new(BOUNDS, ids);
+        let mut ground = Ground {
+            me: Actor::Broker(of.place),
+            place: of.place,
+            life: of.life,
+            name: of.name.clone(),
+            identity: of.identity,
+            offset,
+            table: table.controlled().logging_releases(1 << 16),
+        };
+        catalog::restore(&mut ground, &of.folder, out.net.now);
+        Process {
+            ground,
+            sessions: Sessions::default(),
+            agent: Agent::new(out.net.now),
+            handing: Handing::new(out.chance.number()),
+            gossip: Gossip::new(of.place, out.chance.number()),
+            keeping: Keeping::default(),
+            wake_at: Instant::MAX,
+        }
+    }
+
+    /// Which life of its place it is.
+    pub(super) fn life(&self) -> u64 {
+        self.ground.life
+    }
+
+    /// Somebody is connected.
+    pub(super) fn accepted(&mut self, stream: StreamId, port: Port, out: &mut Outside) {
+        if port == Port::Nsq {
+            self.sessions.accepted(stream, out.net.now);
+        }
+    }
+
+    /// Something arrives.
+    pub(super) fn arrives(
+        &mut self,
+        stream: StreamId,
+        packet: Packet,
+        folder: &mut Folder,
+        out: &mut Outside,
+    ) {
+        match packet {
+            Packet::Established if self.agent.is_on(stream) => {
+                self.agent.connected(stream, &self.ground, out);
+            }
+            Packet::Established => self.handing.connected(stream, &self.ground, out),
+            Packet::Bytes(bytes) => self.sessions.arrives(stream, bytes, &mut self.ground, out),
+            Packet::Order(order) => self.ordered(stream, *order, folder, out),
+            Packet::Frame(bytes) => match link::decode(&bytes) {
+                Ok(order) => self.ordered(stream, order, folder, out),
+                Err(error) => out
+                    .books
+                    .breaks("frames", format!("a broker reads {error}")),
+            },
+            Packet::Ask(ask) => self.handing.asked(stream, *ask, &mut self.ground, out),
+            Packet::Answer(answer) => {
+                self.handing
+                    .answered(stream, &answer, &mut self.ground, out);
+            }
+            Packet::Fin | Packet::Word(_) => {}
+        }
+    }
+
+    /// A datagram of another broker arrives.
+    pub(super) fn heard(&mut self, from: usize, bytes: &[u8], out: &mut Outside) {
+        self.gossip.heard(from, bytes, &mut self.ground, out);
+    }
+
+    /// A stream is gone.
+    pub(super) fn gone(&mut self, stream: StreamId, out: &mut Outside) {
+        if self.agent.is_on(stream) {
+            return self.agent.lost(out);
+        }
+        if self.handing.gone(stream, &mut self.ground, out) {
+            return;
+        }
+        self.sessions.leave(stream, &mut self.ground, out);
+    }
+
+    /// Its time has come, if it has.
+    pub(super) fn wake(&mut self, folder: &mut Folder, out: &mut Outside) -> bool {
+        if out.net.now < self.wake_at {
+            return false;
+        }
+        self.wake_at = Instant::MAX;
+        self.keeping.drive(&self.ground, folder, out.net.now);
+        self.sessions.beat_hearts(out.net.now);
+        if self.agent.drive(&mut self.ground, out) == Due::Report {
+            self.report(out);
+        }
+        self.handing.drive(&mut self.ground, out);
+        self.gossip.drive(&mut self.ground, out);
+        true
+    }
+
+    /// Says how topics fare.
+    pub(super) fn report(&mut self, out: &mut Outside) {
+        let attachments = &mut self.sessions.attachments;
+        if self.agent.has_said_nothing() {
+            attachments.begin_link();
+        }
+        let news = std::iter::from_fn(|| attachments.next_news());
+        let news = news.flatten().collect();
+        let left = self.gossip.left(self.ground.local(out.net.now));
+        self.agent.report(&mut self.ground, news, left, out);
+    }
+
+    /// Serves every topic that something happened to, and does what follows from it.
+    pub(super) fn settle(&mut self, out: &mut Outside) {
+        let now = self.ground.local(out.net.now);
+        loop {
+            self.ground.table.wake(now);
+            let Some(key) = self.ground.table.pop_dirty() else {
+                break;
+            };
+            self.sessions
+                .serve(key, TURN_MESSAGES_MAX, &mut self.ground, out);
+            self.sessions.resume_held(&mut self.ground, out);
+        }
+        self.note_releases(out);
+        self.carry_out_effects(out);
+        self.sessions.flush(&mut self.ground, out);
+        self.wake_in_time(out);
+    }
+
+    /// What is in force of a topic here, as of now.
+    pub(super) fn topic(&mut self, topic: &str, now: Instant) -> Option<TopicStats> {
+        let now = self.ground.local(now);
+        let filter = StatsFilter {
+            topic: topic.to_owned(),
+            ..StatsFilter::default()
+        };
+        let mut walk = Walk::new(filter);
+        let table = &mut self.ground.table;
+        loop {
+            match table.walk(&mut walk, now, |_| ClientStats::default()) {
+                Step::Topic(stats) => return Some(*stats),
+                Step::Part => {}
+                Step::End => return None,
+            }
+        }
+    }
+
+    fn carry_out_effects(&mut self, out: &mut Outside) {
+        let effects = &mut self.ground.table.effects;
+        effects.full.clear();
+        effects.ended.clear();
+        for connection in std::mem::take(&mut effects.close) {
+            self.sessions
+                .hang_up(StreamId(connection), &mut self.ground, out);
+        }
+        for held in std::mem::take(&mut self.ground.table.effects.orphans) {
+            self.sessions
+                .let_go_on(StreamId(held.0), &mut self.ground, out);
+        }
+        if std::mem::take(&mut self.ground.table.effects.catalog_changed) {
+            self.keeping.changed(out.net.now);
+        }
+        self.agent.tell_changes(&mut self.ground, out);
+        if std::mem::take(&mut self.ground.table.effects.report_wanted) {
+            self.agent.report_early(out.net.now);
+        }
+    }
+
+    /// The law of limits sees what has passed since the last turn.
+    fn note_releases(&mut self, out: &mut Outside) {
+        for topic in out.books.limits.topics() {
+            let Some(key) = self.ground.table.find(&topic) else {
+                continue;
+            };
+            let releases = self.ground.table.take_releases(key).len();
+            if releases > 0 {
+                out.books.passed(&topic, releases, self.ground.memory());
+            }
+        }
+    }
+
+    fn wake_in_time(&mut self, out: &mut Outside) {
+        let table = self.ground.table.next_wakeup();
+        let others = [
+            self.keeping.next_at(),
+            self.agent.next_at(),
+            self.handing.next_at(),
+            self.gossip.next_at(),
+            self.sessions.next_beat(),
+            table.map(|at| self.ground.outer(at)),
+        ];
+        let Some(next) = others.into_iter().flatten().min() else {
+            return;
+        };
+        let next = next.max(out.net.now);
+        if next < self.wake_at {
+            self.wake_at = next;
+            let wake = Event::Wake(self.ground.me, self.ground.life);
+            out.net.agenda.note(next, wake);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What all topics of a table may have at most.
+
+use std::time::Duration;
+
+use super::backlog::BacklogBounds;
+use super::queue::Queue;
+
+/// Bounds that all topics of a table share.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Messages a topic's queue and a channel's queue hold each.
+    pub mem_queue_size: usize,
+    /// Messages of a channel that publishers may delay, and as many that consumers may give back with a delay.
+    pub deferred_max: usize,
+    /// A channel that nobody has consumed for so long drops its oldest message instead of holding its topic up.
+    pub abandoned_after: Duration,
+    /// Topics in the table.
+    pub topics_max: usize,
+    /// Channels of one topic.
+    pub channels_max: usize,
+    /// What queues may have outside of memory; `None`: nothing. Ephemeral ones have nothing in any case.
+    pub backlog: Option<BacklogBounds>,
+    /// Consumers of one channel, 0 = no bound.
+    pub channel_consumers_max: usize,
+}
+
+impl Bounds {
+    /// A queue of a topic or a channel.
+    pub(super) fn queue<T>(&self, is_ephemeral: bool) -> Queue<T> {
+        let backlog = self.backlog.filter(|_| !is_ephemeral);
+        Queue::new(self.mem_queue_size, backlog)
+    }
+
+    /// The bounds of what flows from topics to channels. At the end nothing comes in behind it, and no channel holds it up.
+    pub(super) fn of_flow(&self, is_ending: bool) -> Bounds {
+        match is_ending {
+            true => Bounds {
+                mem_queue_size: usize::MAX,
+                ..*self
+            },
+            false => *self,
+        }
+    }
+}
