@@ -35,7 +35,7 @@ pub enum Why {
     #[error("the answer is not JSON: {0}")]
     NotJson(String),
     /// The answer is JSON, but not the value that was asked for.
-    #[error("the answer is not one of this version: {0}")]
+    #[error("the answer does not fit this version of the API: {0}")]
     Unexpected(String),
 }
 

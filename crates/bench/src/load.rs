@@ -24,7 +24,7 @@ const SHOWN_CLASSES: usize = 4;
 /// A load, from a file or from flags.
 #[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
-    /// Workload file (see docs/workloads.md), in place of the flags of the load; of them only --mpub goes with it.
+    /// Workload file (see docs/workloads.md), in place of the flags of the load; only --mpub may be given with it.
     #[arg(
         value_name = "W.toml",
         conflicts_with_all = [
@@ -117,7 +117,7 @@ impl Load {
         let all = &self.spec.publishers;
         let mut classes: Vec<String> = all.iter().take(SHOWN_CLASSES).map(class).collect();
         if all.len() > SHOWN_CLASSES {
-            classes.push(format!("and {} classes more", all.len() - SHOWN_CLASSES));
+            classes.push(format!("and {} more classes", all.len() - SHOWN_CLASSES));
         }
         format!(
             "{} publishers, {:.0} msg/s offered ({})",
@@ -141,7 +141,7 @@ impl Load {
             publishers += class.count;
             if publishers > MAX_PUBLISHERS {
                 let text = format!(
-                    "{publishers} publishers up to here: the load generator opens at most {MAX_PUBLISHERS}"
+                    "{publishers} publishers, counted up to this class: the load generator opens at most {MAX_PUBLISHERS}"
                 );
                 return refuse(number, "count", text);
             }
@@ -248,7 +248,7 @@ mod tests {
             ),
             (
                 format!("{class}{}", class.replace("10", "60000")),
-                "publishers[2].count: 60010 publishers up to here",
+                "publishers[2].count: 60010 publishers, counted up to this class",
             ),
             (
                 format!("{class}rate = 3"),

@@ -72,7 +72,7 @@ async fn put_back(
         return set;
     };
     tracing::error!(
-        "topic {name} does not get its share {share} of the reactors' time back: {reason}"
+        "topic {name} does not get its CPU share {share} back: {reason}"
     );
     let without = Contract {
         cpu_share: None,

@@ -294,11 +294,11 @@ impl Config {
         if self.service_time.is_some_and(|model| !model.is_sane()) {
             return bad(
                 "--emulate-service-time",
-                "it is not within 0 and 1000 seconds per message".into(),
+                "it is out of range: give at most 1000 s per message".into(),
             );
         }
         if self.max_connections == 0 {
-            return bad("--max-connections", "0 would accept nobody".into());
+            return bad("--max-connections", "0 would accept nobody; use 1 or more".into());
         }
         self.validate_threads()?;
         self.validate_links()
@@ -340,7 +340,7 @@ impl Config {
             }
             let count = link.addresses.len();
             if !(1..=CONTROLLERS_MAX).contains(&count) {
-                let reason = format!("{count} addresses are not 1 to {CONTROLLERS_MAX}");
+                let reason = format!("{count} addresses are named; give 1 to {CONTROLLERS_MAX}");
                 return bad("--controller", reason);
             }
         }
@@ -351,7 +351,7 @@ impl Config {
                 let interval = announce.interval;
                 return bad(
                     "--announce-interval",
-                    format!("{interval:?} is not more than zero and at most {most:?}"),
+                    format!("{interval:?} is out of range: give more than zero and at most {most:?}"),
                 );
             }
         }
@@ -364,13 +364,13 @@ impl Config {
         let reason = if list.is_empty() {
             return Ok(());
         } else if !are_addresses(list) {
-            format!("{list:?} is not HOST:PORT, 64 times at most")
+            format!("{list:?} is not a list of 1 to 64 HOST:PORT")
         } else if self.controller.is_some() {
             String::from(
-                "a broker with a controller is found at the controller's lookup; leave one of the two out",
+                "a broker with a controller is found at the controller's lookup; leave out one of the two flags",
             )
         } else if self.http_address.is_none() {
-            String::from("nsqlookupd takes no broker without HTTP; give it an --http-address")
+            String::from("nsqlookupd accepts no broker without HTTP; give an --http-address")
         } else {
             return Ok(());
         };

@@ -21,7 +21,7 @@ pub enum BrokerError {
     },
     /// A contract could not be written to the data folder.
     #[error(
-        "the contract stays as it was, since a new one cannot be kept: {0}; mend the data folder and declare it again"
+        "the contract stays as it was, because a new one cannot be kept: {0}; repair the data folder and declare it again"
     )]
     NotKept(String),
     /// No such topic.
@@ -34,7 +34,7 @@ pub enum BrokerError {
     #[error("{0}")]
     Refused(String),
     /// The reactor's inbox is full; try again.
-    #[error("broker is overloaded: {0} requests wait already")]
+    #[error("broker is overloaded: {0} requests are waiting already")]
     Busy(usize),
     /// The broker is shutting down.
     #[error("exiting")]

@@ -41,18 +41,18 @@ pub struct ReactorStats {
     pub publishers: u64,
     /// Publishers told to move to another broker.
     pub moves_sent: u64,
-    /// Orders to move publishers that are not attached, or to somewhere that is no address.
+    /// Orders to move publishers that are not attached, or to an invalid address.
     pub moves_unknown: u64,
     /// Throttled notices sent to publishers.
     pub throttled_sent: u64,
     /// Tempo messages with an identifier that stands for no topic.
     pub tempo_unknown_ids: u64,
-    /// Connections that began with Tempo's magic and no proper hello.
+    /// Connections that began with Tempo's magic but sent no valid hello.
     pub tempo_hellos_refused: u64,
     /// Times that a connection was not read from because its output was full.
     pub unread_pauses: u64,
-    /// Connections closed because their peers hardly read.
+    /// Connections closed because their peers read too slowly.
     pub unread_closed: u64,
-    /// Connections closed because the rest of a command hardly came.
+    /// Connections closed because the rest of a command came too slowly.
     pub half_closed: u64,
 }

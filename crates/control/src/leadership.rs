@@ -56,11 +56,11 @@ pub fn next_epoch(kept: Option<u64>, least: u64) -> u64 {
 pub(crate) fn elsewhere(leader: Option<&Leader>) -> String {
     match leader {
         Some(leader) => format!(
-            "this controller does not lead, so nothing is changed here; ask the one that does at {}",
+            "this controller does not lead, so nothing is changed here; ask the leader at {}",
             leader.http
         ),
         None => String::from(
-            "this controller does not lead, so nothing is changed here, and it does not know which one does; ask another, or again in a moment",
+            "this controller does not lead, so nothing is changed here, and it does not know the leader; ask another one, or try again in a moment",
         ),
     }
 }

@@ -152,7 +152,7 @@ impl Port {
         let first = tokio::time::timeout(HELLO_TIMEOUT, hearing.hear()).await;
         let (first, _) = first.map_err(|_| format!("no hello within {HELLO_TIMEOUT:?}"))??;
         let ToController::Hello(hello) = first else {
-            return Err(String::from("the first message is no hello"));
+            return Err(String::from("the first message is not a hello"));
         };
         let (orders, mut outgoing) = mpsc::channel::<Order>(ORDERS_MAX);
         self.pass_on(LinkWord::Hello {

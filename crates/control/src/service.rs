@@ -402,7 +402,7 @@ impl Begun {
                 unkept: unkept.map(|error| (changes, error)),
             }),
             Some(reason) => Err(ControlError::Unavailable(format!(
-                "nothing was ever kept here, and nothing can be ({reason}); make room and start again"
+                "nothing has been kept here yet, and nothing can be ({reason}); make room and start again"
             ))),
         }
     }

@@ -67,7 +67,7 @@ impl Conversation {
         let is_vital = is_look && VITAL_PATHS.contains(&head.uri.path());
         if self.is_reserve && !is_vital {
             self.state.counts.refused();
-            let text = "all places of this port are taken; GET /ping and /metrics are answered still, ask for the rest again later";
+            let text = "all places of this port are taken; only GET /ping and /metrics are still answered, so try again later";
             let mut refusal = self.refusal(StatusCode::SERVICE_UNAVAILABLE, text);
             refusal.headers_mut().insert(header::RETRY_AFTER, SHORTLY);
             return refusal;

@@ -53,25 +53,25 @@ impl Counts {
         [
             figure(
                 "http_connections",
-                "HTTP connections that have a place, those of the reserve included.",
+                "HTTP connections that have a place, including those of the reserve.",
                 false,
                 &numbers.open,
             ),
             figure(
                 "http_gave_way",
-                "HTTP connections that were ended for others, as their peers kept the port waiting longest.",
+                "HTTP connections that were closed to make room for others, because their peers kept the port waiting longest.",
                 true,
                 &numbers.gave_way,
             ),
             figure(
                 "http_refused",
-                "HTTP requests and connections that were refused as all places were taken.",
+                "HTTP requests and connections that were refused because all places were taken.",
                 true,
                 &numbers.refused,
             ),
             figure(
                 "http_foreign",
-                "Changes that were refused as a web page from elsewhere or a foreign name asked for them.",
+                "Changes that were refused because a web page from elsewhere or a foreign name asked for them.",
                 true,
                 &numbers.foreign,
             ),

@@ -40,7 +40,7 @@ impl Gate {
         {
             let name = told(asked.host());
             return Err(format!(
-                "`{name}` is no name of this server, so nothing is changed; ask by its IP address, or start it with --http-host {name}"
+                "`{name}` is not a name of this server, so nothing is changed; use its IP address, or start it with --http-host {name}"
             ));
         }
         for origin in request.headers.get_all(header::ORIGIN) {
@@ -78,7 +78,7 @@ fn asked(request: &Parts) -> Result<Option<Authority>, String> {
     };
     authority(text).map(Some).ok_or_else(|| {
         let host = told(&String::from_utf8_lossy(text));
-        format!("`{host}` is no Host; write the address that is asked, as in 127.0.0.1:4151")
+        format!("`{host}` is not a valid Host; send the address of the server, as in 127.0.0.1:4151")
     })
 }
 

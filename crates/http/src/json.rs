@@ -15,7 +15,7 @@ use crate::query::shown;
 /// What is wrong, where, and what is expected.
 pub fn read_object<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, String> {
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(format!("the body is no JSON object; expected {form}"));
+        return Err(format!("the body is not a JSON object; expected {form}"));
     }
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -26,7 +26,7 @@ pub fn read_object<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, St
         format!("{place}: {}; expected {form}", error.inner())
     })?;
     let end = json.end();
-    end.map_err(|error| format!("behind the value: {error}; expected {form}"))?;
+    end.map_err(|error| format!("after the value: {error}; expected {form}"))?;
     Ok(value)
 }
 
@@ -113,14 +113,14 @@ mod tests {
     fn what_is_wrong_is_said_with_its_place() {
         let form = r#"{"rate": 1}"#;
         for (body, expected) in [
-            ("", "the body is no JSON object; expected {\"rate\": 1}"),
-            ("[1]", "the body is no JSON object"),
+            ("", "the body is not a JSON object; expected {\"rate\": 1}"),
+            ("[1]", "the body is not a JSON object"),
             ("{", "the body: EOF while parsing"),
             ("{}", "the body: missing field `rate`"),
             (r#"{"rate": "x"}"#, "rate: invalid type"),
             (r#"{"rate": 1, "rate": 2}"#, "duplicate field `rate`"),
             (r#"{"rate": 1, "colour": 2}"#, "unknown field `colour`"),
-            (r#"{"rate": 1} x"#, "behind the value: trailing characters"),
+            (r#"{"rate": 1} x"#, "after the value: trailing characters"),
         ] {
             let text = read_object::<Limit>(body.as_bytes(), form).expect_err(body);
             assert!(text.contains(expected), "{body}: {text}");

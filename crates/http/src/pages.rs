@@ -91,7 +91,7 @@ impl Pages {
                     _units: units,
                 }),
             },
-            _ => Page::unavailable("too many answers are not read to their end; ask again"),
+            _ => Page::unavailable("too many answers have not been read to their end; ask again"),
         }
     }
 }

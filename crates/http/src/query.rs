@@ -119,7 +119,7 @@ impl fmt::Display for QueryError {
             QueryError::TooMany => write!(f, "more than {PAIRS_MAX} parameters"),
             QueryError::Unknown { key, known } => {
                 let (key, known) = (shown(key), known.join(", "));
-                write!(f, "{key} is no parameter of this path; it takes {known}")
+                write!(f, "{key} is not a parameter of this path; it takes {known}")
             }
             QueryError::Missing(key) => write!(f, "{key} is missing; give it as ?{key}="),
         }
@@ -218,7 +218,7 @@ mod tests {
             ),
             (
                 query("after=a&befor=b").and_then(|query| query.only(&["after"]).map(drop)),
-                "befor is no parameter of this path; it takes after",
+                "befor is not a parameter of this path; it takes after",
             ),
             (missing, "topic is missing; give it as ?topic="),
         ] {

@@ -385,11 +385,11 @@ fn answers_that_are_missing_or_absurd_are_asked_for_again_and_then_passed_over()
         assert_eq!((status.windows, status.seconds), (3, 0.0));
         let told = |text: &str| status.problems.iter().any(|problem| problem.contains(text));
         assert!(
-            told("too few samples in 3 windows: taken to be within the SLO"),
+            told("too few samples in 3 windows: they count as within the SLO"),
             "{status:?}"
         );
         assert_eq!(
-            told("was ignored: it is no latency"),
+            told("was ignored: it is not a latency"),
             answer.is_some(),
             "{status:?}"
         );

@@ -8,7 +8,7 @@ use crate::privilege::{Privilege, how_to_grant};
 #[derive(Debug, thiserror::Error)]
 pub enum RealtimeError {
     /// Not a priority of SCHED_FIFO.
-    #[error("a real-time priority of {0}: give 1 to 99")]
+    #[error("a real-time priority of {0} is out of range: give 1 to 99")]
     Priority(String),
     /// A CPU is named for two threads.
     #[error(
@@ -25,7 +25,7 @@ pub enum RealtimeError {
     },
     /// A thread beyond the list of CPUs.
     #[error(
-        "{cpus} CPUs are named and thread {number}, counted from 0, has none: name as many as threads serve"
+        "{cpus} CPUs are named, so thread {number}, counted from 0, has none: name one for each thread that serves"
     )]
     CpuMissing {
         /// Number of the thread.

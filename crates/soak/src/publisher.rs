@@ -337,6 +337,6 @@ fn meaning(answer: Answer) -> Told {
             Told::Refused(error.to_string())
         }
         Answer::Refused(error) => Told::Failed(error.to_string()),
-        other => Told::Failed(format!("{other:?} is no answer")),
+        other => Told::Failed(format!("{other:?} is not an answer")),
     }
 }

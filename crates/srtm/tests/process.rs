@@ -413,7 +413,7 @@ fn what_a_broker_without_its_controller_knows_nothing_of_is_held() {
     process.signal("-KILL");
     let (_, log) = process.end();
     assert!(
-        log.contains("knows nothing of flow without a limit"),
+        log.contains("topics unknown to this broker flow without a limit"),
         "{log}"
     );
 }

@@ -60,7 +60,7 @@ pub enum NotAHandover {
     #[error("a hand-over of {0} messages: 1 to {HANDOVER_MESSAGES_MAX} go into one")]
     Count(u32),
     /// A message without a body, one that is too long, or a flag that is none.
-    #[error("message {0} of a hand-over is no message")]
+    #[error("message {0} of a hand-over is malformed")]
     Message(usize),
 }
 

@@ -192,7 +192,7 @@ pub fn decode_answer(input: &[u8]) -> Result<Option<(&[u8], usize)>, AnswerTooLo
 /// An answer that no nsqlookupd gives: whoever listens there is something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "an answer of {0} bytes, at most {ANSWER_MAX_BYTES} are taken: is it an nsqlookupd's TCP port?"
+    "an answer of {0} bytes is longer than {ANSWER_MAX_BYTES}: is this an nsqlookupd's TCP port?"
 )]
 pub struct AnswerTooLong(pub u32);
 

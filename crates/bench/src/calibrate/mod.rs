@@ -58,7 +58,7 @@ pub fn calibrate(
     print!("{}", progress::summary(&calibration));
     match &options.data_path {
         Some(folder) => println!("kept in {}", file::write(&calibration, folder)?.display()),
-        None => println!("not kept: give --data-path FOLDER, the broker's data folder"),
+        None => println!("not kept: name the broker's data folder with --data-path to keep the result"),
     }
     Ok(calibration)
 }

@@ -15,13 +15,13 @@ pub struct CalibrateOptions {
     /// Promise: 99 of 100 messages take at most this, end to end.
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = parse_latency)]
     pub slo_p99: Duration,
-    /// Data folder of the broker, where the result is kept [default: it is only printed].
+    /// Data folder of the broker; the result is kept there [default: it is only printed].
     #[arg(long, value_name = "FOLDER")]
     pub data_path: Option<PathBuf>,
     /// Print what is kept in --data-path and measure nothing.
     #[arg(long, requires = "data_path")]
     pub show: bool,
-    /// About 20 s instead of 90: to try it out, too short to rely on.
+    /// Takes about 20 s instead of 90: to try it out, the result is too rough to rely on.
     #[arg(long)]
     pub quick: bool,
     /// The program to calibrate, as `FILE broker` [default: this one].
@@ -38,16 +38,16 @@ pub struct CalibrateOptions {
     /// Calibrate a running, idle broker of this machine instead of starting one.
     #[arg(long, value_name = "ADDRESS", requires = "pid")]
     pub tcp: Option<SocketAddr>,
-    /// Process of the broker behind --tcp.
+    /// Process id of the broker behind --tcp.
     #[arg(long, value_name = "PID", requires = "tcp")]
     pub pid: Option<u32>,
-    /// Reactor threads of the broker behind --tcp; one that is started has one.
+    /// Reactor threads of the broker behind --tcp; a broker that is started has one.
     #[arg(long, value_name = "N", requires = "tcp", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: u32,
     /// Messages per second of a publisher; more publishers make a higher rate.
     #[arg(long, value_name = "MSG/S", default_value_t = 10.0)]
     pub rate_per_publisher: f64,
-    /// Messages of a publish command.
+    /// Messages per publish command.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub batch_messages: u32,
     /// Body of a message, at least 24 bytes.
@@ -56,7 +56,7 @@ pub struct CalibrateOptions {
     /// Length of a run at one rate [default: 5000, with --quick 1500].
     #[arg(long, value_name = "MS")]
     pub measure_ms: Option<u64>,
-    /// Runs of the search for mcap at most [default: 12, with --quick 6].
+    /// Most runs of the search for mcap [default: 12, with --quick 6].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=200))]
     pub max_runs: Option<u16>,
     /// Core that the broker runs on.
@@ -147,7 +147,7 @@ fn parse_latency(text: &str) -> Result<Duration, String> {
     seconds
         .filter(|seconds| (1e-6..=60.0).contains(seconds))
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("{text:?} is no latency: write 1us to 60s, as in 800us or 1ms"))
+        .ok_or_else(|| format!("{text:?} is not a latency: write 1us to 60s, as in 800us or 1ms"))
 }
 
 #[cfg(test)]

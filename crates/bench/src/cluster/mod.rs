@@ -88,7 +88,7 @@ impl Run {
             if self.sender.is_finished() || self.receiver.is_finished() {
                 return Err(BenchError::protocol(
                     "cluster",
-                    "a thread of the run has ended early",
+                    "a thread of the run ended early",
                 ));
             }
             if monotonic_ns() >= end_ns {

@@ -157,7 +157,7 @@ fn publish(
     let Some(first) = board.number(messages) else {
         return Err(BenchError::protocol(
             "cluster",
-            "the run is longer than was planned for",
+            "the run takes longer than planned",
         ));
     };
     let bodies = bodies(&plan.workload, publisher, first, scheduled_ns);

@@ -71,7 +71,7 @@ fn some_are_left(contests: &[Contest<'_>]) -> Result<(), BenchError> {
     }
     Err(BenchError::Broker {
         name: "to be fitted".to_owned(),
-        text: format!("none is left: {}", failures.join("; ")),
+        text: format!("every broker is left out: {}", failures.join("; ")),
     })
 }
 

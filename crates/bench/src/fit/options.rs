@@ -28,7 +28,7 @@ pub struct FitOptions {
     /// Percentile of the goal.
     #[arg(long, value_enum, default_value_t = Percentile::P99)]
     pub percentile: Percentile,
-    /// The goal: this percentile of the latency is at most this, as in 800us or 5ms.
+    /// Goal: the latency at --percentile is at most this, such as 800us or 5ms.
     #[arg(long, value_name = "DURATION", default_value = "1ms")]
     pub slo: DurationText,
     /// Brokers to start, load and compare; ratios are to the first.
@@ -39,7 +39,7 @@ pub struct FitOptions {
         default_value = "srtm,srtm-acks,nsqd,nats,mosquitto-qos0"
     )]
     pub peers: Vec<Peer>,
-    /// Load a broker that runs already, and is idle, instead of starting any.
+    /// Load a running, idle broker instead of starting any.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -47,16 +47,16 @@ pub struct FitOptions {
         requires = "protocol"
     )]
     pub address: Option<SocketAddr>,
-    /// What the broker at --address is spoken to in.
+    /// Protocol that the broker at --address speaks.
     #[arg(long, value_enum, requires = "address")]
     pub protocol: Option<Speech>,
-    /// Process of the broker at --address, when its CPU time is to be told.
+    /// Process id of the broker at --address, to report its CPU time.
     #[arg(long, value_name = "PID", requires = "address")]
     pub pid: Option<u32>,
-    /// What makes a higher load.
+    /// What to raise for a higher load.
     #[arg(long, value_enum, default_value_t = Grow::Publishers)]
     pub grow: Grow,
-    /// Distance of two rates that are told apart, in percent.
+    /// Smallest difference between two rates that the search tells apart, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = percent(0.5, 50.0))]
     pub tolerance: f64,
     /// Runs at each rate around the knee.
@@ -68,16 +68,16 @@ pub struct FitOptions {
     /// The first rate.
     #[arg(long, value_name = "MSG/S", default_value_t = 20_000.0)]
     pub start: f64,
-    /// No rate below this is run [default: 200, or what one group of publishers sends].
+    /// Lowest rate to run [default: 200, or what one group of publishers sends].
     #[arg(long, value_name = "MSG/S")]
     pub least: Option<f64>,
-    /// No rate above this is run [default: what the limit of open files allows].
+    /// Highest rate to run [default: what the limit of open files allows].
     #[arg(long, value_name = "MSG/S")]
     pub most: Option<f64>,
-    /// Runs of each broker at most.
+    /// Most runs of each broker.
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_runs: u32,
-    /// The load; its rate is what is searched.
+    /// The load; the search varies its rate.
     #[command(flatten)]
     pub workload: Workload,
     /// Where the brokers' programs are.
@@ -200,8 +200,7 @@ impl FitOptions {
         let needed = most / self.workload.rate_per_publisher;
         if self.grow == Grow::Publishers && needed.round() > f64::from(max_publishers) {
             return refuse(format!(
-                "--most {most:.0} takes {needed:.0} publishers of {} msg/s, and the limit of open files allows \
-                 {max_publishers}: raise it (ulimit -n) or --rate-per-publisher",
+                "--most {most:.0} needs {needed:.0} publishers of {} msg/s, but the limit of open files allows {max_publishers}: raise it (ulimit -n) or raise --rate-per-publisher",
                 self.workload.rate_per_publisher
             ));
         }
@@ -280,7 +279,7 @@ fn percent(least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clon
         let number = text.trim_end_matches('%').trim_end().parse::<f64>().ok();
         number
             .filter(|number| (least..=most).contains(number))
-            .ok_or_else(|| format!("{text:?} is no percentage from {least} to {most}"))
+            .ok_or_else(|| format!("{text:?} is not a percentage from {least} to {most}"))
     }
 }
 

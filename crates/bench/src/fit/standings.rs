@@ -199,7 +199,7 @@ impl Standing {
                 "at least {rate:.0} msg/s: {}",
                 match limit {
                     Limit::Generator => "above it the generator was late itself",
-                    Limit::HighestRate => "the highest rate that may be run met the goal (--most)",
+                    Limit::HighestRate => "the highest rate allowed (--most) met the goal",
                     Limit::Runs => "the runs ended before a rate missed the goal (--max-runs)",
                 }
             )),

@@ -188,7 +188,7 @@ fn unexpected(frame: Frame<'_>) -> BenchError {
         Frame::Message { .. } => "message on a publisher's connection".to_owned(),
         Frame::Ack { .. } => "acknowledgement on the subscriber's connection".to_owned(),
         Frame::Migrate { .. } | Frame::Throttled { .. } => {
-            "a notice for publishers that announced themselves".to_owned()
+            "a notice that only publishers with a declaration get".to_owned()
         }
     };
     BenchError::protocol("nsq", text)

@@ -11,12 +11,12 @@ use crate::{BrokerError, Handle};
 /// Tells the log what is held, and until when.
 pub(super) fn log_what_is_held(addresses: &[String], longest: Option<Duration>) {
     let until = match longest {
-        Some(longest) => format!(", for {longest:?} at most"),
+        Some(longest) => format!(", for at most {longest:?}"),
         None => String::new(),
     };
     let address = addresses.join(" or ");
     tracing::info!(
-        "topics that this broker knows nothing of are held until the controller at {address} has said what they have{until}"
+        "topics unknown to this broker wait until the controller at {address} has told what they have{until}"
     );
 }
 
@@ -40,7 +40,7 @@ impl Presence {
     /// The controller has said everything.
     pub(super) async fn begins(&self, handle: &Handle) -> Result<(), BrokerError> {
         let _telling = self.telling.lock().await;
-        tracing::info!("the controller has said which contracts and topics there are");
+        tracing::info!("the controller has told all contracts and topics");
         handle.link.set_given_up(false);
         self.is_there.send_replace(true);
         persist(|| handle.told().hear(Teller::Answering)).await
@@ -74,7 +74,7 @@ impl Presence {
         }
         handle.link.set_given_up(true);
         tracing::warn!(
-            "no word from the controller for {longest:?}: topics that this broker knows nothing of flow without a limit until it speaks (--without-controller)"
+            "no word from the controller for {longest:?}: until it speaks, topics unknown to this broker flow without a limit (--without-controller)"
         );
         persist(|| handle.told().hear(Teller::GivenUp)).await
     }

@@ -65,7 +65,7 @@ impl Contracts {
                 }
             }
             if let Some(why) = &unkept {
-                let text = format!("contract of {topic}: it is in force, and not kept yet: {why}");
+                let text = format!("contract of {topic}: it is in force, but not kept yet: {why}");
                 complain(text, words).await;
             }
             let in_force = ToController::ContractInForce { topic, ticket };

@@ -41,7 +41,7 @@ impl Grants {
                 match persist(|| handle.grant(home, part.to_vec())).await {
                     Ok(unknown) => {
                         for topic in unknown {
-                            complain(format!("share of {topic}: it has no limit here"), words)
+                            complain(format!("share of {topic}: the topic has no limit here"), words)
                                 .await;
                         }
                     }

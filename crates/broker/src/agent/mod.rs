@@ -188,13 +188,12 @@ async fn keep(
                 let at = leader
                     .as_deref()
                     .unwrap_or("an address that it does not know");
-                tracing::info!("controller {address} does not lead; the one that does is at {at}");
+                tracing::info!("controller {address} does not lead; the leader is at {at}");
                 controllers.does_not_lead(leader)
             }
             Ended::Outdated { epoch, latest } => {
                 tracing::warn!(
-                    "controller {address} gives orders of its epoch {epoch}, and epoch {latest} has begun since: they are not carried out; \
-                     where no other controller leads, its store or its clock was set back: then start this broker again"
+                    "controller {address} gives orders of epoch {epoch}, but epoch {latest} has begun since, so they are not carried out; if no other controller leads, its store or its clock was set back: then restart this broker"
                 );
                 controllers.failed()
             }

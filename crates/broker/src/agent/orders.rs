@@ -173,7 +173,7 @@ async fn carry_out_one(
         | ToBroker::Refused { .. }
         | ToBroker::Measure { .. }
         | ToBroker::Grant { .. }
-        | ToBroker::Contract { .. } => Err(String::from("this is no order")),
+        | ToBroker::Contract { .. } => Err(String::from("this message is not an order")),
     }
 }
 
@@ -288,5 +288,5 @@ async fn send_trace(
 pub(super) fn name(topic: &str) -> Result<TopicName, String> {
     topic
         .parse()
-        .map_err(|_| format!("{topic:?} is no valid topic name"))
+        .map_err(|_| format!("{topic:?} is not a valid topic name"))
 }

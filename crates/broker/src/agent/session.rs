@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
                 false => Ended::Refused(reason),
             }),
             _ => Err(Ended::Unreachable(String::from(
-                "its first message is no welcome",
+                "its first message is not a welcome",
             ))),
         }
     }
@@ -234,7 +234,7 @@ async fn send(sink: &mut Sink, word: &ToController, link: &LinkBoard) -> Result<
     let bytes = link::encode(word).map_err(|error| error.to_string())?;
     link.note_sent(bytes.len() + link::TAG_BYTES);
     let sent = tokio::time::timeout(WRITE_TIMEOUT, sink.send(&bytes)).await;
-    sent.map_err(|_| format!("it takes nothing for {WRITE_TIMEOUT:?}"))?
+    sent.map_err(|_| format!("it has read nothing for {WRITE_TIMEOUT:?}"))?
 }
 
 fn parse(message: Result<Vec<u8>, String>, link: &LinkBoard) -> Result<Order, String> {

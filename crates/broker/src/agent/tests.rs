@@ -558,7 +558,7 @@ async fn windows_are_measured_and_what_cannot_be_done_is_told() {
     }
     for (order, expected) in [
         (measure(3, "t", -1.0), "out of range"),
-        (measure(4, "no name", 1.0), "no valid topic name"),
+        (measure(4, "no name", 1.0), "is not a valid topic name"),
         (
             ToBroker::Refused {
                 reason: String::new(),

@@ -86,5 +86,5 @@ fn operation(change: &TopicChange) -> Result<(Option<ChannelName>, Operation), S
 fn channel_name(channel: &str) -> Result<ChannelName, String> {
     channel
         .parse()
-        .map_err(|_| format!("{channel:?} is no valid channel name"))
+        .map_err(|_| format!("{channel:?} is not a valid channel name"))
 }

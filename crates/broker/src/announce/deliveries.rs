@@ -108,14 +108,14 @@ impl Deliveries {
                 continue;
             }
             if self.wanted.len() >= DELIVERIES_MAX {
-                tracing::warn!("{topic}: more than {DELIVERIES_MAX} subscribers are not served");
+                tracing::warn!("{topic}: at most {DELIVERIES_MAX} subscribers are served, no further ones");
                 return;
             }
             let by = endpoint.announces_from.ip().to_canonical();
             let of_address = self.announcers.get(&by).copied().unwrap_or(0);
             if of_address >= OF_ADDRESS_MAX && !by.is_loopback() {
                 tracing::warn!(
-                    "{topic}: more than {OF_ADDRESS_MAX} subscribers that {by} announces are not served"
+                    "{topic}: at most {OF_ADDRESS_MAX} subscribers that {by} announces are served, no further ones"
                 );
                 continue;
             }
@@ -291,7 +291,7 @@ async fn dial(
     let stream = stream
         .and_then(Stream::of)
         .map_err(|error| error.to_string())?;
-    let channel = channel_of(instance).ok_or("its channel has no valid name")?;
+    let channel = channel_of(instance).ok_or("its channel name is not valid")?;
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
     let dialled = DialledSubscriber {

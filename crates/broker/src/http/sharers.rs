@@ -37,7 +37,7 @@ pub(super) async fn forget(
         true => Ok(answer_json(&json!({ "forgotten": parsed }))),
         false => {
             let text = format!(
-                "{parsed} is none of the brokers that this one found by --gossip-join; GET /v1/sharers lists them"
+                "{parsed} is not among the brokers that this one found by --gossip-join; GET /v1/sharers lists them"
             );
             Err(Refusal::new(StatusCode::NOT_FOUND, text))
         }

@@ -434,7 +434,7 @@ async fn a_contract_that_cannot_be_kept_is_answered_507_and_changes_nothing() {
         let answer = fixture.ask(method, "/v1/topics/t", body).await;
         assert_eq!(answer.status, 507, "{method}");
         assert!(
-            answer.body.contains("mend the data folder"),
+            answer.body.contains("repair the data folder"),
             "{}",
             answer.body
         );

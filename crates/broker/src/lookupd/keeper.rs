@@ -147,7 +147,7 @@ impl Keeper {
                 match timeout(ANSWER_TIMEOUT, stream.write_all(&output)).await {
                     Ok(Ok(())) => output.clear(),
                     Ok(Err(error)) => return (was_met, error.to_string()),
-                    Err(_) => return (was_met, format!("it takes nothing for {ANSWER_TIMEOUT:?}")),
+                    Err(_) => return (was_met, format!("it has read nothing for {ANSWER_TIMEOUT:?}")),
                 }
             }
             let due = registration.due_at();
@@ -169,7 +169,7 @@ impl Keeper {
                     Err(RecvError::Lagged(_)) => {
                         return (was_met, String::from("it is slower than topics change"));
                     }
-                    Err(RecvError::Closed) => return (was_met, String::from("it is told everything anew")),
+                    Err(RecvError::Closed) => return (was_met, String::from("it is told everything again")),
                 },
                 () = sleep(wait) => {}
             }

@@ -69,7 +69,7 @@ impl Registrar {
                 told = self.handle.changes.next() => match told {
                     Ok(told) => told.into_iter().for_each(|told| self.pass_on(told)),
                     Err(_) => {
-                        tracing::warn!("topics change faster than lookups can be told: they are told all anew");
+                        tracing::warn!("topics change faster than lookups can be told; they are told everything again");
                         self.take_stock().await?;
                     }
                 },

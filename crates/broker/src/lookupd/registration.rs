@@ -72,7 +72,7 @@ impl Registration {
                 break;
             };
             if self.unanswered.pop_front().is_none() {
-                return Err(String::from("it answers what was not asked"));
+                return Err(String::from("it sends an answer to no question"));
             }
             let text = || String::from_utf8_lossy(answer).into_owned();
             if !self.has_met {

@@ -273,8 +273,8 @@ fn settings_that_no_lookup_would_take_end_the_start() {
     };
     let cases = [
         (with(&["h"]), "is not HOST:PORT"),
-        (obeys, "leave one of the two out"),
-        (without_http, "give it an --http-address"),
+        (obeys, "leave out one of the two"),
+        (without_http, "give an --http-address"),
     ];
     for (config, text) in cases {
         let refused = config.validate().expect_err(text).to_string();

@@ -164,7 +164,7 @@ impl Publishers<'_> {
             announced.announcement.id == by.id && announced.announcement.topic == by.topic
         });
         if is_meant {
-            tracing::debug!("{}: {} has connected anew", connection.peer, by.id);
+            tracing::debug!("{}: {} has connected again", connection.peer, by.id);
             connection.announce(None);
         }
     }

@@ -90,10 +90,10 @@ impl Hall<'_> {
         self.peers.counters.half_closed += 1;
         if let Some(more) = self.peers.complaints.may_log(self.time.now) {
             tracing::warn!(
-                "{peer}: closed, {come} of {needed} bytes of its command have come and hardly any within a heartbeat interval; {more} more since the last such line"
+                "{peer}: closed, because only {come} of {needed} bytes of its command came, and hardly any within a heartbeat interval; {more} more since the last such line"
             );
         }
-        self.close(key, "the rest of its command does not come");
+        self.close(key, "the rest of its command did not come");
     }
 
     /// Tries the socket of a connection that hardly took anything for an interval once more, since epoll does not tell of every
@@ -111,10 +111,10 @@ impl Hall<'_> {
         self.peers.counters.unread_closed += 1;
         if let Some(more) = self.peers.complaints.may_log(self.time.now) {
             tracing::warn!(
-                "{peer}: closed, it read less than an eighth of {waiting} bytes in {interval:?}; {more} more since the last such line"
+                "{peer}: closed, because it read less than an eighth of {waiting} bytes in {interval:?}; {more} more since the last such line"
             );
         }
-        self.close(key, "it hardly reads");
+        self.close(key, "it reads too slowly");
         false
     }
 }

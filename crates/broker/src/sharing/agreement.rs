@@ -96,7 +96,7 @@ pub(super) fn agree<'a>(
             };
             by_number.insert(limit.number.0, keeps);
             agreement.disagreements.push(format!(
-                "topics `{}` and `{}` have names that give one number, so neither is shared with other brokers: rename one",
+                "topics `{}` and `{}` have names that hash to the same number, so neither is shared with other brokers: rename one",
                 ends[loses].topic, ends[keeps].topic
             ));
             agreement.apart.insert(limit.number.0);
@@ -135,8 +135,7 @@ impl Agreement {
             if theirs.topic < own.topic {
                 self.apart.insert(number);
                 self.disagreements.push(format!(
-                    "topic `{topic}` and another one of the broker at {address} have names that give one number, so `{topic}` is \
-                     not shared: rename one"
+                    "topic `{topic}` and another one of the broker at {address} have names that hash to the same number, so `{topic}` is not shared: rename one"
                 ));
             }
             return;
@@ -160,7 +159,7 @@ impl Agreement {
         let least = self.least.entry(number).or_insert(ours);
         if (rate, burst) != (ours.rate, ours.burst) {
             self.disagreements.push(format!(
-                "topic `{topic}` has the limit ({rate}, {burst}) at {address} and ({}, {}) here: the least of each is in force; \
+                "topic `{topic}` has the limit ({rate}, {burst}) at {address} and ({}, {}) here: the smaller of each is in force; \
                  declare one limit at all brokers",
                 ours.rate, ours.burst
             ));

@@ -53,7 +53,7 @@ impl Gossiper {
             .collect();
         let peers = addresses.map_err(|_| {
             let addresses = sharers.addresses.join(", ");
-            format!("the controller's list holds what is no ip:port: {addresses}")
+            format!("the controller's list holds an address that is not ip:port: {addresses}")
         })?;
         let place = peers.iter().position(|peer| *peer == me).ok_or_else(|| {
             let generation = sharers.generation;
@@ -157,7 +157,7 @@ impl Gossiper {
         self.node.remove_limit(id);
         let branches = branches(cadence.branches, self.group.brokers);
         if let Err(error) = self.node.add_limit_as(id, branches, cadence.interval) {
-            tracing::error!("{error}; this broker keeps an N-th part of it");
+            tracing::error!("{error}; this broker keeps 1/N of the limit, N being the number of brokers");
         }
         taken
     }
@@ -245,7 +245,7 @@ fn key(sharers: &Sharers, own_key: Option<&Key>) -> Result<Key, String> {
     match (own_key, &sharers.key) {
         (Some(own), _) => Ok(own.clone()),
         (None, Some(handed_out)) => Key::from_hex(handed_out)
-            .map_err(|error| format!("the key that the controller hands out is none: {error}")),
+            .map_err(|error| format!("the key that the controller hands out is not valid: {error}")),
         (None, None) => Err(String::from(
             "gossip needs a key and the controller hands none out: give all brokers the same --gossip-key-file",
         )),
@@ -300,7 +300,7 @@ mod tests {
                 Some(here),
                 "gossip needs a key",
             ),
-            (sharers(&[&me], Some("xy")), None, Some(here), "is none: "),
+            (sharers(&[&me], Some("xy")), None, Some(here), "is not valid: "),
             (
                 sharers(&[&me, &me], Some(&hex)),
                 own.as_ref(),

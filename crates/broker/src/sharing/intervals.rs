@@ -58,7 +58,7 @@ impl Intervals {
         let gathering = (!config.join.is_empty()).then(|| Gathering::new(&config, me));
         let gathering = gathering.transpose().unwrap_or_else(|problem| {
             tracing::error!(
-                "limits cannot be shared by gossip, so nothing of them passes here: {problem}"
+                "limits cannot be shared by gossip, so topics with such limits pass nothing here: {problem}"
             );
             figures.problem = Some(problem);
             None
@@ -318,7 +318,7 @@ impl Intervals {
             }
             Err(problem) => {
                 tracing::error!(
-                    "limits cannot be shared by gossip, so nothing of them passes here: {problem}"
+                    "limits cannot be shared by gossip, so topics with such limits pass nothing here: {problem}"
                 );
                 self.figures.problem = Some(problem);
                 self.gossiper = None;
@@ -347,7 +347,7 @@ impl Intervals {
             self.figures.found = gathering.found(sys::monotonic_now());
             self.figures.disagreements = self.agreement.disagreements.clone();
             let unknown = gathering.unknown().iter();
-            let unknown = unknown.map(|name| format!("--gossip-join {name}: no address is known"));
+            let unknown = unknown.map(|name| format!("--gossip-join {name}: the name has no address"));
             self.figures.disagreements.extend(unknown);
             let datagrams = self.figures.datagrams.iter_mut();
             for (_, count) in datagrams.filter(|(outcome, _)| *outcome == "refused") {

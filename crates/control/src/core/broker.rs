@@ -212,7 +212,7 @@ pub(super) fn check_hello(hello: &Hello) -> Result<(), String> {
     }
     if let Some(model) = hello.model.filter(|model| !model.is_sane()) {
         return Err(format!(
-            "a service model with {model:?} describes no broker"
+            "the service model {model:?} is out of range"
         ));
     }
     Ok(())

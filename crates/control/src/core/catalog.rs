@@ -239,7 +239,7 @@ impl Catalog {
         match self.topics.len() >= TOPICS_MAX && !self.topics.contains_key(topic) {
             false => Ok(()),
             true => Err(format!(
-                "topic {topic} is one too many: {TOPICS_MAX} are known; delete some"
+                "there is no room for topic {topic}: {TOPICS_MAX} are known; delete some"
             )),
         }
     }
@@ -264,7 +264,7 @@ impl Catalog {
         }
         if known.channels.len() >= CHANNELS_MAX {
             return Err(format!(
-                "channel {channel} is one too many: {topic} has {CHANNELS_MAX}; delete some"
+                "there is no room for channel {channel}: {topic} has {CHANNELS_MAX}; delete some"
             ));
         }
         known.channels.insert(channel, is_paused);
@@ -315,7 +315,7 @@ impl Known {
     pub(super) fn of(state: &TopicState) -> Result<Known, String> {
         if state.channels.len() > CHANNELS_MAX {
             let count = state.channels.len();
-            return Err(format!("{count} channels; {CHANNELS_MAX} is the most"));
+            return Err(format!("{count} channels are too many: {CHANNELS_MAX} is the most"));
         }
         let channels = state.channels.iter();
         let channels = channels.map(|state| Ok((channel_name(&state.channel)?, state.is_paused)));

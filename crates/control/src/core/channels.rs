@@ -307,7 +307,7 @@ impl Channels<'_> {
                 .keep_owed(&self.brokers[number].name, subject, true);
         }
         let text = format!(
-            "{} is away, and more was deleted meanwhile than is remembered: {} may come back with it",
+            "{} is away, and more was deleted meanwhile than the controller remembers: {} may come back with it",
             broker.name, subject.0
         );
         self.out.tell(

@@ -41,7 +41,7 @@ pub fn name(kind: NameKind, text: &str) -> Result<(), String> {
     }
     let shown: String = text.chars().take(40).collect();
     Err(format!(
-        "{what} {shown:?} is not 1 to {ID_BYTES_MAX} printable ASCII characters without blanks and slashes"
+        "{what} {shown:?} is not 1 to {ID_BYTES_MAX} printable ASCII characters without blanks or slashes"
     ))
 }
 

@@ -116,7 +116,7 @@ impl Declaring {
         let known = topics.publishers + self.awaited;
         if known + publishers.0.len() > PUBLISHERS_MAX {
             return Err(ControlError::Unavailable(format!(
-                "{known} publishers are known and {PUBLISHERS_MAX} is the most; remove some first"
+                "{known} publishers are known, and at most {PUBLISHERS_MAX} may be; remove some first"
             )));
         }
         topics.has_room_for(name)

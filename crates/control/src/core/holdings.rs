@@ -95,7 +95,7 @@ pub(super) fn channel_views(
     check::topic(topic)?;
     let known = catalog.get(topic).ok_or_else(|| {
         ControlError::NotFound(format!(
-            "no broker has a topic {topic:?}, and none is known; GET /v1/topics/{topic} shows whether it is declared"
+            "no broker has a topic {topic:?}, and the controller knows none; GET /v1/topics/{topic} shows whether it is declared"
         ))
     })?;
     let alive = brokers.iter();

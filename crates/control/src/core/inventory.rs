@@ -115,7 +115,7 @@ impl Inventory {
         let names = self.said_names + 1 + known.channels.len();
         if names > NAMES_MAX {
             return Err(format!(
-                "topic {topic}: {NAMES_MAX} names were said already"
+                "topic {topic}: the inventory has {NAMES_MAX} names already"
             ));
         }
         self.said_names = names;

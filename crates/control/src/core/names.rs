@@ -55,7 +55,7 @@ impl Names {
         }
         if self.ids.len() >= NAMES_MAX || self.last >= ID_MAX {
             return Err(ControlError::Unavailable(format!(
-                "{NAMES_MAX} names have identifiers and that is the most; none is ever taken back"
+                "{NAMES_MAX} names have identifiers, which is the most; no identifier is ever taken back"
             )));
         }
         Ok(Some(self.last + 1))

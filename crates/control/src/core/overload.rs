@@ -102,13 +102,13 @@ impl Violation {
     fn describe(&self, broker: &str, slo: Slo) -> String {
         if self.queued_reports > 0 {
             return format!(
-                "messages wait {:.0} ms at {broker}, promised are {} ms",
+                "messages wait {:.0} ms at {broker}, but the promise is {} ms",
                 self.wait_us / 1e3,
                 slo.latency_us / 1e3
             );
         }
         if self.is_passing {
-            return format!("the queue at {broker} has gone; what it held is late");
+            return format!("the queue at {broker} is gone; the messages it held are late");
         }
         let late: u64 = self.history.iter().map(|said| said.late).sum();
         let delivered: u64 = self.history.iter().map(|said| said.delivered).sum();

@@ -140,8 +140,7 @@ impl Mover<'_> {
             return false;
         }
         let text = format!(
-            "{} has not made the channels of {topic} for {ANSWER_TIMEOUT:?}: no publisher is sent there until it does; \
-             its log may say why",
+            "{} has not made the channels of {topic} within {ANSWER_TIMEOUT:?}: no publisher is sent there until it has; its log may say why",
             broker.name
         );
         let about = Some(topic.as_str());

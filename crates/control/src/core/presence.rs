@@ -96,13 +96,13 @@ impl Broker {
         let found = self.presence(door).found.unwrap_or("no answer yet");
         match door {
             Door::Clients => format!(
-                "does not answer at {address}, the address that it announces ({found}): nobody is sent there before it does; see its --broadcast-address"
+                "does not answer at {address}, the address that it announces ({found}): no publisher is sent there until it does; check its --broadcast-address"
             ),
             Door::Http => format!(
-                "does not answer by HTTP at {address} ({found}): lookup does not name that address, and no queue is handed over to it; open the port, or see its --http-address and --broadcast-address"
+                "does not answer by HTTP at {address} ({found}): lookup does not name that address, and no queue is handed over to it; open the port, or check its --http-address and --broadcast-address"
             ),
             Door::Gossip => format!(
-                "does not answer by UDP at {address} ({found}): it is not among the brokers that share limits by gossip, and topics with such limits pass nothing there; open the port, or see its --gossip-address"
+                "does not answer by UDP at {address} ({found}): it is not among the brokers that share limits by gossip, and topics with such limits pass nothing there; open the port, or check its --gossip-address"
             ),
         }
     }

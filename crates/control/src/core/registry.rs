@@ -259,8 +259,7 @@ impl Brokers {
         self.probe_again(number, out, now);
         Err(Refusal {
             reason: format!(
-                "the name {name} belongs to another broker that is not dead for certain; give each broker a name of its own, \
-                 or stop the other and DELETE /v1/brokers/{name}"
+                "the name {name} belongs to another broker, which may be alive; give each broker a name of its own, or stop the other and DELETE /v1/brokers/{name}"
             ),
             passes: !is_there,
         })

@@ -410,7 +410,7 @@ impl Rebalancer<'_> {
     /// No broker has room for what is too much at this one.
     fn lacks_brokers(&mut self, number: BrokerNumber, load: f64, missing: f64, now: Instant) {
         let why = format!(
-            "{load:.0} messages/s are sent to {}, {missing:.0} of them too many for all brokers that there are",
+            "{load:.0} messages/s are sent to {}, {missing:.0} more than all brokers together can take",
             self.brokers[number].name
         );
         let here = self.brokers[number].words.all();

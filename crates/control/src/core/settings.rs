@@ -137,7 +137,7 @@ pub fn check_settings(settings: &Settings) -> Result<(), String> {
     }
     if settings.gossip_branches == 0 {
         return Err(String::from(
-            "gossip branches 0 would tell nobody anything; 1 or more, 3 is the papers' choice",
+            "gossip branches 0 would tell nobody anything; give 1 or more (3 in the paper)",
         ));
     }
     if settings.lease < 2 * settings.report_interval {

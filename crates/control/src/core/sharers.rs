@@ -117,7 +117,7 @@ impl Sharing {
             .find(|number| !self.numbers.contains(number));
         free.ok_or_else(|| {
             ControlError::Unavailable(format!(
-                "{} topics share their limits by gossip and that is the most; declare some with sharing lease",
+                "{} topics share their limits by gossip, which is the most; declare some with sharing lease",
                 self.numbers.len()
             ))
         })

@@ -98,7 +98,7 @@ impl Topics {
         match self.by_name.len() >= TOPICS_MAX && !self.by_name.contains_key(name) {
             false => Ok(()),
             true => Err(ControlError::Unavailable(format!(
-                "{TOPICS_MAX} topics are declared and that is the most; remove some first"
+                "{TOPICS_MAX} topics are declared, which is the most; remove some first"
             ))),
         }
     }

@@ -236,13 +236,13 @@ impl Views<'_> {
         if waiting > 0 && matches!(topic.fit.phase, Phase::Settling { .. }) {
             let _ = write!(
                 text,
-                "; {waiting} messages wait, and are worked off before anything is measured"
+                "; {waiting} messages wait; nothing is measured until they are delivered"
             );
         }
         if let Some(neighbour) = self.view_neighbour(topic) {
             let _ = write!(
                 text,
-                "; {} holds no more of them: {} is promised {} ms there",
+                "; {} takes no more of them, because {} is promised {} ms there",
                 neighbour.broker,
                 neighbour.topic,
                 neighbour.promise_us / 1e3

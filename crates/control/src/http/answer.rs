@@ -7,7 +7,7 @@ use crate::ControlError;
 
 /// 503.
 pub(super) fn too_many_streams() -> Refusal {
-    let text = "as many event streams are open as may be, in all or to your address; close one, or ask for views instead";
+    let text = "too many event streams are open, in all or to your address; close one, or ask for views instead";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 

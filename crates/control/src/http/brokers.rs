@@ -62,7 +62,7 @@ pub(super) async fn resume(
 
 /// Takes an operator's word that a broker is dead and frees its name; refused while it is connected.
 #[cfg_attr(test, utoipa::path(delete, path = "/v1/brokers/{broker}", params(("broker" = String, Path)),
-    responses((status = 204, description = "taken for dead, its name is free"), (status = 404, description = "no such broker"),
+    responses((status = 204, description = "it counts as dead now, and its name is free"), (status = 404, description = "no such broker"),
         (status = 409, description = "it is connected and reports"))))]
 pub(super) async fn remove(
     State(service): Shared,

@@ -27,7 +27,7 @@ pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 /// Each event has `id:`, its number, `event:`, its kind, and one `data:` line of JSON. `lagged` tells a slow reader how many
 /// it missed; one that takes next to nothing for ten seconds is left. A comment every 15 s keeps the connection open.
 #[cfg_attr(test, utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = EventView),
-    (status = 503, description = "as many streams are open as may be"))))]
+    (status = 503, description = "too many streams are open"))))]
 pub(super) async fn events(
     State(service): Shared,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

@@ -97,7 +97,7 @@ const WHOLE: &[Series<Snapshot>] = &[
     ),
     counter(
         "store_failed_writes",
-        "Writes of the store that have failed",
+        "Writes of the store that failed",
         |s| float(s.store.failures),
     ),
 ];

@@ -26,7 +26,7 @@ pub(super) async fn list(
 /// Adds publishers or declares them anew, and places them.
 #[cfg_attr(test, utoipa::path(post, path = "/v1/topics/{topic}/publishers", params(("topic" = String, Path)), request_body = PublisherList,
     responses((status = 200, body = PublisherViews), (status = 400, description = "refused, nothing changed"),
-        (status = 507, description = "it cannot be kept just now; of a long list so many publishers are declared as the text says, and none else will be"))))]
+        (status = 507, description = "it cannot be kept just now; of a long list, the text says how many publishers are declared; no others will be"))))]
 pub(super) async fn put(
     State(service): Shared,
     Path(topic): Path<String>,

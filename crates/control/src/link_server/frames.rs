@@ -95,7 +95,7 @@ pub(super) async fn read(
 async fn read_length(source: &mut (impl AsyncRead + Unpin), most: usize) -> Result<usize, String> {
     let length = source.read_u32().await.map_err(explain)? as usize;
     if length > most {
-        return Err(format!("it announces {length} bytes, more than {most}"));
+        return Err(format!("it announces a frame of {length} bytes, more than {most}"));
     }
     Ok(length)
 }
@@ -118,7 +118,7 @@ pub(super) async fn write(
     let framed = [&length, bytes].concat();
     let written = tokio::time::timeout(WRITE_TIMEOUT, sink.write_all(&framed)).await;
     written
-        .map_err(|_| format!("takes nothing for {WRITE_TIMEOUT:?}"))?
+        .map_err(|_| format!("has read nothing for {WRITE_TIMEOUT:?}"))?
         .map_err(|error| error.to_string())
 }
 

@@ -76,8 +76,7 @@ impl Keeping {
         now: Instant,
     ) {
         tracing::error!(
-            "the store cannot be written: {error}; changes are refused, and what was decided waits; \
-             it is tried again in {RETRY_MIN:?}"
+            "the store cannot be written: {error}; changes are refused, and decisions wait to be kept; the next attempt is in {RETRY_MIN:?}"
         );
         self.failed(error);
         self.unwritten = Some(Unwritten {
@@ -129,7 +128,7 @@ impl Keeping {
             unwritten.next_at = now + unwritten.pause;
             let pause = unwritten.pause;
             tracing::warn!(
-                "the store still cannot be written: {error}; it is tried again in {pause:?}"
+                "the store still cannot be written: {error}; the next attempt is in {pause:?}"
             );
             self.failed(&error);
             return None;

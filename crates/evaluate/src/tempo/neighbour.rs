@@ -71,13 +71,13 @@ pub struct NeighbourOptions {
     /// The other topic's share.
     #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
     pub flood_share: f64,
-    /// How many times its share the other topic floods with.
+    /// Load of the flood, as a multiple of the other topic's share.
     #[arg(long, default_value_t = 10.0, value_name = "TIMES")]
     pub flood_times: f64,
     /// Size of the flood's messages.
     #[arg(long, default_value_t = 32, value_name = "BYTES")]
     pub flood_body_bytes: usize,
-    /// Messages of one write of the flood.
+    /// Messages per write of the flood.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub flood_batch_messages: u64,
     /// Flood NSQ brokers with MPUBs: more messages for less work of both sides.

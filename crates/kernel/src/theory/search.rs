@@ -121,7 +121,7 @@ impl ShareSearch {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::NothingLeft(most) => write!(f, "{most} is all that others leave"),
+            Why::NothingLeft(most) => write!(f, "others leave only {most}"),
             Why::Measurements(count) => write!(f, "{count} measurements were allowed"),
         }
     }

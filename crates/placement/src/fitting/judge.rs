@@ -27,7 +27,7 @@ impl Fitting {
         }
         self.repeats = 0;
         self.status.problem(format!(
-            "brokers {silent:?} had too few samples in {} windows: taken to be within the SLO",
+            "brokers {silent:?} had too few samples in {} windows: they count as within the SLO",
             MOST_REPEATS + 1
         ));
         false

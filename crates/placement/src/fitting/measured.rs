@@ -63,7 +63,7 @@ impl Measured {
             let absurd = match answer.p99_us {
                 None => None,
                 Some(_) if answer.messages == 0 => Some("comes without messages"),
-                Some(latency) if !(0.0..1e15).contains(&latency) => Some("is no latency"),
+                Some(latency) if !(0.0..1e15).contains(&latency) => Some("is not a latency"),
                 Some(_) => None,
             };
             if let (Some(reason), Some(latency)) = (absurd, answer.p99_us) {

@@ -177,7 +177,7 @@ impl Fitting {
     /// No assignment holds the SLO, as far as replays can tell.
     fn give_up(&mut self, missing: f64) -> Step {
         let why = format!(
-            "by replay, publishers of {missing:.0} messages/s fit on none of the {} brokers within {} us",
+            "replay finds no room on the {} brokers for publishers of {missing:.0} messages/s within {} us",
             self.places
                 .brokers
                 .iter()

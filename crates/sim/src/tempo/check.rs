@@ -99,7 +99,7 @@ pub(super) fn check(spec: &Spec) -> Result<(), Problem> {
         check_task(part, task)?;
         events += task.arrivals.events_within(spec.length());
         part.demand("arrivals", events <= EVENTS_MAX, || {
-            format!("{events:.0} events up to here: at most {EVENTS_MAX:.0} in a run")
+            format!("{events:.0} events, counted up to this task: at most {EVENTS_MAX:.0} in a run")
         })?;
         room = room.saturating_add(task.queue);
         part.demand("queue", task.queue > 0 && room <= QUEUES_MAX, || {

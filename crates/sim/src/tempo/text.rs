@@ -115,13 +115,13 @@ fn remarks(task: &TaskCalibration, measured: &TaskMeasured) -> Vec<String> {
     }
     if measured.demand_periods_max > task.share {
         remarks.push(format!(
-            "up to {:.3} of a period's work within one period, its share is {:.3}: its events may wait longer than a period",
+            "up to {:.3} of a period's work comes within one period, but its share is {:.3}: its events may wait longer than a period",
             measured.demand_periods_max, task.share
         ));
     }
     if let Some(bound_us) = task.wait_bound_us {
         remarks.push(format!(
-            "an event that finds none of its own waits {} at most, whatever others do",
+            "an event that finds its task's queue empty waits {} at most, whatever other tasks do",
             time(bound_us)
         ));
     }

@@ -66,7 +66,7 @@ impl Process {
                     Ok(is_kept) => {
                         if !is_kept {
                             let text =
-                                format!("contract of {topic}: it is in force, and not kept yet");
+                                format!("contract of {topic}: it is in force, but not kept yet");
                             self.agent.tell(ToController::Problem { text }, ground, out);
                         }
                         ToController::ContractInForce { topic, ticket }
@@ -78,7 +78,7 @@ impl Process {
             ToBroker::Grant { topic, grant } => {
                 let key = ground.table.find(&topic);
                 if !key.is_some_and(|key| ground.table.grant(key, &grant, now)) {
-                    let text = format!("share of {topic}: it has no limit here");
+                    let text = format!("share of {topic}: the topic has no limit here");
                     self.agent.tell(ToController::Problem { text }, ground, out);
                 }
             }

@@ -139,7 +139,7 @@ impl World {
                 });
                 if !is_well {
                     return Some(format!(
-                        "{} publishes at {there:?} and is to be at (broker, attached to) {known:?}; its trouble: {}",
+                        "{} publishes at {there:?} and belongs at (broker, attached to) {known:?}; its trouble: {}",
                         publisher.id,
                         publisher.follower.trouble()
                     ));

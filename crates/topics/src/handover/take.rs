@@ -36,7 +36,7 @@ pub enum NotTaken {
     /// The controller tells every broker that has the topic which channels there are. One that is not known here was deleted, or is
     /// yet to be told: made by a batch, it would come back everywhere.
     #[error(
-        "the channel is not known here: it was deleted, or this broker is yet to be told of it"
+        "the channel is not known here: it was deleted, or this broker has not been told of it yet"
     )]
     Unknown,
     /// Topic or channel cannot be made.

@@ -9,10 +9,10 @@ pub enum AnnounceError {
     #[error("not an announcement: it does not begin with TMPA")]
     Magic,
     /// It is of a version that is not known here.
-    #[error("announcement of version {0}, only 1 is known: update the older end")]
+    #[error("announcement of version {0}, but only 1 is known: update the older end")]
     Version(u8),
     /// It is longer than any announcement.
-    #[error("datagram of {0} bytes, an announcement has at most 1400")]
+    #[error("datagram of {0} bytes, but an announcement has at most 1400")]
     TooLong(usize),
     /// It ends before what it announces.
     #[error("datagram ends at byte {0} in the middle of the announcement: it was cut short")]
@@ -21,13 +21,13 @@ pub enum AnnounceError {
     #[error("{0} bytes follow the announcement's last entry")]
     Trailing(usize),
     /// A flag is set that this version does not have.
-    #[error("flags {0:#04x} hold one that is not known")]
+    #[error("flags {0:#04x} include an unknown one: update the older end")]
     Flags(u8),
     /// The data address is neither of IPv4 nor of IPv6.
-    #[error("address family {0}, allowed: 4, 6")]
+    #[error("address family {0} is not known: it must be 4 or 6")]
     AddressFamily(u8),
     /// The time that it holds is zero or too long.
-    #[error("expiry of {0} ms, allowed: 1 to {MAX_EXPIRY_MS}")]
+    #[error("expiry of {0} ms is out of range: it must be 1 to {MAX_EXPIRY_MS}")]
     Expiry(u32),
     /// It subscribes and says nowhere to send to.
     #[error("entry {entry} subscribes, but the data port is 0")]

@@ -63,10 +63,10 @@ pub enum DatagramError {
     )]
     Length(usize),
     /// It is of a kind that is not known here.
-    #[error("datagram of kind {0}, only 1 to 3 are known: update the older end")]
+    #[error("datagram of kind {0}, but only 1 to 3 are known: update the older end")]
     Kind(u8),
     /// A number in it is infinite or none.
-    #[error("{0} of the update is no number")]
+    #[error("{0} of the update is not a number")]
     Number(&'static str),
     /// The tag is not that of the path and the counter.
     #[error(

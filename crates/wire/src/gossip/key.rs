@@ -13,10 +13,10 @@ pub struct Key([u8; blake3::KEY_LEN]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It has another length.
-    #[error("a key of {0} hexadecimal digits: it must have 64 of them, 32 bytes")]
+    #[error("a key of {0} hexadecimal digits: it must have 64, for 32 bytes")]
     Length(usize),
     /// It has other letters.
-    #[error("letter {0} of the key is no hexadecimal digit")]
+    #[error("letter {0} of the key is not a hexadecimal digit")]
     Digit(usize),
     /// Anybody could guess it.
     #[error("the passphrase is empty")]

@@ -65,7 +65,7 @@ pub struct NoticedLimit {
 
 /// A notice that nobody wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a notice whose byte {0} belongs to nothing: update the older end")]
+#[error("byte {0} of a notice has no known meaning: update the older end")]
 pub struct NotANotice(usize);
 
 /// Bytes of a member.

@@ -7,7 +7,7 @@ pub enum TempoError {
     #[error("not a Tempo connection: it does not begin with TMP1")]
     Magic,
     /// The hello is of a version that is not known here.
-    #[error("hello of version {0}, only 1 is known: update the older end")]
+    #[error("hello of version {0}, but only 1 is known: update the older end")]
     Version(u8),
     /// The hello holds flags or reserved bytes that this version does not have.
     #[error("hello with flags {0:#08x}, which are not known")]
@@ -22,7 +22,7 @@ pub enum TempoError {
     #[error("the hello's tag is wrong: another key, or it was forged")]
     Forged,
     /// A message is longer than the reader accepts.
-    #[error("message of {bytes} bytes, at most {max_bytes} are taken")]
+    #[error("message of {bytes} bytes is longer than {max_bytes}")]
     TooLong {
         /// Bytes of its body.
         bytes: u32,

@@ -179,7 +179,7 @@ fn check_publishers(spec: &Spec) -> Result<(), Problem> {
         table.whole("count", class.count, 1, MAX_PUBLISHERS)?;
         total += class.count;
         table.demand("count", total <= MAX_PUBLISHERS, || {
-            format!("{total} publishers up to here: at most {MAX_PUBLISHERS} in all classes")
+            format!("{total} publishers, counted up to this class: at most {MAX_PUBLISHERS} in all classes")
         })?;
         check_class(table, class)?;
     }

@@ -267,7 +267,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[publishers]]\ncount = 999991\nrate = 1",
-        "line 5, column 1: publishers[2].count: 1000001 publishers up to here",
+        "line 5, column 1: publishers[2].count: 1000001 publishers, counted up to this class",
     ),
     (
         "[[publishers]]\nname = \"class 1\"\ncount = 1\nrate = 1",

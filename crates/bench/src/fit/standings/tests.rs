@@ -91,7 +91,7 @@ fn what_is_not_a_knee_is_said_in_words() {
     ]);
     for told in [
         "srtm: at least 1",
-        "the highest rate that may be run met the goal",
+        "the highest rate allowed (--most) met the goal",
         "srtm-acks: at least 5850",
         "above it the generator was late itself",
         "nsqd: infeasible: p99 <= 1000 us is missed even at 20",

@@ -27,7 +27,7 @@ pub(super) const ANNOUNCE: &[Series<AnnounceStats>] = &[
     ),
     gauge(
         "srtm_announce_deliveries",
-        "Subscribers that messages are sent to, or will be when they are connected.",
+        "Subscribers that get messages, or will get them once they are connected.",
         |a| float(a.deliveries),
     ),
     counter(
@@ -42,7 +42,7 @@ pub(super) const ANNOUNCE: &[Series<AnnounceStats>] = &[
     ),
     counter(
         "srtm_identifier_collisions",
-        "Times that two topics met at one identifier.",
+        "Times that two topics had the same identifier.",
         |a| float(a.names.collisions),
     ),
 ];
@@ -69,7 +69,7 @@ pub(super) const BY_CAUSE: &[ByCause] = &[
     ByCause {
         series: counter(
             "srtm_announce_departures",
-            "Publishers, subscribers and other brokers that are known no more.",
+            "Publishers, subscribers and other brokers that are no longer known.",
             |count| float(*count),
         ),
         label: "cause",
@@ -82,7 +82,7 @@ pub(super) const BY_CAUSE: &[ByCause] = &[
     ByCause {
         series: counter(
             "srtm_identifiers_refused",
-            "Identifiers heard that were not taken over, or not found for a name.",
+            "Identifiers that were heard and not adopted, or that a name could not get.",
             |count| float(*count),
         ),
         label: "cause",
@@ -103,7 +103,7 @@ pub(super) const TEMPO: &[Series<ReactorStats>] = &[
     ),
     counter(
         "srtm_tempo_refused_hellos",
-        "Connections that began with Tempo's magic and no proper hello.",
+        "Connections that began with Tempo's magic but sent no valid hello.",
         |r| float(r.tempo_hellos_refused),
     ),
 ];

@@ -22,7 +22,7 @@ pub(super) const CATALOG: &[Series<CatalogState>] = &[
     ),
     counter(
         "srtm_catalog_failed_writes",
-        "Writes of the catalog that have failed.",
+        "Writes of the catalog that failed.",
         |catalog| float(catalog.failures),
     ),
 ];
@@ -33,7 +33,7 @@ pub(super) const PROCESS: &[Series<Snapshot>] = &[
     }),
     gauge(
         "srtm_topics_held",
-        "Topics that pass nothing on before the controller has said what they have.",
+        "Topics that pass nothing on until the controller has told what they have.",
         |s| float(s.summed.topics_held as u64),
     ),
     gauge(
@@ -97,7 +97,7 @@ pub(super) const TOPIC: &[Series<TopicStats>] = &[
     }),
     gauge(
         "srtm_topic_held",
-        "1 while the topic passes nothing on before the controller has said what it has.",
+        "1 while the topic passes nothing on because the controller has not told what it has.",
         |t| float(u64::from(t.held.is_some())),
     ),
     gauge(
@@ -117,27 +117,27 @@ pub(super) const TOPIC: &[Series<TopicStats>] = &[
     ),
     gauge(
         "srtm_share_rate",
-        "What of a limit that brokers share may pass here: tokens per second.",
+        "This broker's part of a limit that brokers share: tokens per second.",
         |t| t.share.map(|share| share.rate.get()),
     ),
     gauge(
         "srtm_share_burst",
-        "The same: tokens in a full bucket.",
+        "This broker's part of a limit that brokers share: tokens in a full bucket.",
         |t| t.share.map(|share| share.burst.get()),
     ),
     gauge(
         "srtm_share_demand",
-        "What this broker tells the others of a limit that they share by gossip: tokens per second, for fps a weight.",
+        "This broker's demand, as it tells the brokers that share the limit by gossip: tokens per second, for fps a weight.",
         |t| t.sharing.map(|sharing| sharing.demand),
     ),
     gauge(
         "srtm_share_passed",
-        "Tokens per second that passed here of a limit that brokers share by gossip, smoothed.",
+        "Tokens per second that passed here under a limit that brokers share by gossip, smoothed.",
         |t| t.sharing.map(|sharing| sharing.passed),
     ),
     gauge(
         "srtm_share_connected",
-        "Brokers that share the limit by gossip and are heard here, this one included.",
+        "Brokers heard here that share the limit by gossip, this one included.",
         |t| t.sharing.map(|sharing| f64::from(sharing.connected)),
     ),
 ];
@@ -165,7 +165,7 @@ pub(super) const CHANNEL: &[Series<ChannelStats>] = &[
     ),
     counter(
         "srtm_channel_dropped_oldest",
-        "Of the discarded messages, the oldest of a full queue that gave way to newer ones.",
+        "Discarded messages that were the oldest of a full queue and gave way to newer ones.",
         |c| float(c.dropped_oldest_count),
     ),
     counter(
@@ -276,12 +276,12 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
     ),
     counter(
         "srtm_reactor_unread_closed",
-        "Connections closed because their peers hardly read.",
+        "Connections closed because their peers read too slowly.",
         |r| float(r.unread_closed),
     ),
     counter(
         "srtm_reactor_half_closed",
-        "Connections closed because the rest of a command hardly came.",
+        "Connections closed because the rest of a command came too slowly.",
         |r| float(r.half_closed),
     ),
     counter(
@@ -291,7 +291,7 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
     ),
     gauge(
         "srtm_reactor_publishers",
-        "Publishers attached that announced themselves in IDENTIFY.",
+        "Publishers attached that declared themselves in IDENTIFY.",
         |r| float(r.publishers),
     ),
     counter(
@@ -301,7 +301,7 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
     ),
     counter(
         "srtm_reactor_unknown_moves",
-        "Orders to move publishers that are not attached, or to somewhere that is no address.",
+        "Orders to move publishers that are not attached, or to an invalid address.",
         |r| float(r.moves_unknown),
     ),
     counter(
@@ -353,7 +353,7 @@ pub(super) const TASK: &[Series<TaskStats>] = &[
     ),
     gauge(
         "srtm_task_overrun_max_seconds",
-        "The most that one of them took beyond the credits.",
+        "The longest time that a turn took beyond the topic's credits.",
         |t| seconds(t.overrun_max),
     ),
     gauge(
@@ -371,7 +371,7 @@ pub(super) const TASK: &[Series<TaskStats>] = &[
 /// Of a reactor's schedule.
 pub(super) const PERIODS: &Series<u64> = &counter(
     "srtm_reactor_periods",
-    "Times that the credits of topics were given out anew.",
+    "Times that all topics were given new credits.",
     |periods| float(*periods),
 );
 

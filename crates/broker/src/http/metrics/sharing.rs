@@ -15,7 +15,7 @@ pub(super) const GOSSIP: &[Series<SharingFigures>] = &[
     ),
     gauge(
         "srtm_gossip_connected",
-        "Of those, the ones that are connected, this one included.",
+        "Brokers that share limits by gossip and are connected, this one included.",
         |g| float(u64::from(g.connected)),
     ),
     gauge(
@@ -25,12 +25,12 @@ pub(super) const GOSSIP: &[Series<SharingFigures>] = &[
     ),
     gauge(
         "srtm_gossip_disagreements",
-        "Limits that brokers without a controller were told differently; GET /v1/sharers says which.",
+        "Limits that differ between brokers without a controller; GET /v1/sharers says which.",
         |g| float(g.disagreements.len() as u64),
     ),
     counter(
         "srtm_gossip_intervals",
-        "Estimate intervals that were ended.",
+        "Estimate intervals completed.",
         |g| float(g.intervals),
     ),
 ];
@@ -62,7 +62,7 @@ pub(super) const LINK: Series<u64> = Series {
 /// Likewise.
 pub(super) const HANDOVERS: Series<u64> = Series {
     name: "srtm_handover_messages",
-    help: "Messages that a broker that is drained handed over to another.",
+    help: "Messages that a drained broker handed over to another.",
     kind: Kind::Counter,
     value: |count| float(*count),
 };
@@ -70,7 +70,7 @@ pub(super) const HANDOVERS: Series<u64> = Series {
 /// Likewise.
 pub(super) const GIVEN_UP: Series<bool> = Series {
     name: "srtm_controller_given_up",
-    help: "1 while topics that the broker knows nothing of flow without the controller's word.",
+    help: "1 while topics unknown to the broker flow without a word from the controller.",
     kind: Kind::Gauge,
     value: |is_given_up| float(u64::from(*is_given_up)),
 };

@@ -65,7 +65,7 @@ async fn brokers_find_each_other_from_one_address_and_share_what_is_least() {
     }
     let said = first.disagreements();
     assert!(
-        said.iter().any(|said| said.contains("the least of each")),
+        said.iter().any(|said| said.contains("the smaller of each")),
         "{said:?}"
     );
     third.end().await;

@@ -102,7 +102,7 @@ impl Fitter<'_> {
             return None;
         }
         let text = format!(
-            "p{} is {worst:.0} us, promised are {} us: a new fit begins",
+            "p{} is {worst:.0} us, but the promise is {} us: a new fit begins",
             slo.percentile, slo.latency_us
         );
         self.out.tell("violated", Some(name), None, text);
@@ -183,8 +183,7 @@ pub(in crate::core) fn over_limit(
     let asked: f64 = carried.map(|carried| carried.report.mean_rate).sum();
     (asked > limit.rate.get() * OVER_LIMIT_PART).then(|| {
         format!(
-            "publishers ask for {asked:.0} tokens/s, the limit is {}: what exceeds it waits; \
-             raise the limit, or send less",
+            "publishers ask for {asked:.0} tokens/s, but the limit is {}: the excess waits; raise the limit, or send less",
             limit.rate.get()
         )
     })

@@ -64,7 +64,7 @@ struct Connection {
 pub fn node_options(way: Way, threads: usize) -> Result<NodeOptions, BenchError> {
     let channel = way
         .channel()
-        .ok_or_else(|| BenchError::Options("the way is none of Tempo's".to_owned()))?;
+        .ok_or_else(|| BenchError::Options("the way is not one of Tempo's".to_owned()))?;
     Ok(NodeOptions {
         channel,
         interface: Ipv4Addr::LOCALHOST,

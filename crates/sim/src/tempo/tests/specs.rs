@@ -169,7 +169,7 @@ fn errors_of_tasks_name_the_line() {
     assert_refused(&format!("{TASK}{TASK}"), 6, "name of another task");
     let other = TASK.replace("\"a\"", "\"b\"");
     let both = format!("{TASK}share = 0.6\n{other}share = 0.5\n");
-    assert_refused(&both, 10, "0.6 of 1 are declared by others");
+    assert_refused(&both, 10, "others have declared 0.6 of 1");
 }
 
 #[test]

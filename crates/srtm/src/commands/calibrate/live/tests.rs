@@ -282,6 +282,6 @@ fn outcomes_are_json_too() {
     assert_eq!(
         to_json(&topic, wanted, &infeasible),
         json!({"topic": "t", "want_wait_us": 2000.0, "share": null, "wait_us": null,
-            "why": "0.25 is all that others leave", "measurements": 4})
+            "why": "others leave only 0.25", "measurements": 4})
     );
 }

@@ -54,7 +54,7 @@ pub(super) fn record(flags: &ProfileFlags) -> Result<(Trace, Option<Limit>), Fai
     if recorded.is_cut {
         let seconds = recorded.end_ns.saturating_sub(recorded.begin_ns) as f64 / 1e9;
         eprintln!(
-            "the trace of a broker was full after {seconds:.1} s; the result covers these, not {window}"
+            "the trace of a broker was full after {seconds:.1} s; the result covers this time, not {window}"
         );
     }
     let source = format!("srtm topic profile {name} --window {window}");
