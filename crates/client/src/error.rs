@@ -45,7 +45,7 @@ pub enum ClientError {
     },
     /// What a publisher says of itself is not valid; nothing was sent.
     #[error("{field} {value:?} is not valid: {allowed}")]
-    Announcement {
+    Declaration {
         /// The field of [`crate::PlacedOptions`].
         field: &'static str,
         /// Its value.
@@ -127,7 +127,7 @@ impl ClientError {
         match self {
             Self::Refused { code, .. } => code.is_none_or(ErrorCode::is_fatal),
             Self::Name { .. }
-            | Self::Announcement { .. }
+            | Self::Declaration { .. }
             | Self::NoBroker { .. }
             | Self::Empty
             | Self::WindowFull { .. }

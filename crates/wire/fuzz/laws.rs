@@ -180,29 +180,29 @@ fn check_identify(body: &[u8]) {
             return;
         }
     };
-    let extends = terms.acks.is_some() || terms.announcement.is_some();
+    let extends = terms.acks.is_some() || terms.declaration.is_some();
     assert!(!extends || answer.is_some());
-    let Some(announcement) = &terms.announcement else {
+    let Some(declaration) = &terms.declaration else {
         return;
     };
     let text = |text: &String| (1..=identify::MAX_PUBLISHER_TEXT_BYTES).contains(&text.len());
     let is_rate = |rate: f64| rate > 0.0 && rate <= identify::MAX_PUBLISHER_RATE;
-    assert!(text(&announcement.id) && announcement.id.bytes().all(|byte| byte.is_ascii_graphic()));
-    assert!(announcement.group.as_ref().is_none_or(text));
-    assert!(announcement.rate.is_none_or(is_rate));
-    assert!((1..=identify::MAX_PUBLISHER_BATCH).contains(&announcement.batch));
+    assert!(text(&declaration.id) && declaration.id.bytes().all(|byte| byte.is_ascii_graphic()));
+    assert!(declaration.group.as_ref().is_none_or(text));
+    assert!(declaration.rate.is_none_or(is_rate));
+    assert!((1..=identify::MAX_PUBLISHER_BATCH).contains(&declaration.batch));
     let again = identify::Identify {
         feature_negotiation: true,
         // Reading decimals may miss the last bit, so only the rest comes back exactly.
-        publisher: Some(identify::Announcement {
+        publisher: Some(identify::Declaration {
             rate: None,
-            ..announcement.clone()
+            ..declaration.clone()
         }),
         ..identify::Identify::default()
     };
     match identify::negotiate(&again.to_json(), &server) {
-        Ok((granted, _)) => assert_eq!(granted.announcement, again.publisher),
-        Err(error) => panic!("{announcement:?} asked for again: {error}"),
+        Ok((granted, _)) => assert_eq!(granted.declaration, again.publisher),
+        Err(error) => panic!("{declaration:?} asked for again: {error}"),
     }
 }
 

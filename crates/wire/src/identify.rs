@@ -10,18 +10,18 @@
 //! T after the first of them. The answer names what was granted; a client that did not ask does not
 //! see the field. Errors stay fatal: what the last ack counts was accepted.
 //!
-//! In the same object it may announce itself as a publisher: [`Announcement`]. The broker then knows
+//! In the same object it may declare itself as a publisher: [`Declaration`]. The broker then knows
 //! whom it hears and may send migrate and throttled frames.
 //!
 //! A client may send IDENTIFY again before it subscribes; what it does not ask for then stays as it
 //! was: [`renegotiate`].
 
-mod announcement;
+mod declaration;
 mod answer;
 mod request;
 
-pub use announcement::{
-    Announcement, MAX_PUBLISHER_BATCH, MAX_PUBLISHER_RATE, MAX_PUBLISHER_TEXT_BYTES,
+pub use declaration::{
+    Declaration, MAX_PUBLISHER_BATCH, MAX_PUBLISHER_RATE, MAX_PUBLISHER_TEXT_BYTES,
 };
 pub use answer::{ServerFeatures, SrtmFeatures};
 pub use request::{AckRequest, Identify};
@@ -97,8 +97,8 @@ pub struct Negotiated {
     pub msg_timeout_ms: u64,
     /// Cumulative acks in place of `OK`, if asked for.
     pub acks: Option<AckPolicy>,
-    /// The publisher at the other end, if it announced itself.
-    pub announcement: Option<Announcement>,
+    /// The publisher at the other end, if it declared itself.
+    pub declaration: Option<Declaration>,
 }
 
 impl Negotiated {
@@ -114,7 +114,7 @@ impl Negotiated {
             sample_rate: 0,
             msg_timeout_ms: server.msg_timeout_ms,
             acks: None,
-            announcement: None,
+            declaration: None,
         }
     }
 
@@ -216,7 +216,7 @@ fn terms(
             .srtm
             .filter(|_| request.feature_negotiation)
             .map(ack_policy),
-        announcement: request.publisher.clone(),
+        declaration: request.publisher.clone(),
     })
 }
 

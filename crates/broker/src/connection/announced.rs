@@ -23,7 +23,7 @@ pub struct Announced {
 impl Announced {
     /// What IDENTIFY said.
     #[must_use]
-    pub fn new(told: wire::identify::Announcement) -> Announced {
+    pub fn new(told: wire::identify::Declaration) -> Announced {
         let announcement = Announcement {
             id: told.id,
             topic: told.topic.as_str().to_owned(),
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_publisher_is_told_once_a_second() {
-        let told = wire::identify::Announcement {
+        let told = wire::identify::Declaration {
             id: "s1".into(),
             topic: "t".parse().expect("valid"),
             group: None,

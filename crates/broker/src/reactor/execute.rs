@@ -63,7 +63,7 @@ impl Reactor {
         let interval = connection.interval(self.shared.config.heartbeat_interval);
         self.hall()
             .publishers()
-            .announce(key, introduction.announcement);
+            .announce(key, introduction.declaration);
         self.peers.mark_dirty(key);
         self.peers.arm_timer(key, self.time.now + interval);
         Flow::Next

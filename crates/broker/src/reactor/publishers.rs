@@ -49,7 +49,7 @@ impl Publishers<'_> {
     pub(super) fn announce(
         &mut self,
         key: ConnectionKey,
-        announcement: Option<wire::identify::Announcement>,
+        announcement: Option<wire::identify::Declaration>,
     ) {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;

@@ -112,7 +112,7 @@ pub struct Introduction {
     /// Its wish to have messages collected.
     pub collecting: Option<Collecting>,
     /// The publisher that it is.
-    pub announcement: Option<wire::identify::Announcement>,
+    pub declaration: Option<wire::identify::Declaration>,
 }
 
 /// What bytes begin with.

@@ -83,7 +83,7 @@ impl Follower {
     /// of a fleet: it spreads their tries after a failure that they share.
     ///
     /// # Errors
-    /// [`ClientError::Name`] for the topic, [`ClientError::Announcement`] for the first other option out of range.
+    /// [`ClientError::Name`] for the topic, [`ClientError::Declaration`] for the first other option out of range.
     pub fn new(options: PlacedOptions, seed: u64, now: Instant) -> Result<Self, ClientError> {
         let topic = options.check()?;
         let greeting = hearing::greeting(&options, topic);

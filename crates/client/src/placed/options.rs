@@ -29,7 +29,7 @@ pub struct PlacedOptions {
     /// How acceptance is told.
     pub acknowledgement: Acknowledgement,
     /// Whether to declare the publisher at the controller. If not, someone else has done it; a publisher that the
-    /// controller does not know goes to the topic's first broker and is known by its announcement there.
+    /// controller does not know goes to the topic's first broker and is known by its declaration there.
     pub register: bool,
     /// Most messages without an acknowledgement, at least 1. A larger batch goes alone.
     pub window_messages: usize,
@@ -69,7 +69,7 @@ impl PlacedOptions {
     /// Checks everything that a broker or the controller would refuse; gives the topic's name.
     ///
     /// # Errors
-    /// [`ClientError::Name`] for the topic, [`ClientError::Announcement`] for the first other field out of range.
+    /// [`ClientError::Name`] for the topic, [`ClientError::Declaration`] for the first other field out of range.
     pub(crate) fn check(&self) -> Result<TopicName, ClientError> {
         let is_printable = self.id.bytes().all(|byte| byte.is_ascii_graphic());
         if self.id.is_empty() || self.id.len() > MAX_PUBLISHER_TEXT_BYTES || !is_printable {
@@ -101,7 +101,7 @@ impl PlacedOptions {
 }
 
 fn refused(field: &'static str, value: String, allowed: &'static str) -> ClientError {
-    ClientError::Announcement {
+    ClientError::Declaration {
         field,
         value,
         allowed,

@@ -67,7 +67,7 @@ impl PlacedPublisher {
     /// Begins to look for a place and returns at once: messages published meanwhile wait in the buffer.
     ///
     /// # Errors
-    /// [`ClientError::Name`] and [`ClientError::Announcement`] for what no broker would accept; [`ClientError::Io`]
+    /// [`ClientError::Name`] and [`ClientError::Declaration`] for what no broker would accept; [`ClientError::Io`]
     /// when the system gives no thread or socket.
     pub fn start(options: PlacedOptions) -> Result<Self, ClientError> {
         let clock = Clock::new();

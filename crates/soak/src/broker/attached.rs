@@ -27,7 +27,7 @@ pub(super) fn owner(stream: StreamId) -> Owner {
 
 /// What a connection has said of itself in IDENTIFY, and its name.
 pub(super) fn announced(session: &Session) -> Option<(Name, Arc<Announcement>)> {
-    let said = session.terms.announcement.clone()?;
+    let said = session.terms.declaration.clone()?;
     let announcement = Announcement {
         id: said.id.clone(),
         topic: said.topic.to_string(),

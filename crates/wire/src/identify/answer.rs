@@ -47,7 +47,7 @@ pub struct ServerFeatures {
 pub struct SrtmFeatures {
     /// Version of the extension: 2. Brokers of version 1 know only acks.
     pub version: u32,
-    /// Whether the announcement was taken: Migrate and Throttled frames may come.
+    /// Whether the declaration was taken: Migrate and Throttled frames may come.
     pub publisher: bool,
     /// See [`super::AckPolicy::every_messages`]; not there where every command gets its `OK`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ impl ServerFeatures {
 
 impl SrtmFeatures {
     fn granting(terms: &Negotiated) -> Option<SrtmFeatures> {
-        let publisher = terms.announcement.is_some();
+        let publisher = terms.declaration.is_some();
         (publisher || terms.acks.is_some()).then(|| SrtmFeatures {
             version: SRTM_VERSION,
             publisher,

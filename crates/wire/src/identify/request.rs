@@ -9,7 +9,7 @@
 //! The `srtm` object holds two wishes, for cumulative acks and to be known as a publisher. Without
 //! `publisher` any such object asks for acks; with it, only one that has an `ack_*` field.
 
-use super::announcement::Announcement;
+use super::declaration::Declaration;
 use crate::{ErrorCode, ProtocolError};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -50,7 +50,7 @@ pub struct Identify {
     pub srtm: Option<AckRequest>,
     /// SRTM extension: `srtm.publisher`, the wish to be known as a publisher and told where to go. Read
     /// only where features are negotiated.
-    pub publisher: Option<Announcement>,
+    pub publisher: Option<Declaration>,
 }
 
 /// SRTM extension: the terms asked for cumulative acks, `srtm.ack_every_messages` and
@@ -68,7 +68,7 @@ impl Identify {
     ///
     /// # Errors
     /// nsqd's error frame for a body that is not the JSON it expects; one that names the field for an
-    /// announcement that cannot be taken.
+    /// declaration that cannot be taken.
     pub fn from_json(body: &[u8]) -> Result<Identify, ProtocolError> {
         if !has_raw_control(body)
             && let Ok(Body {
@@ -77,7 +77,7 @@ impl Identify {
             }) = serde_json::from_slice(body)
         {
             if let Some(publisher) = publisher.filter(|_| request.feature_negotiation) {
-                request.publisher = Some(Announcement::from_value(&publisher)?);
+                request.publisher = Some(Declaration::from_value(&publisher)?);
             }
             return Ok(request);
         }
@@ -138,10 +138,10 @@ struct Extension<'a> {
     #[serde(flatten)]
     acks: Option<AckRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    publisher: Option<&'a Announcement>,
+    publisher: Option<&'a Declaration>,
 }
 
-/// A body read, its announcement not yet judged.
+/// A body read, its declaration not yet judged.
 #[derive(Default)]
 struct Body {
     request: Identify,

@@ -1,7 +1,7 @@
 //! Negotiation against nsqd's ranges, texts and bytes.
 
 use super::{
-    AckPolicy, AckRequest, Announcement, Identify, MAX_CLIENT_TEXT_BYTES, Negotiated,
+    AckPolicy, AckRequest, Declaration, Identify, MAX_CLIENT_TEXT_BYTES, Negotiated,
     ServerFeatures, ServerLimits, SrtmFeatures, negotiate, renegotiate,
 };
 use crate::WireError;
@@ -81,7 +81,7 @@ fn wishes_in_range_are_granted_even_without_a_json_answer() {
             sample_rate: 99,
             msg_timeout_ms: 900_000,
             acks: None,
-            announcement: None,
+            declaration: None,
         }
     );
 }
@@ -244,7 +244,7 @@ fn acks_are_granted_only_with_feature_negotiation_and_within_bounds() {
     assert_eq!(settle(r#"{"srtm":{}}"#).0.acks, None);
 }
 
-fn announced(publisher: &str) -> (Negotiated, SrtmFeatures) {
+fn declared(publisher: &str) -> (Negotiated, SrtmFeatures) {
     let (terms, answer) = settle(&format!(
         r#"{{"feature_negotiation":true,"srtm":{publisher}}}"#
     ));
@@ -253,17 +253,17 @@ fn announced(publisher: &str) -> (Negotiated, SrtmFeatures) {
 }
 
 #[test]
-fn a_publisher_announces_itself() {
+fn a_publisher_declares_itself() {
     let full = r#"{"publisher":{"id":"s1","topic":"telemetry","group":"g 7","rate":10,"batch":10,"more":1}}"#;
-    let (terms, granted) = announced(full);
-    let announcement = Announcement {
+    let (terms, granted) = declared(full);
+    let declaration = Declaration {
         id: "s1".into(),
         topic: "telemetry".parse().expect("valid"),
         group: Some("g 7".into()),
         rate: Some(10.0),
         batch: 10,
     };
-    assert_eq!(terms.announcement, Some(announcement.clone()));
+    assert_eq!(terms.declaration, Some(declaration.clone()));
     assert_eq!(terms.acks, None, "OKs stay where no acks are asked for");
     let expected = SrtmFeatures {
         version: 2,
@@ -273,29 +273,29 @@ fn a_publisher_announces_itself() {
     assert_eq!(granted, expected);
 
     let least = r#"{"PUBLISHER":{"ID":"s1","Topic":"telemetry","group":null},"ack_interval_ms":0}"#;
-    let (terms, granted) = announced(least);
-    let least = Announcement {
+    let (terms, granted) = declared(least);
+    let least = Declaration {
         group: None,
         rate: None,
         batch: 1,
-        ..announcement
+        ..declaration
     };
-    assert_eq!(terms.announcement, Some(least));
+    assert_eq!(terms.declaration, Some(least));
     assert!(granted.publisher && granted.ack_every_messages == Some(64));
 }
 
 #[test]
-fn an_announcement_needs_feature_negotiation_and_ends_with_the_next_identify() {
+fn a_declaration_needs_feature_negotiation_and_ends_with_the_next_identify() {
     let server = ServerLimits::default();
     let json = r#"{"srtm":{"publisher":{"id":""}}}"#;
     assert_eq!(settle(json), (Negotiated::unidentified(&server), None));
-    let (terms, _) = announced(r#"{"publisher":{"id":"s","topic":"t"}}"#);
+    let (terms, _) = declared(r#"{"publisher":{"id":"s","topic":"t"}}"#);
     let (again, _) = renegotiate(b"{}", &server, &terms).expect("fine");
-    assert_eq!(again.announcement, None);
+    assert_eq!(again.declaration, None);
 }
 
 #[test]
-fn an_announcement_that_cannot_be_taken_is_refused_by_field() {
+fn a_declaration_that_cannot_be_taken_is_refused_by_field() {
     let long = "x".repeat(129);
     #[rustfmt::skip]
     let rows = [
@@ -359,7 +359,7 @@ fn a_second_identify_keeps_what_it_does_not_ask_for() {
     assert_eq!(second, expected);
 }
 
-fn announcements() -> impl Strategy<Value = Announcement> {
+fn declarations() -> impl Strategy<Value = Declaration> {
     let group = prop::option::of("[^\\x00-\\x1f]{1,32}");
     // The decoder may miss the last bit of longer decimals.
     let rate = prop::option::of((1..=1_000_000_000u32).prop_map(|rate| f64::from(rate) / 4.0));
@@ -370,7 +370,7 @@ fn announcements() -> impl Strategy<Value = Announcement> {
         rate,
         1..=65_536u32,
     )
-        .prop_map(|(id, topic, group, rate, batch)| Announcement {
+        .prop_map(|(id, topic, group, rate, batch)| Declaration {
             id,
             topic: topic.parse().expect("the pattern is the rule"),
             group,
@@ -383,7 +383,7 @@ proptest! {
     #[test]
     fn a_request_is_read_back(
         client_id: String, heartbeat_interval: i64, sample_rate: i32, feature_negotiation: bool,
-        srtm in prop::option::of(any::<(i64, i64)>()), publisher in prop::option::of(announcements()),
+        srtm in prop::option::of(any::<(i64, i64)>()), publisher in prop::option::of(declarations()),
     ) {
         let srtm = srtm.map(|(ack_every_messages, ack_interval_ms)| AckRequest { ack_every_messages, ack_interval_ms });
         let request = Identify {

@@ -24,14 +24,14 @@ impl Nsq {
         self.ack = negotiated
             .acks
             .map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));
-        let announcement = negotiated.announcement.take();
+        let declaration = negotiated.declaration.take();
         let collecting = collecting(&negotiated, server);
         self.identity = Some(Box::new(negotiated));
         self.settle(output, reading.now);
         wire::put_response(output.bytes(), answer.as_deref().unwrap_or(b"OK"));
         Ok(Introduction {
             collecting,
-            announcement,
+            declaration,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What brokers say, and what follows from it.
 
 use clock::Instant;
-use wire::identify::{Announcement, Identify};
+use wire::identify::{Declaration, Identify};
 use wire::{ErrorCode, TopicName};
 
 use super::{Follower, Throttled};
@@ -9,7 +9,7 @@ use crate::error::ClientError;
 use crate::placed::link::{Heard, LinkId, Phase};
 use crate::placed::options::PlacedOptions;
 
-/// The first bytes on a connection: the magic and IDENTIFY with the announcement. `topic` is the options' topic.
+/// The first bytes on a connection: the magic and IDENTIFY with the declaration. `topic` is the options' topic.
 pub(super) fn greeting(options: &PlacedOptions, topic: TopicName) -> Vec<u8> {
     let identify = Identify {
         client_id: options.id.clone(),
@@ -18,7 +18,7 @@ pub(super) fn greeting(options: &PlacedOptions, topic: TopicName) -> Vec<u8> {
         heartbeat_interval: i64::try_from(options.heartbeat_interval.as_millis())
             .unwrap_or(i64::MAX),
         srtm: options.acknowledgement.request(),
-        publisher: Some(Announcement {
+        publisher: Some(Declaration {
             id: options.id.clone(),
             topic,
             group: options.group.clone(),

@@ -1,4 +1,4 @@
-//! A publisher's announcement: who it is, where it publishes, and with whom it sends together.
+//! A publisher's declaration: who it is, where it publishes, and with whom it sends together.
 //!
 //! Part of IDENTIFY's `srtm` object (`docs/protocol.md`, part two). Unlike the rest of the body, each
 //! field is judged on its own, so that the error names the field, its value and what is allowed.
@@ -19,9 +19,9 @@ pub const MAX_PUBLISHER_RATE: f64 = 1e9;
 /// Most messages that a publisher may declare to send at once.
 pub const MAX_PUBLISHER_BATCH: u32 = 65_536;
 
-/// SRTM extension: what a publisher tells of itself.
+/// SRTM extension: what a publisher says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Announcement {
+pub struct Declaration {
     /// Its name, unique within the topic: 1 to [`MAX_PUBLISHER_TEXT_BYTES`] printable ASCII characters
     /// without blanks.
     pub id: String,
@@ -38,18 +38,18 @@ pub struct Announcement {
     pub batch: u32,
 }
 
-impl Announcement {
+impl Declaration {
     /// Reads the value of `publisher`.
     ///
     /// # Errors
     /// The fatal error frame `E_BAD_BODY IDENTIFY publisher …`.
-    pub(super) fn from_value(value: &Value) -> Result<Announcement, ProtocolError> {
+    pub(super) fn from_value(value: &Value) -> Result<Declaration, ProtocolError> {
         let Value::Object(fields) = value else {
             return Err(refused("publisher", value, "an object with id and topic"));
         };
         let [id, topic, group, rate, batch] =
             ["id", "topic", "group", "rate", "batch"].map(|name| field(fields, name));
-        Ok(Announcement {
+        Ok(Declaration {
             id: read("publisher id", id, ID, id_of)?,
             topic: read("publisher topic", topic, TOPIC, topic_of)?,
             group: optional("publisher group", group, GROUP, text_of)?,
