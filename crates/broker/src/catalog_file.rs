@@ -71,9 +71,7 @@ async fn put_back(
     let (Some(share), Err(BrokerError::Refused(reason))) = (contract.cpu_share, &set) else {
         return set;
     };
-    tracing::error!(
-        "topic {name} does not get its CPU share {share} back: {reason}"
-    );
+    tracing::error!("topic {name} does not get its CPU share {share} back: {reason}");
     let without = Contract {
         cpu_share: None,
         ..contract

@@ -298,7 +298,10 @@ impl Config {
             );
         }
         if self.max_connections == 0 {
-            return bad("--max-connections", "0 would accept nobody; use 1 or more".into());
+            return bad(
+                "--max-connections",
+                "0 would accept nobody; use 1 or more".into(),
+            );
         }
         self.validate_threads()?;
         self.validate_links()
@@ -351,7 +354,9 @@ impl Config {
                 let interval = announce.interval;
                 return bad(
                     "--announce-interval",
-                    format!("{interval:?} is out of range: give more than zero and at most {most:?}"),
+                    format!(
+                        "{interval:?} is out of range: give more than zero and at most {most:?}"
+                    ),
                 );
             }
         }

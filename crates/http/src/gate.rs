@@ -78,7 +78,9 @@ fn asked(request: &Parts) -> Result<Option<Authority>, String> {
     };
     authority(text).map(Some).ok_or_else(|| {
         let host = told(&String::from_utf8_lossy(text));
-        format!("`{host}` is not a valid Host; send the address of the server, as in 127.0.0.1:4151")
+        format!(
+            "`{host}` is not a valid Host; send the address of the server, as in 127.0.0.1:4151"
+        )
     })
 }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum KernelError {
     /// The period is zero, or longer than a minute.
-    #[error(
-        "a period of {0:?} is out of range: give more than zero and at most a minute"
-    )]
+    #[error("a period of {0:?} is out of range: give more than zero and at most a minute")]
     Period(Duration),
     /// The number of buckets is out of range.
     #[error("{0} buckets are out of range: give 1 to 10000")]
@@ -17,7 +15,9 @@ pub enum KernelError {
     #[error("room for {0} tasks is out of range: give 1 to 1048576")]
     Capacity(usize),
     /// A share is not above zero and at most one.
-    #[error("a share of {0} is out of range: give more than 0 and at most 1, in steps of a millionth")]
+    #[error(
+        "a share of {0} is out of range: give more than 0 and at most 1, in steps of a millionth"
+    )]
     Share(f64),
     /// The declared shares would exceed the whole.
     #[error("a share of {wanted} does not fit: others have declared {declared} of 1")]

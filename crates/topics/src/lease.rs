@@ -3,27 +3,25 @@
 //! Nothing passes before the first share, and its bucket begins empty. The end of a lease needs no
 //! timer: it is looked for before the bucket is used, and the bucket is changed *as of* that
 //! instant, so a process that was stopped meanwhile earns nothing at the former rate.
-//! What prolongs all leases is said once for all of them ([`super::words`]), and each hears it before its end is looked for, before a
-//! report and before another grant. One that missed some ends earlier, as if they had been lost on their way: shares that are used never
+//! What prolongs all leases is said once for all of them ([`super::words`]); the table has each hear it before its end is looked for,
+//! before a report and before another grant. One that missed some ends earlier, as if they had been lost on their way: shares that are used never
 //! exceed what the controller and the other brokers reckon with.
 //! A share only shrinks when its lease ends, hence a wake-up for a departure under the share is at worst
 //! too early.
-
-use std::sync::Arc;
 
 use clock::Instant;
 use limit::{Grant, LeaseHolder, Limit, Prolongation, Share};
 
 use super::effects::Effects;
 use super::limiter::TopicLimiter;
-use super::sharing::{Groups, LimitNumber, own_number};
+use super::sharing::{LimitNumber, Shared, own_number};
 use super::topic::Topic;
-use super::words::Words;
+use super::words::{Said, Words};
 
 /// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
 const ASKS_MAX: u32 = 10;
 
-/// By what all leases of a reactor were prolonged.
+/// By what all leases of a table were prolonged.
 pub type Prolongations = Words<Prolongation>;
 
 /// After so many all leases are to hear them.
@@ -39,67 +37,50 @@ pub struct Lease {
     is_void: bool,
     /// Reports that may be asked for before their time for want of a share.
     asks_left: u32,
-    prolongations: Arc<Prolongations>,
-    /// How many of them it has heard.
+    /// How many prolongations it has heard.
     heard: u64,
 }
 
 impl Lease {
-    /// Nothing granted; `holder` knows the reports that were sent lately.
+    /// Nothing granted, and no prolongation missed; `holder` knows the reports that were sent lately.
     #[must_use]
-    pub fn new(holder: LeaseHolder, prolongations: &Arc<Prolongations>) -> Lease {
+    pub fn new(holder: LeaseHolder, prolongations: &Prolongations) -> Lease {
         Lease {
             holder,
             has_ended: true,
             is_void: true,
             asks_left: ASKS_MAX,
-            prolongations: Arc::clone(prolongations),
             heard: prolongations.said(),
         }
     }
 
-    /// Notes a report; see [`LeaseHolder::report_sent`].
+    /// Notes a report; see [`LeaseHolder::report_sent`]. It is to have heard everything before: afterwards it may be forgotten which
+    /// report a prolongation means.
     pub fn report_sent(&mut self, number: u64, now: Instant) {
-        // By then it may be forgotten which report they mean.
-        self.catch_up();
         self.holder.report_sent(number, now);
         if self.in_force(now).is_none() {
             self.asks_left = self.asks_left.saturating_sub(1);
         }
     }
 
-    /// Hears what was said since it was looked at last, each as of when it was said.
+    /// Hears the prolongations since it was looked at last, each as of when it was said.
     #[inline]
-    pub fn catch_up(&mut self) {
-        if self.heard != self.prolongations.said() {
-            self.hear();
+    pub fn hear(&mut self, prolongations: &Prolongations) {
+        if self.heard != prolongations.said() {
+            self.hear_all(prolongations);
         }
     }
 
     #[cold]
-    fn hear(&mut self) {
-        let holder = &mut self.holder;
-        self.heard = self.prolongations.since(self.heard, |unheard| {
-            unheard.for_each(|(at, by)| holder.prolong(by, at));
-        });
-    }
-
-    /// When it ends, or ended, with what it has not heard yet.
-    fn expires_at(&self) -> Option<Instant> {
-        if self.heard == self.prolongations.said() {
-            return self.holder.expires_at();
+    fn hear_all(&mut self, prolongations: &Prolongations) {
+        for (at, by) in prolongations.since(self.heard) {
+            self.holder.prolong(by, at);
         }
-        let mut expires_at = None;
-        self.prolongations.since(self.heard, |unheard| {
-            expires_at = self.holder.expires_after(unheard);
-        });
-        expires_at
+        self.heard = prolongations.said();
     }
 
-    /// Takes a grant; says whether it counts.
+    /// Takes a grant; says whether it counts. It is to have heard everything before: what was said until now means the lease before.
     pub fn receive(&mut self, grant: &Grant, now: Instant) -> bool {
-        // What was said before means the lease before.
-        self.catch_up();
         let is_news = self.holder.receive(grant, now);
         if is_news {
             self.is_void = false;
@@ -120,7 +101,7 @@ impl Lease {
     /// What may be used at `now`.
     #[must_use]
     pub fn in_force(&self, now: Instant) -> Option<Share> {
-        let share = match now < self.expires_at()? {
+        let share = match now < self.holder.expires_at()? {
             true => self.holder.share(),
             false => self.holder.floor(),
         };
@@ -138,7 +119,7 @@ impl Lease {
         if self.has_ended {
             return None;
         }
-        let at = self.expires_at().filter(|&at| at <= now)?;
+        let at = self.holder.expires_at().filter(|&at| at <= now)?;
         Some((at, self.holder.floor()))
     }
 
@@ -154,7 +135,7 @@ impl Lease {
     }
 }
 
-/// What leases of one reactor have in common.
+/// What leases of one table have in common.
 #[derive(Debug)]
 pub(super) struct Leases {
     /// Limits are shared by several brokers; what may pass here is for a controller to grant.
@@ -162,7 +143,7 @@ pub(super) struct Leases {
     /// Reports sent lately, for limits that come between a report and its answer.
     holder: LeaseHolder,
     /// What leases were prolonged by; each hears of it when it is looked at.
-    prolongations: Arc<Prolongations>,
+    pub(super) prolongations: Prolongations,
 }
 
 impl Default for Leases {
@@ -170,12 +151,21 @@ impl Default for Leases {
         Leases {
             is_controlled: false,
             holder: LeaseHolder::new(),
-            prolongations: Arc::default(),
+            prolongations: Prolongations::default(),
         }
     }
 }
 
 impl Leases {
+    /// What limiters are to hear before they are used; `shared` knows the brokers.
+    #[inline]
+    pub(super) fn said<'a>(&'a self, shared: &'a Shared) -> Said<'a> {
+        Said {
+            prolongations: &self.prolongations,
+            groups: &shared.groups,
+        }
+    }
+
     /// Notes a report, which grants may answer.
     pub(super) fn report_sent(&mut self, number: u64, now: Instant) {
         self.holder.report_sent(number, now);
@@ -186,13 +176,13 @@ impl Leases {
         self.prolongations.say(by, now).is_multiple_of(HEARD_EVERY)
     }
 
-    /// Puts a limit on a topic, changes the one in force, or takes it away. Where brokers share it by gossip, they are those that
-    /// `groups` tells of, and it is known by `number`.
+    /// Puts a limit on a topic, changes the one in force, or takes it away. Where brokers share it by gossip, they are those of
+    /// `said`, and it is known by `number`.
     pub(super) fn put_limit(
         &self,
         topic: &mut Topic,
         limit: Option<Limit>,
-        (number, groups): (Option<LimitNumber>, &Arc<Groups>),
+        (number, said): (Option<LimitNumber>, Said<'_>),
         effects: &mut Effects,
         now: Instant,
     ) {
@@ -211,11 +201,12 @@ impl Leases {
                 limiter.set(limit, now);
             }
             (limiter, Some(limit)) if limit.is_gossiped() => {
-                *limiter = Some(TopicLimiter::gossiping(limit, number, groups, now));
+                *limiter = Some(TopicLimiter::gossiping(limit, number, said.groups, now));
                 effects.sharing_began = true;
             }
             (limiter, Some(limit)) if self.is_controlled => {
-                let (holder, prolongations) = (self.holder.clone(), &self.prolongations);
+                let holder = self.holder.clone();
+                let prolongations = said.prolongations;
                 *limiter = Some(TopicLimiter::controlled(limit, holder, prolongations, now));
             }
             (limiter, limit) => *limiter = limit.map(|limit| TopicLimiter::new(limit, now)),

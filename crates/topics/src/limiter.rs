@@ -11,8 +11,9 @@
 //! ([`JudgedBy::Release`]) a message counts as arriving when it is judged, and they never exceed r·t + b.
 
 mod in_force;
+#[cfg(test)]
+mod once_heard;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -26,6 +27,7 @@ use super::sharing::{Gossiped, Groups, Known, LimitNumber, SharedLimit};
 use super::store::Arrival;
 use super::unjudged::Unjudged;
 use super::witness::Witness;
+use super::words::Said;
 
 /// The lateness that a limit makes up for. Longer ones than a busy reactor's cost tokens.
 pub const STALL_MAX: Duration = Duration::from_millis(20);
@@ -68,7 +70,7 @@ impl TopicLimiter {
     pub fn gossiping(
         limit: Limit,
         number: Option<LimitNumber>,
-        groups: &Arc<Groups>,
+        groups: &Groups,
         now: Instant,
     ) -> TopicLimiter {
         let gossiped = Gossiped::new(&limit, number, groups, now);
@@ -83,7 +85,7 @@ impl TopicLimiter {
     pub fn controlled(
         limit: Limit,
         reports: LeaseHolder,
-        prolongations: &Arc<Prolongations>,
+        prolongations: &Prolongations,
         now: Instant,
     ) -> TopicLimiter {
         let way = Way::Leased(Box::new(Lease::new(reports, prolongations)));
@@ -132,22 +134,33 @@ impl TopicLimiter {
         }
     }
 
-    /// Hears whom brokers have begun to share the limit with since it was looked at last, each as of when it was said: with the N-th
-    /// part, and no more tokens than the bucket holds. Nothing passes where nobody is known.
+    /// Hears what was said since it was looked at last, each word as of when it was said. Whoever uses the limiter, or asks it something,
+    /// has it hear first.
     #[inline]
-    pub fn catch_up(&mut self) {
+    pub fn hear(&mut self, said: Said<'_>) {
+        match &mut self.way {
+            Way::Whole => {}
+            Way::Leased(lease) => lease.hear(said.prolongations),
+            Way::Gossiped(_) => self.hear_groups(said.groups),
+        }
+    }
+
+    /// Hears whom brokers share the limit with: it begins with its N-th part, and no more tokens than the bucket holds. Nothing passes
+    /// where nobody is known.
+    #[inline]
+    pub fn hear_groups(&mut self, groups: &Groups) {
         if let Way::Gossiped(gossiped) = &self.way
-            && gossiped.has_missed()
+            && gossiped.has_missed(groups)
         {
-            self.join();
+            self.join(groups);
         }
     }
 
     #[cold]
-    fn join(&mut self) {
+    fn join(&mut self, groups: &Groups) {
         let limit = self.limit;
         while let Way::Gossiped(gossiped) = &mut self.way
-            && let Some((share, at)) = gossiped.join_next(&limit)
+            && let Some((share, at)) = gossiped.join_next(&limit, groups)
         {
             self.apply(share, at);
         }
@@ -155,7 +168,6 @@ impl TopicLimiter {
 
     /// Ends the estimate interval, if it is over; what to tell the others.
     pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
-        self.catch_up();
         let policy = self.policy()?;
         let update = policy.end_interval(now, known)?;
         let share = policy.share();
@@ -192,7 +204,6 @@ impl TopicLimiter {
     /// Changes the contract; tokens held stay, up to the new burst. Another unit begins anew, empty. Under
     /// a controller it is the next share that brings the new numbers.
     pub fn set(&mut self, limit: Limit, now: Instant) {
-        self.catch_up();
         let has_other_unit = limit.unit != self.limit.unit;
         match &mut self.way {
             Way::Leased(lease) => {
@@ -399,10 +410,17 @@ impl TopicLimiter {
 
     /// The bucket in force at `now`.
     fn bucket_at(&self, now: Instant) -> Option<TokenBucket> {
+        let lease = match &self.way {
+            Way::Leased(lease) => Some(&**lease),
+            Way::Whole | Way::Gossiped(_) => None,
+        };
+        self.bucket_by(lease, now)
+    }
+
+    /// The bucket at `now`, if its share is what `lease` says.
+    fn bucket_by(&self, lease: Option<&Lease>, now: Instant) -> Option<TokenBucket> {
         let mut bucket = self.in_force.bucket()?;
-        if let Way::Leased(lease) = &self.way
-            && let Some((at, floor)) = lease.end(now)
-        {
+        if let Some((at, floor)) = lease.and_then(|lease| lease.end(now)) {
             let floor = floor?;
             bucket.resize(at, floor.rate, floor.burst);
         }
@@ -434,19 +452,14 @@ impl TopicLimiter {
         }
     }
 
-    /// Hears what was said of all limits, and puts the end of a lease into force, as of when it was.
+    /// Puts the end of a lease into force, as of when it was.
     #[inline]
     pub fn settle(&mut self, now: Instant) {
-        match &mut self.way {
-            Way::Whole => {}
-            Way::Leased(lease) => {
-                lease.catch_up();
-                if let Some((at, floor)) = lease.end(now) {
-                    lease.ended();
-                    self.apply(floor, at);
-                }
-            }
-            Way::Gossiped(_) => self.catch_up(),
+        if let Way::Leased(lease) = &mut self.way
+            && let Some((at, floor)) = lease.end(now)
+        {
+            lease.ended();
+            self.apply(floor, at);
         }
     }
 

@@ -12,7 +12,6 @@
 //! same; `broker/sharing` finds the topics whose names give one number.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
@@ -103,7 +102,7 @@ pub fn own_number(topic: &TopicName) -> LimitNumber {
     (halves ^ halves >> 16) as u16
 }
 
-/// The brokers that a reactor's topics have shared limits with, one group after the other.
+/// The brokers that a table's topics have shared limits with, one group after the other.
 pub type Groups = Words<Option<Group>>;
 
 /// Who shares limits, and which.
@@ -112,7 +111,7 @@ pub(super) struct Shared {
     /// The brokers; `None`: a controller is to say, or it is not known yet.
     group: Option<Group>,
     /// What limits hear of them.
-    pub(super) groups: Arc<Groups>,
+    pub(super) groups: Groups,
     /// Topics with limits that are shared by gossip, each once, and some that had one.
     keys: Vec<TopicKey>,
 }
@@ -131,8 +130,7 @@ pub struct Gossiped {
     /// Its policy among the brokers of the latest group that it has heard of; without one it is not known who they are, or the limit
     /// cannot be divided among them.
     policy: Option<Box<SharedLimit>>,
-    groups: Arc<Groups>,
-    /// How many of them it has heard of.
+    /// How many groups it has heard of.
     heard: u64,
 }
 
@@ -142,16 +140,15 @@ impl Gossiped {
     pub fn new(
         limit: &Limit,
         number: Option<LimitNumber>,
-        groups: &Arc<Groups>,
+        groups: &Groups,
         now: Instant,
     ) -> Gossiped {
         let mut gossiped = Gossiped {
             number,
             policy: None,
-            groups: Arc::clone(groups),
             heard: groups.said().saturating_sub(1),
         };
-        if let Some((group, _)) = gossiped.hear_next() {
+        if let Some((group, _)) = gossiped.hear_next(groups) {
             gossiped.begin(limit, group, now);
         }
         gossiped
@@ -175,27 +172,28 @@ impl Gossiped {
         self.policy.as_deref_mut()
     }
 
-    /// Whether there is a group that it has not heard of.
+    /// Whether one of `groups` is news to it.
     #[inline]
     #[must_use]
-    pub fn has_missed(&self) -> bool {
-        self.heard != self.groups.said()
+    pub fn has_missed(&self, groups: &Groups) -> bool {
+        self.heard != groups.said()
     }
 
     /// Begins anew among the brokers of the next group that it has not heard of; what may pass since then, and since when.
-    pub fn join_next(&mut self, limit: &Limit) -> Option<(Option<Share>, Instant)> {
-        let (group, at) = self.hear_next()?;
+    pub fn join_next(
+        &mut self,
+        limit: &Limit,
+        groups: &Groups,
+    ) -> Option<(Option<Share>, Instant)> {
+        let (group, at) = self.hear_next(groups)?;
         self.begin(limit, group, at);
         Some((self.policy().map(SharedLimit::share), at))
     }
 
-    fn hear_next(&mut self) -> Option<(Option<Group>, Instant)> {
-        let (mut first, mut left) = (None, 0);
-        let said = self.groups.since(self.heard, |unheard| {
-            first = unheard.next();
-            left = unheard.count() as u64;
-        });
-        self.heard = said - left;
+    fn hear_next(&mut self, groups: &Groups) -> Option<(Option<Group>, Instant)> {
+        let mut unheard = groups.since(self.heard);
+        let first = unheard.next();
+        self.heard = groups.said() - unheard.count() as u64;
         first.map(|(at, group)| (group, at))
     }
 
@@ -340,11 +338,11 @@ impl fmt::Debug for SharedLimit {
 impl Shared {
     /// No limit yet, with the brokers of `group` from the first one on.
     pub(super) fn among(group: Option<Group>) -> Shared {
-        let groups = Groups::default();
+        let mut groups = Groups::default();
         groups.say(group, Instant::ZERO);
         Shared {
             group,
-            groups: Arc::new(groups),
+            groups,
             keys: Vec::new(),
         }
     }
@@ -383,7 +381,7 @@ impl Shared {
             return true;
         };
         *place += 1;
-        if let Some(end) = topic.end_interval(now, known) {
+        if let Some(end) = topic.end_interval(&self.groups, now, known) {
             if end.update.is_some() {
                 look_again(key, topic, agenda);
             }

@@ -211,9 +211,6 @@ pub(super) fn topic_state(tree: &Tree, key: TopicKey) -> Option<TopicState> {
 impl Topic {
     /// Its counters, without its channels.
     fn stats(&mut self, now: Instant) -> TopicStats {
-        if let Some(limiter) = &mut self.limiter {
-            limiter.catch_up();
-        }
         let latency = self.observed.latency.as_mut().map(StageHistograms::summary);
         let limiter = self.limiter.as_ref();
         TopicStats {

@@ -20,11 +20,12 @@ use super::observed::Observed;
 use super::queue;
 use super::report::LastWord;
 use super::service;
-use super::sharing::{IntervalEnd, Known, LimitNumber, SharedLimit};
+use super::sharing::{Groups, IntervalEnd, Known, LimitNumber, SharedLimit};
 use super::store::{Arrival, Store, Stored};
 use super::traffic::{Asked, Traffic};
 use super::unjudged::Unjudged;
 use super::waiting::Waiting;
+use super::words::Said;
 use crate::arena::Key;
 
 /// A wait is not estimated beyond; a throttled frame's field ends not far behind.
@@ -163,6 +164,14 @@ impl Topic {
         !queue::fit(self.in_memory(), messages, mem_queue_size)
     }
 
+    /// Has the limit hear what was said of all.
+    #[inline]
+    pub(super) fn hear(&mut self, said: Said<'_>) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.hear(said);
+        }
+    }
+
     /// Lets a limit with `reject` judge a command.
     pub(super) fn admit<'a>(
         &mut self,
@@ -252,9 +261,6 @@ impl Topic {
 
     /// Notes a command, refused messages included: they asked for tokens too.
     pub(super) fn note_asked(&mut self, asked: &Asked, now: Instant) {
-        if let Some(limiter) = &mut self.limiter {
-            limiter.catch_up();
-        }
         let tokens = match &self.limiter {
             Some(limiter) => limiter.tokens_of(asked.messages, asked.bytes),
             None => asked.messages as f64,
@@ -300,11 +306,12 @@ impl Topic {
     /// Ends the estimate interval of a limit that brokers share, if it is over.
     pub(super) fn end_interval(
         &mut self,
+        groups: &Groups,
         now: Instant,
         known: impl Fn(LimitNumber) -> Option<Known>,
     ) -> Option<IntervalEnd> {
         let limiter = self.limiter.as_mut()?;
-        limiter.catch_up();
+        limiter.hear_groups(groups);
         let number = limiter.gossiped().map(SharedLimit::number)?;
         let known = number.and_then(&known).unwrap_or(Known::NOTHING);
         let update = limiter.end_interval(now, known);

@@ -16,14 +16,14 @@
 //! A client may send IDENTIFY again before it subscribes; what it does not ask for then stays as it
 //! was: [`renegotiate`].
 
-mod declaration;
 mod answer;
+mod declaration;
 mod request;
 
+pub use answer::{ServerFeatures, SrtmFeatures};
 pub use declaration::{
     Declaration, MAX_PUBLISHER_BATCH, MAX_PUBLISHER_RATE, MAX_PUBLISHER_TEXT_BYTES,
 };
-pub use answer::{ServerFeatures, SrtmFeatures};
 pub use request::{AckRequest, Identify};
 
 use crate::{ErrorCode, ProtocolError};

@@ -58,7 +58,9 @@ pub fn calibrate(
     print!("{}", progress::summary(&calibration));
     match &options.data_path {
         Some(folder) => println!("kept in {}", file::write(&calibration, folder)?.display()),
-        None => println!("not kept: name the broker's data folder with --data-path to keep the result"),
+        None => {
+            println!("not kept: name the broker's data folder with --data-path to keep the result")
+        }
     }
     Ok(calibration)
 }

@@ -41,8 +41,11 @@ impl Grants {
                 match persist(|| handle.grant(home, part.to_vec())).await {
                     Ok(unknown) => {
                         for topic in unknown {
-                            complain(format!("share of {topic}: the topic has no limit here"), words)
-                                .await;
+                            complain(
+                                format!("share of {topic}: the topic has no limit here"),
+                                words,
+                            )
+                            .await;
                         }
                     }
                     Err(error) => complain(format!("shares: {error}"), words).await,

@@ -108,7 +108,9 @@ impl Deliveries {
                 continue;
             }
             if self.wanted.len() >= DELIVERIES_MAX {
-                tracing::warn!("{topic}: at most {DELIVERIES_MAX} subscribers are served, no further ones");
+                tracing::warn!(
+                    "{topic}: at most {DELIVERIES_MAX} subscribers are served, no further ones"
+                );
                 return;
             }
             let by = endpoint.announces_from.ip().to_canonical();

@@ -33,7 +33,9 @@ pub(crate) async fn run(handle: Handle, broker: &str) {
             Err(Stopped::Exiting) => return,
             Err(Stopped::Nobody(problem)) if problem == known => {}
             Err(Stopped::Nobody(problem)) => {
-                tracing::warn!("messages stay here for now, because no broker takes them: {problem}");
+                tracing::warn!(
+                    "messages stay here for now, because no broker takes them: {problem}"
+                );
                 known = problem;
             }
         }

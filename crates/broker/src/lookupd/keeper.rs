@@ -147,7 +147,12 @@ impl Keeper {
                 match timeout(ANSWER_TIMEOUT, stream.write_all(&output)).await {
                     Ok(Ok(())) => output.clear(),
                     Ok(Err(error)) => return (was_met, error.to_string()),
-                    Err(_) => return (was_met, format!("it has read nothing for {ANSWER_TIMEOUT:?}")),
+                    Err(_) => {
+                        return (
+                            was_met,
+                            format!("it has read nothing for {ANSWER_TIMEOUT:?}"),
+                        );
+                    }
                 }
             }
             let due = registration.due_at();

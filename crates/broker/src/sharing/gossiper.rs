@@ -157,7 +157,9 @@ impl Gossiper {
         self.node.remove_limit(id);
         let branches = branches(cadence.branches, self.group.brokers);
         if let Err(error) = self.node.add_limit_as(id, branches, cadence.interval) {
-            tracing::error!("{error}; this broker keeps 1/N of the limit, N being the number of brokers");
+            tracing::error!(
+                "{error}; this broker keeps 1/N of the limit, N being the number of brokers"
+            );
         }
         taken
     }
@@ -244,8 +246,9 @@ fn branches(branches: u16, brokers: u32) -> Branches {
 fn key(sharers: &Sharers, own_key: Option<&Key>) -> Result<Key, String> {
     match (own_key, &sharers.key) {
         (Some(own), _) => Ok(own.clone()),
-        (None, Some(handed_out)) => Key::from_hex(handed_out)
-            .map_err(|error| format!("the key that the controller hands out is not valid: {error}")),
+        (None, Some(handed_out)) => Key::from_hex(handed_out).map_err(|error| {
+            format!("the key that the controller hands out is not valid: {error}")
+        }),
         (None, None) => Err(String::from(
             "gossip needs a key and the controller hands none out: give all brokers the same --gossip-key-file",
         )),
@@ -300,7 +303,12 @@ mod tests {
                 Some(here),
                 "gossip needs a key",
             ),
-            (sharers(&[&me], Some("xy")), None, Some(here), "is not valid: "),
+            (
+                sharers(&[&me], Some("xy")),
+                None,
+                Some(here),
+                "is not valid: ",
+            ),
             (
                 sharers(&[&me, &me], Some(&hex)),
                 own.as_ref(),

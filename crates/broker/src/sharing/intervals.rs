@@ -347,7 +347,8 @@ impl Intervals {
             self.figures.found = gathering.found(sys::monotonic_now());
             self.figures.disagreements = self.agreement.disagreements.clone();
             let unknown = gathering.unknown().iter();
-            let unknown = unknown.map(|name| format!("--gossip-join {name}: the name has no address"));
+            let unknown =
+                unknown.map(|name| format!("--gossip-join {name}: the name has no address"));
             self.figures.disagreements.extend(unknown);
             let datagrams = self.figures.datagrams.iter_mut();
             for (_, count) in datagrams.filter(|(outcome, _)| *outcome == "refused") {

@@ -227,7 +227,9 @@ async fn resolve(names: Vec<String>, me: Option<SocketAddr>, found: mpsc::Sender
                 .ok()
                 .and_then(|mut all| all.find(|address| address.is_ipv4() == is_ipv4));
             let Some(address) = address else {
-                tracing::warn!("--gossip-join {name}: the name has no address; it is looked up again");
+                tracing::warn!(
+                    "--gossip-join {name}: the name has no address; it is looked up again"
+                );
                 continue;
             };
             if found.send((name.clone(), address)).await.is_err() {

@@ -211,9 +211,7 @@ pub(super) fn check_hello(hello: &Hello) -> Result<(), String> {
         check::rate("mcap", mcap)?;
     }
     if let Some(model) = hello.model.filter(|model| !model.is_sane()) {
-        return Err(format!(
-            "the service model {model:?} is out of range"
-        ));
+        return Err(format!("the service model {model:?} is out of range"));
     }
     Ok(())
 }

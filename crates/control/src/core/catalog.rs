@@ -315,7 +315,9 @@ impl Known {
     pub(super) fn of(state: &TopicState) -> Result<Known, String> {
         if state.channels.len() > CHANNELS_MAX {
             let count = state.channels.len();
-            return Err(format!("{count} channels are too many: {CHANNELS_MAX} is the most"));
+            return Err(format!(
+                "{count} channels are too many: {CHANNELS_MAX} is the most"
+            ));
         }
         let channels = state.channels.iter();
         let channels = channels.map(|state| Ok((channel_name(&state.channel)?, state.is_paused)));

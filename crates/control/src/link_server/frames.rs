@@ -95,7 +95,9 @@ pub(super) async fn read(
 async fn read_length(source: &mut (impl AsyncRead + Unpin), most: usize) -> Result<usize, String> {
     let length = source.read_u32().await.map_err(explain)? as usize;
     if length > most {
-        return Err(format!("it announces a frame of {length} bytes, more than {most}"));
+        return Err(format!(
+            "it announces a frame of {length} bytes, more than {most}"
+        ));
     }
     Ok(length)
 }

@@ -102,28 +102,15 @@ impl LeaseHolder {
 
     /// Hears at `now` that leases last longer. One that has ended stays ended.
     pub fn prolong(&mut self, by: Prolongation, now: Instant) {
-        let expires_at = self.expires_after([(now, by)]);
-        if let (Some(applied), Some(expires_at)) = (&mut self.applied, expires_at) {
-            applied.expires_at = expires_at;
+        let Some(applied) = self.applied.filter(|applied| now < applied.expires_at) else {
+            return;
+        };
+        if let Some(until) = self.prolonged_until(&applied.grant, by, now) {
+            self.applied = Some(Applied {
+                expires_at: applied.expires_at.max(until),
+                ..applied
+            });
         }
-    }
-
-    /// When the lease ends, or ended, if it was prolonged by these, in the order in which they were heard and with the instants at which they
-    /// were, none of them before the latest grant.
-    pub fn expires_after(
-        &self,
-        by: impl IntoIterator<Item = (Instant, Prolongation)>,
-    ) -> Option<Instant> {
-        let applied = self.applied?;
-        let mut expires_at = applied.expires_at;
-        for (heard_at, by) in by {
-            if heard_at < expires_at
-                && let Some(until) = self.prolonged_until(&applied.grant, by, heard_at)
-            {
-                expires_at = expires_at.max(until);
-            }
-        }
-        Some(expires_at)
     }
 
     /// How long a lease lasts at least by what was heard at `heard_at`, if it means this one.

@@ -54,6 +54,7 @@ impl TopicTable {
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return Published::Gone;
         };
+        topic.hear(self.leases.said(&self.shared));
         // A command that was held back was read long ago; what it finds now is judged now.
         let now = arrival.read.max(self.agenda.ran_at);
         if let Err(reason) = topic.admit(&arrival, bodies.clone(), now) {
@@ -131,9 +132,7 @@ impl TopicTable {
             return Duration::ZERO;
         };
         self.telling.catch_up(key, topic, &mut self.agenda);
-        if let Some(limiter) = &mut topic.limiter {
-            limiter.catch_up();
-        }
+        topic.hear(self.leases.said(&self.shared));
         topic.expected_wait(&self.memory.store, now)
     }
 
@@ -202,6 +201,7 @@ impl TopicTable {
         let service = self.intake.service.as_mut();
         topic.waiting.sort_in(service, &mut self.memory.store);
         self.telling.catch_up(key, topic, &mut self.agenda);
+        topic.hear(self.leases.said(&self.shared));
         self.agenda.do_due(&mut self.tree, key, now);
         if let Some(topic) = self.tree.topics.get_mut(key) {
             topic.dirty = false;

@@ -184,8 +184,10 @@ impl TopicTable {
             return;
         };
         self.telling.catch_up(key, topic, &mut self.agenda);
-        let (by, effects) = ((number, &self.shared.groups), &mut self.effects);
-        self.leases.put_limit(topic, limit, by, effects, now);
+        let (said, effects) = (self.leases.said(&self.shared), &mut self.effects);
+        topic.hear(said);
+        self.leases
+            .put_limit(topic, limit, (number, said), effects, now);
         if limit.is_some_and(|limit| limit.is_gossiped()) {
             self.shared.note(key, topic);
         }
@@ -199,6 +201,7 @@ impl TopicTable {
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return false;
         };
+        topic.hear(self.leases.said(&self.shared));
         let granted = self.leases.grant(topic, grant, &mut self.effects, now);
         if granted == Some(true) {
             self.agenda.mark(key, topic);
@@ -236,19 +239,25 @@ impl TopicTable {
         let Some(slot) = self.settling.next() else {
             return false;
         };
-        let (topics, agenda) = (&mut self.tree.topics, &mut self.agenda);
-        if let Some(key) = topics.key_at(slot)
-            && let Some(topic) = topics.get_mut(key)
-        {
-            self.telling.catch_up(key, topic, agenda);
-            if let Some(limiter) = &mut topic.limiter {
-                limiter.settle(now);
-            }
-            if topic.shares_limit() {
-                sharing::look_again(key, topic, agenda);
-            }
+        if let Some(key) = self.tree.topics.key_at(slot) {
+            self.settle_topic(key, now);
         }
         self.settling.is_under_way()
+    }
+
+    /// Has a topic hear what was said of all, and puts into force what follows from it.
+    pub(crate) fn settle_topic(&mut self, key: TopicKey, now: Instant) {
+        let Some(topic) = self.tree.topics.get_mut(key) else {
+            return;
+        };
+        self.telling.catch_up(key, topic, &mut self.agenda);
+        topic.hear(self.leases.said(&self.shared));
+        if let Some(limiter) = &mut topic.limiter {
+            limiter.settle(now);
+        }
+        if topic.shares_limit() {
+            sharing::look_again(key, topic, &mut self.agenda);
+        }
     }
 
     /// Takes what was said of a topic. It is made unless the broker asked for it a moment ago: then it was here, and is gone
@@ -368,6 +377,7 @@ impl TopicTable {
             // From now on the controller is told what is here.
             let new = || Box::new(Traffic::new(now));
             topic.reported.traffic.get_or_insert_with(new);
+            topic.hear(self.leases.said(&self.shared));
             self.effects.report_wanted |= topic.asks_for_share(now);
         }
         self.agenda.mark(key, topic);

@@ -26,8 +26,18 @@ impl TopicTable {
         client: impl Fn(&Subscription) -> ClientStats,
     ) -> Step {
         let (telling, agenda) = (&self.telling, &mut self.agenda);
-        let settle = |key, topic: &mut Topic| telling.catch_up(key, topic, agenda);
+        let said = self.leases.said(&self.shared);
+        let settle = |key, topic: &mut Topic| {
+            telling.catch_up(key, topic, agenda);
+            topic.hear(said);
+        };
         walk.step(&mut self.tree, now, settle, client)
+    }
+
+    /// What limiters have heard, or are to hear.
+    #[cfg(test)]
+    pub fn said(&self) -> crate::words::Said<'_> {
+        self.leases.said(&self.shared)
     }
 
     /// Slots that topics stand in, free ones included; see [`TopicTable::topic_at`].
@@ -97,7 +107,11 @@ impl TopicTable {
     /// Looks at one topic more; false where there is none.
     pub fn report_next(&mut self, walk: &mut ReportWalk, now: Instant) -> bool {
         let (telling, agenda) = (&self.telling, &mut self.agenda);
-        let settle = |key, topic: &mut Topic| telling.catch_up(key, topic, agenda);
+        let said = self.leases.said(&self.shared);
+        let settle = |key, topic: &mut Topic| {
+            telling.catch_up(key, topic, agenda);
+            topic.hear(said);
+        };
         self.reports
             .next(walk, &mut self.tree, &self.bounds, now, settle)
     }

@@ -90,20 +90,18 @@ impl Pair {
 
     fn look_at(&mut self, topic: TopicKey) {
         let now = self.world.now();
-        let mut topic = self.world.table.tree.topics.get_mut(topic);
-        let limiter = topic.as_mut().and_then(|topic| topic.limiter.as_mut());
-        limiter.expect("limited").settle(now);
+        self.world.table.settle_topic(topic, now);
     }
 
     fn held(&self, topic: TopicKey) -> Option<Share> {
         let limiter = self.world.table.topic(topic)?.limiter.as_ref()?;
-        limiter.share(self.world.now())
+        limiter.share_once_heard(self.world.table.said(), self.world.now())
     }
 
     fn tokens(&self, topic: TopicKey) -> f64 {
         let topic = self.world.table.topic(topic).expect("it is there");
         let limiter = topic.limiter.as_ref().expect("limited");
-        limiter.tokens_at(self.world.now())
+        limiter.tokens_once_heard(self.world.table.said(), self.world.now())
     }
 
     /// Holds both topics against what should be.

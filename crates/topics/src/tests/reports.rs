@@ -126,7 +126,8 @@ fn a_lease_that_is_renewed_lasts_and_one_that_has_ended_does_not() {
             .table
             .topic(topic)
             .and_then(|topic| topic.limiter.as_ref());
-        limiter.and_then(|limiter| limiter.share(world.now()))
+        let said = world.table.said();
+        limiter.and_then(|limiter| limiter.share_once_heard(said, world.now()))
     };
     for number in 2..20 {
         world.named(number, usize::MAX);

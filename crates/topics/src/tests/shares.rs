@@ -74,7 +74,8 @@ impl Controlled {
     fn held(&self) -> Option<Share> {
         let now = self.world.now();
         let topic = self.world.table.topic(self.topic).expect("it is there");
-        topic.limiter.as_ref().expect("limited").share(now)
+        let limiter = topic.limiter.as_ref().expect("limited");
+        limiter.share_once_heard(self.world.table.said(), now)
     }
 
     /// Milliseconds of the deliveries since the last call, counted from `from`.
