@@ -24,7 +24,7 @@ const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
 /// Longest name of a broker, in bytes.
 const BROKER_NAME_MAX: usize = 64;
 
-/// A budget has room for so many of the largest commands, so that each part holds one at least.
+/// The least budget, in largest commands, so that each part holds at least one.
 const COMMANDS_IN_BUDGET: u64 = 8;
 
 /// Which clock gives a message its arrival time (long version, section 5.2).
@@ -39,7 +39,7 @@ pub enum ArrivalClock {
 /// The controller that a broker obeys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerLink {
-    /// Where controllers listen for brokers, `host:port` each, of which one leads; looked up anew with every attempt.
+    /// Addresses at which controllers listen for brokers, `host:port` each; one of them leads. Names are resolved again with every attempt.
     pub addresses: Vec<String>,
     /// What both ends prove that they know.
     pub key: LinkKey,
@@ -47,18 +47,18 @@ pub struct ControllerLink {
     pub broker_name: String,
     /// Which broker of that name ([`crate::agent::identity`]).
     pub identity: Identity,
-    /// Where NSQ clients are to connect, `host:port`, if not where the listener is bound.
+    /// The address for NSQ clients, `host:port`, if it is not the one that the listener is bound to.
     pub advertised_tcp_address: Option<String>,
-    /// Where HTTP is to be asked, `host:port`, if not where the listener is bound.
+    /// The address for HTTP, `host:port`, if it is not the one that the listener is bound to.
     pub advertised_http_address: Option<String>,
     /// Where other brokers gossip with this one, `ip:port`, if they can.
     pub gossip_address: Option<String>,
     /// Messages per second that the broker carries under its SLO, if it was calibrated.
     pub mcap: Option<f64>,
-    /// Its service model, if it was calibrated; one that is emulated is told by itself.
+    /// Its service model, if it was calibrated. The broker tells an emulated one by itself.
     pub model: Option<ServiceModel>,
-    /// After so long without a word from the controller, topics that the broker knows nothing of flow without a limit;
-    /// `None`: they are held until it speaks.
+    /// Time without a word from the controller after which unknown topics flow without a limit; `None`: they wait until it
+    /// speaks.
     pub pass_after: Option<Duration>,
 }
 
@@ -103,17 +103,17 @@ pub struct Config {
     pub node_id: u16,
     /// Arrival clock for limits and latencies.
     pub arrival_clock: ArrivalClock,
-    /// Messages a topic's queue and a channel's queue hold each; at the bound publishers wait.
+    /// Messages that each queue of a topic or channel holds; at the bound publishers wait.
     pub mem_queue_size: usize,
-    /// Deferred messages of a channel: so many that publishers delay, and so many that consumers give back with a delay. Beyond, a
-    /// DPUB and a REQ fail.
+    /// Deferred messages of a channel: this many that publishers delay, and this many that consumers give back with a delay. Beyond that,
+    /// the DPUB or REQ fails.
     pub max_deferred: usize,
-    /// A channel that nobody has consumed for so long drops its oldest message at the bound of its queue, unless its topic's
-    /// contract says otherwise.
+    /// Time without consumers after which a channel drops its oldest message at the bound of its queue, unless its topic's contract
+    /// says otherwise.
     pub abandoned_after: Duration,
     /// What queues may have outside of memory; `None`: nothing.
     pub backlog: Option<BacklogConfig>,
-    /// Memory for messages and for what is on its way in and out, in bytes; at the bound of a part those who need it wait.
+    /// Memory for messages, input and output, in bytes; at the bound of a part, whoever needs more of it waits.
     pub memory_budget_bytes: u64,
     /// Largest message body in bytes.
     pub max_msg_size: u32,
@@ -121,7 +121,7 @@ pub struct Config {
     pub max_body_size: u32,
     /// Default time a message may be in flight.
     pub msg_timeout: Duration,
-    /// Longest a client may ask for.
+    /// Longest message timeout that a client may ask for.
     pub max_msg_timeout: Duration,
     /// Longest REQ or DPUB delay.
     pub max_req_timeout: Duration,
@@ -147,10 +147,10 @@ pub struct Config {
     pub max_topics: usize,
     /// Channels of one topic; subscribing to one more fails.
     pub max_channels: usize,
-    /// Under load, time between the beginnings of two loop turns. More lets more messages share a
-    /// wake-up and a write, and adds as much to their latency; an idle reactor never waits.
+    /// Least time between the beginnings of two loop turns under load. A longer one lets more messages share a wake-up and a write,
+    /// and adds the same time to their latency; an idle reactor never waits.
     pub turn_spacing: Duration,
-    /// T: the time that topics have shares of. Shorter: a topic waits less for others with credits, and shares are less
+    /// T: the period over which CPU shares hold. With a shorter one, a topic waits less for others with credits, and shares are less
     /// exact.
     pub share_period: Duration,
     /// What happens to a topic that was served for longer than its credits.
@@ -161,10 +161,10 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Topics with a series of their own in `/metrics`; the others are summed up as `other`.
     pub metrics_max_topics: usize,
-    /// The controller whose shares limits obey: without one granted nothing passes a limit. `None`: each
-    /// limit is this broker's own.
+    /// The controller that grants shares of limits: nothing passes a limit before it has granted one. `None`: the broker enforces
+    /// each limit alone.
     pub controller: Option<ControllerLink>,
-    /// Emulates a broker with these costs per message and per command, on so many servers per reactor; the
+    /// Emulates a broker with these costs per message and per command, on this many servers per reactor; the
     /// other fields are not emulated.
     pub service_time: Option<ServiceModel>,
     /// How it takes part in Tempo's announcements; `None`: it does not, and refuses Tempo's data connections.
@@ -173,8 +173,7 @@ pub struct Config {
     pub sharing: SharingConfig,
     /// How it registers with nsqlookupds.
     pub lookupd: LookupdConfig,
-    /// Releases of each topic whose instants are kept for `GET /v1/topics/{topic}/releases`, 8 bytes each;
-    /// 0: none. For tests.
+    /// How many instants of releases are kept per topic for `GET /v1/topics/{topic}/releases`, 8 bytes each; 0: none. For tests.
     pub release_log_messages: usize,
 }
 

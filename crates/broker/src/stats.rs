@@ -37,7 +37,7 @@ pub struct ReactorStats {
     pub connections_refused: u64,
     /// Times the listener backed off for want of file descriptors.
     pub accept_backoffs: u64,
-    /// Publishers attached that announced themselves for topics of this reactor.
+    /// Attached publishers that declared themselves for topics of this reactor.
     pub publishers: u64,
     /// Publishers told to move to another broker.
     pub moves_sent: u64,

@@ -95,14 +95,14 @@ pub async fn serve(
 impl Port {
     /// One connection from its first byte to its end.
     async fn attend(self, number: u64, mut stream: TcpStream, peer: SocketAddr) {
-        let mut guest = self.lobby.enter(number, peer.ip());
+        let mut newcomer = self.lobby.enter(number, peer.ip());
         let proven = tokio::select! {
             proven = tokio::time::timeout(HELLO_TIMEOUT, self.prove(&mut stream)) => {
                 proven.unwrap_or_else(|_| Err(format!("no proof within {HELLO_TIMEOUT:?}")))
             }
-            () = guest.asked_to_leave() => Err(String::from("others were waiting")),
+            () = newcomer.asked_to_leave() => Err(String::from("others were waiting")),
         };
-        drop(guest);
+        drop(newcomer);
         let (sealer, opener) = match proven {
             Ok(proven) => proven,
             Err(why) => return self.tell_of_stranger(peer, &why).await,

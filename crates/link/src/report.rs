@@ -126,7 +126,7 @@ pub struct TopicReport {
     pub channels: Vec<String>,
     /// Messages that arrived since the last report.
     pub messages: u64,
-    /// Those of them from connections that announced no publisher: they cannot be moved.
+    /// Those of them from connections without a declaration: they cannot be moved.
     pub fixed_messages: u64,
     /// Messages waiting in the topic's queue now.
     pub depth: u64,
@@ -170,7 +170,7 @@ pub struct Lateness {
     pub backlog: u64,
 }
 
-/// A publisher as it announces itself in IDENTIFY.
+/// A publisher's declaration in IDENTIFY.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Announcement {
     /// Unique within the topic.

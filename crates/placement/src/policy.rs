@@ -35,6 +35,12 @@ impl Policy {
     /// All of them, each adding a principle to the one before.
     pub const ALL: [Policy; 4] = [Policy::Lb, Policy::Conc, Policy::MaxMin, Policy::Srtm];
 
+    /// Whether it divides every correlation group over the brokers; the others know no groups.
+    #[must_use]
+    pub const fn divides_groups(self) -> bool {
+        matches!(self, Policy::Srtm)
+    }
+
     /// The word for it in flags, JSON and results.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

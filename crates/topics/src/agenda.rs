@@ -1,4 +1,4 @@
-//! What is to be done: topics that something happened to, and what falls due at some instant.
+//! Work to do: topics that something happened to, and what falls due at some instant.
 
 use clock::Instant;
 
@@ -19,7 +19,7 @@ pub(super) enum Target {
     Backlog(TopicKey),
 }
 
-/// What is to be done with the topics of one reactor.
+/// Work to do for the topics of one reactor.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     dirty: Vec<TopicKey>,
@@ -29,7 +29,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Something happened to a topic: it is to be run.
+    /// Something happened to a topic: it has to run.
     #[inline]
     pub(super) fn mark(&mut self, key: TopicKey, topic: &mut Topic) {
         if !topic.dirty {

@@ -22,7 +22,7 @@ pub enum Teller {
     Silent,
     /// Somebody who has, and answers what it is asked.
     Answering,
-    /// Somebody who has stayed away for so long that topics flow as they are.
+    /// Somebody who has been away too long, so topics flow as they are.
     GivenUp,
 }
 
@@ -126,7 +126,7 @@ impl Telling {
         topic.heard = self.said;
     }
 
-    /// Has a topic hear what was said of all since it was looked at last; where it is held no longer, it is to be run.
+    /// Has a topic hear what was said of all since it was last looked at. A topic that is no longer held has to run.
     #[inline]
     pub(super) fn catch_up(&self, key: TopicKey, topic: &mut Topic, agenda: &mut Agenda) {
         if topic.heard != self.said {

@@ -27,7 +27,7 @@ pub struct BacklogBounds {
 pub(super) enum Outcome<T> {
     /// This is what came back, in its order, with that many body bytes; what is missing is lost.
     Back(Vec<T>, u64),
-    /// It is to be tried again.
+    /// It has to be tried again.
     Failed,
 }
 
@@ -163,7 +163,7 @@ impl<T> Backlog<T> {
         was_any.then_some(outside)
     }
 
-    /// The segment that is to be written out now, if one is: its number, and what is in it.
+    /// The segment to write out now, if there is one: its number and its messages.
     pub(super) fn begin_write(
         &mut self,
         weigh: impl Fn(&T) -> u64,
@@ -213,7 +213,7 @@ impl<T> Backlog<T> {
         self.behind = items;
     }
 
-    /// The segment that is to be read back now behind a front of that length, if there is room for one.
+    /// The segment to read back now behind a front of that length, if there is room for one.
     pub(super) fn begin_read(&mut self, held: usize, now: Instant) -> Option<u64> {
         let first = *self.segments.front()?;
         let fits = held + self.behind() + first.messages <= self.capacity;

@@ -12,7 +12,7 @@ pub struct Bounds {
     pub mem_queue_size: usize,
     /// Messages of a channel that publishers may delay, and as many that consumers may give back with a delay.
     pub deferred_max: usize,
-    /// A channel that nobody has consumed for so long drops its oldest message instead of holding its topic up.
+    /// A channel that nobody has consumed for this long drops its oldest message instead of holding up its topic.
     pub abandoned_after: Duration,
     /// Topics in the table.
     pub topics_max: usize,

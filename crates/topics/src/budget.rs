@@ -74,7 +74,7 @@ struct Books {
 }
 
 impl MemoryBudget {
-    /// A budget of so many bytes, all free.
+    /// A budget of `bytes` bytes, all free.
     #[must_use]
     pub fn new(bytes: u64) -> MemoryBudget {
         MemoryBudget(Arc::new(Books {

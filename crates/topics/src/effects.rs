@@ -20,13 +20,13 @@ pub struct Effects {
     pub roomy: Vec<TopicKey>,
     /// Topics that are gone, with their tasks.
     pub ended: Vec<(TopicName, TaskId)>,
-    /// What is to be logged of channels that became full, or are so no longer.
+    /// Log lines about channels that became full, or have room again.
     pub full: Vec<FullNote>,
-    /// What is to be done with messages outside of memory, in its order.
+    /// Orders about messages outside of memory, to be carried out in this order.
     pub backlog: Vec<BacklogOrder>,
     /// The catalog changed.
     pub catalog_changed: bool,
-    /// What became of topics and channels, in its order, for who is to be told.
+    /// Changes of topics and channels in their order, for those who are told of them.
     pub told: Vec<Told>,
     /// A topic waits for a share of its limit: its controller is to hear of it soon.
     pub report_wanted: bool,

@@ -116,7 +116,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a latency: exact at first, then so many for each doubling.
+/// The bucket of a latency: exact at first, then a fixed number for each doubling.
 const fn bucket_of(nanos: u64) -> usize {
     let significant = u64::BITS - (nanos | (2 * OCTAVE as u64 - 1)).leading_zeros();
     let octave = significant - OCTAVE_BITS - 1;

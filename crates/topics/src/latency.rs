@@ -188,7 +188,7 @@ impl StageHistograms {
         }
     }
 
-    /// What takes longer than this, microseconds, is counted from now on as late; what is none is not promised.
+    /// Counts as late, from now on, what takes longer than this, in microseconds; `None`: nothing is promised.
     pub fn promise(&mut self, latency_us: Option<f64>) {
         let latency = latency_us.filter(|us| us.is_finite() && *us > 0.0);
         let latency = latency.map(|us| Duration::from_nanos((us * 1e3) as u64));

@@ -24,7 +24,7 @@ const ASKS_MAX: u32 = 10;
 /// By what all leases of a table were prolonged.
 pub type Prolongations = Words<Prolongation>;
 
-/// After so many all leases are to hear them.
+/// After this many prolongations, all leases are made to hear them.
 const HEARD_EVERY: u64 = 16;
 
 /// What a limiter under a controller knows of its share.

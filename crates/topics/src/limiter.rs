@@ -122,7 +122,7 @@ impl TopicLimiter {
         }
     }
 
-    /// Whether this is how the limit is to be kept: by gossip under that number, or otherwise.
+    /// Whether it keeps such a limit already: by gossip under that number, or otherwise.
     #[must_use]
     pub fn is_kept_as(&self, limit: &Limit, number: Option<LimitNumber>) -> bool {
         match &self.way {

@@ -95,7 +95,7 @@ impl Memory {
         self.fits(key, more)
     }
 
-    /// Lets publishers be tried again whose topics may have the memory that they wait for.
+    /// Has publishers tried again if their topics may now have the memory that they wait for.
     pub(super) fn offer(&mut self, topics: &mut Arena<Topic>, effects: &mut Effects) {
         for _ in 0..self.waiting.len().min(LOOKS_MAX) {
             let Some(key) = self.waiting.pop_front() else {

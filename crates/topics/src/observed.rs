@@ -82,7 +82,7 @@ impl Observed {
         }
     }
 
-    /// Logs a release, unless so many are logged already.
+    /// Logs a release, unless `releases_max` are logged already.
     #[inline]
     pub(super) fn log_release(&mut self, now: Instant, releases_max: usize) {
         if self.releases.len() < releases_max {

@@ -124,7 +124,7 @@ impl<T> Queue<T> {
         forgotten
     }
 
-    /// The segment that is to be written out now, if one is: its number, and what is in it.
+    /// The segment to write out now, if there is one: its number and its messages.
     pub(super) fn begin_write(
         &mut self,
         weigh: impl Fn(&T) -> u64,
@@ -149,7 +149,7 @@ impl<T> Queue<T> {
         ended
     }
 
-    /// The segment that is to be read back now, if there is room for one.
+    /// The segment to read back now, if there is room for one.
     pub(super) fn begin_read(&mut self, now: Instant) -> Option<u64> {
         let held = self.front.len();
         self.backlog.as_mut()?.begin_read(held, now)
@@ -170,7 +170,7 @@ impl<T> Queue<T> {
         lost
     }
 
-    /// When something that failed is to be tried again.
+    /// When to try again what failed.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.backlog.as_ref()?.retry_at()
     }

@@ -1,4 +1,4 @@
-//! Which topics a report to the controller names: those of which there is something new.
+//! Which topics a report to the controller names: those with news.
 //!
 //! A topic that nothing happens with any more is named some times more, so that what is reckoned from several reports comes to
 //! its end, and then no more until something does.
@@ -31,7 +31,7 @@ const TOPIC_BYTES: usize = 400;
 /// What a report says of topics.
 #[derive(Debug, Default, PartialEq)]
 pub struct TopicNews {
-    /// Those of which there is something new.
+    /// Those with news.
     pub topics: Vec<TopicReport>,
     /// Those that were named before and are not to be any more.
     pub gone: Vec<String>,

@@ -39,7 +39,7 @@ impl Sampler {
         }
     }
 
-    /// Draws so many a second from now on. What the last second saw sets the pace at once.
+    /// Draws this many a second from now on. What the last second saw sets the pace at once.
     pub fn set_per_second(&mut self, per_second: u32) {
         let rate = u64::from(self.mean_gap) * u64::from(self.per_second);
         self.per_second = per_second;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use clock::Instant;
 use model::ServiceModel;
 
-/// A message that waits for service alone leaves so much late at most.
+/// The most by which a message that waits for service alone leaves late.
 pub const GATHERING: Duration = Duration::from_micros(100);
 
 /// The virtual servers of one reactor.

@@ -16,7 +16,7 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    /// Something was said while there were so many slots: each is to be passed from now on. What comes into being later has heard
+    /// Something was said while there were `slots` slots: each has to be passed from now on. What comes into being later has heard
     /// it.
     pub(super) fn begin(&mut self, slots: usize) {
         *self = Settling {

@@ -9,7 +9,7 @@
 //! one and has the whole limit.
 //!
 //! A controller numbers the limits. Brokers that have none take the number from the topic's name, so all of them find the
-//! same; `broker/sharing` finds the topics whose names give one number.
+//! same; `broker/sharing` finds the topics whose names hash to the same number.
 
 use std::fmt;
 use std::time::Duration;

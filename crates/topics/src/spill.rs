@@ -37,7 +37,7 @@ pub enum BacklogOrder {
     Read(QueueKey, u64),
     /// Keep the segment of that number no longer.
     Forget(QueueKey, u64),
-    /// Keep no segment of that queue any longer, neither those whose reading was ordered.
+    /// Drop all segments of that queue, those whose reading was ordered included.
     ForgetAll(QueueKey),
 }
 
@@ -285,7 +285,7 @@ impl Item for Queued {
 }
 
 impl<T: Item> Queue<T> {
-    /// The segments that are to be written and to be read now.
+    /// The segments to write and to read now.
     fn orders(&mut self, store: &Store, now: Instant) -> (Option<(u64, Segment)>, Option<u64>) {
         let weigh = |item: &T| store.get(item.message()).body.len() as u64;
         let write = self.begin_write(weigh, now).map(|(number, items)| {

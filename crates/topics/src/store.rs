@@ -350,7 +350,7 @@ impl Store {
     }
 }
 
-/// What a message with a body of so many bytes is charged with.
+/// Bytes that a message is charged for, given the length of its body.
 #[inline]
 #[must_use]
 pub fn charge_of(bytes: usize) -> u64 {

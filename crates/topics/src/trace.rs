@@ -104,7 +104,7 @@ impl Trace {
         }
     }
 
-    /// Whether it has been open for so long that nobody will ask for it.
+    /// Whether it has been open too long for anybody to ask for it.
     #[must_use]
     pub fn is_stale(&self, now: Instant) -> bool {
         now.saturating_since(self.began) >= OPEN_MAX

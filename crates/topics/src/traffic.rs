@@ -61,7 +61,7 @@ impl Traffic {
         self.history = History::new(self.length, now);
     }
 
-    /// Notes a command that asked for `tokens`, where so many are unfinished.
+    /// Notes a command that asked for `tokens`, while `unfinished` are owed.
     pub(super) fn asked(&mut self, now: Instant, tokens: f64, unfinished: f64) {
         self.history.arrived(now, tokens, unfinished);
     }

@@ -53,7 +53,7 @@ impl Tree {
             .as_mut()
     }
 
-    /// Puts in a topic, whose name is that of no other.
+    /// Adds a topic; no other has its name.
     pub(super) fn add_topic(&mut self, topic: Topic) -> TopicKey {
         let name = topic.name.clone();
         let key = self.topics.insert(topic);

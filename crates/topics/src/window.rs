@@ -29,7 +29,7 @@ const SHORTEST_NS: u64 = 1000;
 const LONGEST_NS: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
 
-/// How a profiling window is to be run.
+/// How to run a profiling window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowOrder {
     /// Percentile of the end-to-end latency, e.g. 99.
@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Whether it has been open for so long that nobody will ask for it.
+    /// Whether it has been open too long for anybody to ask for it.
     #[must_use]
     pub fn is_stale(&self, now: Instant) -> bool {
         now - self.began >= OPEN_MAX

@@ -62,7 +62,7 @@ impl Witness {
         }
     }
 
-    /// A window before it began exceeded the limit by so much.
+    /// A window before it began exceeded the limit by this many tokens.
     pub fn found(&mut self, excess: f64) {
         self.worst = Some(self.worst.map_or(excess, |worst| worst.max(excess)));
     }

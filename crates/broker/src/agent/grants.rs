@@ -6,7 +6,7 @@ use wire::TopicName;
 use super::orders::{Words, complain, name, persist};
 use crate::Handle;
 
-/// Grants that a reactor takes in at once: messages wait for so many at most.
+/// Most grants that a reactor takes in at once, while messages wait.
 const GRANTS_AT_ONCE: usize = 64;
 
 /// Grants that came one behind the other.

@@ -38,9 +38,9 @@ pub use identity::identity;
 pub(crate) use orders::persist;
 use session::{Ended, Session};
 
-/// A dial takes at most so long.
+/// The longest that a dial may take.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A controller whose host takes nothing for so long is gone.
+/// A controller whose host reads nothing for this long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Pauses between dials double from the first to the second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);

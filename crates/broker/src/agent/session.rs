@@ -20,7 +20,7 @@ use crate::{BrokerError, Handle};
 
 /// The controller has so long to answer a hello.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
-/// A controller that takes nothing for so long is left.
+/// The broker leaves a controller that reads nothing for this long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Orders that wait to be carried out; as many as a controller lets wait for one broker.
 const ORDERS_MAX: usize = 4096;
@@ -28,7 +28,7 @@ const ORDERS_MAX: usize = 4096;
 const WORDS_MAX: usize = 1024;
 /// Long ones (windows and traces); they give way to the short ones.
 const BULK_MAX: usize = 2;
-/// Histories of traffic are kept in steps of so long (SRTM-long, section 5.4).
+/// Length of a step of traffic histories (SRTM-long, section 5.4).
 const HISTORY_STEP_MS: u64 = 1000;
 /// Reports that are wanted early are so far apart.
 const EARLY_REPORT_SPACING: Duration = Duration::from_millis(100);

@@ -177,7 +177,7 @@ impl Deliveries {
         });
     }
 
-    /// Waits for an attempt to come to its end; for ever where there is none.
+    /// Waits until an attempt ends; for ever if there is none.
     pub(super) async fn dialled(&mut self) -> Dialled {
         loop {
             match self.dialling.join_next().await {

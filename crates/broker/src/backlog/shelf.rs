@@ -17,7 +17,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// An empty one with room for so many bytes.
+    /// An empty one with room for `bytes_max` bytes.
     pub(super) fn new(bytes_max: u64) -> Shelf {
         Shelf {
             segments: FxHashMap::default(),

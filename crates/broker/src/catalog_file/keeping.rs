@@ -13,7 +13,7 @@ use crate::{BrokerError, Handle};
 
 /// Changes that follow each other this closely are written once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Writing takes at most one part of so many of the time: with many topics it takes long.
+/// Writing takes at most one part in this many of the time: with many topics it takes long.
 const WRITING_PART: u32 = 20;
 /// And is never further apart than this.
 const INTERVAL_MAX: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use clock::Instant;
 use link::Announcement;
 use wire::TopicName;
 
-/// A publisher is told at most so often that its messages wait.
+/// The shortest time between two notices to a publisher that its messages wait.
 const THROTTLED_SPACING: Duration = Duration::from_secs(1);
 
 /// The publisher at the other end of a connection.

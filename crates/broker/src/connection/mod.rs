@@ -64,7 +64,7 @@ pub enum Pause {
 pub struct Collecting {
     /// For so long at most.
     pub timeout: Duration,
-    /// Until so many bytes wait.
+    /// Until this many bytes wait.
     pub bytes: usize,
 }
 
@@ -147,7 +147,7 @@ pub struct Connection {
     pub kept_batches: Vec<Box<DeliveryBatch>>,
     /// Other topics it has published to.
     pub published_before: Vec<PublishedTopic>,
-    /// The publisher that it announced itself as, while it holds that name.
+    /// The publisher that it declared itself as, while it holds that name.
     pub announced: Option<Box<Announced>>,
     /// Who is at the other end.
     pub peer: SocketAddr,

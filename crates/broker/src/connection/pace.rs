@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clock::Instant;
 
-/// One part in so many has to move within an interval.
+/// One part in this many of the output has to move within an interval.
 const PARTS: usize = 8;
 
 /// How a peer gets on since an instant.

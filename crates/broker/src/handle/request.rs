@@ -139,7 +139,7 @@ impl Question {
 /// One about queues that are handed over to other brokers, or come from them.
 #[derive(Debug)]
 pub enum HandoverRequest {
-    /// Lift the next batch of what has waited for so long, to hand it over.
+    /// Lift the next batch of what has waited this long, to hand it over.
     Lift(QueueName, Duration, Reply<Vec<Handed>>),
     /// What was lifted is with another broker, or goes back.
     Settle(QueueName, bool, Reply<()>),

@@ -24,7 +24,7 @@ use crate::session::{Deed, Failure};
 /// Publish commands of one connection that may be on their way to other reactors.
 pub(super) const IN_TRANSIT_MAX: u32 = 256;
 
-/// With bodies of so many bytes none is added.
+/// With this many bytes of bodies no further one is added.
 pub(super) const IN_TRANSIT_BYTES: usize = 1024 * 1024;
 
 /// Batches kept for use again, and the bytes that they hold: one for every topic that is published to within a turn.

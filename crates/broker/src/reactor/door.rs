@@ -103,7 +103,7 @@ impl Door {
         }
     }
 
-    /// The reactor that the next connection goes to, of so many.
+    /// The reactor, of this many, that the next connection goes to.
     pub(super) fn next_home(&mut self, reactors: usize) -> usize {
         let home = self.next_home;
         self.next_home = (home + 1) % reactors;

@@ -103,7 +103,7 @@ pub struct PublishBatch {
     pub items: Vec<PublishItem>,
 }
 
-/// What of a batch is done: so many commands, bodies and bytes from its beginning.
+/// How far a batch is done: commands, bodies and bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Commands.

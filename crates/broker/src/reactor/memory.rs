@@ -19,7 +19,7 @@ const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 /// A trim is not done in one go; its pieces are so far apart.
 const PIECE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The allocator gives pages back to the system when so much has been freed.
+/// The allocator gives pages back to the system when this many bytes have been freed.
 const FREED_BYTES: u64 = 32 * 1024 * 1024;
 
 /// That costs more the more there is, so a reactor asks for it so often at most.

@@ -70,7 +70,7 @@ use time::Time;
 /// Events taken per turn. More make a turn longer than the wait that they save.
 const EVENTS_MAX: usize = 128;
 
-/// One receive takes at most so much; what is beyond comes with the next turn.
+/// The most that one receive takes, in bytes; the rest comes with the next turn.
 const READ_BYTES: usize = 64 * 1024;
 
 const WAKER_TOKEN: u64 = u64::MAX - 1;

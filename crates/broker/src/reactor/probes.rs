@@ -14,7 +14,7 @@ use crate::sys;
 /// On average, a reactor follows no more than one message in so long.
 const PROBE_SPACING: Duration = Duration::from_micros(250);
 
-/// It may follow so many in a row.
+/// It may follow this many in a row.
 const PROBES_AT_ONCE: u32 = 256;
 
 /// How many messages a reactor may follow, over all topics: 4000 a second, 256 at once.

@@ -36,7 +36,7 @@ pub enum News {
     Move(ConnectionKey, TopicName, String),
 }
 
-/// What publishers that announced themselves need of a reactor.
+/// What publishers with a declaration need of a reactor.
 pub(super) struct Publishers<'a> {
     pub(super) time: &'a Time,
     pub(super) post: &'a mut Post,

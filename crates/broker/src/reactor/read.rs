@@ -13,7 +13,7 @@ use crate::connection::{Connection, ConnectionKey, Pause};
 use crate::session::{Next, Reading};
 use crate::transport::Received;
 
-/// One receive takes at most so much while topics compete.
+/// The most that one receive takes while topics compete, in bytes.
 const READ_SHARED_BYTES: usize = 4 * 1024;
 
 /// An input buffer beyond this is given back when what it was for is over.

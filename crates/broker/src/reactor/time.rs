@@ -13,7 +13,7 @@ use crate::sys;
 /// meanwhile, and a step of it that falls between makes stamps late or is cut off by those before.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Turns that begin within so many times the spacing of each other count as load.
+/// Turns that begin within this many spacings of each other count as load.
 const LOAD_FACTOR: u32 = 2;
 
 /// A shorter rest costs more than it gathers.

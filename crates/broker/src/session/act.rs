@@ -40,7 +40,7 @@ pub enum Act<'a> {
         /// How.
         terms: Terms,
     },
-    /// Be ready for so many messages.
+    /// Be ready for messages.
     Ready {
         /// Of this subscription.
         of: SubscriptionNumber,
@@ -127,7 +127,7 @@ pub enum Next<'a> {
     },
     /// Not whole yet.
     Incomplete {
-        /// Trying again is of no use before so many bytes are there.
+        /// Trying again is pointless before this many bytes are there.
         needed: usize,
     },
     /// The bytes that choose the protocol.

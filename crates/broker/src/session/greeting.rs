@@ -24,10 +24,10 @@ pub struct Doorkeeper<'a> {
 pub enum Greeting<'a> {
     /// Not whole yet.
     Incomplete {
-        /// Trying again is of no use before so many bytes are there.
+        /// Trying again is pointless before this many bytes are there.
         needed: usize,
     },
-    /// A session begins, behind so many bytes.
+    /// A session begins, behind this many bytes.
     Begins(Session, usize),
     /// A controller asks who serves this address, and nothing else ([`link::probe_answer`]).
     Asks(&'a [u8]),

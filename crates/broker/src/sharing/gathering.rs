@@ -75,7 +75,7 @@ impl Gathering {
         self.roster.forget(address, sys::monotonic_now());
     }
 
-    /// Takes a notice; false: it is none, and for somebody else.
+    /// Takes a notice; false: it is something else, and for somebody else.
     pub(super) fn take(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> bool {
         let Some(sealed) = notice(bytes) else {
             return false;

@@ -234,7 +234,7 @@ impl Gossiper {
     }
 }
 
-/// To how many of so many others a broker tells its numbers: to all, if it can be.
+/// How many of the others a broker tells its numbers: all of them, if possible.
 fn branches(branches: u16, brokers: u32) -> Branches {
     match u32::from(branches) >= brokers.saturating_sub(1) {
         true => Branches::Mesh,

@@ -88,7 +88,7 @@ pub fn enable_arrival_stamps(stream: &Stream) -> io::Result<()> {
     cvt(result).map(|_| ())
 }
 
-/// Has the kernel give the connection up when what was sent stays unacknowledged for so long
+/// Makes the kernel give up the connection when sent bytes stay unacknowledged for this long
 /// (`TCP_USER_TIMEOUT`), instead of after a quarter of an hour.
 ///
 /// # Errors

@@ -80,7 +80,7 @@ impl Catalog {
         self.orphans.is_some()
     }
 
-    /// Looks which `#ephemeral` topics no broker has any more, so many at once.
+    /// Looks for `#ephemeral` topics that no broker has any more, a few at a time.
     pub(super) fn forget_orphans(&mut self, brokers: &Brokers, at_most: usize) {
         self.orphans = Some(None);
         self.go_on_orphans(brokers, at_most);
@@ -311,7 +311,7 @@ impl Known {
     /// Takes over what was said or kept of a topic.
     ///
     /// # Errors
-    /// A text: a channel's name that is none, or a bound.
+    /// A text: a channel name that is not valid, or a bound that is reached.
     pub(super) fn of(state: &TopicState) -> Result<Known, String> {
         if state.channels.len() > CHANNELS_MAX {
             let count = state.channels.len();

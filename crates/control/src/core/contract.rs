@@ -14,7 +14,7 @@ use super::{BrokerNumber, Effect, Liveness};
 /// Brokers that do not confirm within this time are named to whoever waits.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A contract that a broker has otherwise is told again after so many of its reports.
+/// A contract that differs at a broker is told again after this many of its reports.
 const REFRESH_REPORTS: u64 = 10;
 
 /// What brokers are told and confirm: contracts, and channels of topics.

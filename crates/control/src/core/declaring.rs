@@ -46,7 +46,7 @@ impl Declared {
         self.0.is_empty()
     }
 
-    /// Leaves the first of them, `at_most` so many, and gives those behind.
+    /// Keeps the first `at_most` of them, and gives the rest.
     #[must_use]
     pub fn split_off(&mut self, at_most: usize) -> Declared {
         Declared(self.0.split_off(at_most.min(self.0.len())))

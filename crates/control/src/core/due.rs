@@ -80,7 +80,7 @@ impl Due {
         };
     }
 
-    /// The next part of it, at most so many topics of a kind.
+    /// The next part of it, at most this many topics of a kind.
     pub(super) fn next(&mut self, topics: &mut Topics, at_most: usize) -> Part {
         let left = &mut self.left;
         let fits = take(&mut left.fits, at_most);

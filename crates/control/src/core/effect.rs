@@ -15,7 +15,7 @@ pub enum Effect {
     Probe(Probe),
     /// Find a fit away from the state machine's thread; [`Core::fitted`](super::Core::fitted) takes the answer.
     Fit(Box<FitJob>),
-    /// Start another broker, if somebody can: so many messages per second fit nowhere.
+    /// Start another broker, if somebody can: this many messages per second have no room.
     Spawn {
         /// For which topic.
         topic: String,

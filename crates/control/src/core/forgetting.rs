@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use super::Topic;
 use super::outbox::Outbox;
 
-/// Removing a record is so much less than placing a publisher.
+/// How many records can be removed in the time that placing one publisher takes.
 const RECORDS_PER_ROW: usize = 4;
 
 /// A topic that was removed, with publishers whose records are still there.

@@ -459,7 +459,7 @@ impl Core {
         }
     }
 
-    /// A publisher that was not declared announces itself at a broker: it is taken as declared.
+    /// A publisher that the controller does not know declares itself at a broker: it is taken in.
     fn announced(
         &mut self,
         number: BrokerNumber,

@@ -108,7 +108,7 @@ impl Inventory {
     /// A topic that the broker says it has.
     ///
     /// # Errors
-    /// A text: a name that is none, or a bound.
+    /// A text: a name that is not valid, or a bound that is reached.
     pub(super) fn say(&mut self, state: &TopicState) -> Result<(), String> {
         let topic = topic_name(&state.topic)?;
         let known = Known::of(state).map_err(|text| format!("topic {topic}: {text}"))?;
@@ -123,7 +123,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Takes over the next topics of what was said, `at_most` so many; gives them.
+    /// Takes over the next `at_most` topics of what was said, and gives them.
     pub(super) fn take_said(&mut self, at_most: usize) -> Vec<(TopicName, Known)> {
         let mut part = Vec::new();
         while part.len() < at_most
@@ -187,7 +187,7 @@ impl Inventory {
     /// Something became of a topic or channel here.
     ///
     /// # Errors
-    /// A text: a name that is none, or a bound.
+    /// A text: a name that is not valid, or a bound that is reached.
     pub(super) fn apply(&mut self, topic: &TopicName, change: &TopicChange) -> Result<(), String> {
         match change {
             TopicChange::TopicDeleted => {
@@ -374,7 +374,7 @@ pub(super) fn topic_name(name: &str) -> Result<TopicName, String> {
 /// What a change is about.
 ///
 /// # Errors
-/// A text: a channel's name that is none.
+/// A text: a channel name that is not valid.
 pub(super) fn subject_of(topic: &TopicName, change: &TopicChange) -> Result<Subject, String> {
     let channel = match change {
         TopicChange::ChannelCreated { channel }

@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    /// Takes what is to be done.
+    /// Takes the effects to carry out.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         self.out.take_effects()
     }
@@ -233,7 +233,7 @@ impl Core {
         self.out.take_changes()
     }
 
-    /// How many changes are to be made durable.
+    /// How many changes have to be made durable.
     #[must_use]
     pub fn changes(&self) -> usize {
         self.out.changes_count()

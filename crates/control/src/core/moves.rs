@@ -19,7 +19,7 @@ use super::registry::Brokers;
 use super::topics::Topics;
 use super::{BrokerNumber, Topic};
 
-/// A publisher that has moved stays for so long, unless its broker takes no publishers any more: under a load that swings
+/// A publisher that has moved stays for this long, unless its broker takes no publishers any more: under a load that swings
 /// nobody moves more than once in ten seconds, and two for what orders take on their way.
 pub(super) const MOVE_REST: Duration = Duration::from_secs(12);
 
@@ -53,7 +53,7 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// None yet, and so many per second at most.
+    /// None yet, and at most this many per second.
     pub(super) fn new(per_s: f64, now: Instant) -> Moves {
         let moves = per_s.clamp(0.1, 1e9);
         let rate = Rate::new(moves).expect("clamped into range");

@@ -21,7 +21,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Takes what is to be done.
+    /// Takes the effects to carry out.
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -32,7 +32,7 @@ impl Outbox {
         std::mem::take(&mut self.changes)
     }
 
-    /// How many changes are to be made durable.
+    /// How many changes have to be made durable.
     pub(super) fn changes_count(&self) -> usize {
         self.changes.len()
     }

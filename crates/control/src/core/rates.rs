@@ -17,7 +17,7 @@ use super::topics::Topics;
 /// Reports over less time than this say too little about a rate, in seconds.
 const SECONDS_MIN: f64 = 0.5;
 
-/// A rate counts as contradicted beyond so many standard deviations of a Poisson process of batches …
+/// A rate counts as contradicted beyond this many standard deviations of a Poisson process of batches …
 const DEVIATIONS: f64 = 4.0;
 
 /// … and beyond this part of it.

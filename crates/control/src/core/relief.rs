@@ -162,7 +162,7 @@ impl Rebalancer<'_> {
         }
     }
 
-    /// Whether publishers that send so much have only just come to a broker: they may leave it when they have rested.
+    /// Whether publishers of this rate have only just come to a broker: they may leave it when they have rested.
     fn is_leaving(&self, number: BrokerNumber, rate: f64, now: Instant) -> bool {
         let resting = self.moves.resting(now).filter_map(|moved| {
             let publishers = &self.topics.get(&moved.topic)?.publishers;

@@ -48,7 +48,7 @@ impl Core {
         self.views().topic_view(name)
     }
 
-    /// Topics behind `after`, `at_most` so many, ordered by name.
+    /// At most `at_most` topics behind `after`, ordered by name.
     #[must_use]
     pub fn topic_views(&self, after: Option<&str>, at_most: usize) -> Vec<TopicView> {
         self.views().topic_views(after, at_most)
@@ -60,7 +60,7 @@ impl Core {
         self.topics.all().len()
     }
 
-    /// Publishers of a topic behind `after`, `at_most` so many, ordered by id.
+    /// At most `at_most` publishers of a topic behind `after`, ordered by id.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].

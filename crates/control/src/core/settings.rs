@@ -31,9 +31,9 @@ pub struct Settings {
     pub adapt_window: Duration,
     /// Whether shares follow traffic; otherwise they stay in proportion to what was placed.
     pub adapts: bool,
-    /// A broker that has not reported for so long is silent: it gets no more publishers.
+    /// A broker that has not reported for this long is silent: it gets no more publishers.
     pub silent_after: Duration,
-    /// A broker that has been silent for so long loses its publishers to others.
+    /// A broker that has been silent for this long loses its publishers to others.
     pub lost_after: Duration,
     /// Publishers told to move per second, at most.
     pub moves_per_s: f64,

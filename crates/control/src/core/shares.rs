@@ -206,7 +206,7 @@ impl Shares {
     }
 }
 
-/// Leases are renewed so many times before they would end.
+/// How often leases are renewed before they would end.
 const RENEWALS_PER_LEASE: u32 = 4;
 
 /// How long leases at a broker last that were renewed all at once.

@@ -222,7 +222,7 @@ impl Count {
 }
 
 impl Load {
-    /// A topic that is promised so much came here, or left.
+    /// A topic with this promise came here, or left.
     pub(super) fn promise(&mut self, is_more: bool, promise_us: Option<f64>) {
         if let Some(us) = promise_us {
             self.promises.change(is_more, us.to_bits());

@@ -109,7 +109,7 @@ impl Topics {
         topic.is_some_and(|topic| topic.publishers.unplaced().contains(&(index as u32)))
     }
 
-    /// A topic's contract as brokers are told it; of one that nobody declared, that there is none.
+    /// A topic's contract as brokers are told it; for a topic that nobody declared, an empty one.
     pub(super) fn contract_of(&self, name: &str, ticket: u64) -> ToBroker {
         let topic = self.get(name);
         ToBroker::Contract {

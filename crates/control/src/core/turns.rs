@@ -31,7 +31,7 @@ impl Turns {
         self.waiting.remove(name);
     }
 
-    /// Who is next, so many at most; all of them keep waiting.
+    /// The next ones, at most this many; all of them keep waiting.
     pub(super) fn next(&mut self, at_most: usize) -> Vec<Arc<str>> {
         let begin = match &self.last {
             Some(last) => Bound::Excluded(Arc::clone(last)),

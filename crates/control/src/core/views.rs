@@ -39,7 +39,7 @@ impl Views<'_> {
         Ok(self.view_topic(name, self.topics.find(name)?))
     }
 
-    /// Topics behind `after`, `at_most` so many, ordered by name.
+    /// At most `at_most` topics behind `after`, ordered by name.
     pub(super) fn topic_views(&self, after: Option<&str>, at_most: usize) -> Vec<TopicView> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.topics
@@ -50,7 +50,7 @@ impl Views<'_> {
             .collect()
     }
 
-    /// Publishers of a topic behind `after`, `at_most` so many, ordered by id.
+    /// At most `at_most` publishers of a topic behind `after`, ordered by id.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].

@@ -65,7 +65,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// The next word on the topic, over `seconds`, with so many publishers `connected`.
+    /// The next word on the topic, over `seconds`, with `connected` publishers.
     pub(super) fn followed_by(
         self,
         report: TopicReport,

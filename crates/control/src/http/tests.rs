@@ -290,7 +290,7 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
         "/v1/topics/t",
         r#"{"cpu_share":0}"#,
         400,
-        "cpu_share: a share of 0: give more than 0 and at most 1",
+        "cpu_share: a share of 0 is out of range: give more than 0 and at most 1",
     ),
     (
         "PUT",

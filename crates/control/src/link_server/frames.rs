@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const UNDER_WAY_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// A frame that has begun is whole within this time.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
-/// A broker that takes nothing for so long is disconnected.
+/// A broker that reads nothing for this long is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Room for frames; links wait for it before they read.

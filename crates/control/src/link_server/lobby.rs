@@ -24,7 +24,7 @@ struct Waiting(BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>);
 
 /// One that waits; its place is free once this is dropped.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct Newcomer {
     lobby: Lobby,
     link: u64,
     asked_to_leave: oneshot::Receiver<()>,
@@ -32,10 +32,10 @@ pub(super) struct Guest {
 
 impl Lobby {
     /// Lets connection `link` in.
-    pub(super) fn enter(&self, link: u64, from: IpAddr) -> Guest {
+    pub(super) fn enter(&self, link: u64, from: IpAddr) -> Newcomer {
         let (ask, asked_to_leave) = oneshot::channel();
         self.waiting().enter(link, from, ask);
-        Guest {
+        Newcomer {
             lobby: self.clone(),
             link,
             asked_to_leave,
@@ -47,7 +47,7 @@ impl Lobby {
     }
 }
 
-impl Guest {
+impl Newcomer {
     /// Completes when it has to make room for others.
     pub(super) async fn asked_to_leave(&mut self) {
         // A place that was taken away has dropped the other end.
@@ -55,7 +55,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for Newcomer {
     fn drop(&mut self) {
         self.lobby.waiting().0.remove(&self.link);
     }

@@ -1,7 +1,7 @@
 //! What is to be placed, and the capacity there is for it.
 
 use crate::choose::{Groups, Work};
-use crate::{Policy, Publisher};
+use crate::Publisher;
 
 use super::Question;
 
@@ -53,9 +53,9 @@ impl Demand {
         let waiting: Vec<u32> = (0..publishers.len() as u32).filter(is_waiting).collect();
         let of = |&at: &u32| -> &Publisher { &publishers[at as usize] };
         let rates: Vec<f64> = waiting.iter().map(|at| of(at).rate.get()).collect();
-        let groups = match question.policy {
-            Policy::Srtm => Groups::told(waiting.iter().map(|at| of(at).group), &rates, work),
-            Policy::Lb | Policy::Conc | Policy::MaxMin => Groups::blind(waiting.len()),
+        let groups = match question.policy.divides_groups() {
+            true => Groups::told(waiting.iter().map(|at| of(at).group), &rates, work),
+            false => Groups::blind(waiting.len()),
         };
         Demand {
             groups,

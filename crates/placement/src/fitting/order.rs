@@ -7,7 +7,7 @@ use crate::{Policy, Publisher};
 /// as one group; what leaves is cut off at the end. The group-blind policies keep to the order of the index.
 #[must_use]
 pub fn shedding_order(publishers: &[Publisher], mut members: Vec<u32>, policy: Policy) -> Vec<u32> {
-    if policy != Policy::Srtm {
+    if !policy.divides_groups() {
         return members;
     }
     let rate = |member: u32| publishers[member as usize].rate.get();

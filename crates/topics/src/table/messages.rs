@@ -294,7 +294,7 @@ impl TopicTable {
     }
 
     /// Gives a message back, to be delivered again after `delay`. At the bound of deferred messages it stays in flight:
-    /// nothing is lost, nobody else waits, and who defers so much is slowed down by its own RDY count.
+    /// nothing is lost, nobody else waits, and a consumer that defers so much is slowed down by its own RDY count.
     ///
     /// # Errors
     /// [`FlightError`], for the non-fatal `E_REQ_FAILED`.

@@ -410,7 +410,7 @@ impl TopicTable {
         self.memory.store.trim()
     }
 
-    /// Lets publishers be tried again whose topics may have the memory that they wait for.
+    /// Has publishers tried again if their topics may now have the memory that they wait for.
     pub fn offer_memory(&mut self) {
         let topics = &mut self.tree.topics;
         self.memory.offer(topics, &mut self.effects);

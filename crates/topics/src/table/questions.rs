@@ -121,7 +121,7 @@ impl TopicTable {
         self.reports.end(walk)
     }
 
-    /// Has reports tell of the traffic of so long.
+    /// Sets over how long reports tell of traffic.
     pub fn set_history_length(&mut self, length: HistoryLength) {
         self.reports.history_length = length;
     }

@@ -47,7 +47,7 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, String> {
     })
 }
 
-/// The text of a word that is none says which there are.
+/// The error of an unknown word names the known ones.
 fn word(word: Option<String>) -> Result<Option<OnFull>, String> {
     let parsed = word.map(|word| word.parse::<OnFull>());
     parsed
@@ -126,7 +126,7 @@ mod tests {
             (r#"{"limit":null,"color":2}"#, "color: unknown field"),
             (
                 r#"{"cpu_share":0}"#,
-                "cpu_share: a share of 0: give more than 0",
+                "cpu_share: a share of 0 is out of range: give more than 0",
             ),
             (r#"{"cpu_share":1.2}"#, "cpu_share: a share of 1.2"),
             (r#"{"cpu_share":"0.2"}"#, "cpu_share: invalid type"),

@@ -31,7 +31,7 @@ pub struct GuestRequest {
     pub client: Box<ClientStats>,
 }
 
-/// Back to the connection's reactor: the guest, or why it is none.
+/// Back to the connection's reactor: the guest, or why there is none.
 #[derive(Debug)]
 pub struct Seated {
     /// The reactor that answers.

@@ -78,7 +78,7 @@ pub(super) enum Recipient {
     Guest(GuestKey),
 }
 
-/// No table has so many slots: the lower half of a key is its slot.
+/// Marks a guest's key. The lower half of a key is its slot, and no table has this many.
 const GUEST_BIT: u64 = 1 << 31;
 
 impl Recipient {

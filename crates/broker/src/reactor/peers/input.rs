@@ -12,7 +12,7 @@ const SPARE_INPUTS: usize = 64;
 /// Largest input buffer kept.
 const SPARE_INPUT_BYTES: usize = 64 * 1024;
 
-/// A command that is cut in two may have so much memory without asking.
+/// Memory that a command cut in two may use without asking, in bytes.
 const SMALL_COMMAND_BYTES: usize = 16 * 1024;
 
 impl Peers {
