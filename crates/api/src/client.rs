@@ -309,7 +309,7 @@ mod tests {
         assert!(
             unexpected
                 .to_string()
-                .starts_with("GET http://h/p: the answer is not one of")
+                .starts_with("GET http://h/p: the answer does not fit this")
         );
     }
 

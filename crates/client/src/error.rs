@@ -69,7 +69,9 @@ pub enum ClientError {
     #[error("the message or the batch is empty: publish at least one byte and one message")]
     Empty,
     /// The window of unacknowledged messages is full and the options say not to wait; nothing was sent.
-    #[error("the ack window of {window} messages is full: {unacknowledged} are not acknowledged yet")]
+    #[error(
+        "the ack window of {window} messages is full: {unacknowledged} are not acknowledged yet"
+    )]
     WindowFull {
         /// Messages under way.
         unacknowledged: usize,

@@ -57,7 +57,10 @@ mod tests {
             assert_eq!(serde_json::to_string(&holder).expect("plain"), again);
         }
         for (json, text) in [
-            (r#"{"cpu_share":0}"#, "a share of 0 is out of range: give more than 0"),
+            (
+                r#"{"cpu_share":0}"#,
+                "a share of 0 is out of range: give more than 0",
+            ),
             (r#"{"cpu_share":-0.5}"#, "a share of -0.5"),
             (r#"{"cpu_share":1.01}"#, "a share of 1.01"),
             (r#"{"cpu_share":"0.2"}"#, "expected f64"),

@@ -564,7 +564,7 @@ async fn windows_are_measured_and_what_cannot_be_done_is_told() {
                 reason: String::new(),
                 passes: false,
             },
-            "no order",
+            "not an order",
         ),
     ] {
         controller.say(&order).await;

@@ -272,7 +272,7 @@ fn settings_that_no_lookup_would_take_end_the_start() {
         ..with(&["h:4160"])
     };
     let cases = [
-        (with(&["h"]), "is not HOST:PORT"),
+        (with(&["h"]), "is not a list of 1 to 64 HOST:PORT"),
         (obeys, "leave out one of the two"),
         (without_http, "give an --http-address"),
     ];

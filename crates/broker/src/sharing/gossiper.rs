@@ -295,7 +295,7 @@ mod tests {
                 sharers(&[&me, "there"], Some(&hex)),
                 None,
                 Some(here),
-                "no ip:port",
+                "not ip:port",
             ),
             (
                 sharers(&[&me], None),

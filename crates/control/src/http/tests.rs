@@ -284,7 +284,7 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
         "on_full",
     ),
     ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
-    ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "behind"),
+    ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "after the value"),
     (
         "PUT",
         "/v1/topics/t",

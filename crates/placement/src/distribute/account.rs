@@ -1,7 +1,7 @@
 //! What is to be placed, and the capacity there is for it.
 
-use crate::choose::{Groups, Work};
 use crate::Publisher;
+use crate::choose::{Groups, Work};
 
 use super::Question;
 

@@ -113,7 +113,7 @@ fn contradictions_are_told_before_anything_runs() {
             &["--least", "500", "--most", "400"],
             "--least 500 is above --most 400",
         ),
-        (&["--most", "900000"], "takes 90000 publishers"),
+        (&["--most", "900000"], "needs 90000 publishers"),
         (
             &["--grow", "rate", "--publishers", "20000"],
             "more than the 18976",

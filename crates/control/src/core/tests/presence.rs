@@ -79,7 +79,7 @@ fn an_address_that_does_not_answer_counts_for_nothing_and_the_others_do() {
         (
             &[Door::Clients],
             [false; 5],
-            "does not answer at 10.0.0.2:4150, the address that it announces (no answer): nobody",
+            "does not answer at 10.0.0.2:4150, the address that it announces (no answer): no publisher",
         ),
     ] {
         let mut cluster = cluster(shut);
