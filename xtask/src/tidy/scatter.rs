@@ -8,9 +8,6 @@ use crate::source::Source;
 /// Most files of a crate in which one type may have inherent `impl` blocks.
 const MAX_FILES: usize = 4;
 
-/// Types that still stand in more files, with how many at most: the number only falls.
-const KNOWN: &[(&str, &str, usize)] = &[("broker", "Reactor", 9)];
-
 /// Adds a finding for each type that is spread over more files than it may.
 pub fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     let mut files: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -26,11 +23,8 @@ pub fn check(sources: &[Source], findings: &mut Vec<Finding>) {
         }
     }
     for ((name, subject), places) in files {
-        let known = KNOWN
-            .iter()
-            .find(|(krate, each, _)| (*krate, *each) == (name, subject));
-        let most = known.map_or(MAX_FILES, |(_, _, most)| *most);
-        let Some(first) = places.iter().next().filter(|_| places.len() > most) else {
+        let is_scattered = places.len() > MAX_FILES;
+        let Some(first) = places.iter().next().filter(|_| is_scattered) else {
             continue;
         };
         findings.push(Finding {
@@ -38,7 +32,7 @@ pub fn check(sources: &[Source], findings: &mut Vec<Finding>) {
             line: 1,
             rule: "scatter",
             advice: format!(
-                "`{subject}` of `{name}` has impl blocks in {} files, at most {most}: give parts of it a type of their own",
+                "`{subject}` of `{name}` has impl blocks in {} files, at most {MAX_FILES}: give parts of it a type of their own",
                 places.len()
             ),
         });

@@ -29,7 +29,7 @@ pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};
 pub use output::{OUTPUT_FULL_BYTES, Output};
 pub use pace::Pace;
-pub use probes::{HalfRtt, Probes};
+pub use probes::{Followed, HalfRtt, Landing, Probes};
 pub use subscriptions::{Away, SUBSCRIPTIONS_MAX, Seat, SubscriptionNumber, Subscriptions};
 
 /// Names a connection within its reactor.

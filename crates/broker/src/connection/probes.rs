@@ -42,6 +42,24 @@ pub struct HalfRtt {
     again_at: Instant,
 }
 
+/// A message that is to be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Reactor that owns its topic.
+    pub home: usize,
+    /// What that one wants back.
+    pub probe: Probe,
+}
+
+/// One that has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// Reactor that owns its topic.
+    pub home: usize,
+    /// What it is to be told.
+    pub landed: Landed,
+}
+
 /// The followed messages of one subscriber.
 #[derive(Debug)]
 pub struct Probes {
@@ -57,7 +75,7 @@ pub struct Probes {
 /// A message in the output that is not written yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    probe: Probe,
+    followed: Followed,
     /// In plain bytes.
     end: u32,
     /// On the wire, once it is written.
@@ -68,7 +86,7 @@ struct Pending {
 /// A message that the socket has taken.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
-    probe: Probe,
+    followed: Followed,
     /// On the wire.
     end: u32,
     weight: u32,
@@ -106,18 +124,18 @@ impl Probes {
 
     /// Follows a message that ends after `unsent` more plain bytes. One is followed per write: of several, one
     /// drawn by weight, and it counts for all of them. `draw` gives a number below its argument.
-    pub fn follow(&mut self, probe: Probe, unsent: usize, draw: impl FnOnce(u32) -> u32) {
+    pub fn follow(&mut self, followed: Followed, unsent: usize, draw: impl FnOnce(u32) -> u32) {
         if self.is_off {
             return;
         }
         let before = self.pending.map_or(0, |pending| pending.weight);
-        let weight = before.saturating_add(probe.weight);
+        let weight = before.saturating_add(followed.probe.weight);
         let end = self.taken.wrapping_add(unsent as u32);
         match &mut self.pending {
-            Some(pending) if draw(weight) >= probe.weight => pending.weight = weight,
+            Some(pending) if draw(weight) >= followed.probe.weight => pending.weight = weight,
             pending => {
                 *pending = Some(Pending {
-                    probe,
+                    followed,
                     end,
                     end_on_wire: 0,
                     weight,
@@ -149,14 +167,14 @@ impl Probes {
     }
 
     /// The followed message was taken whole at `taken`. Gives the oldest one if too many are awaited.
-    pub fn taken(&mut self, taken: Instant, path: Path) -> Option<Landed> {
+    pub fn taken(&mut self, taken: Instant, path: Path) -> Option<Landing> {
         let pending = self.pending.take()?;
         let oldest = match self.awaited.len() {
             AWAITED_MAX.. => self.awaited.pop_front(),
             _ => None,
         };
         self.awaited.push_back(Awaited {
-            probe: pending.probe,
+            followed: pending.followed,
             end: pending.end_on_wire,
             weight: pending.weight,
             taken,
@@ -182,7 +200,7 @@ impl Probes {
         last: u32,
         at: Instant,
         retransmits: Option<u32>,
-    ) -> Option<Landed> {
+    ) -> Option<Landing> {
         let awaited = *self.awaited.front()?;
         let is_acknowledged = last.wrapping_add(1).wrapping_sub(awaited.end) < 1 << 31;
         if !is_acknowledged {
@@ -217,12 +235,16 @@ impl Awaited {
         self.rtt() / 2
     }
 
-    fn landed(&self, reached: Instant) -> Landed {
-        let before_arrival = Duration::from_micros(u64::from(self.probe.half_rtt_us));
-        Landed {
-            probe: self.probe,
-            weight: self.weight,
-            end_to_end: before_arrival + (reached - self.probe.arrived),
+    fn landed(&self, reached: Instant) -> Landing {
+        let Followed { home, probe } = self.followed;
+        let before_arrival = Duration::from_micros(u64::from(probe.half_rtt_us));
+        Landing {
+            home,
+            landed: Landed {
+                probe,
+                weight: self.weight,
+                end_to_end: before_arrival + (reached - probe.arrived),
+            },
         }
     }
 }

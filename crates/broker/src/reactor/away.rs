@@ -3,14 +3,16 @@
 use wire::{ChannelName, TopicName};
 
 use super::batch::IN_TRANSIT_MAX;
+use super::execute::Flow;
 use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Order, Seated};
 use super::hall::Hall;
 use super::inbox::Mail;
-use super::read::Flow;
-use crate::connection::{Away, ConnectionKey, Pause, Seat, Subscriptions};
+use super::probes;
+use crate::config::ArrivalClock;
+use crate::connection::{Away, ConnectionKey, Followed, Pause, Seat, Subscriptions};
 use crate::session::{Deed, Failure, Message, Terms};
 
-impl Hall<'_> {
+impl Hall {
     /// Asks the topic's reactor; what the peer says next waits for the answer.
     pub(super) fn subscribe_elsewhere(
         &mut self,
@@ -121,8 +123,9 @@ impl Hall<'_> {
     /// more, and when there is where there is none.
     pub(super) fn put_deliveries(&mut self, batch: Box<DeliveryBatch>) {
         let key = batch.connection;
-        let mut has_room = true;
-        for (item, body) in batch.messages() {
+        let with_arrivals = self.shared.config.arrival_clock == ArrivalClock::Kernel;
+        let (mut has_room, mut followed) = (true, batch.followed.iter().peekable());
+        for (number, (item, body)) in batch.messages().enumerate() {
             let message = Message {
                 id: item.id,
                 body,
@@ -131,6 +134,11 @@ impl Hall<'_> {
                 subscription: batch.number,
             };
             has_room = self.peers.deliver(key, message, self.time.now);
+            if let Some(&(_, probe)) = followed.next_if(|&&(followed, _)| followed == number) {
+                let home = batch.home;
+                let (followed, now) = (Followed { home, probe }, self.time.now);
+                probes::follow(&mut self.peers, key, followed, with_arrivals, now);
+            }
         }
         match self.peers.connections.get_mut(key) {
             Some(connection) if !has_room => connection.kept_batches.push(batch),

@@ -9,14 +9,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::TaskId;
 use topics::{Arrival, Published, Source, TopicKey};
-use wire::TopicName;
 
-use super::Reactor;
+use super::execute::Flow;
 use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
 use super::publishers::name_of;
-use super::read::Flow;
+use super::read::read_bytes_max;
+use super::relay::Relay;
 use super::waiting::WaitingPublish;
 use crate::connection::{ConnectionKey, Pause};
 use crate::session::{Deed, Failure};
@@ -27,91 +26,11 @@ pub(super) const IN_TRANSIT_MAX: u32 = 256;
 /// With this many bytes of bodies no further one is added.
 pub(super) const IN_TRANSIT_BYTES: usize = 1024 * 1024;
 
-/// Batches kept for use again, and the bytes that they hold: one for every topic that is published to within a turn.
-const SPARE_BATCHES: usize = 4096;
-const SPARE_BYTES: usize = 16 * 1024 * 1024;
-
 /// What a command counts for beside its bodies when a piece of a batch is measured.
 const ITEM_BYTES: usize = 64;
 
 /// Commands that are settled in one go while topics compete.
 const SETTLED_SHARED_MAX: usize = 64;
-
-/// The batches of a reactor that have not been posted, and empty ones.
-#[derive(Debug, Default)]
-#[expect(
-    clippy::vec_box,
-    reason = "they travel boxed; taking one must not allocate"
-)]
-pub(super) struct Batches {
-    /// By the number of the task that reads them.
-    open: Vec<Option<Box<PublishBatch>>>,
-    /// Numbers of those that are open.
-    begun: Vec<usize>,
-    /// Those that had to make room for another topic of the same task.
-    closed: Vec<Box<PublishBatch>>,
-    spare: Vec<Box<PublishBatch>>,
-    spare_bytes: usize,
-}
-
-impl Batches {
-    /// The batch of this turn that publishes to `topic` of reactor `home` are gathered in.
-    fn of(
-        &mut self,
-        task: TaskId,
-        topic: &TopicName,
-        home: usize,
-        from: usize,
-    ) -> &mut PublishBatch {
-        let number = task.index();
-        if self.open.len() <= number {
-            self.open.resize_with(number + 1, || None);
-        }
-        let is_its = |batch: &PublishBatch| batch.task == task && batch.topic == *topic;
-        if !self.open[number].as_deref().is_some_and(is_its) {
-            match self.open[number].take() {
-                Some(other) => self.closed.push(other),
-                None => self.begun.push(number),
-            }
-        }
-        let Batches {
-            open,
-            spare,
-            spare_bytes,
-            ..
-        } = self;
-        open[number].get_or_insert_with(|| match spare.pop() {
-            Some(mut batch) => {
-                *spare_bytes -= batch.bytes.capacity();
-                batch.begin(topic.clone(), home, task);
-                batch
-            }
-            None => Box::new(PublishBatch::new(topic.clone(), home, from, task)),
-        })
-    }
-
-    /// Takes the batches of this turn, those of one topic in their order.
-    pub(super) fn take(&mut self, mut post: impl FnMut(Box<PublishBatch>)) {
-        if self.begun.is_empty() {
-            return;
-        }
-        self.closed.drain(..).for_each(&mut post);
-        for number in self.begun.drain(..) {
-            if let Some(batch) = self.open[number].take() {
-                post(batch);
-            }
-        }
-    }
-
-    /// Keeps a batch that has come back, for its memory.
-    fn keep(&mut self, batch: Box<PublishBatch>) {
-        let bytes = batch.bytes.capacity();
-        if self.spare.len() < SPARE_BATCHES && self.spare_bytes + bytes <= SPARE_BYTES {
-            self.spare_bytes += bytes;
-            self.spare.push(batch);
-        }
-    }
-}
 
 /// What is remembered of a command that travelled to another reactor.
 struct TravelledCommand {
@@ -121,7 +40,7 @@ struct TravelledCommand {
     delay: Duration,
 }
 
-impl Reactor {
+impl Relay<'_> {
     /// Adds a publish to the topic's batch for the reactor that owns it.
     pub(super) fn send_to_home<'a>(
         &mut self,
@@ -131,23 +50,24 @@ impl Reactor {
         arrival: Arrival,
         delay: Duration,
     ) -> Flow {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
+        let Some(connection) = self.hall.peers.connections.get_mut(key) else {
             return Flow::End;
         };
         let is_much = connection.in_transit_bytes >= IN_TRANSIT_BYTES;
         if connection.in_transit >= IN_TRANSIT_MAX || is_much {
-            self.peers.pause(key, Pause::InTransit);
+            self.hall.peers.pause(key, Pause::InTransit);
             return Flow::Wait;
         }
         connection.in_transit += 1;
         let Some(published) = &connection.publishing else {
             return Flow::End;
         };
-        let task = self.topics.schedule.task_at(key);
+        let task = self.hall.topics.schedule.task_at(key);
         let batch = self
+            .hall
             .post
             .batches
-            .of(task, &published.name, home, self.post.number);
+            .of(task, &published.name, home, self.hall.post.number);
         let (mut messages, mut length) = (0, 0);
         for body in bodies {
             messages += 1;
@@ -170,7 +90,7 @@ impl Reactor {
             wait: None,
         });
         connection.in_transit_bytes += length;
-        self.peers.memory.input.change(0, length);
+        self.hall.peers.memory.input.change(0, length);
         Flow::Next
     }
 
@@ -180,8 +100,8 @@ impl Reactor {
         &mut self,
         mut batch: Box<PublishBatch>,
     ) -> Option<Box<PublishBatch>> {
-        let mut known = self.topics.table.find(batch.topic.as_str());
-        let mut left = self.read_bytes_max();
+        let mut known = self.hall.topics.table.find(batch.topic.as_str());
+        let mut left = read_bytes_max(self.hall);
         while batch.done.items < batch.items.len() {
             if left == 0 {
                 return Some(batch);
@@ -190,7 +110,7 @@ impl Reactor {
             left = left.saturating_sub(bytes + ITEM_BYTES);
         }
         batch.done = Progress::default();
-        self.post.send(batch.from, Mail::Answered(batch));
+        self.hall.post.send(batch.from, Mail::Answered(batch));
         None
     }
 
@@ -215,8 +135,8 @@ impl Reactor {
         match outcome {
             Published::Full => {
                 let remote = WaitingPublish::Remote(Box::new(batch.detach()));
-                self.topics.note_full(key);
-                self.topics.keep_waiting(key, remote, false);
+                self.hall.topics.note_full(key);
+                self.hall.topics.keep_waiting(key, remote, false);
             }
             Published::Accepted => self.note_item(key, batch.from, item),
             Published::Refused(_) | Published::Gone => {}
@@ -224,7 +144,7 @@ impl Reactor {
         let item = &mut batch.items[items];
         if item.publisher.is_some() {
             item.wait = self
-                .hall()
+                .hall
                 .publishers()
                 .wait_to_tell(key, outcome == Published::Full);
         }
@@ -244,7 +164,8 @@ impl Reactor {
             is_announced: item.publisher.is_some(),
         };
         let name = || name_of(item.publisher.as_deref(), item.peer);
-        self.topics
+        self.hall
+            .topics
             .table
             .note_source(topic, source, item.messages, &item.arrival, name);
     }
@@ -255,7 +176,7 @@ impl Reactor {
         &mut self,
         mut batch: Box<PublishBatch>,
     ) -> Option<Box<PublishBatch>> {
-        let items_max = match self.topics.schedule.is_shared(self.time.now) {
+        let items_max = match self.hall.topics.schedule.is_shared(self.hall.time.now) {
             true => SETTLED_SHARED_MAX,
             false => usize::MAX,
         };
@@ -274,13 +195,15 @@ impl Reactor {
             lengths += messages as usize;
             let outcome = std::mem::replace(&mut item.outcome, Published::Full);
             if let Some(wait) = wait {
-                self.peers.send_throttled(key, wait, self.time.now);
+                self.hall
+                    .peers
+                    .send_throttled(key, wait, self.hall.time.now);
             }
             if outcome == Published::Full {
                 continue;
             }
             if outcome == Published::Accepted
-                && let Some(connection) = self.peers.connections.get_mut(key)
+                && let Some(connection) = self.hall.peers.connections.get_mut(key)
             {
                 connection.count_published(batch.topic.as_str(), messages);
             }
@@ -297,7 +220,7 @@ impl Reactor {
         }
         // What it holds of publishers must not outlive them.
         batch.items.clear();
-        self.post.batches.keep(batch);
+        self.hall.post.batches.keep(batch);
         None
     }
 
@@ -319,24 +242,30 @@ impl Reactor {
             bytes,
             delay,
         } = command;
-        self.peers.memory.input.change(bytes, 0);
-        let Some(connection) = self.peers.connections.get_mut(key) else {
+        self.hall.peers.memory.input.change(bytes, 0);
+        let Some(connection) = self.hall.peers.connections.get_mut(key) else {
             return;
         };
         connection.in_transit -= 1;
         connection.in_transit_bytes -= bytes;
         match outcome {
-            Published::Accepted => self.peers.acknowledge(key, messages, self.time.now),
+            Published::Accepted => self
+                .hall
+                .peers
+                .acknowledge(key, messages, self.hall.time.now),
             Published::Refused(reason) => {
-                self.hall()
+                self.hall
                     .fail(key, &Failure::Refused(deed_of(delay), reason));
             }
             Published::Gone | Published::Full => {
-                self.hall().refuse_exiting(key, deed_of(delay));
+                self.hall.refuse_exiting(key, deed_of(delay));
             }
         }
-        self.peers
-            .let_go_on_in_transit(key, &mut self.topics.schedule, self.time.now);
+        self.hall.peers.let_go_on_in_transit(
+            key,
+            &mut self.hall.topics.schedule,
+            self.hall.time.now,
+        );
     }
 }
 

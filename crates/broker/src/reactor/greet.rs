@@ -8,7 +8,7 @@ use crate::connection::ConnectionKey;
 use crate::session::Failure;
 use crate::session::greeting::{Doorkeeper, Greeting};
 
-impl Hall<'_> {
+impl Hall {
     /// Reads what `bytes` begin with; gives how many bytes it took, none while it is not whole.
     ///
     /// # Errors

@@ -2,19 +2,20 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use topics::Subscription;
 
 use super::door::{Accepted, Door};
+use super::execute::Flow;
 use super::guests::Recipient;
 use super::hosted::Hosted;
 use super::inbox::Mail;
 use super::peers::Peers;
 use super::post::Post;
 use super::publishers::Publishers;
-use super::read::Flow;
 use super::schedule::Readiness;
 use super::shared::Shared;
 use super::subscribers::DialledSubscriber;
@@ -34,16 +35,17 @@ const ACCEPTS_MAX: usize = 64;
 /// How long a peer may take to read its last error.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What connections need of a reactor to come, to go on and to go.
-pub(super) struct Hall<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) time: &'a Time,
-    pub(super) post: &'a mut Post,
-    pub(super) peers: &'a mut Peers,
-    pub(super) topics: &'a mut Hosted,
+/// Where connections and topics of a reactor meet: what connections need to come, to go on and to go.
+#[derive(Debug)]
+pub(super) struct Hall {
+    pub(super) shared: Arc<Shared>,
+    pub(super) time: Time,
+    pub(super) post: Post,
+    pub(super) peers: Peers,
+    pub(super) topics: Hosted,
 }
 
-impl Hall<'_> {
+impl Hall {
     /// Accepts who waits at the door.
     pub(super) fn accept(&mut self, door: &mut Door) {
         for _ in 0..ACCEPTS_MAX {
@@ -218,10 +220,10 @@ impl Hall<'_> {
     /// What publishers need of it.
     pub(super) fn publishers(&mut self) -> Publishers<'_> {
         Publishers {
-            time: self.time,
-            post: self.post,
-            peers: self.peers,
-            topics: self.topics,
+            time: &self.time,
+            post: &mut self.post,
+            peers: &mut self.peers,
+            topics: &mut self.topics,
         }
     }
 
@@ -229,10 +231,10 @@ impl Hall<'_> {
     #[inline]
     pub(super) fn write<T>(&mut self, act: impl FnOnce(&mut Writer<'_>) -> T) -> T {
         let done = act(&mut Writer {
-            peers: self.peers,
+            peers: &mut self.peers,
             table: &mut self.topics.table,
             schedule: &mut self.topics.schedule,
-            post: self.post,
+            post: &mut self.post,
             now: self.time.now,
         });
         self.close_failed();

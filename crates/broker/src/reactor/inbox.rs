@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kernel::TaskId;
 use link::Announcement;
-use topics::{Arrival, BacklogAnswer, Published, TopicKey};
+use topics::{Arrival, BacklogAnswer, Landed, Published, TopicKey};
 use wire::TopicName;
 
 use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated};
@@ -58,6 +58,8 @@ pub enum Mail {
     Deliveries(Box<DeliveryBatch>),
     /// Such a batch come back.
     Returned(Box<DeliveryBatch>),
+    /// A message that was followed from here has reached its subscriber.
+    Landed(Landed),
     /// A question or an order.
     Request(Request),
 }

@@ -8,9 +8,13 @@
 mod attachments;
 mod away;
 mod batch;
+mod batches;
 mod complaints;
+mod consumers;
 mod door;
 mod execute;
+mod full;
+mod gather;
 mod greet;
 mod guests;
 mod hall;
@@ -23,6 +27,7 @@ mod probes;
 mod publish;
 mod publishers;
 mod read;
+mod relay;
 mod request;
 mod resting;
 mod schedule;
@@ -44,7 +49,6 @@ use std::time::Duration;
 
 use clock::Instant;
 use topics::Loss;
-use wire::identify::ServerLimits;
 
 use crate::BrokerError;
 use crate::backlog::Orders;
@@ -52,15 +56,18 @@ use crate::sys::{self, Epoll, Event, Interest};
 
 pub use attachments::{Attachments, Owner};
 use door::Door;
+use gather::WAKER_TOKEN;
+use guests::Guests;
 pub use guests::{DeliveryBatch, GuestKey};
-use guests::{Guests, Recipient};
 use hall::Hall;
 use hosted::Hosted;
-use inbox::TopicMail;
 pub use inbox::{Inbox, Mail};
 use peers::Peers;
 use post::Post;
+use read::Intake;
+use relay::Relay;
 use schedule::Schedule;
+use serve::Dispatcher;
 pub use serve::{TaskReport, TaskRow};
 pub use shared::Shared;
 pub use subscribers::{DialledSubscriber, Identifiers};
@@ -70,28 +77,15 @@ use time::Time;
 /// Events taken per turn. More make a turn longer than the wait that they save.
 const EVENTS_MAX: usize = 128;
 
-/// The most that one receive takes, in bytes; the rest comes with the next turn.
-const READ_BYTES: usize = 64 * 1024;
-
-const WAKER_TOKEN: u64 = u64::MAX - 1;
-
 /// One reactor. Made on any thread, then [`Reactor::run`] on its own.
 #[derive(Debug)]
 pub struct Reactor {
-    shared: Arc<Shared>,
-    limits: wire::Limits,
-    server: ServerLimits,
     events: Vec<Event>,
     door: Door,
-    time: Time,
-    post: Post,
-    peers: Peers,
-    topics: Hosted,
+    hall: Hall,
     guests: Guests,
-    read_buffer: Vec<u8>,
     backlog: Option<Orders>,
-    moving: Option<usize>,
-    is_resuming: bool,
+    intake: Intake,
     surveys: Surveys,
 }
 
@@ -140,29 +134,27 @@ impl Reactor {
             reason: error.to_string(),
         })?;
         Ok(Reactor {
-            limits: config.wire_limits(),
-            server: config.server_limits(),
             events: Vec::with_capacity(EVENTS_MAX),
             door,
-            time: Time::new(now, wall),
-            post: Post::new(number, Arc::clone(&shared.inboxes)),
-            peers: Peers::new(epoll, &shared.memory, wall.as_nanos()),
-            topics: Hosted::new(table, schedule),
             guests: Guests::new(number),
-            read_buffer: vec![0; READ_BYTES],
             backlog,
-            moving: None,
-            is_resuming: false,
+            intake: Intake::new(config),
             surveys: Surveys::default(),
-            shared,
+            hall: Hall {
+                time: Time::new(now, wall),
+                post: Post::new(number, Arc::clone(&shared.inboxes)),
+                peers: Peers::new(epoll, &shared.memory, wall.as_nanos()),
+                topics: Hosted::new(table, schedule),
+                shared,
+            },
         })
     }
 
     /// Runs until the broker stops and everything is drained that can be; gives what is lost.
     pub fn run(mut self) -> Vec<Loss> {
         sys::thread_timer_slack_ns(1);
-        self.time.turn_began = sys::monotonic_now();
-        while !self.shared.stop.load(Ordering::Acquire) {
+        self.hall.time.turn_began = sys::monotonic_now();
+        while !self.hall.shared.stop.load(Ordering::Acquire) {
             self.turn(None);
         }
         self.drain()
@@ -173,221 +165,129 @@ impl Reactor {
         self.wait(at_most);
         self.gather_events();
         self.take_mail();
-        self.hall().run_timers();
-        self.door.open_again(self.time.now, &self.peers.epoll);
+        self.hall.run_timers();
+        self.door
+            .open_again(self.hall.time.now, &self.hall.peers.epoll);
         self.offer_memory();
-        let has_served = self.serve();
-        self.carry_out_effects();
-        self.hall().write(|writer| writer.flush());
-        self.guests.post(&mut self.post);
-        self.post.post();
-        let (table, budget) = (&mut self.topics.table, &self.shared.memory);
-        self.peers.memory.tell(table, budget, self.time.now);
+        let has_served = self.dispatcher().serve();
+        self.relay().carry_out_effects();
+        self.hall.write(|writer| writer.flush());
+        let (post, memory) = (&mut self.hall.post, &mut self.hall.peers.memory);
+        self.guests.post(post, memory);
+        self.hall.post.post();
+        let (table, budget) = (&mut self.hall.topics.table, &self.hall.shared.memory);
+        self.hall
+            .peers
+            .memory
+            .tell(table, budget, self.hall.time.now);
         let (surveys, mut surveyed) = self.surveyed();
         surveys.go_on_for_a_slice(has_served, &mut surveyed);
-        self.peers.counters.turns += 1;
+        self.hall.peers.counters.turns += 1;
     }
 
     fn wait(&mut self, at_most: Option<Duration>) {
-        self.topics.wake(self.time.now);
+        self.hall.topics.wake(self.hall.time.now);
         let finished = sys::monotonic_now();
-        self.peers.counters.busy += finished.saturating_since(self.time.turn_began);
-        self.topics
+        self.hall.peers.counters.busy += finished.saturating_since(self.hall.time.turn_began);
+        self.hall
+            .topics
             .schedule
-            .charge_rest(finished.saturating_since(self.time.now));
-        let next = match self.topics.schedule.is_idle() {
+            .charge_rest(finished.saturating_since(self.hall.time.now));
+        let next = match self.hall.topics.schedule.is_idle() {
             true => self.next_due(),
-            false => Some(self.time.now),
+            false => Some(self.hall.time.now),
         };
-        let latest = at_most.map(|at_most| self.time.now + at_most);
+        let latest = at_most.map(|at_most| self.hall.time.now + at_most);
         let until = match (next, latest) {
             (Some(next), Some(latest)) => Some(next.min(latest)),
             (next, latest) => next.or(latest),
         };
         // Counted from this instant: what the last turn did since its clock was read is not to be
         // added to a release's wait.
-        let (spacing, had_events) = (self.shared.config.turn_spacing, !self.events.is_empty());
-        let rested = self.time.space_turns(spacing, had_events, until, finished);
+        let (spacing, had_events) = (
+            self.hall.shared.config.turn_spacing,
+            !self.events.is_empty(),
+        );
+        let rested = self
+            .hall
+            .time
+            .space_turns(spacing, had_events, until, finished);
         let timeout = until.map(|until| until.saturating_since(rested));
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        if let Err(error) = self.peers.epoll.wait(timeout, &mut events) {
-            tracing::error!("reactor {}: waiting for events: {error}", self.post.number);
+        if let Err(error) = self.hall.peers.epoll.wait(timeout, &mut events) {
+            tracing::error!(
+                "reactor {}: waiting for events: {error}",
+                self.hall.post.number
+            );
         }
         self.events = events;
-        self.time.begin_turn();
+        self.hall.time.begin_turn();
     }
 
     /// Lets those go on for whom there is memory, and gives back what is not needed.
     fn offer_memory(&mut self) {
-        let look_at = self.peers.memory.look_at;
-        if look_at.is_none_or(|at| at > self.time.now) {
+        let look_at = self.hall.peers.memory.look_at;
+        if look_at.is_none_or(|at| at > self.hall.time.now) {
             return;
         }
-        self.topics.table.offer_memory();
-        self.carry_out_effects();
-        self.peers
-            .offer_input(&mut self.topics.schedule, self.time.now);
-        let (table, shared) = (&mut self.topics.table, &self.shared);
-        self.peers.memory.trim(table, shared, self.time.now);
+        self.hall.topics.table.offer_memory();
+        self.relay().carry_out_effects();
+        self.hall
+            .peers
+            .offer_input(&mut self.hall.topics.schedule, self.hall.time.now);
+        let (table, shared) = (&mut self.hall.topics.table, &self.hall.shared);
+        self.hall
+            .peers
+            .memory
+            .trim(table, shared, self.hall.time.now);
     }
 
     /// The questions about everything, and what they are about.
     fn surveyed(&mut self) -> (&mut Surveys, Surveyed<'_>) {
         let surveyed = Surveyed {
-            topics: &mut self.topics,
-            peers: &self.peers,
+            topics: &mut self.hall.topics,
+            peers: &self.hall.peers,
             guests: &self.guests,
-            time: &mut self.time,
-            period: self.shared.config.share_period,
-            reactors: self.post.reactors(),
+            time: &mut self.hall.time,
+            period: self.hall.shared.config.share_period,
+            reactors: self.hall.post.reactors(),
         };
         (&mut self.surveys, surveyed)
     }
 
-    /// What connections need of it.
+    /// What topics need of it.
     #[inline]
-    fn hall(&mut self) -> Hall<'_> {
-        Hall {
-            shared: &self.shared,
-            time: &self.time,
-            post: &mut self.post,
-            peers: &mut self.peers,
-            topics: &mut self.topics,
+    fn relay(&mut self) -> Relay<'_> {
+        Relay {
+            hall: &mut self.hall,
+            guests: &mut self.guests,
+            backlog: self.backlog.as_ref(),
+        }
+    }
+
+    /// What serving tasks needs of it.
+    #[inline]
+    fn dispatcher(&mut self) -> Dispatcher<'_> {
+        Dispatcher {
+            hall: &mut self.hall,
+            guests: &mut self.guests,
+            backlog: self.backlog.as_ref(),
+            intake: &mut self.intake,
         }
     }
 
     /// When the next thing is due.
     fn next_due(&self) -> Option<Instant> {
         let dues = [
-            self.peers.timers.next(),
-            self.peers.dues.next(),
-            self.topics.table.next_wakeup(),
+            self.hall.peers.timers.next(),
+            self.hall.peers.dues.next(),
+            self.hall.topics.table.next_wakeup(),
             self.door.again_at(),
             self.surveys.due(),
-            self.peers.memory.look_at,
+            self.hall.peers.memory.look_at,
         ];
         dues.into_iter().flatten().min()
-    }
-
-    fn carry_out_effects(&mut self) {
-        let effects = &mut self.topics.table.effects;
-        if std::mem::take(&mut effects.catalog_changed) {
-            self.shared.changed.notify_one();
-        }
-        if !effects.told.is_empty() {
-            self.shared.changes.post(&mut effects.told);
-        }
-        if std::mem::take(&mut effects.report_wanted) {
-            self.shared.report_wanted.notify_one();
-        }
-        if std::mem::take(&mut effects.sharing_began) {
-            self.shared.sharing.began();
-        }
-        self.topics.roomy.append(&mut effects.roomy);
-        if let Some(backlog) = &self.backlog {
-            effects
-                .backlog
-                .drain(..)
-                .for_each(|order| backlog.give(order));
-        }
-        self.topics
-            .table
-            .effects
-            .full
-            .drain(..)
-            .for_each(stop::log_full);
-        while let Some((topic, task)) = self.topics.table.effects.ended.pop() {
-            if self.topics.schedule.end(task) {
-                self.post.tell_share_gone(&topic);
-            }
-        }
-        while let Some(connection) = self.topics.table.effects.close.pop() {
-            match Recipient::from_bits(connection) {
-                Recipient::Connection(key) => self.hall().close(key, "its channel was deleted"),
-                Recipient::Guest(key) => {
-                    if let Some((reactor, connection)) = self.guests.whereabouts(key) {
-                        self.post.send(reactor, Mail::Unseated(connection));
-                    }
-                    self.guests.leave(key);
-                }
-            }
-        }
-        self.hall().close_failed();
-        while let Some(number) = self.topics.table.effects.orphans.pop() {
-            self.settle_orphan(number);
-        }
-    }
-
-    fn take_mail(&mut self) {
-        let Some(mut mail) = self.post.take() else {
-            return;
-        };
-        let mut is_for_nobody = false;
-        for piece in mail.drain(..) {
-            match piece {
-                Mail::Adopt(connection) => {
-                    is_for_nobody = true;
-                    let _key = self.hall().adopt(*connection);
-                }
-                Mail::Publish(batch) => {
-                    let task = self.topics.task_of_name(&batch.topic);
-                    self.topics
-                        .schedule
-                        .notice_mail(task, TopicMail::Publish(batch));
-                }
-                Mail::Answered(batch) => {
-                    let task = batch.task;
-                    self.topics
-                        .schedule
-                        .notice_mail(task, TopicMail::Answered(batch));
-                }
-                Mail::Settled(settled) => {
-                    let task = settled.task;
-                    self.topics
-                        .schedule
-                        .notice_mail(task, TopicMail::Settled(settled));
-                }
-                Mail::Backlog(answer) => {
-                    is_for_nobody = true;
-                    self.topics.table.hear_backlog(answer, self.time.now);
-                }
-                Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
-                Mail::Publisher(news) => self.hall().publishers().hear(news),
-                Mail::Subscribe(request) => {
-                    is_for_nobody = true;
-                    let from = request.from;
-                    let seated = self.guests.welcome(*request, &mut self.topics);
-                    self.post.send(from, Mail::Seated(seated));
-                }
-                Mail::Seated(seated) => self.hall().hear_seated(seated),
-                Mail::Order(said) => {
-                    let task = self.guests.task_of(said.guest);
-                    let task = task.unwrap_or(self.topics.schedule.common());
-                    self.topics
-                        .schedule
-                        .notice_mail(task, TopicMail::Order(said));
-                }
-                Mail::Ordered(answer) => self.hall().hear_ordered(&answer),
-                Mail::Unseated(key) => self.hall().close(key, "its channel was deleted"),
-                Mail::Deliveries(batch) => {
-                    let task = batch.task;
-                    self.topics
-                        .schedule
-                        .notice_mail(task, TopicMail::Deliveries(batch));
-                }
-                Mail::Returned(batch) => self.guests.take_back(batch, &mut self.topics.table),
-                Mail::Request(request) => {
-                    is_for_nobody = true;
-                    self.answer(request);
-                }
-            }
-        }
-        self.post.give_back(mail);
-        if is_for_nobody {
-            // No topic is charged with it.
-            self.time.look();
-        }
     }
 }
 

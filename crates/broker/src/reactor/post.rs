@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wire::TopicName;
 
-use super::batch::Batches;
+use super::batches::Batches;
 use super::home_of;
 use super::inbox::{Inbox, Mail};
 

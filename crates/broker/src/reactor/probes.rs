@@ -8,7 +8,10 @@ use std::time::Duration;
 use clock::{Instant, StampMap};
 use topics::TopicTable;
 
-use crate::connection::Connection;
+use super::inbox::Mail;
+use super::peers::Peers;
+use super::post::Post;
+use crate::connection::{Connection, ConnectionKey, Followed, Landing, Probes};
 use crate::sys;
 
 /// On average, a reactor follows no more than one message in so long.
@@ -37,15 +40,48 @@ impl ProbeBudget {
     }
 }
 
+/// Follows the message that a connection was just given, if it may be. `with_arrivals`: stamps of what arrives are used, too.
+pub(super) fn follow(
+    peers: &mut Peers,
+    key: ConnectionKey,
+    followed: Followed,
+    with_arrivals: bool,
+    now: Instant,
+) {
+    let Some(connection) = peers.connections.get_mut(key) else {
+        return;
+    };
+    let Connection {
+        transport,
+        output,
+        probes,
+        ..
+    } = connection;
+    let probes = probes.get_or_insert_with(|| {
+        let enabled = transport.enable_ack_stamps(with_arrivals);
+        if let Err(error) = &enabled {
+            tracing::warn!("end-to-end latency is not measured: {error}");
+        }
+        Box::new(Probes::new(enabled.is_err()))
+    });
+    if probes.next_end().is_none() && !peers.probe_budget.take(now) {
+        return;
+    }
+    let random = &mut peers.random;
+    probes.follow(followed, output.unsent().len(), |bound| {
+        clock::below(random, bound)
+    });
+}
+
 /// The socket has taken the message of a connection that is followed.
-pub(super) fn await_ack(connection: &mut Connection, table: &mut TopicTable) {
+pub(super) fn await_ack(connection: &mut Connection, table: &mut TopicTable, post: &mut Post) {
     let Some(probes) = &mut connection.probes else {
         return;
     };
     let taken = sys::monotonic_now();
     let path = connection.transport.path().unwrap_or_default();
-    if let Some(landed) = probes.taken(taken, path) {
-        table.record_landed(&landed);
+    if let Some(landing) = probes.taken(taken, path) {
+        tell_home(&landing, table, post);
     }
 }
 
@@ -54,6 +90,7 @@ pub(super) fn await_ack(connection: &mut Connection, table: &mut TopicTable) {
 pub(super) fn take_ack_stamps(
     connection: &mut Connection,
     table: &mut TopicTable,
+    post: &mut Post,
     stamps: &StampMap,
 ) -> bool {
     let Some(probes) = &mut connection.probes else {
@@ -77,9 +114,17 @@ pub(super) fn take_ack_stamps(
             false => None,
         };
         let retransmits = path.map(|path| path.retransmits);
-        while let Some(landed) = probes.pop_landed(ack.last, at, retransmits) {
-            table.record_landed(&landed);
+        while let Some(landing) = probes.pop_landed(ack.last, at, retransmits) {
+            tell_home(&landing, table, post);
         }
     }
     true
+}
+
+/// Tells the topic of a message that it has landed, wherever the topic lives.
+fn tell_home(landing: &Landing, table: &mut TopicTable, post: &mut Post) {
+    match landing.home == post.number {
+        true => table.record_landed(&landing.landed),
+        false => post.send(landing.home, Mail::Landed(landing.landed)),
+    }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use topics::{Arrival, Published, Source, TopicKey};
 use wire::TopicName;
 
-use super::Reactor;
+use super::execute::Flow;
 use super::publishers::name_of;
-use super::read::Flow;
+use super::relay::Relay;
 use super::schedule::Readiness;
 use super::waiting::{WaitingPublish, WaitingRequest};
 use crate::BrokerError;
 use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
 use crate::session::{Deed, Failure};
 
-impl Reactor {
+impl Relay<'_> {
     /// Publishes what a connection said.
     pub(super) fn publish<'a>(
         &mut self,
@@ -29,62 +29,66 @@ impl Reactor {
             at: stamp.at,
             wall_ns: stamp.wall_ns,
             read: stamp.read,
-            half_rtt_us: self.peers.publisher_half_rtt_us(key, self.time.now),
-            flow: flow_of(self.post.number, key),
+            half_rtt_us: self
+                .hall
+                .peers
+                .publisher_half_rtt_us(key, self.hall.time.now),
+            flow: flow_of(self.hall.post.number, key),
         };
-        let is_new = match self.peers.connections.get(key) {
+        let is_new = match self.hall.peers.connections.get(key) {
             Some(connection) => !connection.is_publishing_to(topic),
             None => return Flow::End,
         };
         if is_new && !self.turn_to(key, topic) {
-            self.topics.schedule.notice(key, Readiness::RESUMED);
+            self.hall.topics.schedule.notice(key, Readiness::RESUMED);
             return Flow::Wait;
         }
-        let Some((home, known, is_announced)) = self.peers.home_and_key(key) else {
+        let Some((home, known, is_announced)) = self.hall.peers.home_and_key(key) else {
             return Flow::End;
         };
-        if home != self.post.number {
+        if home != self.hall.post.number {
             return self.send_to_home(key, home, bodies, arrival, delay);
         }
         let messages = bodies.clone().count() as u32;
         match self.publish_here(known, topic, Some(key), bodies, arrival, delay) {
             (topic_key, Published::Accepted) => {
-                let connection = self.peers.connections.get_mut(key);
+                let connection = self.hall.peers.connections.get_mut(key);
                 if let Some(published) =
                     connection.and_then(|connection| connection.publishing.as_mut())
                 {
                     let is_new = published.key.replace(topic_key) != Some(topic_key);
                     published.messages += u64::from(messages);
                     if is_new {
-                        self.topics.place(key, Some(topic_key));
-                        self.topics
-                            .work_for(self.topics.schedule.task_at(key), &mut self.time);
+                        self.hall.topics.place(key, Some(topic_key));
+                        self.hall
+                            .topics
+                            .work_for(self.hall.topics.schedule.task_at(key), &mut self.hall.time);
                     }
                 }
                 self.note_connection(topic_key, key, is_announced, messages, &arrival);
-                self.peers.acknowledge(key, messages, self.time.now);
+                self.hall
+                    .peers
+                    .acknowledge(key, messages, self.hall.time.now);
                 if is_announced {
-                    self.hall().publishers().tell_wait(key, topic_key, false);
+                    self.hall.publishers().tell_wait(key, topic_key, false);
                 }
                 Flow::Next
             }
             (topic_key, Published::Full) => {
                 if is_announced {
-                    self.hall().publishers().tell_wait(key, topic_key, true);
+                    self.hall.publishers().tell_wait(key, topic_key, true);
                 }
-                self.peers.pause(key, Pause::Room);
-                self.topics.note_full(topic_key);
-                self.topics.keep_waiting(
+                self.hall.peers.pause(key, Pause::Room);
+                self.hall.topics.note_full(topic_key);
+                self.hall.topics.keep_waiting(
                     topic_key,
                     WaitingPublish::Connection(key),
-                    self.is_resuming,
+                    self.hall.topics.is_resuming,
                 );
                 Flow::Wait
             }
-            (_, Published::Refused(reason)) => {
-                self.hall().fail(key, &Failure::Refused(deed, reason))
-            }
-            (_, Published::Gone) => self.hall().refuse_exiting(key, deed),
+            (_, Published::Refused(reason)) => self.hall.fail(key, &Failure::Refused(deed, reason)),
+            (_, Published::Gone) => self.hall.refuse_exiting(key, deed),
         }
     }
 
@@ -99,18 +103,19 @@ impl Reactor {
         arrival: Arrival,
         delay: Duration,
     ) -> (TopicKey, Published) {
-        let known = known.filter(|&key| self.topics.table.topic(key).is_some());
-        let key = match known.map_or_else(|| self.topics.table.find_or_create(topic), Ok) {
+        let known = known.filter(|&key| self.hall.topics.table.topic(key).is_some());
+        let key = match known.map_or_else(|| self.hall.topics.table.find_or_create(topic), Ok) {
             Ok(key) => key,
             Err(refusal) => {
                 let nowhere = TopicKey::from_bits(u64::MAX);
                 return (nowhere, Published::Refused(refusal.to_string()));
             }
         };
-        if self.topics.table.has_held(key) && !self.is_resuming {
+        if self.hall.topics.table.has_held(key) && !self.hall.topics.is_resuming {
             return (key, Published::Full);
         }
         let outcome = self
+            .hall
             .topics
             .table
             .publish(key, bodies.clone(), arrival, delay);
@@ -119,7 +124,10 @@ impl Reactor {
         }
         // The queue may be full only because this turn has not passed anything on yet.
         self.serve_topic(key);
-        (key, self.topics.table.publish(key, bodies, arrival, delay))
+        (
+            key,
+            self.hall.topics.table.publish(key, bodies, arrival, delay),
+        )
     }
 
     /// Publishes for the handle, or keeps the request waiting.
@@ -131,10 +139,10 @@ impl Reactor {
         }
         match outcome {
             (key, Published::Full) => {
-                self.topics.keep_waiting(
+                self.hall.topics.keep_waiting(
                     key,
                     WaitingPublish::Request(Box::new(request)),
-                    self.is_resuming,
+                    self.hall.topics.is_resuming,
                 );
             }
             (_, outcome) => {
@@ -154,12 +162,13 @@ impl Reactor {
         arrival: &Arrival,
     ) {
         let source = Source {
-            reactor: self.post.number,
+            reactor: self.hall.post.number,
             connection: key.to_bits(),
             is_announced,
         };
-        let connections = &self.peers.connections;
-        self.topics
+        let connections = &self.hall.peers.connections;
+        self.hall
+            .topics
             .table
             .note_source(topic, source, messages, arrival, || {
                 let Some(connection) = connections.get(key) else {
@@ -175,7 +184,8 @@ impl Reactor {
     pub(super) fn note_request(&mut self, topic: TopicKey, request: &WaitingRequest) {
         let messages = request.bodies.len() as u32;
         let name = || String::from(Source::HTTP_NAME);
-        self.topics
+        self.hall
+            .topics
             .table
             .note_source(topic, Source::HTTP, messages, &request.arrival, name);
     }
@@ -183,27 +193,28 @@ impl Reactor {
     /// Makes another topic the one that a connection publishes to: that one's task is charged from now on, and serves the
     /// connection. Says whether the task may go on in this turn, which is another's.
     fn turn_to(&mut self, key: ConnectionKey, topic: &str) -> bool {
-        let home = self.post.home_of(topic);
+        let home = self.hall.post.home_of(topic);
         let parse = || topic.parse().expect("the decoder found the name valid");
-        let (name, known, task): (TopicName, _, _) = if home == self.post.number {
-            let known = self.topics.table.find(topic);
+        let (name, known, task): (TopicName, _, _) = if home == self.hall.post.number {
+            let known = self.hall.topics.table.find(topic);
             // Shared, so that comparing names stays in the cache however many publish to it.
-            let name = known.and_then(|key| Some(self.topics.table.topic(key)?.name.clone()));
-            let task = known.and_then(|topic| self.topics.task_of(topic));
+            let name = known.and_then(|key| Some(self.hall.topics.table.topic(key)?.name.clone()));
+            let task = known.and_then(|topic| self.hall.topics.task_of(topic));
             (name.unwrap_or_else(parse), known, task)
         } else {
             let (name, task) = self
+                .hall
                 .topics
                 .schedule
                 .find_elsewhere(topic)
                 .unwrap_or_else(|| {
                     let name = parse();
-                    let task = self.topics.schedule.add_elsewhere(&name);
+                    let task = self.hall.topics.schedule.add_elsewhere(&name);
                     (name, task)
                 });
             (name, None, Some(task))
         };
-        if let Some(connection) = self.peers.connections.get_mut(key) {
+        if let Some(connection) = self.hall.peers.connections.get_mut(key) {
             let is_announced = connection.announces(topic);
             connection.publish_to(PublishedTopic {
                 name,
@@ -213,11 +224,15 @@ impl Reactor {
                 messages: 0,
             });
         }
-        self.topics.schedule.place(key, task);
-        let task = self.topics.schedule.task_at(key);
-        self.topics.work_for(task, &mut self.time);
-        self.topics.schedule.is_its_turn(key)
-            || !self.topics.schedule.is_to_wait(task, self.time.now)
+        self.hall.topics.schedule.place(key, task);
+        let task = self.hall.topics.schedule.task_at(key);
+        self.hall.topics.work_for(task, &mut self.hall.time);
+        self.hall.topics.schedule.is_its_turn(key)
+            || !self
+                .hall
+                .topics
+                .schedule
+                .is_to_wait(task, self.hall.time.now)
     }
 }
 

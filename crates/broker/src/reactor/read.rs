@@ -4,14 +4,19 @@
 //! reactor share. Only a command cut in two is copied, into a buffer lent to its connection.
 
 use std::io;
-use std::sync::Arc;
 
+use wire::identify::ServerLimits;
+
+use super::execute::Executed;
+use super::hall::Hall;
+use super::relay::Relay;
 use super::schedule::Readiness;
-use super::{READ_BYTES, Reactor};
-use crate::config::ArrivalClock;
-use crate::connection::{Connection, ConnectionKey, Pause};
-use crate::session::{Next, Reading};
+use crate::config::{ArrivalClock, Config};
+use crate::connection::{ConnectionKey, Pause};
 use crate::transport::Received;
+
+/// The most that one receive takes, in bytes; the rest comes with the next turn.
+const READ_BYTES: usize = 64 * 1024;
 
 /// The most that one receive takes while topics compete, in bytes.
 const READ_SHARED_BYTES: usize = 4 * 1024;
@@ -19,29 +24,51 @@ const READ_SHARED_BYTES: usize = 4 * 1024;
 /// An input buffer beyond this is given back when what it was for is over.
 const LARGE_INPUT_BYTES: usize = 64 * 1024;
 
-/// What follows from a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Go on with the next one.
-    Next,
-    /// It is being executed elsewhere: read no further until it is.
-    Pause,
-    /// This one cannot be executed now: keep it, read no further.
-    Wait,
-    /// The connection lingers, is closed, or has moved: its bytes are of no more use.
-    End,
-    /// Move the connection with this command to another reactor.
-    HandOver(usize),
+/// What all connections of a reactor are read with.
+#[derive(Debug)]
+pub(super) struct Intake {
+    pub(super) limits: wire::Limits,
+    pub(super) server: ServerLimits,
+    /// What a receive puts its bytes into.
+    buffer: Vec<u8>,
 }
 
-impl Reactor {
+/// Reads from connections and executes what they say (`execute.rs`).
+pub(super) struct Reader<'a> {
+    pub(super) relay: Relay<'a>,
+    pub(super) intake: &'a mut Intake,
+}
+
+impl Intake {
+    /// As `config` says what peers may send.
+    pub(super) fn new(config: &Config) -> Intake {
+        Intake {
+            limits: config.wire_limits(),
+            server: config.server_limits(),
+            buffer: vec![0; READ_BYTES],
+        }
+    }
+}
+
+/// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
+pub(super) fn read_bytes_max(hall: &Hall) -> usize {
+    // What is cut off at its end is kept: little, where there is hardly memory.
+    match hall.topics.schedule.is_shared(hall.time.now) || hall.peers.is_input_tight() {
+        true => READ_SHARED_BYTES,
+        false => READ_BYTES,
+    }
+}
+
+impl Reader<'_> {
+    /// Reads once, and executes what is complete.
     pub(super) fn read(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
+        let Some(connection) = self.relay.hall.peers.connections.get_mut(key) else {
             return;
         };
         if connection.pause != Pause::No {
             // Not watched for reading, so this is the peer's reset.
-            self.hall()
+            self.relay
+                .hall
                 .close(key, "the peer reset it while it was held back");
             return;
         }
@@ -49,7 +76,7 @@ impl Reactor {
             self.read_in_place(key);
         } else {
             let needed = connection.needed;
-            if self.peers.may_read_behind(key, needed) {
+            if self.relay.hall.peers.may_read_behind(key, needed) {
                 self.read_behind(key, needed);
             }
         }
@@ -57,36 +84,37 @@ impl Reactor {
 
     /// Executes what `input` holds already, for a connection that has been let go on.
     pub(super) fn reconsider(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
+        let Some(connection) = self.relay.hall.peers.connections.get_mut(key) else {
             return;
         };
         let input = std::mem::take(&mut connection.input);
         if input.is_empty() {
-            self.peers.return_input(input);
-            self.peers.charge_input(key, 0);
+            self.relay.hall.peers.return_input(input);
+            self.relay.hall.peers.charge_input(key, 0);
         } else {
             self.execute_and_keep(key, input, 0);
         }
     }
 
     fn read_in_place(&mut self, key: ConnectionKey) {
-        let mut buffer = std::mem::take(&mut self.read_buffer);
-        let most = self.read_bytes_max();
-        if let Some(count) = self.receive(key, &mut buffer[..most]) {
-            let used = self.execute_all(key, &buffer[..count]);
-            if used < count {
-                let mut input = self.peers.lend_input();
-                input.extend_from_slice(&buffer[used..count]);
-                self.keep(key, count, used, input);
+        let mut buffer = std::mem::take(&mut self.intake.buffer);
+        let most = read_bytes_max(self.relay.hall);
+        if let Some(count) = receive(self.relay.hall, key, &mut buffer[..most]) {
+            let executed = self.execute_all(key, &buffer[..count]);
+            let rest = &buffer[executed.bytes..count];
+            if rest.is_empty() {
+                keep(self.relay.hall, key, count, executed, Vec::new());
             } else {
-                self.keep(key, count, used, Vec::new());
+                let mut input = self.relay.hall.peers.lend_input();
+                input.extend_from_slice(rest);
+                keep(self.relay.hall, key, count, executed, input);
             }
         }
-        self.read_buffer = buffer;
+        self.intake.buffer = buffer;
     }
 
     fn read_behind(&mut self, key: ConnectionKey, needed: usize) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
+        let Some(connection) = self.relay.hall.peers.connections.get_mut(key) else {
             return;
         };
         let mut input = std::mem::take(&mut connection.input);
@@ -95,181 +123,112 @@ impl Reactor {
         // beyond it: the decoder has checked `needed` against the size limits.
         let room = needed
             .saturating_sub(held)
-            .clamp(self.read_bytes_max() / 4, 16 * READ_BYTES);
+            .clamp(read_bytes_max(self.relay.hall) / 4, 16 * READ_BYTES);
         input.reserve_exact(needed.saturating_sub(held).max(room));
         input.resize(held + room, 0);
-        match self.receive(key, &mut input[held..]) {
+        match receive(self.relay.hall, key, &mut input[held..]) {
             Some(count) => {
                 input.truncate(held + count);
                 self.execute_and_keep(key, input, count);
             }
             None => {
                 input.truncate(held);
-                if let Some(connection) = self.peers.connections.get_mut(key) {
+                if let Some(connection) = self.relay.hall.peers.connections.get_mut(key) {
                     connection.input = input;
                 }
-                self.peers.charge_input(key, 0);
+                self.relay.hall.peers.charge_input(key, 0);
             }
         }
     }
 
     fn execute_and_keep(&mut self, key: ConnectionKey, mut input: Vec<u8>, came: usize) {
-        let used = self.execute_all(key, &input);
-        input.drain(..used);
-        self.keep(key, came, used, input);
+        let executed = self.execute_all(key, &input);
+        input.drain(..executed.bytes);
+        keep(self.relay.hall, key, came, executed, input);
     }
+}
 
-    /// Puts what is left of the input back to its connection, if that is still here, after `came` bytes were read and `used`
-    /// executed.
-    fn keep(&mut self, key: ConnectionKey, came: usize, used: usize, mut input: Vec<u8>) {
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            self.peers.return_input(input);
-            return;
-        };
-        if connection.is_lingering {
-            self.peers.return_input(input);
-            self.peers.charge_input(key, used);
-            return;
-        }
-        connection.arrivals.consume(used);
-        let needed = input.len().max(connection.needed);
-        if input.capacity() > LARGE_INPUT_BYTES && needed < input.capacity() / 4 {
-            // A large command is over; what begins behind it needs no such room.
-            input.shrink_to(needed);
-        }
-        if input.is_empty() {
-            if connection.has_cut_input {
-                connection.arriving = None;
-            }
-            self.peers.return_input(input);
-        } else {
-            connection.input = input;
-            connection.note_arriving(came, used, self.time.now);
-        }
-        self.peers.charge_input(key, used);
-        if let Some(home) = self.moving.take() {
-            self.hall().hand_over(key, home);
-        }
+/// Puts what is left of the input back to its connection, if that is still here, after `came` bytes were read and some
+/// executed.
+fn keep(hall: &mut Hall, key: ConnectionKey, came: usize, executed: Executed, mut input: Vec<u8>) {
+    let used = executed.bytes;
+    let Some(connection) = hall.peers.connections.get_mut(key) else {
+        hall.peers.return_input(input);
+        return;
+    };
+    if connection.is_lingering {
+        hall.peers.return_input(input);
+        hall.peers.charge_input(key, used);
+        return;
     }
+    connection.arrivals.consume(used);
+    let needed = input.len().max(connection.needed);
+    if input.capacity() > LARGE_INPUT_BYTES && needed < input.capacity() / 4 {
+        // A large command is over; what begins behind it needs no such room.
+        input.shrink_to(needed);
+    }
+    if input.is_empty() {
+        if connection.has_cut_input {
+            connection.arriving = None;
+        }
+        hall.peers.return_input(input);
+    } else {
+        connection.input = input;
+        connection.note_arriving(came, used, hall.time.now);
+    }
+    hall.peers.charge_input(key, used);
+    if let Some(home) = executed.moves_to {
+        hall.hand_over(key, home);
+    }
+}
 
-    /// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
-    pub(super) fn read_bytes_max(&self) -> usize {
-        // What is cut off at its end is kept: little, where there is hardly memory.
-        match self.topics.schedule.is_shared(self.time.now) || self.peers.is_input_tight() {
-            true => READ_SHARED_BYTES,
-            false => READ_BYTES,
+/// One receive. `None` where nothing came or the connection is gone.
+fn receive(hall: &mut Hall, key: ConnectionKey, buffer: &mut [u8]) -> Option<usize> {
+    let connection = hall.peers.connections.get_mut(key)?;
+    let stamped = hall.shared.config.arrival_clock == ArrivalClock::Kernel
+        && connection.subscriptions.is_empty();
+    let received = connection.transport.receive(buffer, stamped);
+    if connection.transport.wants_to_send() {
+        hall.peers.mark_dirty(key);
+    }
+    match received {
+        Ok(Received { bytes: 0, .. }) => {
+            hall.close(key, "the peer closed it");
+            None
+        }
+        Ok(received) => {
+            if received.is_more {
+                hall.topics.schedule.notice(key, Readiness::READABLE);
+            }
+            hall.time.resting.received(received.bytes);
+            stamp(hall, key, received);
+            Some(received.bytes)
+        }
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            None
+        }
+        Err(error) => {
+            hall.close(key, &error.to_string());
+            None
         }
     }
+}
 
-    /// One receive. `None` where nothing came or the connection is gone.
-    fn receive(&mut self, key: ConnectionKey, buffer: &mut [u8]) -> Option<usize> {
-        let connection = self.peers.connections.get_mut(key)?;
-        let stamped = self.shared.config.arrival_clock == ArrivalClock::Kernel
-            && connection.subscriptions.is_empty();
-        let received = connection.transport.receive(buffer, stamped);
-        if connection.transport.wants_to_send() {
-            self.peers.mark_dirty(key);
-        }
-        match received {
-            Ok(Received { bytes: 0, .. }) => {
-                self.hall().close(key, "the peer closed it");
-                None
-            }
-            Ok(received) => {
-                if received.is_more {
-                    self.topics.schedule.notice(key, Readiness::READABLE);
-                }
-                self.time.resting.received(received.bytes);
-                self.stamp(key, received);
-                Some(received.bytes)
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                None
-            }
-            Err(error) => {
-                self.hall().close(key, &error.to_string());
-                None
-            }
-        }
-    }
-
-    /// Notes when the bytes of a receive arrived.
-    fn stamp(&mut self, key: ConnectionKey, received: Received) {
-        self.time.receive();
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return;
-        };
-        let stamp = self
-            .time
-            .arrival_of(received.stamp, connection.last_arrival);
-        connection.last_arrival = stamp.at;
-        connection.last_read = self.time.now;
-        connection.arrivals.push(received.bytes, stamp);
-    }
-
-    /// Executes every complete command of `bytes`; gives how many bytes they took.
-    fn execute_all(&mut self, key: ConnectionKey, bytes: &[u8]) -> usize {
-        let (mut used, mut identifiers) = (0, None);
-        while used < bytes.len() {
-            let Some(connection) = self.peers.connections.get_mut(key) else {
-                return bytes.len();
-            };
-            if connection.is_lingering {
-                return bytes.len();
-            }
-            if connection.is_over_full(self.peers.memory.output_full_bytes) {
-                match self.hall().write(|writer| writer.relieve(key)) {
-                    // It may be gone.
-                    true => continue,
-                    false => return used,
-                }
-            }
-            let Connection {
-                session, output, ..
-            } = connection;
-            if identifiers.is_none() && session.uses_identifiers() {
-                identifiers = Some(Arc::clone(&self.topics.identifiers));
-            }
-            let reading = Reading {
-                limits: &self.limits,
-                server: &self.server,
-                identifiers: identifiers.as_deref(),
-                now: self.time.now,
-            };
-            match session.next(&bytes[used..], output, &reading) {
-                Ok(Next::Act { act, used: length }) => {
-                    let stamp = connection.arrivals.stamp(used + length);
-                    match self.execute(key, act, stamp) {
-                        Flow::Next => used += length,
-                        Flow::Pause => return used + length,
-                        Flow::Wait => return used,
-                        Flow::End => return bytes.len(),
-                        Flow::HandOver(home) => {
-                            self.moving = Some(home);
-                            return used;
-                        }
-                    }
-                }
-                Ok(Next::Incomplete { needed }) => {
-                    connection.needed = needed;
-                    return used;
-                }
-                Ok(Next::Greeting) => match self.hall().greet(key, &bytes[used..]) {
-                    Ok(0) => return used,
-                    Ok(magic) => used += magic,
-                    Err(()) => return bytes.len(),
-                },
-                Err(failure) => {
-                    self.hall().fail(key, &failure);
-                    return bytes.len();
-                }
-            }
-        }
-        used
-    }
+/// Notes when the bytes of a receive arrived.
+fn stamp(hall: &mut Hall, key: ConnectionKey, received: Received) {
+    hall.time.receive();
+    let Some(connection) = hall.peers.connections.get_mut(key) else {
+        return;
+    };
+    let stamp = hall
+        .time
+        .arrival_of(received.stamp, connection.last_arrival);
+    connection.last_arrival = stamp.at;
+    connection.last_read = hall.time.now;
+    connection.arrivals.push(received.bytes, stamp);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::CpuShare;
 use wire::{ChannelName, TopicName};
 
 use super::Reactor;
@@ -14,6 +15,7 @@ use crate::handle::{Operation, Question, Reply, Request};
 
 impl Reactor {
     pub(super) fn answer(&mut self, request: Request) {
+        let now = self.hall.time.now;
         match request {
             Request::Publish {
                 topic,
@@ -22,63 +24,64 @@ impl Reactor {
                 reply,
             } => self.wait_for_turn(topic, bodies, delay, reply),
             Request::Survey(question) => self.ask(question),
-            Request::Handover(request) => self.topics.hand_over(request, self.time.now),
+            Request::Handover(request) => self.hall.topics.hand_over(request, now),
             Request::Topic(topic, operation, reply) => {
                 reply.send(self.operate(&topic, operation));
             }
             Request::Channel(topic, channel, operation, reply) => {
-                reply.send(self.topics.operate_channel(&topic, &channel, operation));
+                let topics = &mut self.hall.topics;
+                reply.send(topics.operate_channel(&topic, &channel, operation));
             }
-            Request::Learn(known, reply) => reply.send(self.topics.learn(&known)),
+            Request::Learn(known, reply) => reply.send(self.hall.topics.learn(&known)),
             Request::Answered(topic, reply) => {
-                self.topics.table.answered(&topic);
+                self.hall.topics.table.answered(&topic);
                 reply.done();
             }
             Request::Follow(topic, channel, operation, reply) => {
                 reply.send(self.follow(&topic, channel.as_ref(), operation));
             }
             Request::Hear(teller, reply) => {
-                self.topics.table.hear(teller);
+                self.hall.topics.table.hear(teller);
                 reply.done();
             }
             Request::SetContract(declared, reply) => {
                 // What topics that are gone had declared is free, on all reactors, before anything is declared here.
-                self.carry_out_effects();
-                reply.send(self.topics.set_contract(&declared, self.time.now));
+                self.relay().carry_out_effects();
+                reply.send(self.hall.topics.set_contract(&declared, now));
             }
             Request::DeclareShare(topic, share, reply) => {
-                self.carry_out_effects();
+                self.relay().carry_out_effects();
                 self.declare_elsewhere(&topic, share);
                 reply.done();
             }
             Request::Join(group, reply) => {
-                self.topics.table.join(group, self.time.now);
+                self.hall.topics.table.join(group, now);
                 reply.done();
             }
             Request::Prolong(by, reply) => {
-                self.topics.table.prolong_leases(by, self.time.now);
+                self.hall.topics.table.prolong_leases(by, now);
                 reply.done();
             }
-            Request::Deliver(dialled, reply) => reply.send(self.hall().begin_delivery(*dialled)),
+            Request::Deliver(dialled, reply) => reply.send(self.hall.begin_delivery(*dialled)),
             Request::SetIdentifiers(identifiers, reply) => {
-                self.topics.identifiers = identifiers;
+                self.hall.topics.identifiers = identifiers;
                 reply.done();
             }
             Request::Migrate(topic, moves, reply) => {
-                self.hall().publishers().move_publishers(&topic, &moves);
+                self.hall.publishers().move_publishers(&topic, &moves);
                 reply.done();
             }
             Request::RememberTraffic(length, reply) => {
-                self.topics.table.set_history_length(length);
+                self.hall.topics.table.set_history_length(length);
                 reply.done();
             }
             Request::Grant(grants, reply) => {
-                self.time.look();
-                let (table, now) = (&mut self.topics.table, self.time.now);
+                self.hall.time.look();
+                let (table, now) = (&mut self.hall.topics.table, self.hall.time.now);
                 reply.send(Ok(observe::grant(table, grants, now)));
             }
             Request::Observe(request) => {
-                observe::observe(&mut self.topics.table, request, self.time.now);
+                observe::observe(&mut self.hall.topics.table, request, now);
             }
         }
     }
@@ -98,13 +101,13 @@ impl Reactor {
     ) {
         let request = Box::new(WaitingRequest {
             bodies,
-            arrival: self.time.arrival_now(),
+            arrival: self.hall.time.arrival_now(),
             delay,
             reply,
         });
-        let task = self.topics.task_of_name(&topic);
+        let task = self.hall.topics.task_of_name(&topic);
         let mail = TopicMail::Request(topic, request);
-        self.topics.schedule.notice_mail(task, mail);
+        self.hall.topics.schedule.notice_mail(task, mail);
     }
 
     /// Who orders it is not told of it.
@@ -114,20 +117,29 @@ impl Reactor {
         channel: Option<&ChannelName>,
         operation: Operation,
     ) -> Result<(), BrokerError> {
-        self.topics.table.begin_order();
+        self.hall.topics.table.begin_order();
         let followed = match channel {
             None => self.operate(topic, operation),
-            Some(channel) => self.topics.operate_channel(topic, channel, operation),
+            Some(channel) => self.hall.topics.operate_channel(topic, channel, operation),
         };
-        self.topics.table.end_order();
+        self.hall.topics.table.end_order();
         followed
     }
 
     fn operate(&mut self, topic: &TopicName, operation: Operation) -> Result<(), BrokerError> {
-        self.topics.operate(topic, operation)?;
+        self.hall.topics.operate(topic, operation)?;
         if operation == Operation::Delete {
-            self.carry_out_effects();
+            self.relay().carry_out_effects();
         }
         Ok(())
+    }
+
+    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
+    /// left the topic's publishers are served with what belongs to no topic.
+    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<CpuShare>) {
+        if let Err(error) = self.hall.topics.schedule.set_share_elsewhere(topic, share) {
+            let number = self.hall.post.number;
+            tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
+        }
     }
 }

@@ -1,19 +1,20 @@
 //! Serving tasks: reading the connections of a topic, passing its messages on, and for how long at a time.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clock::Instant;
-use kernel::{CpuShare, TaskStats, Turn};
+use kernel::{TaskStats, Turn};
 use topics::TopicKey;
-use wire::TopicName;
 
-use super::door::LISTENER_TOKEN;
+use super::guests::Guests;
 use super::hall::Hall;
 use super::inbox::{Mail, TopicMail};
+use super::probes;
+use super::read::{Intake, Reader};
+use super::relay::Relay;
 use super::schedule::Readiness;
-use super::{Reactor, WAKER_TOKEN, probes, write};
-use crate::config::ArrivalClock;
+use super::waiting::WaitingPublish;
+use crate::backlog::Orders;
 use crate::connection::{ConnectionKey, HOT_BYTES, Pause};
 use crate::sys;
 
@@ -28,12 +29,6 @@ const SLICE_SHARED_MAX: Duration = Duration::from_micros(12);
 /// While topics compete, epoll is asked so often who has become ready: a topic with credits is not to wait behind what
 /// was ready before.
 const LOOK_INTERVAL: Duration = Duration::from_micros(25);
-
-/// Messages of one topic that are passed on in one go.
-const MESSAGES_MAX: usize = 1024;
-
-/// The same while topics compete.
-const MESSAGES_SHARED_MAX: usize = 64;
 
 /// The tasks of a reactor.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,87 +54,39 @@ pub struct TaskRow {
     pub stats: TaskStats,
 }
 
-impl Reactor {
-    /// Puts what epoll told into the queues of the topics that it belongs to.
-    pub(super) fn gather_events(&mut self) {
-        let events = std::mem::take(&mut self.events);
-        for event in &events {
-            match event.token {
-                LISTENER_TOKEN => {
-                    Hall {
-                        shared: &self.shared,
-                        time: &self.time,
-                        post: &mut self.post,
-                        peers: &mut self.peers,
-                        topics: &mut self.topics,
-                    }
-                    .accept(&mut self.door);
-                    // No topic is charged with it.
-                    self.time.look();
-                }
-                WAKER_TOKEN => {
-                    self.post.has_come = true;
-                    let is_open = self.shared.open.load(Ordering::Acquire);
-                    self.door.open(is_open, &self.peers.epoll);
-                }
-                token => {
-                    let key = ConnectionKey::from_bits(token);
-                    self.topics.schedule.notice(key, Readiness::of(event));
-                }
-            }
-        }
-        self.events = events;
-    }
+/// Serves the tasks of a reactor; borrows what any of them may need.
+pub(super) struct Dispatcher<'a> {
+    pub(super) hall: &'a mut Hall,
+    pub(super) guests: &'a mut Guests,
+    pub(super) backlog: Option<&'a Orders>,
+    pub(super) intake: &'a mut Intake,
+}
 
+impl Dispatcher<'_> {
     /// Serves tasks until none has work, or it is time to look who else has become ready. Says whether one had.
     pub(super) fn serve(&mut self) -> bool {
         let mut has_served = false;
-        self.topics.wake(self.time.now);
-        while let Some(turn) = self.topics.schedule.take(self.time.now) {
+        self.hall.topics.wake(self.hall.time.now);
+        while let Some(turn) = self.hall.topics.schedule.take(self.hall.time.now) {
             has_served = true;
             let events = self.serve_task(&turn);
             // Whatever gathered for peers of the topic is written at its expense.
-            self.hall().write(|writer| writer.flush());
-            self.time.look_for_receive();
-            self.topics.schedule.finish(turn, events, self.time.now);
-            self.topics.wake(self.time.now);
-            let look_after = match self.topics.schedule.is_shared(self.time.now) {
+            self.hall.write(|writer| writer.flush());
+            self.hall.time.look_for_receive();
+            self.hall
+                .topics
+                .schedule
+                .finish(turn, events, self.hall.time.now);
+            self.hall.topics.wake(self.hall.time.now);
+            let look_after = match self.hall.topics.schedule.is_shared(self.hall.time.now) {
                 true => LOOK_INTERVAL,
                 false => SLICE_MAX,
             };
-            if self.time.now - self.time.turn_began >= look_after {
+            if self.hall.time.now - self.hall.time.turn_began >= look_after {
                 break;
             }
         }
         has_served
-    }
-
-    /// Passes messages of a topic on and writes them to its consumers.
-    pub(super) fn serve_topic(&mut self, topic: TopicKey) {
-        let mut outlet = write::Outputs {
-            peers: &mut self.peers,
-            guests: &mut self.guests,
-            with_arrivals: self.shared.config.arrival_clock == ArrivalClock::Kernel,
-            now: self.time.now,
-        };
-        let messages_max = match self.topics.schedule.is_shared(self.time.now) {
-            true => MESSAGES_SHARED_MAX,
-            false => MESSAGES_MAX,
-        };
-        self.topics
-            .table
-            .run_topic(topic, self.time.now, messages_max, &mut outlet);
-        self.hall().write(|writer| writer.flush_consumers());
-        self.carry_out_effects();
-    }
-
-    /// Notes the share of a topic of another reactor. The home has accepted it, and the sums are the same here; where no task is
-    /// left the topic's publishers are served with what belongs to no topic.
-    pub(super) fn declare_elsewhere(&mut self, topic: &TopicName, share: Option<CpuShare>) {
-        if let Err(error) = self.topics.schedule.set_share_elsewhere(topic, share) {
-            let number = self.post.number;
-            tracing::warn!("reactor {number}: publishers of {topic} have no share here: {error}");
-        }
     }
 
     /// One turn of a task: reads its connections and carries out its post for a slice, then passes its messages on. Gives how
@@ -147,18 +94,18 @@ impl Reactor {
     fn serve_task(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
         let mut events = self.take_in(turn);
-        self.topics.wake(self.time.now);
-        let waited_since = self.topics.schedule.topics_wait_since(task);
-        let is_patient = waited_since.is_some_and(|since| self.time.now - since < SLICE_MAX);
-        if is_patient && self.topics.schedule.takes_in(task) {
+        self.hall.topics.wake(self.hall.time.now);
+        let waited_since = self.hall.topics.schedule.topics_wait_since(task);
+        let is_patient = waited_since.is_some_and(|since| self.hall.time.now - since < SLICE_MAX);
+        if is_patient && self.hall.topics.schedule.takes_in(task) {
             return events;
         }
-        for _ in 0..self.topics.schedule.topics_waiting(task) {
-            if let Some(topic) = self.topics.schedule.next_topic(task) {
+        for _ in 0..self.hall.topics.schedule.topics_waiting(task) {
+            if let Some(topic) = self.hall.topics.schedule.next_topic(task) {
                 events += 1;
-                self.serve_topic(topic);
+                self.relay().serve_topic(topic);
                 // What was left over goes on with the next turn, whatever there is to read.
-                self.topics.notice_dirty(Instant::ZERO);
+                self.hall.topics.notice_dirty(Instant::ZERO);
                 self.resume_waiting();
             }
         }
@@ -168,34 +115,36 @@ impl Reactor {
     /// Reads connections and carries out post, one of each in turn, for a slice.
     fn take_in(&mut self, turn: &Turn) -> usize {
         let task = turn.task;
-        let slice = match self.topics.schedule.is_shared(turn.began) {
+        let slice = match self.hall.topics.schedule.is_shared(turn.began) {
             true => SLICE_SHARED_MAX,
             false => SLICE_MAX,
         };
         let mut events = 0;
         loop {
-            let ready = self.topics.schedule.next_ready(task);
+            let ready = self.hall.topics.schedule.next_ready(task);
             if let Some((key, readiness)) = ready {
                 events += 1;
-                if let Some(next) = self.topics.schedule.peek_ready(task)
-                    && let Some(place) = self.peers.connections.place(next)
+                if let Some(next) = self.hall.topics.schedule.peek_ready(task)
+                    && let Some(place) = self.hall.peers.connections.place(next)
                 {
                     // The system call in between gives the next one's memory time to arrive.
                     sys::prefetch(place, HOT_BYTES);
                 }
                 self.serve_connection(key, readiness);
             }
-            if let Some(mail) = self.topics.schedule.next_mail(task) {
+            if let Some(mail) = self.hall.topics.schedule.next_mail(task) {
                 match self.carry_out(mail) {
-                    Some(rest) => self.topics.schedule.put_back(task, rest),
+                    Some(rest) => self.hall.topics.schedule.put_back(task, rest),
                     None => events += 1,
                 }
-                self.time.look();
+                self.hall.time.look();
             } else if ready.is_none() {
                 break;
             }
             // A release that fell due meanwhile does not wait for the rest of the slice either.
-            if self.topics.is_wakeup_due(self.time.now) || self.time.now - turn.began >= slice {
+            if self.hall.topics.is_wakeup_due(self.hall.time.now)
+                || self.hall.time.now - turn.began >= slice
+            {
                 break;
             }
         }
@@ -205,30 +154,30 @@ impl Reactor {
     /// Does what post asks for a topic; gives back what is left of it to be done.
     fn carry_out(&mut self, mail: TopicMail) -> Option<TopicMail> {
         match mail {
-            TopicMail::Publish(batch) => self.publish_batch(batch).map(TopicMail::Publish),
-            TopicMail::Answered(batch) => self.settle_batch(batch).map(TopicMail::Answered),
+            TopicMail::Publish(batch) => self.relay().publish_batch(batch).map(TopicMail::Publish),
+            TopicMail::Answered(batch) => self.relay().settle_batch(batch).map(TopicMail::Answered),
             TopicMail::Settled(settled) => {
-                self.settle_one(settled);
+                self.relay().settle_one(settled);
                 None
             }
             TopicMail::Request(topic, request) => {
-                self.publish_request(&topic, *request);
+                self.relay().publish_request(&topic, *request);
                 None
             }
             TopicMail::Order(said) => {
-                let longest = self.shared.config.max_msg_timeout;
-                let (table, now) = (&mut self.topics.table, self.time.now);
+                let longest = self.hall.shared.config.max_msg_timeout;
+                let (table, now) = (&mut self.hall.topics.table, self.hall.time.now);
                 if let Some((to, answer)) = self.guests.carry_out(said, table, longest, now) {
-                    self.post.send(to, Mail::Ordered(answer));
+                    self.hall.post.send(to, Mail::Ordered(answer));
                 }
                 None
             }
             TopicMail::Deliveries(batch) => {
-                self.hall().put_deliveries(batch);
+                self.hall.put_deliveries(batch);
                 None
             }
             TopicMail::Room(topic) => {
-                self.topics.roomy.push(topic);
+                self.hall.topics.roomy.push(topic);
                 self.resume_waiting();
                 None
             }
@@ -236,44 +185,108 @@ impl Reactor {
     }
 
     fn serve_connection(&mut self, key: ConnectionKey, readiness: Readiness) {
-        if !self.topics.schedule.is_its_turn(key) {
+        if !self.hall.topics.schedule.is_its_turn(key) {
             // It has begun to publish to another topic since it was put into this queue.
-            return self.topics.schedule.notice(key, readiness);
+            return self.hall.topics.schedule.notice(key, readiness);
         }
         if readiness.has(Readiness::RESUMED) {
-            self.reconsider(key);
+            self.reader().reconsider(key);
         }
         if readiness.has(Readiness::DUE) {
-            self.peers.mark_dirty(key);
+            self.hall.peers.mark_dirty(key);
         }
         let has_failed = readiness.has(Readiness::ERROR)
             && !self
+                .hall
                 .peers
                 .connections
                 .get_mut(key)
                 .is_some_and(|connection| {
-                    let table = &mut self.topics.table;
-                    probes::take_ack_stamps(connection, table, &self.time.stamps)
+                    let (table, post) = (&mut self.hall.topics.table, &mut self.hall.post);
+                    probes::take_ack_stamps(connection, table, post, &self.hall.time.stamps)
                 });
         if readiness.has(Readiness::WRITABLE) || has_failed {
-            self.hall().write(|writer| writer.write(key));
+            self.hall.write(|writer| writer.write(key));
         }
         let ends = readiness.has(Readiness::CLOSING) || has_failed;
         // It may have been paused after epoll told; then epoll tells again when it is watched again.
         let may_read = |pause: Pause| pause == Pause::No || ends;
         let may_read = self
+            .hall
             .peers
             .connections
             .get(key)
             .is_some_and(|connection| may_read(connection.pause));
         if (readiness.has(Readiness::READABLE) || has_failed) && may_read {
-            self.read(key);
+            self.reader().read(key);
             if ends {
-                self.topics.schedule.notice(key, Readiness::READABLE);
+                self.hall.topics.schedule.notice(key, Readiness::READABLE);
             }
         }
         // While the socket is in the cache; at the end of the turn it would not be.
-        self.hall().write(|writer| writer.flush_connection(key));
-        self.topics.work_for_turn(&mut self.time);
+        self.hall.write(|writer| writer.flush_connection(key));
+        self.hall.topics.work_for_turn(&mut self.hall.time);
+    }
+
+    /// Lets publishers go on that waited at topics with room again.
+    fn resume_waiting(&mut self) {
+        let mut roomy = std::mem::take(&mut self.hall.topics.roomy);
+        for key in roomy.drain(..) {
+            self.hall.topics.is_resuming = true;
+            while let Some(number) = self.hall.topics.table.pop_held(key) {
+                if let Some(publish) = self.hall.topics.take_waiting(number)
+                    && !self.resume(key, publish)
+                {
+                    break;
+                }
+            }
+            self.hall.topics.is_resuming = false;
+        }
+        // Whatever became roomy meanwhile has its turn ahead.
+        roomy.append(&mut self.hall.topics.roomy);
+        self.hall.topics.roomy = roomy;
+    }
+
+    /// Whether the next one that waits may be tried, too.
+    fn resume(&mut self, topic: TopicKey, publish: WaitingPublish) -> bool {
+        match publish {
+            WaitingPublish::Connection(key) => {
+                self.hall
+                    .peers
+                    .unpause(key, &mut self.hall.topics.schedule, self.hall.time.now);
+                self.reader().reconsider(key);
+                self.hall.topics.work_for_turn(&mut self.hall.time);
+                self.hall
+                    .peers
+                    .connections
+                    .get(key)
+                    .is_none_or(|connection| connection.pause != Pause::Room)
+            }
+            WaitingPublish::Remote(remote) => self.relay().resume_remote(topic, remote),
+            WaitingPublish::Request(request) => self.relay().resume_request(topic, request),
+        }
+    }
+
+    /// What topics need of it.
+    #[inline]
+    fn relay(&mut self) -> Relay<'_> {
+        Relay {
+            hall: self.hall,
+            guests: self.guests,
+            backlog: self.backlog,
+        }
+    }
+
+    /// What reading needs of it.
+    #[inline]
+    fn reader(&mut self) -> Reader<'_> {
+        Reader {
+            relay: Relay {
+                hall: self.hall,
+                guests: self.guests,
+                backlog: self.backlog,
+            },
+            intake: self.intake,
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! The end of a reactor, and what it tells of channels that are full.
+//! The end of a reactor.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use topics::{Full, FullNews, FullNote, Loss};
+use topics::Loss;
 
 use super::Reactor;
 use crate::connection::{Connection, ConnectionKey};
@@ -20,19 +20,28 @@ impl Reactor {
     /// those that are connected, or nobody has finished anything for the drain's time. Gives what is lost.
     pub(super) fn drain(&mut self) -> Vec<Loss> {
         self.door.close();
-        self.time.look();
-        let patience = self.shared.config.drain_timeout;
-        self.topics.table.begin_ending(patience, self.time.now);
-        let keys: Vec<ConnectionKey> = self.peers.connections.iter().map(|(key, _)| key).collect();
+        self.hall.time.look();
+        let patience = self.hall.shared.config.drain_timeout;
+        self.hall
+            .topics
+            .table
+            .begin_ending(patience, self.hall.time.now);
+        let keys: Vec<ConnectionKey> = self
+            .hall
+            .peers
+            .connections
+            .iter()
+            .map(|(key, _)| key)
+            .collect();
         for key in keys {
-            self.peers.hasten_ack(key, self.time.now);
-            self.peers.stop_publishing(key);
+            self.hall.peers.hasten_ack(key, self.hall.time.now);
+            self.hall.peers.stop_publishing(key);
         }
-        self.carry_out_effects();
-        let (mut is_counted, mut look_at) = (false, self.time.now);
-        while self.shared.drained.load(Ordering::Acquire) < self.shared.inboxes.len() {
+        self.relay().carry_out_effects();
+        let (mut is_counted, mut look_at) = (false, self.hall.time.now);
+        while self.hall.shared.drained.load(Ordering::Acquire) < self.hall.shared.inboxes.len() {
             self.turn(Some(DRAIN_CHECK));
-            if self.time.now < look_at {
+            if self.hall.time.now < look_at {
                 continue;
             }
             let began = sys::monotonic_now();
@@ -41,14 +50,14 @@ impl Reactor {
             // Where there are many topics it takes a while: messages go on meanwhile.
             look_at = ended + DRAIN_CHECK.max((ended - began) * DRAIN_PART);
             match (is_counted, is_drained) {
-                (false, true) => self.shared.drained.fetch_add(1, Ordering::AcqRel),
-                (true, false) => self.shared.drained.fetch_sub(1, Ordering::AcqRel),
+                (false, true) => self.hall.shared.drained.fetch_add(1, Ordering::AcqRel),
+                (true, false) => self.hall.shared.drained.fetch_sub(1, Ordering::AcqRel),
                 _ => continue,
             };
             is_counted = !is_counted;
         }
-        self.post.close();
-        self.topics.table.losses()
+        self.hall.post.close();
+        self.hall.topics.table.losses()
     }
 
     fn is_drained(&mut self) -> bool {
@@ -56,45 +65,14 @@ impl Reactor {
             connection.in_transit == 0 && connection.output.unsent().is_empty()
         };
         // Whoever does not read what is sent to it is not waited for any longer than for a consumer.
-        let gives_up_at = self.topics.table.gives_up_at();
-        self.topics.table.has_ended(self.time.now)
-            && (gives_up_at.is_some_and(|at| at <= self.time.now)
-                || self.peers.connections.iter().all(|(_, each)| is_idle(each)))
-    }
-}
-
-/// Logs what became of a full channel.
-pub(super) fn log_full(note: FullNote) {
-    let FullNote {
-        topic,
-        channel,
-        news,
-    } = note;
-    match news {
-        FullNews::Begins {
-            full: Full::Blocks,
-            depth,
-            ..
-        } => tracing::warn!(
-            "channel {channel} of topic {topic} is full with {depth} messages: publishers wait until it has room; \
-             declare on_full drop_oldest if they should not"
-        ),
-        FullNews::Begins {
-            full: Full::DropsOldest,
-            depth,
-            is_abandoned: true,
-        } => tracing::warn!(
-            "channel {channel} of topic {topic} is full with {depth} messages and has had no consumer for long: its oldest messages are dropped; delete the channel, or declare on_full block if publishers should wait"
-        ),
-        FullNews::Begins {
-            full: Full::DropsOldest,
-            depth,
-            ..
-        } => tracing::warn!(
-            "channel {channel} of topic {topic} is full with {depth} messages: its oldest messages are dropped, as declared"
-        ),
-        FullNews::Ends { lasted, dropped } => tracing::info!(
-            "channel {channel} of topic {topic} has room again after {lasted:.1?}; {dropped} messages were dropped"
-        ),
+        let gives_up_at = self.hall.topics.table.gives_up_at();
+        self.hall.topics.table.has_ended(self.hall.time.now)
+            && (gives_up_at.is_some_and(|at| at <= self.hall.time.now)
+                || self
+                    .hall
+                    .peers
+                    .connections
+                    .iter()
+                    .all(|(_, each)| is_idle(each)))
     }
 }

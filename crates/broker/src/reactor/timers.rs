@@ -17,7 +17,7 @@ use crate::connection::{ConnectionKey, Pause};
 /// Connections that a turn looks at because their time has come: after a stall it has come for all.
 const TIMERS_PER_TURN: usize = 64;
 
-impl Hall<'_> {
+impl Hall {
     /// Does what is due.
     pub(super) fn run_timers(&mut self) {
         // The rest is due in the next turn, which does not wait.

@@ -9,12 +9,12 @@ use kernel::TaskId;
 use link::Announcement;
 use topics::{Arrival, Held, Published, Source, TopicKey};
 
-use super::Reactor;
 use super::inbox::{Mail, Settled};
 use super::publish::answer_of;
 use super::publishers::name_of;
+use super::relay::Relay;
 use crate::BrokerError;
-use crate::connection::{ConnectionKey, Pause};
+use crate::connection::ConnectionKey;
 use crate::handle::Reply;
 
 /// A publish that did not fit. The topic keeps the place in its line, as a [`Held`], the reactor what stands there.
@@ -75,32 +75,16 @@ impl RemotePublish {
     }
 }
 
-impl Reactor {
-    /// Lets publishers go on that waited at topics with room again.
-    pub(super) fn resume_waiting(&mut self) {
-        let mut roomy = std::mem::take(&mut self.topics.roomy);
-        for key in roomy.drain(..) {
-            self.is_resuming = true;
-            while let Some(number) = self.topics.table.pop_held(key) {
-                if let Some(publish) = self.topics.take_waiting(number)
-                    && !self.resume(key, publish)
-                {
-                    break;
-                }
-            }
-            self.is_resuming = false;
-        }
-        // Whatever became roomy meanwhile has its turn ahead.
-        roomy.append(&mut self.topics.roomy);
-        self.topics.roomy = roomy;
-    }
-
+impl Relay<'_> {
     /// Tells a publisher that waits that its topic is gone: a connection tries anew (and makes the topic
     /// again, or hears that the broker stops), the others are told.
     pub(super) fn settle_orphan(&mut self, number: Held) {
-        match self.topics.take_waiting(number) {
+        match self.hall.topics.take_waiting(number) {
             None => {}
-            Some(WaitingPublish::Connection(key)) => self.let_go_on(key),
+            Some(WaitingPublish::Connection(key)) => {
+                let (schedule, now) = (&mut self.hall.topics.schedule, self.hall.time.now);
+                self.hall.peers.let_go_on(key, schedule, now);
+            }
             Some(WaitingPublish::Remote(remote)) => self.send_settled(&remote, Published::Gone),
             Some(WaitingPublish::Request(request)) => {
                 request.reply.send(Err(BrokerError::Exiting));
@@ -108,39 +92,18 @@ impl Reactor {
         }
     }
 
-    /// A publisher may be read from again.
-    pub(super) fn let_go_on(&mut self, key: ConnectionKey) {
-        self.peers
-            .let_go_on(key, &mut self.topics.schedule, self.time.now);
-    }
-
-    /// Whether the next one that waits may be tried, too.
-    fn resume(&mut self, topic: TopicKey, publish: WaitingPublish) -> bool {
-        match publish {
-            WaitingPublish::Connection(key) => {
-                self.peers
-                    .unpause(key, &mut self.topics.schedule, self.time.now);
-                self.reconsider(key);
-                self.topics.work_for_turn(&mut self.time);
-                self.peers
-                    .connections
-                    .get(key)
-                    .is_none_or(|connection| connection.pause != Pause::Room)
-            }
-            WaitingPublish::Remote(remote) => self.resume_remote(topic, remote),
-            WaitingPublish::Request(request) => self.resume_request(topic, request),
-        }
-    }
-
-    fn resume_remote(&mut self, topic: TopicKey, remote: Box<RemotePublish>) -> bool {
+    /// Tries a publish of another reactor again; says whether the next one that waits may be tried, too.
+    pub(super) fn resume_remote(&mut self, topic: TopicKey, remote: Box<RemotePublish>) -> bool {
         let (arrival, delay) = (remote.arrival, remote.delay);
         let outcome = self
+            .hall
             .topics
             .table
             .publish(topic, remote.bodies(), arrival, delay);
         match outcome {
             Published::Full => {
-                self.topics
+                self.hall
+                    .topics
                     .keep_waiting(topic, WaitingPublish::Remote(remote), true);
                 return false;
             }
@@ -152,7 +115,8 @@ impl Reactor {
                 };
                 let name = || name_of(remote.publisher.as_deref(), remote.peer);
                 let messages = remote.lengths.len() as u32;
-                self.topics
+                self.hall
+                    .topics
                     .table
                     .note_source(topic, source, messages, &arrival, name);
             }
@@ -162,15 +126,18 @@ impl Reactor {
         true
     }
 
-    fn resume_request(&mut self, topic: TopicKey, request: Box<WaitingRequest>) -> bool {
+    /// Tries a publish of the handle again; says whether the next one that waits may be tried, too.
+    pub(super) fn resume_request(&mut self, topic: TopicKey, request: Box<WaitingRequest>) -> bool {
         let bodies = request.bodies.iter().map(AsRef::as_ref);
         let outcome = self
+            .hall
             .topics
             .table
             .publish(topic, bodies, request.arrival, request.delay);
         match outcome {
             Published::Full => {
-                self.topics
+                self.hall
+                    .topics
                     .keep_waiting(topic, WaitingPublish::Request(request), true);
                 return false;
             }
@@ -191,6 +158,6 @@ impl Reactor {
             bytes: remote.bytes.len(),
             outcome,
         };
-        self.post.send(remote.from, Mail::Settled(settled));
+        self.hall.post.send(remote.from, Mail::Settled(settled));
     }
 }

@@ -10,7 +10,7 @@ use super::peers::Peers;
 use super::post::Post;
 use super::probes;
 use super::schedule::Schedule;
-use crate::connection::{Connection, ConnectionKey, Pause, Probes, Seat};
+use crate::connection::{Connection, ConnectionKey, Followed, Pause, Seat};
 use crate::session::Message;
 use crate::sys::{self, Interest};
 use crate::transport::Taken;
@@ -22,6 +22,8 @@ const SPARE_OUTPUTS: usize = 32;
 pub(super) struct Outputs<'a> {
     pub(super) peers: &'a mut Peers,
     pub(super) guests: &'a mut Guests,
+    /// The reactor's number.
+    pub(super) home: usize,
     pub(super) with_arrivals: bool,
     pub(super) now: clock::Instant,
 }
@@ -31,7 +33,10 @@ impl Outlet for Outputs<'_> {
     fn deliver(&mut self, recipient: u64, delivery: Delivery<'_>) -> bool {
         let key = match Recipient::from_bits(recipient) {
             Recipient::Connection(key) => key,
-            Recipient::Guest(key) => return self.guests.deliver(key, delivery),
+            Recipient::Guest(key) => {
+                let full_bytes = self.peers.memory.output_full_bytes;
+                return self.guests.deliver(key, delivery, full_bytes);
+            }
         };
         let stored = delivery.message;
         let message = Message {
@@ -49,33 +54,15 @@ impl Outlet for Outputs<'_> {
     }
 
     fn follow(&mut self, recipient: u64, probe: Probe) {
-        // What goes to another reactor first is not followed to its socket.
-        let Recipient::Connection(key) = Recipient::from_bits(recipient) else {
-            return;
-        };
-        let Some(connection) = self.peers.connections.get_mut(key) else {
-            return;
-        };
-        let Connection {
-            transport,
-            output,
-            probes,
-            ..
-        } = connection;
-        let probes = probes.get_or_insert_with(|| {
-            let enabled = transport.enable_ack_stamps(self.with_arrivals);
-            if let Err(error) = &enabled {
-                tracing::warn!("end-to-end latency is not measured: {error}");
+        match Recipient::from_bits(recipient) {
+            Recipient::Connection(key) => {
+                let home = self.home;
+                let followed = Followed { home, probe };
+                probes::follow(self.peers, key, followed, self.with_arrivals, self.now);
             }
-            Box::new(Probes::new(enabled.is_err()))
-        });
-        if probes.next_end().is_none() && !self.peers.probe_budget.take(self.now) {
-            return;
+            // Where its connection is it is followed from there on.
+            Recipient::Guest(key) => self.guests.follow(key, probe),
         }
-        let random = &mut self.peers.random;
-        probes.follow(probe, output.unsent().len(), |bound| {
-            clock::below(random, bound)
-        });
     }
 }
 
@@ -183,7 +170,7 @@ impl Writer<'_> {
             }
         }
         if has_probe {
-            probes::await_ack(connection, self.table);
+            probes::await_ack(connection, self.table, self.post);
         }
         self.after_write(key);
     }

@@ -9,15 +9,18 @@ fn at_us(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
+const HOME: usize = 3;
+
 /// A message that arrived at `micros` and was copied 10 µs later.
-fn probe(micros: u64) -> Probe {
-    Probe {
+fn probe(micros: u64) -> Followed {
+    let probe = Probe {
         topic: TopicKey::from_bits(0),
         arrived: at_us(micros),
         copied: at_us(micros + 10),
         half_rtt_us: 100,
         weight: 1,
-    }
+    };
+    Followed { home: HOME, probe }
 }
 
 const PATH: Path = Path {
@@ -79,9 +82,10 @@ fn a_message_lands_half_a_round_trip_after_it_left_unless_its_ack_proves_otherwi
         follow(&mut probes, 0, 30, path);
         let at = at_us(30 + acknowledged_us);
         assert_eq!(probes.is_late(at), acknowledged_us > 1040, "{why}");
-        let landed = probes
+        let Landing { home, landed } = probes
             .pop_landed(49, at, retransmits)
             .expect("acknowledged");
+        assert_eq!(home, HOME);
         let expected = Duration::from_micros(100 + expected_us);
         assert_eq!((landed.end_to_end, landed.weight), (expected, 1), "{why}");
         assert_eq!(
@@ -144,7 +148,7 @@ fn of_several_in_one_write_one_is_followed_for_all() {
         assert!(probes.count(Taken::as_it_is(followed_end)));
         probes.taken(at_us(10), PATH);
         let landed = probes.pop_landed(followed_end as u32 - 1, at_us(20), None);
-        assert_eq!(landed.map(|landed| landed.weight), Some(3));
+        assert_eq!(landed.map(|landing| landing.landed.weight), Some(3));
     }
 }
 
@@ -159,7 +163,7 @@ fn too_many_awaited_give_up_the_oldest() {
     let oldest = probes
         .taken(at_us(1030), PATH)
         .expect("it left at once, so it has landed");
-    assert_eq!(oldest.end_to_end, Duration::from_micros(100 + 50));
+    assert_eq!(oldest.landed.end_to_end, Duration::from_micros(100 + 50));
     assert_eq!(probes.awaited(), AWAITED_MAX);
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kernel::TaskId;
+use topics::Probe;
 use wire::{ChannelName, TopicName};
 
 use super::{Failed, GuestKey, ITEM_BYTES};
@@ -106,6 +107,8 @@ pub struct DeliveryBatch {
     pub items: Vec<DeliveryItem>,
     /// Their bodies, back to back.
     pub bytes: Vec<u8>,
+    /// Those that are followed to the subscriber, by their places in `items`.
+    pub followed: Vec<(usize, Probe)>,
 }
 
 /// One message of a [`DeliveryBatch`].
@@ -137,6 +140,7 @@ impl DeliveryBatch {
             task,
             items: Vec::new(),
             bytes: Vec::new(),
+            followed: Vec::new(),
         }
     }
 
@@ -169,5 +173,6 @@ impl DeliveryBatch {
     pub(super) fn clear(&mut self) {
         self.items.clear();
         self.bytes.clear();
+        self.followed.clear();
     }
 }

@@ -3,7 +3,8 @@
 //! At the topic's home such a connection is a guest, which is a consumer like any other. What it is given gathers in a batch per
 //! guest and turn, goes to the connection's reactor, is put into the output there, and comes back empty, so that its buffers are
 //! used again and its bytes count no more. A guest with [`WINDOW_BYTES`] on their way takes nothing until some have come back; that
-//! bounds what may wait. What the connection says of its messages goes to the home one by one and is answered, and counts as in
+//! bounds what may wait. All that is on its way counts as output in the memory budget of the topic's reactor, and where outputs are full
+//! earlier for want of memory, so are guests. What the connection says of its messages goes to the home one by one and is answered, and counts as in
 //! transit meanwhile, as publishes do.
 //!
 //! Batches are put into outputs at the expense of the topic's task at the connection's reactor, and what is said of messages is
@@ -13,10 +14,13 @@ mod mail;
 
 use clock::Instant;
 use kernel::TaskId;
-use topics::{Arena, ConsumerKey, Delivery, FlightError, Key, Stored, Subscription, TopicTable};
+use topics::{
+    Arena, ConsumerKey, Delivery, FlightError, Key, Probe, Stored, Subscription, TopicTable,
+};
 
 use super::hosted::Hosted;
 use super::inbox::Mail;
+use super::memory::Memory;
 use super::post::Post;
 use crate::connection::{ConnectionKey, SubscriptionNumber};
 use crate::stats::ClientStats;
@@ -26,7 +30,7 @@ pub use mail::{DeliveryBatch, DeliveryItem, GuestAnswer, GuestOrder, GuestReques
 /// Names a guest within its host.
 pub type GuestKey = Key<Guest>;
 
-/// Bytes of one guest that may be on their way, and one message.
+/// Bytes of one guest that may be on their way, and one message; fewer where an output is full with fewer.
 pub const WINDOW_BYTES: usize = 64 * 1024;
 
 /// What a message counts for beside its body.
@@ -184,8 +188,13 @@ impl Guests {
         self.guests.get(key).map(|guest| guest.task_here)
     }
 
-    /// Takes a message for a guest; says whether it has room for another.
-    pub(super) fn deliver(&mut self, key: GuestKey, delivery: Delivery<'_>) -> bool {
+    /// Takes a message for a guest; says whether it has room for another, where an output is full at `full_bytes`.
+    pub(super) fn deliver(
+        &mut self,
+        key: GuestKey,
+        delivery: Delivery<'_>,
+        full_bytes: usize,
+    ) -> bool {
         let Some(guest) = self.guests.get_mut(key) else {
             return false;
         };
@@ -211,27 +220,45 @@ impl Guests {
         });
         batch.bytes.extend_from_slice(body);
         guest.on_their_way_bytes += body.len() + ITEM_BYTES;
-        guest.is_refusing = guest.on_their_way_bytes >= WINDOW_BYTES;
+        guest.is_refusing = guest.on_their_way_bytes >= WINDOW_BYTES.min(full_bytes);
         !guest.is_refusing
     }
 
-    /// Has what was given in this turn leave.
-    pub(super) fn post(&mut self, post: &mut Post) {
+    /// Has the message followed that a guest was just given.
+    pub(super) fn follow(&mut self, key: GuestKey, probe: Probe) {
+        if let Some(guest) = self.guests.get_mut(key)
+            && let Some(batch) = &mut guest.open
+        {
+            let last = batch.items.len().saturating_sub(1);
+            batch.followed.push((last, probe));
+        }
+    }
+
+    /// Has what was given in this turn leave; until it is back it counts as output.
+    pub(super) fn post(&mut self, post: &mut Post, memory: &mut Memory) {
         for key in self.begun.drain(..) {
             let Some(guest) = self.guests.get_mut(key) else {
                 continue;
             };
             if let Some(batch) = guest.open.take() {
+                memory.output.change(0, batch.counted_bytes());
                 post.send(guest.from, Mail::Deliveries(batch));
             }
         }
     }
 
     /// A batch has come back: what it held counts no more, and the consumer may be given more.
-    pub(super) fn take_back(&mut self, batch: Box<DeliveryBatch>, table: &mut TopicTable) {
+    pub(super) fn take_back(
+        &mut self,
+        batch: Box<DeliveryBatch>,
+        table: &mut TopicTable,
+        memory: &mut Memory,
+    ) {
+        memory.output.change(batch.counted_bytes(), 0);
         if let Some(guest) = self.guests.get_mut(batch.guest) {
             guest.on_their_way_bytes -= batch.counted_bytes();
-            let has_room = guest.on_their_way_bytes <= WINDOW_BYTES / 2;
+            let window_bytes = WINDOW_BYTES.min(memory.output_full_bytes);
+            let has_room = guest.on_their_way_bytes <= window_bytes / 2;
             if guest.is_refusing
                 && has_room
                 && let Some(consumer) = guest.consumer

@@ -25,6 +25,8 @@ pub(super) struct Hosted {
     pub(super) waiting: Arena<WaitingPublish>,
     /// Topics with room again and publishers that wait for it.
     pub(super) roomy: Vec<TopicKey>,
+    /// One that waited is tried again: nobody is to wait behind the others for that.
+    pub(super) is_resuming: bool,
 }
 
 impl Hosted {
@@ -37,6 +39,7 @@ impl Hosted {
             identifiers: Identifiers::default(),
             waiting: Arena::default(),
             roomy: Vec::new(),
+            is_resuming: false,
         }
     }
 

@@ -29,7 +29,11 @@ fn reactor(topics: usize) -> Reactor {
     let shared = Arc::new(Shared::new(config, vec![inbox]));
     let mut reactor = Reactor::new(0, shared, None, None).expect("descriptors");
     for number in 0..topics {
-        let made = reactor.topics.table.find_or_create(&format!("t{number}"));
+        let made = reactor
+            .hall
+            .topics
+            .table
+            .find_or_create(&format!("t{number}"));
         made.expect("within bounds");
     }
     reactor
@@ -37,7 +41,7 @@ fn reactor(topics: usize) -> Reactor {
 
 fn ask<T>(reactor: &Reactor, request: impl FnOnce(Reply<T>) -> Request) -> Answered<T> {
     let (reply, answer) = Reply::new();
-    let inbox = &reactor.shared.inboxes[0];
+    let inbox = &reactor.hall.shared.inboxes[0];
     inbox.ask(request(reply)).expect("within bounds");
     answer
 }
@@ -125,12 +129,13 @@ fn intervals_of_many_shared_limits_end_in_slices() {
     };
     for number in 0..SHARED {
         let topic = format!("t{}", number * TOPICS / SHARED);
-        let key = reactor.topics.table.find(&topic).expect("made");
+        let key = reactor.hall.topics.table.find(&topic).expect("made");
         for limit in [Some(limit), None, Some(limit)] {
             reactor
+                .hall
                 .topics
                 .table
-                .set_shared_limit(key, limit, None, reactor.time.now);
+                .set_shared_limit(key, limit, None, reactor.hall.time.now);
         }
     }
     let end = |reactor: &mut Reactor| {
@@ -153,17 +158,21 @@ fn intervals_of_many_shared_limits_end_in_slices() {
     assert!(turns >= SHARED / STEPS_MAX, "{turns} turns");
     for number in 0..TOPICS {
         let key = reactor
+            .hall
             .topics
             .table
             .find(&format!("t{number}"))
             .expect("made");
         match number {
             0 => continue,
-            1..2500 => reactor
-                .topics
-                .table
-                .set_shared_limit(key, None, None, reactor.time.now),
-            _ => reactor.topics.table.delete(key),
+            1..2500 => {
+                reactor
+                    .hall
+                    .topics
+                    .table
+                    .set_shared_limit(key, None, None, reactor.hall.time.now)
+            }
+            _ => reactor.hall.topics.table.delete(key),
         }
     }
     assert_eq!(end(&mut reactor).0, 1, "those that are left");
@@ -234,7 +243,7 @@ fn turns_to_settle(reactor: &mut Reactor, word: impl FnOnce(Reply<()>) -> Reques
             answered.try_recv().expect("at once").expect("done");
         }
         let Some(survey) = reactor.surveys.waiting.front() else {
-            assert!(!reactor.topics.table.is_settling());
+            assert!(!reactor.hall.topics.table.is_settling());
             return turns;
         };
         turns += 1;
@@ -291,7 +300,7 @@ fn words_that_follow_each_other_are_heard_by_all() {
         answered.try_recv().expect("at once").expect("done");
     }
     assert_eq!(reactor.surveys.waiting.len(), 1, "one way for all");
-    while reactor.topics.table.is_settling() {
+    while reactor.hall.topics.table.is_settling() {
         turn(&mut reactor);
     }
     assert!(reactor.surveys.waiting.is_empty());
@@ -337,6 +346,7 @@ fn publishers_are_reported_in_slices() {
             connection: number as u64,
         };
         reactor
+            .hall
             .topics
             .attachments
             .attach(&topic, announcement, owner);

@@ -1,9 +1,12 @@
 //! One connection, subscriptions to topics of several reactors.
 
+use topics::{Part, Step, Walk};
+
 use super::*;
 use crate::connection::{OUTPUT_FULL_BYTES, SUBSCRIPTIONS_MAX};
 use crate::reactor::guests::WINDOW_BYTES;
 use crate::reactor::home_of;
+use crate::stats::{ClientStats, StatsFilter};
 
 /// Time to finish a message, where a test is not about it.
 const LONG_MS: u64 = 600_000;
@@ -88,7 +91,7 @@ impl Scene {
 
     /// Messages that the reactors store.
     fn stored(&self) -> u64 {
-        let stored = |reactor: &Reactor| reactor.topics.table.stored().0;
+        let stored = |reactor: &Reactor| reactor.hall.topics.table.stored().0;
         self.reactors.iter().map(stored).sum()
     }
 
@@ -154,7 +157,7 @@ fn what_is_given_back_or_timed_out_comes_again() {
     let mut forgetful = scene.subscriber(1);
     drop(peer);
     scene.until("it is gone", |scene| {
-        scene.reactors[0].peers.connections.len() == 1
+        scene.reactors[0].hall.peers.connections.len() == 1
     });
     scene.publish(&bodies(1));
     let mut seen = [0; 2];
@@ -185,17 +188,24 @@ fn what_a_lost_connection_had_in_flight_goes_to_another() {
     }
 }
 
+/// A subscriber whose socket takes little, and who wants as much as there is of the topic elsewhere.
+fn slow_subscriber(scene: &mut Scene) -> Peer {
+    let mut peer = scene.subscriber(LONG_MS);
+    let (_, key) = peer.at;
+    let connection = scene.reactors[0].hall.peers.connections.get(key);
+    let transport = &connection.expect("open").transport;
+    let socket = socket2::SockRef::from(transport);
+    socket.set_send_buffer_size(4096).expect("set");
+    peer.say(scene, b"RDY 0 0\nRDY 1 100000\n", usize::MAX);
+    peer
+}
+
 #[test]
 fn a_peer_that_does_not_read_holds_a_bounded_part_of_it() {
     const COUNT: usize = 4000;
     let mut scene = scene();
-    let mut peer = scene.subscriber(LONG_MS);
+    let mut peer = slow_subscriber(&mut scene);
     let (_, key) = peer.at;
-    let connection = scene.reactors[0].peers.connections.get(key);
-    let transport = &connection.expect("open").transport;
-    let socket = socket2::SockRef::from(transport);
-    socket.set_send_buffer_size(4096).expect("set");
-    peer.say(&mut scene, b"RDY 0 0\nRDY 1 100000\n", usize::MAX);
     let bodies: Vec<String> = (0..COUNT).map(|_| "x".repeat(1000)).collect();
     scene.publish(&bodies);
     scene.until("the guest is full", |scene| {
@@ -205,13 +215,61 @@ fn a_peer_that_does_not_read_holds_a_bounded_part_of_it() {
         scene.turn();
         let on_their_way = scene.reactors[1].guests.on_their_way_bytes();
         assert!(on_their_way < WINDOW_BYTES + 2000, "{on_their_way}");
-        let connection = scene.reactors[0].peers.connections.get(key);
+        let connection = scene.reactors[0].hall.peers.connections.get(key);
         let unsent = connection.expect("open").output.unsent().len();
         assert!(unsent < OUTPUT_FULL_BYTES + WINDOW_BYTES + 2000, "{unsent}");
     }
     assert_eq!(scene.messages(&mut peer, COUNT).len(), COUNT);
     scene.until("all batches are back", |scene| {
         scene.reactors[1].guests.on_their_way_bytes() == 0
+    });
+}
+
+#[test]
+fn what_is_on_its_way_counts_as_output_and_is_less_where_memory_is_short() {
+    const COUNT: usize = 600;
+    const BUDGET_BYTES: u64 = 4 * 1024 * 1024;
+    // Of 3/16 for outputs each may hold a sixteenth.
+    const WINDOW_MAX: usize = BUDGET_BYTES as usize / 16 * 3 / 16;
+    let mut scene = Scene::new(Config {
+        threads: 2,
+        memory_budget_bytes: BUDGET_BYTES,
+        ..Config::default()
+    });
+    const { assert!(WINDOW_MAX + 2000 < WINDOW_BYTES) };
+    let mut peer = slow_subscriber(&mut scene);
+    let (_, key) = peer.at;
+    let bodies: Vec<String> = (0..COUNT).map(|_| "x".repeat(1000)).collect();
+    scene.publish(&bodies);
+    let mut most = 0;
+    for _ in 0..1000 {
+        scene.turn();
+        let on_their_way = scene.reactors[1].guests.on_their_way_bytes();
+        most = most.max(on_their_way);
+        let connection = scene.reactors[0].hall.peers.connections.get(key);
+        let charged = connection.expect("open").output.charged;
+        let used = scene.reactors[0].hall.shared.memory.used(Part::Output);
+        assert_eq!(used, (charged + on_their_way) as u64);
+    }
+    assert!((1..WINDOW_MAX + 2000).contains(&most), "{most}");
+    assert_eq!(scene.messages(&mut peer, COUNT).len(), COUNT);
+    scene.until("nothing is charged", |scene| {
+        scene.reactors[0].hall.shared.memory.used(Part::Output) == 0
+    });
+}
+
+#[test]
+fn what_was_on_its_way_to_a_guest_that_has_left_counts_no_more() {
+    let mut scene = scene();
+    let peer = slow_subscriber(&mut scene);
+    let bodies: Vec<String> = (0..4000).map(|_| "x".repeat(1000)).collect();
+    scene.publish(&bodies);
+    scene.until("the guest is full", |scene| {
+        scene.reactors[1].guests.on_their_way_bytes() >= WINDOW_BYTES
+    });
+    drop(peer);
+    scene.until("nothing is charged", |scene| {
+        scene.reactors[0].hall.shared.memory.used(Part::Output) == 0
     });
 }
 
@@ -230,11 +288,11 @@ fn a_subscription_elsewhere_that_is_refused_or_ends_is_told() {
     let told = scene.line(&mut second);
     assert!(told.starts_with("FAILED Subscribe was refused"), "{told}");
     assert_eq!(scene.line(&mut second), "SUBSCRIBED 1");
-    let table = &mut scene.reactors[1].topics.table;
+    let table = &mut scene.reactors[1].hall.topics.table;
     let key = table.find(&topic).expect("it is there");
     table.delete(key);
     scene.until("both are closed", |_| !first.listen() && !second.listen());
-    assert_eq!(scene.reactors[0].peers.connections.len(), 0);
+    assert_eq!(scene.reactors[0].hall.peers.connections.len(), 0);
 }
 
 #[test]
@@ -250,5 +308,29 @@ fn a_connection_has_a_bounded_number_of_subscriptions() {
             true => assert_eq!(told, format!("SUBSCRIBED {number}")),
             false => assert!(told.contains("use another one"), "{told}"),
         }
+    }
+}
+
+#[test]
+fn messages_from_another_reactor_are_followed_to_the_subscriber() {
+    const COUNT: usize = 40;
+    let mut scene = scene();
+    let mut peer = scene.subscriber(LONG_MS);
+    scene.publish(&bodies(COUNT));
+    assert_eq!(scene.messages(&mut peer, 2 * COUNT).len(), 2 * COUNT);
+    let followed = |scene: &mut Scene, home: usize| {
+        let table = &mut scene.reactors[home].hall.topics.table;
+        let mut walk = Walk::new(StatsFilter::default());
+        let step = table.walk(&mut walk, sys::monotonic_now(), |_| ClientStats::default());
+        let Step::Topic(topic) = step else {
+            panic!("there is one");
+        };
+        let mut stages = topic.latency.iter();
+        let stage = stages.find(|stage| stage.stage == "end_to_end");
+        stage.map_or(0, |stage| stage.count)
+    };
+    for home in 0..2 {
+        // A second begins with each message followed; several in one write count with one of them.
+        scene.until("one has landed", |scene| followed(scene, home) > 0);
     }
 }

@@ -64,7 +64,7 @@ impl Scene {
             false => Transport::plain(stream),
         };
         let connection = Connection::new(transport, peer, sys::monotonic_now(), 0);
-        let key = self.reactors[number].hall().adopt(connection);
+        let key = self.reactors[number].hall.adopt(connection);
         Peer {
             client,
             at: (number, key.expect("watched")),

@@ -58,7 +58,12 @@ fn a_publisher_that_was_held_goes_on_with_what_its_transport_keeps() {
     publisher.say(&mut scene, &words, usize::MAX);
     let (_, key) = publisher.at;
     let connection = |scene: &Scene| {
-        let connection = scene.reactors[0].peers.connections.get(key).expect("open");
+        let connection = scene.reactors[0]
+            .hall
+            .peers
+            .connections
+            .get(key)
+            .expect("open");
         (connection.pause, connection.transport.holds_input())
     };
     scene.until("it is held", |scene| connection(scene).0 == Pause::Room);
@@ -80,7 +85,7 @@ fn a_followed_message_is_awaited_by_its_last_byte_on_the_wire() {
         let mut consumer = scene.connect(0, is_sealed);
         consumer.say(&mut scene, b"  V2SUB t c\nRDY 2500\n", usize::MAX);
         assert_eq!(scene.frames(&mut consumer, 1)[0][4..], *b"OK");
-        let table = &mut scene.reactors[0].topics.table;
+        let table = &mut scene.reactors[0].hall.topics.table;
         let topic = table.find("t").expect("made by SUB");
         let order = topics::WindowOrder {
             percentile: 99.0,
@@ -95,7 +100,7 @@ fn a_followed_message_is_awaited_by_its_last_byte_on_the_wire() {
         assert_eq!(scene.frames(&mut consumer, MESSAGES).len(), MESSAGES);
         let (_, key) = consumer.at;
         let probes = |scene: &Scene| {
-            let connection = scene.reactors[0].peers.connections.get(key);
+            let connection = scene.reactors[0].hall.peers.connections.get(key);
             let probes = connection.and_then(|connection| connection.probes.as_ref());
             probes.map(|probes| probes.awaited())
         };

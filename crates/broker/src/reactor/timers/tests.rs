@@ -45,7 +45,7 @@ impl Scene {
         client.write_all(words).expect("written");
         let key = (0..1_000_000).find_map(|_| {
             reactor.turn(Some(Duration::ZERO));
-            let (key, connection) = reactor.peers.connections.iter().next()?;
+            let (key, connection) = reactor.hall.peers.connections.iter().next()?;
             let is_read = words.is_empty() || !connection.session.is_greeting();
             is_read.then_some(key)
         });
@@ -59,7 +59,13 @@ impl Scene {
     /// Says something, which arrives and is not read.
     fn say(&mut self, words: &[u8]) {
         self.client.write_all(words).expect("written");
-        let connection = self.reactor.peers.connections.get(self.key).expect("open");
+        let connection = self
+            .reactor
+            .hall
+            .peers
+            .connections
+            .get(self.key)
+            .expect("open");
         let socket = socket2::SockRef::from(&connection.transport);
         let has_come = (0..1_000_000).any(|_| {
             std::thread::yield_now();
@@ -75,15 +81,16 @@ impl Scene {
         let due = now - Duration::from_millis(due_ms_ago);
         let connection = self
             .reactor
+            .hall
             .peers
             .connections
             .get_mut(self.key)
             .expect("open");
         connection.last_read = now - Duration::from_millis(read_ms_ago);
         connection.timer_at = Some(due);
-        self.reactor.peers.timers.push(due, self.key);
+        self.reactor.hall.peers.timers.push(due, self.key);
         self.reactor.turn(Some(Duration::ZERO));
-        self.reactor.peers.connections.get(self.key).is_some()
+        self.reactor.hall.peers.connections.get(self.key).is_some()
     }
 }
 
@@ -120,7 +127,12 @@ const STEPS: usize = 3_000_000;
 
 impl Scene {
     fn connection(&self) -> &crate::connection::Connection {
-        self.reactor.peers.connections.get(self.key).expect("open")
+        self.reactor
+            .hall
+            .peers
+            .connections
+            .get(self.key)
+            .expect("open")
     }
 
     /// Says `words` again and again without reading, `most` times or until the broker does not listen; gives how often.
@@ -200,6 +212,7 @@ fn who_hardly_reads_for_an_interval_is_closed() {
         let mut scene = Scene::new(b"  V2NOP\n");
         let connection = scene
             .reactor
+            .hall
             .peers
             .connections
             .get_mut(scene.key)
@@ -210,7 +223,7 @@ fn who_hardly_reads_for_an_interval_is_closed() {
         connection.output.note_refused(refused);
         assert_eq!(scene.outlives(0, 0), stays, "{waits_ms} ms");
         assert_eq!(
-            scene.reactor.peers.counters.unread_closed,
+            scene.reactor.hall.peers.counters.unread_closed,
             u64::from(!stays)
         );
     }
@@ -228,8 +241,8 @@ fn terms_asked_for_again_and_again_leave_no_timers_behind() {
         assert_eq!(scene.repeat(words.as_bytes(), most), most);
         scene.read_frames(most);
         let (timers, dues) = (
-            scene.reactor.peers.timers.len(),
-            scene.reactor.peers.dues.len(),
+            scene.reactor.hall.peers.timers.len(),
+            scene.reactor.hall.peers.dues.len(),
         );
         assert!(timers <= OUTDATED_MIN + 2, "{timers} timers");
         assert!(dues <= OUTDATED_MIN + 4, "{dues} dues");
@@ -240,19 +253,20 @@ fn terms_asked_for_again_and_again_leave_no_timers_behind() {
 fn a_turn_looks_at_a_bounded_number_of_those_whose_time_has_come() {
     let mut scene = Scene::new(b"  V2");
     let due = sys::monotonic_now();
-    (0..1000).for_each(|_| scene.reactor.peers.timers.push(due, scene.key));
+    (0..1000).for_each(|_| scene.reactor.hall.peers.timers.push(due, scene.key));
     let mut turns = 0;
     while scene
         .reactor
+        .hall
         .peers
         .timers
         .next()
         .is_some_and(|at| at <= due)
     {
         assert!(scene.reactor.next_due() <= Some(due), "it does not wait");
-        let before = scene.reactor.peers.timers.len();
+        let before = scene.reactor.hall.peers.timers.len();
         scene.reactor.turn(Some(Duration::ZERO));
-        let looked_at = before - scene.reactor.peers.timers.len();
+        let looked_at = before - scene.reactor.hall.peers.timers.len();
         assert!((1..=TIMERS_PER_TURN).contains(&looked_at), "{looked_at}");
         turns += 1;
     }

@@ -1,0 +1,139 @@
+//! What consumers ask for: to subscribe, and what they say of messages.
+
+use topics::{FlightError, Subscription};
+use wire::ChannelName;
+
+use super::execute::Flow;
+use super::guests::{Order, Recipient};
+use super::hall::Hall;
+use crate::connection::{ConnectionKey, Pause, SUBSCRIPTIONS_MAX, Seat, SubscriptionNumber};
+use crate::session::{Deed, Failure, Terms};
+
+/// Does what consumers ask for; those of topics elsewhere are sent there (`away.rs`).
+pub(super) struct Consumers<'a> {
+    pub(super) hall: &'a mut Hall,
+}
+
+impl Consumers<'_> {
+    /// Subscribes a connection, or says where that is to be done.
+    pub(super) fn subscribe(
+        &mut self,
+        key: ConnectionKey,
+        topic: &str,
+        channel: &str,
+        terms: Terms,
+    ) -> Flow {
+        let Some(connection) = self.hall.peers.connections.get_mut(key) else {
+            return Flow::End;
+        };
+        let Some(number) = connection.subscriptions.next_number() else {
+            let reason = format!("this connection has {SUBSCRIPTIONS_MAX}; use another one");
+            return self
+                .hall
+                .fail(key, &Failure::Refused(Deed::Subscribe, reason));
+        };
+        let channel: ChannelName = channel.parse().expect("the decoder found the name valid");
+        let home = self.hall.post.home_of(topic);
+        if home != self.hall.post.number && connection.session.may_subscribe_again() {
+            return self
+                .hall
+                .subscribe_elsewhere(key, home, (topic, channel), terms);
+        }
+        if home != self.hall.post.number {
+            if connection.in_transit > 0 {
+                // Its OKs come back to this reactor; move when they have.
+                self.hall.peers.pause(key, Pause::InTransit);
+                return Flow::Wait;
+            }
+            return Flow::HandOver(home);
+        }
+        let subscription = Subscription {
+            connection: Recipient::Connection(key).to_bits(),
+            number,
+            msg_timeout: terms.msg_timeout,
+            sample_rate: terms.sample_rate,
+            is_finished_when_sent: terms.is_finished_when_sent,
+        };
+        match self
+            .hall
+            .topics
+            .table
+            .subscribe(topic, &channel, subscription)
+        {
+            Ok(consumer) => {
+                connection.subscriptions.add(Seat::Here(consumer));
+                if number == 0 {
+                    self.hall
+                        .topics
+                        .place(key, self.hall.topics.table.find(topic));
+                }
+                self.hall
+                    .peers
+                    .tell_subscribed(key, number, self.hall.time.now);
+                Flow::Next
+            }
+            Err(refusal) => {
+                let failure = Failure::Refused(Deed::Subscribe, refusal.to_string());
+                self.hall.fail(key, &failure)
+            }
+        }
+    }
+
+    /// Does what a peer says of a subscription, or has it done at the topic's home. What fails is told, and the connection goes on.
+    #[inline]
+    pub(super) fn order(
+        &mut self,
+        key: ConnectionKey,
+        of: SubscriptionNumber,
+        order: Order,
+    ) -> Flow {
+        let (now, table) = (self.hall.time.now, &mut self.hall.topics.table);
+        let done = match self.hall.peers.seat_of(key, of) {
+            Some(Seat::Here(consumer)) => match order {
+                Order::Finish(id) => table.finish(consumer, id, now),
+                Order::Requeue(id, delay) => table.requeue(consumer, id, delay, now),
+                Order::Touch(id) => {
+                    let longest = self.hall.shared.config.max_msg_timeout;
+                    table.touch(consumer, id, longest, now)
+                }
+                Order::Ready(count) => {
+                    table.set_ready(consumer, count);
+                    Ok(())
+                }
+                Order::Leave => Ok(()),
+            },
+            Some(Seat::There(away)) => return self.hall.order_elsewhere(key, away, order),
+            Some(Seat::Asked) | None => Err(FlightError::UnknownId),
+        };
+        match done {
+            Ok(()) => Flow::Next,
+            Err(reason) => self.tell_undone(key, order, reason),
+        }
+    }
+
+    #[cold]
+    fn tell_undone(&mut self, key: ConnectionKey, order: Order, reason: FlightError) -> Flow {
+        if let Some(deed) = order.deed() {
+            let failure = Failure::Refused(deed, reason.text().to_owned());
+            let _goes_on = self
+                .hall
+                .peers
+                .tell_failure(key, &failure, self.hall.time.now);
+        }
+        Flow::Next
+    }
+
+    /// Gives a connection nothing any more; what it has it may finish.
+    pub(super) fn begin_close(&mut self, key: ConnectionKey) -> Flow {
+        let mut number = 0;
+        while self.hall.peers.seat_of(key, number).is_some() {
+            self.order(key, number, Order::Ready(0));
+            number += 1;
+        }
+        self.hall.peers.say(key, self.hall.time.now, |connection| {
+            let output = &mut connection.output;
+            connection.session.tell_closing(output);
+        });
+        Flow::Next
+    }
+}
