@@ -1,10 +1,11 @@
 //! Subscriptions to topics of other reactors, seen from the connection's side ([`super::guests`] is the other).
 
+use topics::ConsumerOrder;
 use wire::{ChannelName, TopicName};
 
 use super::batch::IN_TRANSIT_MAX;
 use super::execute::Flow;
-use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Order, Seated};
+use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated};
 use super::hall::Hall;
 use super::inbox::Mail;
 use super::probes;
@@ -65,7 +66,7 @@ impl Hall {
         let connection = connection.filter(|connection| !connection.is_lingering);
         match (connection, guest) {
             (None, Ok(guest)) => {
-                let order = Order::Leave;
+                let order = None;
                 self.post
                     .send(home, Mail::Order(GuestOrder { guest, order }));
             }
@@ -89,7 +90,12 @@ impl Hall {
     }
 
     /// Has done at the topic's home what a peer says of a subscription.
-    pub(super) fn order_elsewhere(&mut self, key: ConnectionKey, away: Away, order: Order) -> Flow {
+    pub(super) fn order_elsewhere(
+        &mut self,
+        key: ConnectionKey,
+        away: Away,
+        order: ConsumerOrder,
+    ) -> Flow {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return Flow::End;
         };
@@ -99,6 +105,7 @@ impl Hall {
         }
         connection.in_transit += 1;
         let guest = away.guest;
+        let order = Some(order);
         let said = Mail::Order(GuestOrder { guest, order });
         self.post.send(away.home as usize, said);
         Flow::Next
@@ -161,7 +168,7 @@ impl Hall {
             match seat {
                 Seat::Here(consumer) => self.topics.table.unsubscribe(consumer, self.time.now),
                 Seat::There(Away { home, guest }) => {
-                    let order = Order::Leave;
+                    let order = None;
                     let said = Mail::Order(GuestOrder { guest, order });
                     self.post.send(home as usize, said);
                 }

@@ -1,10 +1,10 @@
 //! What consumers ask for: to subscribe, and what they say of messages.
 
-use topics::{FlightError, Subscription};
+use topics::{ConsumerOrder, FlightError, Subscription};
 use wire::ChannelName;
 
 use super::execute::Flow;
-use super::guests::{Order, Recipient};
+use super::guests::Recipient;
 use super::hall::Hall;
 use crate::connection::{ConnectionKey, Pause, SUBSCRIPTIONS_MAX, Seat, SubscriptionNumber};
 use crate::session::{Deed, Failure, Terms};
@@ -85,24 +85,16 @@ impl Consumers<'_> {
         &mut self,
         key: ConnectionKey,
         of: SubscriptionNumber,
-        order: Order,
+        order: ConsumerOrder,
     ) -> Flow {
         let (now, table) = (self.hall.time.now, &mut self.hall.topics.table);
         let done = match self.hall.peers.seat_of(key, of) {
-            Some(Seat::Here(consumer)) => match order {
-                Order::Finish(id) => table.finish(consumer, id, now),
-                Order::Requeue(id, delay) => table.requeue(consumer, id, delay, now),
-                Order::Touch(id) => {
-                    let longest = self.hall.shared.config.max_msg_timeout;
-                    table.touch(consumer, id, longest, now)
-                }
-                Order::Ready(count) => {
-                    table.set_ready(consumer, count);
-                    Ok(())
-                }
-                Order::Leave => Ok(()),
-            },
+            Some(Seat::Here(consumer)) => {
+                let touch_max = self.hall.shared.config.max_msg_timeout;
+                order.carry_out(table, consumer, touch_max, now)
+            }
             Some(Seat::There(away)) => return self.hall.order_elsewhere(key, away, order),
+            Some(Seat::Asked) | None if matches!(order, ConsumerOrder::Ready(_)) => Ok(()),
             Some(Seat::Asked) | None => Err(FlightError::UnknownId),
         };
         match done {
@@ -112,14 +104,17 @@ impl Consumers<'_> {
     }
 
     #[cold]
-    fn tell_undone(&mut self, key: ConnectionKey, order: Order, reason: FlightError) -> Flow {
-        if let Some(deed) = order.deed() {
-            let failure = Failure::Refused(deed, reason.text().to_owned());
-            let _goes_on = self
-                .hall
-                .peers
-                .tell_failure(key, &failure, self.hall.time.now);
-        }
+    fn tell_undone(
+        &mut self,
+        key: ConnectionKey,
+        order: ConsumerOrder,
+        reason: FlightError,
+    ) -> Flow {
+        let failure = Failure::Refused(Deed::Order(order), reason.text().to_owned());
+        let _goes_on = self
+            .hall
+            .peers
+            .tell_failure(key, &failure, self.hall.time.now);
         Flow::Next
     }
 
@@ -127,7 +122,7 @@ impl Consumers<'_> {
     pub(super) fn begin_close(&mut self, key: ConnectionKey) -> Flow {
         let mut number = 0;
         while self.hall.peers.seat_of(key, number).is_some() {
-            self.order(key, number, Order::Ready(0));
+            self.order(key, number, ConsumerOrder::Ready(0));
             number += 1;
         }
         self.hall.peers.say(key, self.hall.time.now, |connection| {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::consumers::Consumers;
-use super::guests::Order;
 use super::read::Reader;
 use crate::connection::{ArrivalStamp, Connection, ConnectionKey};
 use crate::session::{Act, Deed, Failure, Introduction, Next, Reading};
@@ -121,12 +120,7 @@ impl Reader<'_> {
                 self.relay.hall.peers.counters.tempo_unknown_ids += 1;
                 Flow::Next
             }
-            Act::Finish { of, id } => self.consumers().order(key, of, Order::Finish(id)),
-            Act::Requeue { of, id, delay } => {
-                self.consumers().order(key, of, Order::Requeue(id, delay))
-            }
-            Act::Touch { of, id } => self.consumers().order(key, of, Order::Touch(id)),
-            Act::Ready { of, count } => self.consumers().order(key, of, Order::Ready(count)),
+            Act::Order { of, order } => self.consumers().order(key, of, order),
             Act::Subscribe {
                 topic,
                 channel,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clock::Instant;
+use topics::ConsumerOrder;
 use wire::tempo::TempoError;
 use wire::{Mpub, ProtocolError};
 
@@ -40,35 +41,12 @@ pub enum Act<'a> {
         /// How.
         terms: Terms,
     },
-    /// Be ready for messages.
-    Ready {
-        /// Of this subscription.
+    /// Do what is said of a subscription.
+    Order {
+        /// Which one.
         of: SubscriptionNumber,
-        /// In flight at once.
-        count: u32,
-    },
-    /// A message is done.
-    Finish {
-        /// Of this subscription.
-        of: SubscriptionNumber,
-        /// Its number.
-        id: u64,
-    },
-    /// Deliver a message again.
-    Requeue {
-        /// Of this subscription.
-        of: SubscriptionNumber,
-        /// Its number.
-        id: u64,
-        /// Not before that.
-        delay: Duration,
-    },
-    /// A message needs its timeout anew.
-    Touch {
-        /// Of this subscription.
-        of: SubscriptionNumber,
-        /// Its number.
-        id: u64,
+        /// What.
+        order: ConsumerOrder,
     },
     /// No more messages of any subscription, please; those in flight may still be finished.
     Close,
@@ -145,12 +123,8 @@ pub enum Deed {
     PublishLater,
     /// Subscribing.
     Subscribe,
-    /// Finishing the message of that number.
-    Finish(u64),
-    /// Requeueing it.
-    Requeue(u64),
-    /// Touching it.
-    Touch(u64),
+    /// What was said of a subscription.
+    Order(ConsumerOrder),
 }
 
 /// Why a session is to be told something unpleasant.

@@ -9,6 +9,7 @@ use clock::Instant;
 
 use super::act::{Act, Aftermath, Failure, Message, Next, Terms};
 use crate::connection::{Output, SubscriptionNumber};
+use topics::ConsumerOrder;
 
 /// What it begins with.
 pub const MAGIC: &[u8; 4] = b"LINE";
@@ -31,7 +32,10 @@ pub(super) fn next(bytes: &[u8]) -> Result<Next<'_>, Failure> {
     let line = std::str::from_utf8(&bytes[..length]).expect("tests speak UTF-8");
     let words: Vec<&str> = line.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
-    let of = || number(1) as SubscriptionNumber;
+    let order = |order| Act::Order {
+        of: number(1) as SubscriptionNumber,
+        order,
+    };
     let act = match words[0] {
         "SUB" => Act::Subscribe {
             topic: words[1],
@@ -42,23 +46,13 @@ pub(super) fn next(bytes: &[u8]) -> Result<Next<'_>, Failure> {
                 is_finished_when_sent: false,
             },
         },
-        "RDY" => Act::Ready {
-            of: of(),
-            count: number(2) as u32,
-        },
-        "FIN" => Act::Finish {
-            of: of(),
-            id: number(2),
-        },
-        "REQ" => Act::Requeue {
-            of: of(),
-            id: number(2),
-            delay: Duration::from_millis(number(3)),
-        },
-        "TOUCH" => Act::Touch {
-            of: of(),
-            id: number(2),
-        },
+        "RDY" => order(ConsumerOrder::Ready(number(2) as u32)),
+        "FIN" => order(ConsumerOrder::Finish(number(2))),
+        "REQ" => {
+            let delay = Duration::from_millis(number(3));
+            order(ConsumerOrder::Requeue(number(2), delay))
+        }
+        "TOUCH" => order(ConsumerOrder::Touch(number(2))),
         word => panic!("{word}"),
     };
     let used = length + 1;

@@ -1,14 +1,12 @@
 //! What reactors post to each other of guests.
 
-use std::time::Duration;
-
 use kernel::TaskId;
-use topics::Probe;
+use topics::{ConsumerOrder, Probe};
 use wire::{ChannelName, TopicName};
 
 use super::{Failed, GuestKey, ITEM_BYTES};
 use crate::connection::{ConnectionKey, SubscriptionNumber};
-use crate::session::{Deed, Terms};
+use crate::session::Terms;
 use crate::stats::ClientStats;
 
 /// To a topic's home: a connection wants to be its guest.
@@ -50,35 +48,8 @@ pub struct Seated {
 pub struct GuestOrder {
     /// Whose.
     pub guest: GuestKey,
-    /// What.
-    pub order: Order,
-}
-
-/// What may be said of a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The message of that number is done.
-    Finish(u64),
-    /// It is to be delivered again, after a delay.
-    Requeue(u64, Duration),
-    /// It needs its timeout anew.
-    Touch(u64),
-    /// So many messages are wanted at once.
-    Ready(u32),
-    /// The connection is gone.
-    Leave,
-}
-
-impl Order {
-    /// What can fail of it.
-    pub(in crate::reactor) fn deed(self) -> Option<Deed> {
-        match self {
-            Order::Finish(id) => Some(Deed::Finish(id)),
-            Order::Requeue(id, _) => Some(Deed::Requeue(id)),
-            Order::Touch(id) => Some(Deed::Touch(id)),
-            Order::Ready(_) | Order::Leave => None,
-        }
-    }
+    /// What; nothing where the connection is gone.
+    pub order: Option<ConsumerOrder>,
 }
 
 /// Back to the connection's reactor: an order was carried out.

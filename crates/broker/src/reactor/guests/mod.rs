@@ -23,9 +23,10 @@ use super::inbox::Mail;
 use super::memory::Memory;
 use super::post::Post;
 use crate::connection::{ConnectionKey, SubscriptionNumber};
+use crate::session::Deed;
 use crate::stats::ClientStats;
 
-pub use mail::{DeliveryBatch, DeliveryItem, GuestAnswer, GuestOrder, GuestRequest, Order, Seated};
+pub use mail::{DeliveryBatch, DeliveryItem, GuestAnswer, GuestOrder, GuestRequest, Seated};
 
 /// Names a guest within its host.
 pub type GuestKey = Key<Guest>;
@@ -276,31 +277,21 @@ impl Guests {
         &mut self,
         said: GuestOrder,
         table: &mut TopicTable,
-        longest: std::time::Duration,
+        touch_max: std::time::Duration,
         now: Instant,
     ) -> Option<(usize, GuestAnswer)> {
-        let GuestOrder { guest: key, order } = said;
-        if order == Order::Leave {
+        let key = said.guest;
+        let Some(order) = said.order else {
             if let Some(consumer) = self.leave(key) {
                 table.unsubscribe(consumer, now);
             }
             return None;
-        }
-        let guest = self.guests.get(key)?;
-        let consumer = guest.consumer?;
-        let done = match order {
-            Order::Finish(id) => table.finish(consumer, id, now),
-            Order::Requeue(id, delay) => table.requeue(consumer, id, delay, now),
-            Order::Touch(id) => table.touch(consumer, id, longest, now),
-            Order::Ready(count) => {
-                table.set_ready(consumer, count);
-                Ok(())
-            }
-            Order::Leave => return None,
         };
+        let guest = self.guests.get(key)?;
+        let done = order.carry_out(table, guest.consumer?, touch_max, now);
         let answer = GuestAnswer {
             connection: guest.connection,
-            failed: done.err().and_then(|error| Some((order.deed()?, error))),
+            failed: done.err().map(|error| (Deed::Order(order), error)),
         };
         Some((guest.from, answer))
     }
@@ -321,4 +312,4 @@ impl Guests {
 }
 
 /// What an order that failed is told with.
-pub type Failed = (crate::session::Deed, FlightError);
+pub type Failed = (Deed, FlightError);

@@ -131,7 +131,7 @@ fn messages_of_several_reactors_come_once_each_with_their_subscription() {
         usize::MAX,
     );
     let told = scene.line(&mut peer);
-    let expected = format!("FAILED Finish({id}) was refused: ID not in flight");
+    let expected = format!("FAILED Order(Finish({id})) was refused: ID not in flight");
     assert_eq!((of, told), (1, expected));
 }
 

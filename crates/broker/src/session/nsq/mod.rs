@@ -6,8 +6,11 @@ mod introduction;
 use std::time::Duration;
 
 use clock::Instant;
+use topics::ConsumerOrder;
 use wire::identify::{Negotiated, ServerLimits};
-use wire::{Command, Decoded, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME, Phase, ProtocolError};
+use wire::{
+    Command, Decoded, ErrorCode, MESSAGE_HEADER_BYTES, MessageId, OK_FRAME, Phase, ProtocolError,
+};
 
 use super::Reading;
 use super::act::{Acknowledged, Act, Aftermath, Deed, Failure, Message, Next, Terms};
@@ -100,22 +103,18 @@ impl Nsq {
                 deed: Deed::PublishLater,
             },
             Command::Fin { id } => match id.to_u64() {
-                Some(id) => Act::Finish { of: SOLE, id },
+                Some(id) => order(ConsumerOrder::Finish(id)),
                 None => refused(ProtocolError::fin_failed(id, wire::ID_NOT_IN_FLIGHT)),
             },
             Command::Req { id, delay_ms } => match id.to_u64() {
-                Some(id) => Act::Requeue {
-                    of: SOLE,
-                    id,
-                    delay: Duration::from_millis(delay_ms),
-                },
+                Some(id) => order(ConsumerOrder::Requeue(id, Duration::from_millis(delay_ms))),
                 None => refused(ProtocolError::req_failed(id, wire::ID_NOT_IN_FLIGHT)),
             },
             Command::Touch { id } => match id.to_u64() {
-                Some(id) => Act::Touch { of: SOLE, id },
+                Some(id) => order(ConsumerOrder::Touch(id)),
                 None => refused(ProtocolError::touch_failed(id, wire::ID_NOT_IN_FLIGHT)),
             },
-            Command::Rdy { count } => Act::Ready { of: SOLE, count },
+            Command::Rdy { count } => order(ConsumerOrder::Ready(count)),
             Command::Sub { topic, channel } => Act::Subscribe {
                 topic,
                 channel,
@@ -256,10 +255,17 @@ fn error_of(deed: Deed, reason: &str) -> ProtocolError {
         Deed::PublishMany => ProtocolError::mpub_failed(reason),
         Deed::PublishLater => ProtocolError::dpub_failed(reason),
         Deed::Subscribe => ProtocolError::sub_failed(reason),
-        Deed::Finish(id) => ProtocolError::fin_failed(id.into(), reason),
-        Deed::Requeue(id) => ProtocolError::req_failed(id.into(), reason),
-        Deed::Touch(id) => ProtocolError::touch_failed(id.into(), reason),
+        Deed::Order(ConsumerOrder::Finish(id)) => ProtocolError::fin_failed(id.into(), reason),
+        Deed::Order(ConsumerOrder::Requeue(id, _)) => ProtocolError::req_failed(id.into(), reason),
+        Deed::Order(ConsumerOrder::Touch(id)) => ProtocolError::touch_failed(id.into(), reason),
+        Deed::Order(ConsumerOrder::Ready(_)) => {
+            ProtocolError::new(ErrorCode::Invalid, reason.to_owned())
+        }
     }
+}
+
+fn order<'a>(order: ConsumerOrder) -> Act<'a> {
+    Act::Order { of: SOLE, order }
 }
 
 fn refused<'a>(error: ProtocolError) -> Act<'a> {

@@ -3,6 +3,7 @@
 use wire::ErrorCode;
 
 use super::*;
+use topics::ConsumerOrder;
 
 struct Client {
     nsq: Nsq,
@@ -93,13 +94,19 @@ fn who_has_subscribed_speaks_of_its_messages_and_subscribes_no_more() {
     client.nsq.put_subscribed(&mut client.output);
     assert_eq!(client.heard(), OK_FRAME);
     for (words, expected) in [
-        (&b"FIN 00000000000000ff\n"[..], "Finish { of: 0, id: 255 }"),
-        (b"TOUCH 00000000000000ff\n", "Touch { of: 0, id: 255 }"),
+        (
+            &b"FIN 00000000000000ff\n"[..],
+            "Order { of: 0, order: Finish(255) }",
+        ),
+        (
+            b"TOUCH 00000000000000ff\n",
+            "Order { of: 0, order: Touch(255) }",
+        ),
         (
             b"REQ 00000000000000ff 7\n",
-            "Requeue { of: 0, id: 255, delay: 7ms }",
+            "Order { of: 0, order: Requeue(255, 7ms) }",
         ),
-        (b"RDY 3\n", "Ready { of: 0, count: 3 }"),
+        (b"RDY 3\n", "Order { of: 0, order: Ready(3) }"),
         (b"SUB t other\n", "E_INVALID"),
         (b"CLS\n", "Close"),
     ] {
@@ -183,17 +190,17 @@ fn failures_have_nsqds_words_and_say_whether_it_goes_on() {
             lingers,
         ),
         (
-            refused(Deed::Finish(255)),
+            refused(Deed::Order(ConsumerOrder::Finish(255))),
             format!("E_FIN_FAILED FIN {id} failed why"),
             goes_on,
         ),
         (
-            refused(Deed::Requeue(255)),
+            refused(Deed::Order(ConsumerOrder::Requeue(255, Duration::ZERO))),
             format!("E_REQ_FAILED REQ {id} failed why"),
             goes_on,
         ),
         (
-            refused(Deed::Touch(255)),
+            refused(Deed::Order(ConsumerOrder::Touch(255))),
             format!("E_TOUCH_FAILED TOUCH {id} failed why"),
             goes_on,
         ),
