@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -29,6 +28,7 @@ func (e *NotPlacedError) Error() string { return "srtm: " + e.Reason }
 // controller is its HTTP, as far as publishers need it.
 type controller struct {
 	options Options
+	servers *servers
 	client  *http.Client
 }
 
@@ -42,7 +42,8 @@ type publisherView struct {
 }
 
 func newController(options Options) *controller {
-	return &controller{options: options, client: &http.Client{Timeout: controllerTimeout}}
+	client := &http.Client{Timeout: controllerTimeout}
+	return &controller{options: options, servers: newServers(options.Controller), client: client}
 }
 
 // register declares the publisher and gives its broker's address; empty while it has none.
@@ -91,27 +92,53 @@ func (c *controller) firstBroker(ctx context.Context) (string, error) {
 	return answer.Brokers[0].TCPAddress, nil
 }
 
+// ask gets the answer of the first that answers and leads, each within the time that there is.
 func (c *controller) ask(ctx context.Context, method, path string, body []byte, answer any) error {
-	base := strings.TrimRight(c.options.Controller, "/")
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
+	target := "/v1/topics/" + url.PathEscape(c.options.Topic) + path
+	turn := c.servers.turn()
+	failure := errors.New("no controller was asked")
+	for base := turn.next(); base != "" && ctx.Err() == nil; base = turn.next() {
+		request, err := http.NewRequestWithContext(ctx, method, base+target, bytes.NewReader(body))
+		if err != nil {
+			return &NotPlacedError{Reason: err.Error()}
+		}
+		status, content, err := c.exchange(request)
+		switch {
+		case err != nil:
+			failure = err
+		case status == http.StatusMisdirectedRequest:
+			failure = judge(status, content, answer)
+			if leader := leaderOf(content); leader != "" {
+				turn.ledTo(leader)
+			}
+		default:
+			c.servers.answered(base)
+			return judge(status, content, answer)
+		}
 	}
-	target := base + "/v1/topics/" + url.PathEscape(c.options.Topic) + path
-	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return &NotPlacedError{Reason: err.Error()}
-	}
+	return failure
+}
+
+func (c *controller) exchange(request *http.Request) (status int, content []byte, err error) {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("the controller is out of reach: %w", err)
+		return 0, nil, fmt.Errorf("the controller is out of reach: %w", err)
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	content, err = io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {
-		return fmt.Errorf("the controller's answer broke off: %w", err)
+		return 0, nil, fmt.Errorf("the controller's answer broke off: %w", err)
 	}
-	return judge(response.StatusCode, content, answer)
+	return response.StatusCode, content, nil
+}
+
+// leaderOf is the URL that a controller names which does not lead; empty where it knows none.
+func leaderOf(content []byte) string {
+	var said struct{ Leader string }
+	// What is no JSON names nobody.
+	_ = json.Unmarshal(content, &said)
+	return said.Leader
 }
 
 func judge(status int, content []byte, answer any) error {
@@ -125,7 +152,8 @@ func judge(status int, content []byte, answer any) error {
 	// What is no JSON has no reason to tell.
 	_ = json.Unmarshal(content, &said)
 	reason := fmt.Sprintf("the controller answered %d: %s%s", status, said.Message, said.Error)
-	passes := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
+	isLater := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
+	passes := status >= 500 || isLater || status == http.StatusMisdirectedRequest
 	if passes || status < 400 {
 		return errors.New(reason)
 	}

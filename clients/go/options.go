@@ -13,7 +13,8 @@ const maxTopicBytes = 64
 
 // Options say who a publisher is, where its controller is, and how much it keeps. Zero values stand for the defaults.
 type Options struct {
-	// Controller is its HTTP address: host:port, or with http:// before it.
+	// Controller is its HTTP address: host:port, or with http:// before it. Several, of which one leads, have commas
+	// between them.
 	Controller string
 	// Topic is the one topic that it publishes to.
 	Topic string

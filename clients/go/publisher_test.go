@@ -402,3 +402,27 @@ func TestBrokenFramesAreRefused(t *testing.T) {
 	must(t, err)
 	equal(t, topic+" "+address, "t b:1")
 }
+
+func TestOfSeveralControllersTheOneThatLeadsIsAsked(t *testing.T) {
+	first, _, leader := startCluster(t, false)
+	follower := startController(t)
+	notLeading := fmt.Sprintf(`{"error":"this controller does not lead","leader":%q}`, leader.address)
+	follower.answer("POST /v1/topics/t/publishers", 421, notLeading)
+	// Nobody listens at the first.
+	p := start(t, leader, func(o *Options) { o.Controller = "127.0.0.1:1, " + follower.address + "/" })
+	publish(t, p, "m")
+	must(t, p.Flush(t.Context()))
+	first.kill()
+	until(t, func() bool { return len(leader.questions()) > 1 })
+	equal(t, len(follower.questions()), 1)
+}
+
+func TestWhereNobodyLeadsYetThePublisherAsksAgain(t *testing.T) {
+	first, _, c := startCluster(t, false)
+	c.answer("POST /v1/topics/t/publishers", 421, `{"error":"it does not know which one does"}`)
+	p := start(t, c, nil)
+	until(t, func() bool { return len(c.questions()) > 1 })
+	c.answer("POST /v1/topics/t/publishers", 200, `{"publishers":[`+placed(first)+`]}`)
+	publish(t, p, "m")
+	must(t, p.Flush(t.Context()))
+}

@@ -6,56 +6,82 @@ from urllib.parse import quote, urlsplit
 
 from .errors import ControllerFailed, NotPlaced
 from .options import Options
+from .servers import Servers
 
 #: Longest wait for an answer; with many publishers registering at once a controller needs a while.
 TIMEOUT_SECONDS = 10.0
 _MAX_ANSWER_BYTES = 1 << 20
+#: HTTP status of a controller that does not lead.
+_DOES_NOT_LEAD = 421
 
 
 class Unknown(Exception):
     """The controller does not know the publisher (404)."""
 
 
-async def register(options: Options) -> str | None:
-    """Declares the publisher; gives the broker's address, None while it has none."""
-    body = {"publishers": [options.declaration()]}
-    answer = await _ask(options, "POST", "/publishers", body)
-    return _address(_first(answer, "publishers"))
+class Controller:
+    """The controller of these options, or the one of several that leads."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._servers = Servers(options.controller)
+
+    async def register(self) -> str | None:
+        """Declares the publisher; gives the broker's address, None while it has none."""
+        body = {"publishers": [self._options.declaration()]}
+        answer = await self._ask("POST", "/publishers", body)
+        return _address(_first(answer, "publishers"))
+
+    async def place(self, avoid: str | None) -> str | None:
+        """The broker's address; None while there is none. `avoid` is one that did not answer."""
+        query = f"?avoid={quote(avoid, safe='')}" if avoid else ""
+        try:
+            answer = await self._ask("GET", f"/publishers/{quote(self._options.id, safe='')}{query}")
+        except Unknown:
+            if self._options.register:
+                raise
+            answer = await self._ask("GET", "/placement")
+            return _tcp_address(_first(answer, "brokers"))
+        return _address(answer)
+
+    async def _ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        """The answer of the first that answers and leads, each within the time that there is."""
+        target = f"/v1/topics/{quote(self._options.topic, safe='')}{path}"
+        turn, failure = self._servers.turn(), ControllerFailed("no controller was asked")
+        for base in turn:
+            try:
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    status, answer = await _request(base, method, target, body)
+            except (OSError, ValueError, TimeoutError) as error:
+                failure = ControllerFailed(f"the controller is out of reach: {error or 'no answer in time'}")
+                continue
+            if status != _DOES_NOT_LEAD:
+                self._servers.answered(base)
+                return _judge(status, answer)
+            failure = ControllerFailed(_refusal(status, answer))
+            if isinstance(leader := answer.get("leader"), str):
+                turn.led_to(leader)
+        raise failure
 
 
-async def place(options: Options, avoid: str | None) -> str | None:
-    """The broker's address; None while there is none. `avoid` is one that did not answer."""
-    query = f"?avoid={quote(avoid, safe='')}" if avoid else ""
-    try:
-        answer = await _ask(options, "GET", f"/publishers/{quote(options.id, safe='')}{query}")
-    except Unknown:
-        if options.register:
-            raise
-        answer = await _ask(options, "GET", "/placement")
-        return _tcp_address(_first(answer, "brokers"))
-    return _address(answer)
-
-
-async def _ask(options: Options, method: str, path: str, body: dict | None = None) -> dict:
-    try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            status, answer = await _request(options, method, path, body)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise ControllerFailed(f"the controller is out of reach: {error or 'no answer in time'}") from None
+def _judge(status: int, answer: dict) -> dict:
     if 200 <= status < 300:
         return answer
     if status == 404:
         raise Unknown
-    reason = answer.get("message") or answer.get("error") or "nothing more"
-    text = f"the controller answered {status}: {reason}"
+    text = _refusal(status, answer)
     if 400 <= status < 500 and status not in (408, 429):
         raise NotPlaced(text)
     raise ControllerFailed(text)
 
 
-async def _request(options: Options, method: str, path: str, body: dict | None) -> tuple[int, dict]:
-    base = options.controller.rstrip("/")
-    url = urlsplit(base if "://" in base else f"http://{base}")
+def _refusal(status: int, answer: dict) -> str:
+    reason = answer.get("message") or answer.get("error") or "nothing more"
+    return f"the controller answered {status}: {reason}"
+
+
+async def _request(base: str, method: str, target: str, body: dict | None) -> tuple[int, dict]:
+    url = urlsplit(base)
     is_secure = url.scheme == "https"
     reader, writer = await asyncio.open_connection(
         url.hostname, url.port or (443 if is_secure else 80), ssl=is_secure or None
@@ -63,7 +89,7 @@ async def _request(options: Options, method: str, path: str, body: dict | None) 
     try:
         content = b"" if body is None else json.dumps(body).encode()
         head = (
-            f"{method} {url.path}/v1/topics/{quote(options.topic, safe='')}{path} HTTP/1.0\r\nHost: {url.netloc}\r\n"
+            f"{method} {url.path}{target} HTTP/1.0\r\nHost: {url.netloc}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         writer.write(head.encode() + content)

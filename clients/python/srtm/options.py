@@ -12,7 +12,8 @@ _MAX_TOPIC_BYTES = 64
 class Options:
     """Who a publisher is, where its controller is, and how much it keeps. Raises ValueError for what is not valid."""
 
-    #: The controller's HTTP address, such as ``http://127.0.0.1:4180``; the scheme may be left out.
+    #: The controller's HTTP address, such as ``http://127.0.0.1:4180``; the scheme may be left out. Several, of which
+    #: one leads, have commas between them.
     controller: str
     #: The one topic that it publishes to.
     topic: str

@@ -65,6 +65,7 @@ class Publisher:
 
     def __init__(self, **options: Any) -> None:
         self.options = Options(**options)
+        self._controller = controller.Controller(self.options)
         self._active: Link | None = None
         self._leaving: list[Link] = []
         #: Commands that no link has, oldest first.
@@ -204,9 +205,9 @@ class Publisher:
         avoid = self._avoid
         try:
             if self.options.register and not self._is_registered:
-                address = await controller.register(self.options)
+                address = await self._controller.register()
             else:
-                address = await controller.place(self.options, avoid)
+                address = await self._controller.place(avoid)
             self._is_registered = True
             if address is None:
                 self._trouble = "the controller has no broker for the publisher yet"

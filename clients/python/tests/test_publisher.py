@@ -306,3 +306,33 @@ def test_frames_come_in_pieces_and_broken_ones_are_refused():
     for data in (b"", b"\0\x09t\0\x01b", b"\0\x01t\0\x02b"):
         with pytest.raises(BrokerLost):
             frames.migrate(data)
+
+
+@in_a_loop
+async def test_of_several_controllers_the_one_that_leads_is_asked():
+    first, _, leader = await cluster()
+    follower = await Controller().start()
+    not_leading = {"error": "this controller does not lead", "leader": leader.address}
+    follower.answers["POST /v1/topics/t/publishers"] = (421, not_leading)
+    # Nobody listens at the first.
+    addresses = f"127.0.0.1:1, {follower.address}/,http://127.0.0.1:1"
+    async with srtm.Publisher(controller=addresses, topic="t", id="s/1") as p:
+        await p.publish(b"m")
+        await p.flush()
+        first.kill()
+        await until(lambda: len(leader.asked) > 1)
+    assert follower.asked == ["POST /v1/topics/t/publishers"], "the leader is asked first from then on"
+    assert first.bodies == [b"m"]
+
+
+@in_a_loop
+async def test_where_nobody_leads_yet_the_publisher_asks_again():
+    first, _, controller = await cluster()
+    placing = controller.answers["POST /v1/topics/t/publishers"]
+    controller.answers["POST /v1/topics/t/publishers"] = (421, {"error": "it does not know which one does"})
+    async with publisher(controller) as p:
+        await until(lambda: len(controller.asked) > 1)
+        controller.answers["POST /v1/topics/t/publishers"] = placing
+        await p.publish(b"m")
+        await p.flush()
+    assert first.bodies == [b"m"]

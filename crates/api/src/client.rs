@@ -9,6 +9,7 @@ use ureq::Agent;
 use ureq::http::{Response, StatusCode};
 use ureq::{Body, Error};
 
+use crate::servers::Servers;
 use crate::{ApiError, Target, Why};
 
 /// How long a question may take and how large its answer may be.
@@ -35,10 +36,11 @@ pub enum Method {
     Delete,
 }
 
-/// The HTTP port of a broker, a controller or another server. Cheap to clone; clones share connections.
+/// The HTTP port of a broker, a controller or another server, or of several servers that stand for each other: they are tried in
+/// turn, and the one that leads is asked where another says which. Cheap to clone; clones share connections and who answered last.
 #[derive(Clone, Debug)]
 pub struct Client {
-    base: String,
+    servers: Servers,
     agent: Agent,
     answer_max_bytes: u64,
 }
@@ -79,7 +81,8 @@ impl Method {
 }
 
 impl Client {
-    /// The server at `base`, such as `http://127.0.0.1:4151`; the scheme may be left out. No connection is made yet.
+    /// The server at `base`, such as `http://127.0.0.1:4151`; the scheme may be left out. Several have commas between them. No
+    /// connection is made yet.
     #[must_use]
     pub fn new(base: &str, bounds: Bounds) -> Client {
         let config = Agent::config_builder()
@@ -87,7 +90,7 @@ impl Client {
             .timeout_global(Some(bounds.timeout))
             .timeout_connect(bounds.connect_timeout);
         Client {
-            base: with_scheme(base),
+            servers: Servers::new(base),
             agent: config.build().into(),
             answer_max_bytes: bounds.answer_max_bytes,
         }
@@ -97,15 +100,15 @@ impl Client {
     #[must_use]
     pub fn at(&self, base: &str) -> Client {
         Client {
-            base: with_scheme(base),
+            servers: Servers::new(base),
             ..self.clone()
         }
     }
 
-    /// The whole URL of `target`.
+    /// The whole URL of `target`, at the server that is asked first.
     #[must_use]
     pub fn url(&self, target: &Target) -> String {
-        format!("{}{target}", self.base)
+        format!("{}{target}", self.servers.first())
     }
 
     /// GET; the value that answers.
@@ -156,7 +159,9 @@ impl Client {
         self.ask(Method::Delete, target, None)?.accepted().map(drop)
     }
 
-    /// Any question; `body` is JSON, and only PUT and POST have one. The answer may be a refusal.
+    /// Any question; `body` is JSON, and only PUT and POST have one. The answer may be a refusal. Of several servers the next is asked
+    /// where one is out of reach or does not lead, each within the bounds; of one that did not answer in time it is not known whether it
+    /// did what was asked.
     ///
     /// # Errors
     /// [`Why::Unreachable`] and [`Why::Broken`].
@@ -166,7 +171,35 @@ impl Client {
         target: &Target,
         body: Option<String>,
     ) -> Result<Answer, ApiError> {
-        let url = self.url(target);
+        let mut turn = self.servers.turn();
+        let mut base = turn.next().unwrap_or_default();
+        loop {
+            let answer = self.ask_at(method, format!("{base}{target}"), body.clone());
+            match &answer {
+                Ok(answer) if answer.status == StatusCode::MISDIRECTED_REQUEST => {
+                    if let Some(leader) = answer.leader() {
+                        turn.led_to(&leader);
+                    }
+                }
+                Err(error) if matches!(error.why, Why::Unreachable(_)) => {}
+                _ => {
+                    self.servers.answered(&base);
+                    return answer;
+                }
+            }
+            match turn.next() {
+                Some(next) => base = next,
+                None => return answer,
+            }
+        }
+    }
+
+    fn ask_at(
+        &self,
+        method: Method,
+        url: String,
+        body: Option<String>,
+    ) -> Result<Answer, ApiError> {
         let failed = |why| ApiError {
             method,
             url: url.clone(),
@@ -244,21 +277,18 @@ impl Answer {
         said.map(str::to_owned)
     }
 
+    /// Which server leads, where this one says that it does not.
+    fn leader(&self) -> Option<String> {
+        let json: Value = serde_json::from_slice(&self.body).ok()?;
+        json["leader"].as_str().map(str::to_owned)
+    }
+
     fn failed(&self, why: Why) -> ApiError {
         ApiError {
             method: self.method,
             url: self.url.clone(),
             why,
         }
-    }
-}
-
-fn with_scheme(base: &str) -> String {
-    let base = base.trim_end_matches('/');
-    if base.contains("://") {
-        base.to_owned()
-    } else {
-        format!("http://{base}")
     }
 }
 
@@ -270,6 +300,11 @@ fn json(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn answer(status: u16, body: &str) -> Answer {
@@ -311,6 +346,78 @@ mod tests {
                 .to_string()
                 .starts_with("GET http://h/p: the answer does not fit this")
         );
+    }
+
+    /// A server that answers every question alike and counts them.
+    fn server(status: u16, body: String) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let questions = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&questions);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.expect("a connection"));
+                let mut line = String::new();
+                while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    line.clear();
+                }
+                counted.fetch_add(1, Ordering::SeqCst);
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                let stream = stream.get_mut();
+                stream
+                    .write_all((head + &body).as_bytes())
+                    .expect("the client reads");
+            }
+        });
+        (address, questions)
+    }
+
+    #[test]
+    fn of_several_servers_the_one_that_leads_is_asked() {
+        let (leader, at_leader) = server(200, String::from("1"));
+        let not_leading = format!(r#"{{"error":"not here","leader":"http://{leader}"}}"#);
+        let (follower, at_follower) = server(421, not_leading);
+        // Nobody listens at the first, and the leader is not of the list.
+        let client = Client::new(&format!("127.0.0.1:1,{follower}"), Bounds::default());
+        let target = Target::new("/v1/topics");
+        let clone = client.clone();
+        for client in [client, clone] {
+            assert_eq!(client.get::<u32>(&target), Ok(1));
+        }
+        assert_eq!(at_leader.load(Ordering::SeqCst), 2);
+        assert_eq!(
+            at_follower.load(Ordering::SeqCst),
+            1,
+            "the leader is first from then on"
+        );
+    }
+
+    #[test]
+    fn where_nobody_leads_the_last_answer_says_so() {
+        let (first, _) = server(421, String::from(r#"{"error":"nobody known"}"#));
+        let (second, _) = server(421, String::from(r#"{"error":"nobody known"}"#));
+        let client = Client::new(&format!("{first},{second}"), Bounds::default());
+        let refused = client.delete(&Target::new("/v1/topics/t"));
+        assert_eq!(refused.map_err(|error| error.status()), Err(Some(421)));
+        let alone = Client::new("127.0.0.1:1", Bounds::default());
+        let failed = alone.get::<u32>(&Target::new("/ping"));
+        assert!(matches!(
+            failed.map_err(|error| error.why),
+            Err(Why::Unreachable(_))
+        ));
+    }
+
+    #[test]
+    fn another_refusal_is_an_answer() {
+        let (first, _) = server(503, String::from(r#"{"error":"later"}"#));
+        let (second, at_second) = server(200, String::from("1"));
+        let client = Client::new(&format!("{first},{second}"), Bounds::default());
+        let refused = client.get::<u32>(&Target::new("/ping"));
+        assert_eq!(refused.map_err(|error| error.status()), Err(Some(503)));
+        assert_eq!(at_second.load(Ordering::SeqCst), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::view::{
 };
 use crate::{ApiError, Bounds, Client, Target};
 
-/// A controller. Every function fails with the [`ApiError`] of its question.
+/// A controller, or several of which one leads. Every function fails with the [`ApiError`] of its question.
 #[derive(Clone, Debug)]
 pub struct Controller {
     client: Client,
@@ -17,7 +17,8 @@ pub struct Controller {
     reason = "the type says it for all of them"
 )]
 impl Controller {
-    /// The one at `base`, such as `http://127.0.0.1:4180`; the scheme may be left out. No connection is made yet.
+    /// The one at `base`, such as `http://127.0.0.1:4180`; the scheme may be left out, and several have commas between them. No
+    /// connection is made yet.
     #[must_use]
     pub fn new(base: &str) -> Controller {
         Controller {

@@ -2,7 +2,7 @@
 //!
 //! * [`view`] (feature `view`): what the controller's API takes and answers. Server and clients share it, so that they cannot
 //!   disagree.
-//! * [`Client`] (feature `client`): one question, one answer, blocking, bounded in time and size. [`Target`] says what is asked
+//! * [`Client`] (feature `client`): one question, one answer, blocking, bounded in time and size, from whichever of several servers leads. [`Target`] says what is asked
 //!   for and is the only place where a name is escaped.
 //! * [`Controller`] (both features): the controller's API, value for value.
 
@@ -12,6 +12,8 @@ mod client;
 mod controller;
 #[cfg(feature = "client")]
 mod error;
+#[cfg(feature = "client")]
+mod servers;
 #[cfg(feature = "client")]
 mod target;
 #[cfg(feature = "view")]

@@ -11,7 +11,7 @@ use realtime::Realtime;
 use wire::announce::MAX_EXPIRY_MS;
 
 use crate::BrokerError;
-use crate::agent::CONTROLLERS_MAX;
+use crate::agent::{CONTROLLERS_MAX, EpochFile};
 use crate::announce::AnnounceConfig;
 use crate::backlog::BacklogConfig;
 use crate::lookupd::{LookupdConfig, are_addresses};
@@ -47,6 +47,8 @@ pub struct ControllerLink {
     pub broker_name: String,
     /// Which broker of that name ([`crate::agent::identity`]).
     pub identity: Identity,
+    /// Where the latest life of a controller is kept; `None`: it ends with the process.
+    pub epoch_file: Option<EpochFile>,
     /// The address for NSQ clients, `host:port`, if it is not the one that the listener is bound to.
     pub advertised_tcp_address: Option<String>,
     /// The address for HTTP, `host:port`, if it is not the one that the listener is bound to.
@@ -72,6 +74,7 @@ impl ControllerLink {
             key,
             broker_name,
             identity: Identity([0; 16]),
+            epoch_file: None,
             advertised_tcp_address: None,
             advertised_http_address: None,
             gossip_address: None,

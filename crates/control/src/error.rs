@@ -16,8 +16,13 @@ pub enum ControlError {
     #[error("{0}")]
     NotKept(String),
     /// Another controller leads; HTTP 421. Worth asking there.
-    #[error("{0}")]
-    Elsewhere(String),
+    #[error("{text}")]
+    Elsewhere {
+        /// For people.
+        text: String,
+        /// URL of its HTTP API, where it is known.
+        leader: Option<String>,
+    },
     /// A bound is reached or something that is needed is away; HTTP 503. Worth trying again.
     #[error("{0}")]
     Unavailable(String),

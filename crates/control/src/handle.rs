@@ -1,20 +1,22 @@
 //! The way into the control plane for HTTP, lookup and the process around it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use clock::Instant;
 use link::TopicChange;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::TopicName;
 
 use crate::ControlError;
-use crate::core::{Declared, Topics};
+use crate::core::{Core, Declared, Topics};
 use crate::service::{Pace, PaceView};
 use crate::view::{
-    BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherSpec,
-    PublisherView, TopicSpec, TopicView,
+    BrokerView, ChannelViews, EventView, NameView, PlacementView, PublisherSpec, PublisherView,
+    TopicSpec, TopicView,
 };
 
 /// Topics that are told of in one turn of the controller's loop.
@@ -29,12 +31,12 @@ pub(crate) const PUBLISHERS_AT_ONCE: usize = 500;
 /// A question or an order.
 #[derive(Debug)]
 pub enum Command {
+    /// Looks at the state, in one turn.
+    Look(Question),
     /// Declares a topic, or declares it anew.
     PutTopic(String, TopicSpec, Reply<TopicView>),
     /// Topics behind the given one, so many at most, ordered by name.
     Topics(Option<String>, usize, Reply<Vec<TopicView>>),
-    /// How many topics there are.
-    TopicsCount(Reply<usize>),
     /// One topic.
     Topic(String, Reply<TopicView>),
     /// Removes a topic: its limit, its promise and its publishers.
@@ -70,12 +72,6 @@ pub enum Command {
     RemoveBroker(String, Reply<()>),
     /// Gives a topic's name an identifier, unless it has one. Answered once it is kept.
     PutName(String, Reply<NameView>),
-    /// The identifier of a topic's name.
-    Name(String, Reply<NameView>),
-    /// Names with identifiers behind the given one, in order of name.
-    Names(Option<String>, Reply<NameViews>),
-    /// How many names have identifiers.
-    NamesCount(Reply<usize>),
     /// Channels of a topic.
     Channels(String, Reply<ChannelViews>),
     /// Topics and channels by broker, for lookup: those behind the given topic, so many at most.
@@ -93,6 +89,41 @@ pub enum Command {
         /// Answer.
         reply: Reply<()>,
     },
+}
+
+/// A look at the state as it is at an instant; gives what answers once all that it may show is kept.
+pub struct Question(Box<Look>);
+
+type Look = dyn FnOnce(&Core, Instant) -> Seen + Send;
+
+/// Answers what was seen.
+pub(crate) type Seen = Box<dyn FnOnce() + Send>;
+
+impl Command {
+    /// What `see` sees goes to `reply`.
+    pub fn look<T: Send + 'static>(
+        see: impl FnOnce(&Core, Instant) -> Result<T, ControlError> + Send + 'static,
+        reply: Reply<T>,
+    ) -> Command {
+        Command::Look(Question(Box::new(|core, now| {
+            let seen = see(core, now);
+            // Whoever asked may have gone.
+            Box::new(|| drop(reply.send(seen)))
+        })))
+    }
+}
+
+impl Question {
+    /// Looks; to be called in a turn.
+    pub(crate) fn see(self, core: &Core, now: Instant) -> Seen {
+        (self.0)(core, now)
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Question")
+    }
 }
 
 /// Where an answer goes.
@@ -324,6 +355,17 @@ impl ControlHandle {
                 return Ok(all);
             }
         }
+    }
+
+    /// Looks at the state in one turn, which is to be short; nothing changes.
+    ///
+    /// # Errors
+    /// What `see` says; [`ControlError::Unavailable`], as [`ControlHandle::ask`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        see: impl FnOnce(&Core, Instant) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.ask(|reply| Command::look(see, reply)).await
     }
 
     /// Asks; `make` wraps the reply into the command.

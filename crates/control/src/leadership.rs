@@ -3,6 +3,8 @@
 //! A life that leads has a number of its own, its epoch, greater than those of all that led before. It stands in every order to a broker
 //! ([`link::Order`]), and brokers that have heard a later one do nothing of it: who was deposed and has not noticed yet changes nothing.
 
+use crate::ControlError;
+
 /// Says whether this process leads. Asked with every turn of the controller's loop, so it answers from memory.
 pub trait Leadership: Send {
     /// How it stands now.
@@ -53,8 +55,8 @@ pub fn next_epoch(kept: Option<u64>, least: u64) -> u64 {
 }
 
 /// What whoever wants something changed is told.
-pub(crate) fn elsewhere(leader: Option<&Leader>) -> String {
-    match leader {
+pub(crate) fn elsewhere(leader: Option<&Leader>) -> ControlError {
+    let text = match leader {
         Some(leader) => format!(
             "this controller does not lead, so nothing is changed here; ask the leader at {}",
             leader.http
@@ -62,7 +64,9 @@ pub(crate) fn elsewhere(leader: Option<&Leader>) -> String {
         None => String::from(
             "this controller does not lead, so nothing is changed here, and it does not know the leader; ask another one, or try again in a moment",
         ),
-    }
+    };
+    let leader = leader.map(|leader| leader.http.clone());
+    ControlError::Elsewhere { text, leader }
 }
 
 #[cfg(test)]

@@ -214,7 +214,7 @@ impl Service {
         };
         if let Some((changes, error)) = begun.unkept {
             let now = service.now();
-            service.not_written(changes, None, &error, now);
+            service.not_written(changes, Vec::new(), &error, now);
         }
         (service, handle, words_in)
     }

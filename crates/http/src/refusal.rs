@@ -13,6 +13,8 @@ pub struct Refusal {
     status: StatusCode,
     text: String,
     text_field: &'static str,
+    /// Something more for programs.
+    more: Option<(&'static str, String)>,
 }
 
 impl Refusal {
@@ -22,6 +24,7 @@ impl Refusal {
             status,
             text: text.into(),
             text_field: "error",
+            more: None,
         }
     }
 
@@ -56,6 +59,15 @@ impl Refusal {
         Refusal { text_field, ..self }
     }
 
+    /// The same with one more field, for programs.
+    #[must_use]
+    pub fn with(self, field: &'static str, value: String) -> Refusal {
+        Refusal {
+            more: Some((field, value)),
+            ..self
+        }
+    }
+
     /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -71,7 +83,9 @@ impl From<QueryError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let object = Map::from_iter([(self.text_field.to_owned(), self.text.into())]);
+        let text = Some((self.text_field, self.text));
+        let fields = text.into_iter().chain(self.more);
+        let object = Map::from_iter(fields.map(|(field, value)| (field.to_owned(), value.into())));
         (self.status, Json(object)).into_response()
     }
 }

@@ -82,7 +82,8 @@ pub enum ToBroker {
         /// To be named in [`crate::ToController::TopicReady`].
         ticket: u64,
     },
-    /// Something became of a topic or channel elsewhere, and is to become of it here. A topic that is not here is not made.
+    /// Something became of a topic or channel elsewhere, and is to become of it here. A topic that is not here is not made. A
+    /// deletion is confirmed by [`crate::ToController::Followed`].
     Change {
         /// Topic name.
         topic: String,

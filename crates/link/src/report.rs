@@ -40,6 +40,14 @@ pub enum ToController {
         /// What.
         change: TopicChange,
     },
+    /// A deletion that was ordered ([`crate::ToBroker::Change`]) is carried out, or there was nothing to delete. What was said of
+    /// the topic or channel before this word was of the one that was deleted; whatever is said behind it is of another.
+    Followed {
+        /// Topic name.
+        topic: String,
+        /// The deletion.
+        change: TopicChange,
+    },
     /// A topic came into being here: it passes nothing on before [`crate::ToBroker::Topic`] says which channels it has. The
     /// contract, if there is one, comes before that.
     TopicAsked {

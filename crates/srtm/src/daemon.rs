@@ -6,15 +6,16 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 
-use broker::agent;
+use broker::agent::{self, EpochFile};
 use broker::announce::AnnouncePort;
 use broker::catalog_file::{self, CatalogFile};
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::lookupd::{self, Registrar};
 use broker::sharing::SharingPort;
-use broker::{Broker, Config, Handle, Losses};
+use broker::{Broker, Config, ControllerLink, Handle, Losses};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -105,7 +106,7 @@ impl Daemon {
             .map(CatalogFile::open)
             .transpose()?;
         if let Some(link) = &mut config.controller {
-            link.identity = agent::identity(config.data_path.as_deref())?;
+            recall(link, config.data_path.as_deref())?;
         }
         let listener = bind_http(config.http_address).await?;
         let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
@@ -157,16 +158,27 @@ impl Daemon {
         }
         let sharer = daemon.handle();
         daemon.sharing = Some(Part::spawn(move |stopped| port.run(sharer, stopped)));
-        if let Some(mut link) = config.controller.clone() {
-            link.gossip_address = gossip_address.map(|address| address.to_string());
-            let at =
-                |address: SocketAddr| format!("{}:{}", config.broadcast_address, address.port());
-            let (handle, tcp, http) = (daemon.handle(), at(tcp_address), http_address.map(at));
-            daemon.agent = Some(Part::spawn(|stopped| {
-                agent::run(handle, link, tcp, http, stopped)
-            }));
-        }
+        daemon.obey(&config, tcp_address, http_address, gossip_address);
         Ok(daemon)
+    }
+
+    /// Goes to the controller, where there is one, and says where this broker is found.
+    fn obey(
+        &mut self,
+        config: &Config,
+        tcp: SocketAddr,
+        http: Option<SocketAddr>,
+        gossip: Option<SocketAddr>,
+    ) {
+        let Some(mut link) = config.controller.clone() else {
+            return;
+        };
+        link.gossip_address = gossip.map(|address| address.to_string());
+        let at = |address: SocketAddr| format!("{}:{}", config.broadcast_address, address.port());
+        let (handle, tcp, http) = (self.handle(), at(tcp), http.map(at));
+        self.agent = Some(Part::spawn(|stopped| {
+            agent::run(handle, link, tcp, http, stopped)
+        }));
     }
 
     /// The way in to the broker.
@@ -216,6 +228,13 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Which broker this is and which controller it obeyed last, as its data folder has them.
+fn recall(link: &mut ControllerLink, data_path: Option<&Path>) -> Result<(), Failure> {
+    link.identity = agent::identity(data_path)?;
+    link.epoch_file = data_path.map(EpochFile::open).transpose()?;
+    Ok(())
 }
 
 /// A task that ends when it is told to.

@@ -145,10 +145,12 @@ impl Telling {
         }
     }
 
-    /// Tells what became of a topic that is there, unless it was ordered.
+    /// Tells what became of a topic that is there; of what was ordered, that deletions are carried out.
     pub(super) fn tell(&self, topic: &TopicName, change: TopicChange, told: &mut Vec<Told>) {
         if !self.is_ordered {
             self.tell_anyway(topic, change, told);
+        } else if change.is_deletion() && self.teller != Teller::Nobody {
+            told.push(Told::Followed(topic.clone(), change));
         }
     }
 

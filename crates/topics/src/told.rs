@@ -8,6 +8,8 @@ use wire::TopicName;
 pub enum Told {
     /// Something became of a topic.
     Changed(TopicName, TopicChange),
+    /// A deletion that was ordered is carried out: what was told before it was of the topic or channel that was deleted.
+    Followed(TopicName, TopicChange),
     /// A topic is held until somebody says which channels it has.
     Asked(TopicName),
 }

@@ -47,7 +47,7 @@ struct Socket {
 }
 
 impl Fleet {
-    /// One publisher for each of `options`.
+    /// One publisher for each of `options`; all ask the controller of the first.
     ///
     /// # Errors
     /// [`BenchError`] for options that no broker would take, or where the system gives no epoll instance.
@@ -58,7 +58,8 @@ impl Fleet {
             .map(|(seed, options)| Follower::new(options.clone(), seed, now));
         let members: Result<Vec<Follower>, _> = members.collect();
         let members = members.map_err(|error| BenchError::Options(error.to_string()))?;
-        let (questions, answers) = start_askers();
+        let controller = options.first().map(|options| options.controller.as_str());
+        let (questions, answers) = start_askers(controller.unwrap_or_default());
         let mut fleet = Fleet {
             members,
             epoll: Epoll::new(1024).map_err(BenchError::io("make an epoll instance"))?,
@@ -294,14 +295,14 @@ fn now() -> Instant {
 
 type Question = (u32, PlacedOptions, Enquiry);
 
-fn start_askers() -> (mpsc::Sender<Question>, mpsc::Receiver<(u32, Answer)>) {
+fn start_askers(controller: &str) -> (mpsc::Sender<Question>, mpsc::Receiver<(u32, Answer)>) {
     let (questions, asked) = mpsc::channel::<Question>();
     let (told, answers) = mpsc::channel();
     let asked = Arc::new(Mutex::new(asked));
+    let controller = Controller::new(controller);
     for _ in 0..ASKERS {
-        let (asked, told) = (Arc::clone(&asked), told.clone());
+        let (asked, told, controller) = (Arc::clone(&asked), told.clone(), controller.clone());
         std::thread::spawn(move || {
-            let controller = Controller::new();
             loop {
                 let question = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok((member, options, enquiry)) = question else {

@@ -140,6 +140,10 @@ impl<'a> Listening<'a> {
                         topic: topic.to_string(),
                         change,
                     },
+                    Told::Followed(topic, change) => ToController::Followed {
+                        topic: topic.to_string(),
+                        change,
+                    },
                     Told::Asked(topic) => ToController::TopicAsked {
                         topic: topic.to_string(),
                     },

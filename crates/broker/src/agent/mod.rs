@@ -13,6 +13,7 @@ mod changes;
 mod contracts;
 mod controllers;
 mod doors;
+mod epoch;
 mod grants;
 mod identity;
 mod orders;
@@ -21,8 +22,8 @@ mod session;
 mod topics;
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::{Hello, LinkKey};
@@ -34,6 +35,7 @@ pub use changes::ChangeLog;
 pub use controllers::CONTROLLERS_MAX;
 use controllers::Controllers;
 pub(crate) use doors::answer_at;
+pub use epoch::{EPOCH_NAME, EpochFile};
 pub use identity::identity;
 pub(crate) use orders::persist;
 use session::{Ended, Session};
@@ -60,6 +62,8 @@ struct LinkFigures {
     is_given_up: AtomicBool,
     life: AtomicU64,
     epoch: AtomicU64,
+    /// Where the epoch outlives the process, if it does.
+    epoch_file: Mutex<Option<EpochFile>>,
 }
 
 impl LinkBoard {
@@ -90,7 +94,36 @@ impl LinkBoard {
         self.0.life.store(life, Ordering::Relaxed);
     }
 
-    /// Whether orders of a controller's life are to be carried out: those of the latest that this process has heard of.
+    /// The latest life of a controller is kept in `file` from now on, and no order of one before what is kept there is carried out.
+    fn keep_epoch_in(&self, file: EpochFile) {
+        self.0.epoch.fetch_max(file.epoch(), Ordering::Relaxed);
+        *self.epoch_file() = Some(file);
+    }
+
+    /// Makes the latest life of a controller durable, before the first order of a link is carried out. Where that cannot be, it counts
+    /// for this process, and is tried again with the next link.
+    async fn keep_epoch(&self) {
+        let board = self.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let epoch = board.0.epoch.load(Ordering::Relaxed);
+            let mut file = board.epoch_file();
+            let file = file.as_mut().filter(|file| file.epoch() < epoch);
+            file.map_or(Ok(()), |file| file.write(epoch))
+        });
+        // A runtime that ends keeps nothing.
+        if let Ok(Err(error)) = written.await {
+            tracing::warn!(
+                "the controller's epoch is not kept in {EPOCH_NAME}: {error}; after a restart this broker may obey a controller that was deposed"
+            );
+        }
+    }
+
+    fn epoch_file(&self) -> MutexGuard<'_, Option<EpochFile>> {
+        let file = self.0.epoch_file.lock();
+        file.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether orders of a controller's life are to be carried out: those of the latest that this broker has heard of.
     fn admits(&self, epoch: u64) -> Result<(), Ended> {
         let latest = self.0.epoch.fetch_max(epoch, Ordering::Relaxed);
         match latest <= epoch {
@@ -138,6 +171,9 @@ pub async fn run(
         mcap: link.mcap,
         model: link.model.or(handle.config().service_time),
     };
+    if let Some(file) = link.epoch_file {
+        handle.link.keep_epoch_in(file);
+    }
     absence::log_what_is_held(&link.addresses, link.pass_after);
     let controllers = Controllers::new(link.addresses);
     let presence = Presence::new();
@@ -193,7 +229,8 @@ async fn keep(
             }
             Ended::Outdated { epoch, latest } => {
                 tracing::warn!(
-                    "controller {address} gives orders of epoch {epoch}, but epoch {latest} has begun since, so they are not carried out; if no other controller leads, its store or its clock was set back: then restart this broker"
+                    "controller {address} gives orders of epoch {epoch}, but epoch {latest} has begun since, so they are not carried out; \
+                     if no other controller leads, its store or its clock was set back: then remove {EPOCH_NAME} from the data folder and restart this broker"
                 );
                 controllers.failed()
             }

@@ -166,7 +166,7 @@ async fn carry_out_one(
             heard.map_err(|error| format!("letting topics flow: {error}"))
         }
         ToBroker::Topic { state, ticket } => topics::learn(handle, state, ticket, words).await,
-        ToBroker::Change { topic, change } => topics::follow(handle, &topic, &change).await,
+        ToBroker::Change { topic, change } => topics::follow(handle, topic, change, words).await,
         ToBroker::Migrate { topic, moves } => migrate(handle, &topic, moves).await,
         ToBroker::Welcome { .. }
         | ToBroker::NotLeading { .. }

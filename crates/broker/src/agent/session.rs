@@ -50,7 +50,7 @@ pub(super) enum Ended {
     Outdated {
         /// The life in which it gives orders.
         epoch: u64,
-        /// The latest life of a controller that this process has heard of.
+        /// The latest life of a controller that this broker has heard of.
         latest: u64,
     },
     /// It stood, and is gone.
@@ -131,6 +131,7 @@ impl<'a> Session<'a> {
                 report_interval_ms,
                 history_window_ms,
             } => {
+                self.handle.link.keep_epoch().await;
                 self.hello.life = life;
                 self.handle.link.set_life(life);
                 let steps =

@@ -689,6 +689,28 @@ async fn what_becomes_of_topics_is_told_at_once_and_not_told_back() {
     fixture.end().await;
 }
 
+fn created(channel: &str) -> TopicChange {
+    let channel = channel.to_owned();
+    TopicChange::ChannelCreated { channel }
+}
+
+/// What a controller says of changes at other brokers.
+fn changes_elsewhere() -> [(&'static str, TopicChange); 9] {
+    let (d, channel) = (String::from("d"), String::from("d"));
+    let nowhere = String::from("nowhere");
+    [
+        ("t", TopicChange::ChannelPaused { channel: d.clone() }),
+        ("t", created("e")),
+        ("t", TopicChange::ChannelResumed { channel }),
+        ("t", TopicChange::ChannelEmptied { channel: d }),
+        ("t", TopicChange::TopicPaused),
+        ("t", created("x#ephemeral")),
+        ("t", TopicChange::ChannelDeleted { channel: nowhere }),
+        ("nowhere", TopicChange::TopicCreated),
+        ("nowhere", TopicChange::TopicDeleted),
+    ]
+}
+
 #[tokio::test]
 async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
     let fixture = Fixture::start().await;
@@ -705,23 +727,7 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
         ticket: 4,
     };
     assert_eq!(controller.word().await, ready);
-    let created = |channel: &str| TopicChange::ChannelCreated {
-        channel: channel.to_owned(),
-    };
-    let (d, channel) = (String::from("d"), String::from("d"));
-    let nowhere = String::from("nowhere");
-    let orders = [
-        ("t", TopicChange::ChannelPaused { channel: d.clone() }),
-        ("t", created("e")),
-        ("t", TopicChange::ChannelResumed { channel }),
-        ("t", TopicChange::ChannelEmptied { channel: d }),
-        ("t", TopicChange::TopicPaused),
-        ("t", created("x#ephemeral")),
-        ("t", TopicChange::ChannelDeleted { channel: nowhere }),
-        ("nowhere", TopicChange::TopicCreated),
-        ("nowhere", TopicChange::TopicDeleted),
-    ];
-    for (topic, change) in orders {
+    for (topic, change) in changes_elsewhere() {
         let topic = topic.to_owned();
         controller.say(&ToBroker::Change { topic, change }).await;
     }
@@ -736,13 +742,31 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
         topic: String::from("t"),
         ticket: 5,
     };
+    // Deletions are confirmed, also of what is not here.
+    let followed = |topic: &str, change| ToController::Followed {
+        topic: topic.to_owned(),
+        change,
+    };
+    let channel = String::from("nowhere");
+    let of_channel = followed("t", TopicChange::ChannelDeleted { channel });
+    assert_eq!(controller.word().await, of_channel);
+    let of_topic = followed("nowhere", TopicChange::TopicDeleted);
+    assert_eq!(controller.word().await, of_topic);
     assert_eq!(controller.word().await, in_force);
     let topic = fixture.until("t", |_| true).await;
     assert_eq!(depths(&topic), [("d", 0), ("e", 0)]);
     assert!(topic.paused && !topic.channels[0].paused);
-    let change = TopicChange::TopicDeleted;
-    let topic = String::from("t");
+    // Behind what was said before.
+    fixture.operate("t", Some("own"), Operation::Create).await;
+    let (topic, change) = (String::from("t"), TopicChange::TopicDeleted);
     controller.say(&ToBroker::Change { topic, change }).await;
+    let own = ToController::Changed {
+        topic: String::from("t"),
+        change: created("own"),
+    };
+    assert_eq!(controller.word().await, own);
+    let followed = followed("t", TopicChange::TopicDeleted);
+    assert_eq!(controller.word().await, followed);
     controller.contract("other", None, 6).await;
     let topics = fixture
         .broker

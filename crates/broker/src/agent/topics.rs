@@ -29,18 +29,19 @@ pub(super) async fn learn(
 }
 
 /// Does here what was done elsewhere. A topic that is not here is not made, nor is an ephemeral channel, which is where its
-/// consumers are.
+/// consumers are. That something is deleted its reactor says, behind what it has said of it; where nothing is, this does.
 pub(super) async fn follow(
     handle: &Handle,
-    topic: &str,
-    change: &TopicChange,
+    topic: String,
+    change: TopicChange,
+    words: &Words,
 ) -> Result<(), String> {
-    let (channel, operation) = operation(change)?;
+    let (channel, operation) = operation(&change)?;
     let is_made = operation == Operation::Create;
     if is_made && channel.as_ref().is_none_or(ChannelName::is_ephemeral) {
         return Ok(());
     }
-    let name = name(topic)?;
+    let name = name(&topic)?;
     let followed = persist(|| {
         handle
             .told()
@@ -48,6 +49,13 @@ pub(super) async fn follow(
     })
     .await;
     match followed {
+        Err(BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_))
+            if change.is_deletion() =>
+        {
+            // The link is lost if this fails, and with it the session.
+            let _ = words.send(ToController::Followed { topic, change }).await;
+            Ok(())
+        }
         Ok(()) | Err(BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_)) => Ok(()),
         Err(error) => Err(format!("a change of {topic}: {error}")),
     }

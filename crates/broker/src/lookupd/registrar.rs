@@ -135,6 +135,8 @@ impl Registrar {
     fn pass_on(&mut self, told: Told) {
         match told {
             Told::Changed(topic, change) => self.feed.change(&topic, &change),
+            // Nobody gives orders here.
+            Told::Followed(..) => {}
             Told::Asked(topic) => {
                 let lookups = self.keepers.iter();
                 let lookups: Vec<Asked> = lookups

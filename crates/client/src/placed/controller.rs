@@ -17,30 +17,29 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
 
-/// Asks a controller where to publish. Cheap to clone; clones share connections.
+/// Asks a controller where to publish, or the one of several that leads. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Controller {
     client: Client,
 }
 
 impl Controller {
-    /// Without a connection yet.
+    /// The one of [`PlacedOptions::controller`], without a connection yet.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(controller: &str) -> Self {
         let bounds = Bounds {
             timeout: TIMEOUT,
             connect_timeout: Some(CONNECT_TIMEOUT),
             answer_max_bytes: MAX_ANSWER_BYTES,
         };
         Self {
-            // Each question names its controller.
-            client: Client::new("", bounds),
+            client: Client::new(controller, bounds),
         }
     }
 
-    /// Puts one question of a [`super::Follower`] with these options. Blocks for at most 10 s.
+    /// Puts one question of a [`super::Follower`] with these options. Blocks for at most 10 s per controller.
     pub fn ask(&self, options: &PlacedOptions, enquiry: &Enquiry) -> Answer {
-        let client = self.client.at(&options.controller);
+        let client = &self.client;
         let publishers = of_topic(options).then("/publishers");
         if enquiry.register {
             let body = declaration(options).to_string();
@@ -52,7 +51,7 @@ impl Controller {
             one = one.query("avoid", broker);
         }
         match read(client.ask(Method::Get, &one, None), place) {
-            Answer::Unknown if !options.register => first_broker(&client, options),
+            Answer::Unknown if !options.register => first_broker(client, options),
             answer => answer,
         }
     }
@@ -68,12 +67,6 @@ fn first_broker(client: &Client, options: &PlacedOptions) -> Answer {
 
 fn of_topic(options: &PlacedOptions) -> Target {
     Target::new("/v1/topics").segment(&options.topic)
-}
-
-impl Default for Controller {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Body of `POST /v1/topics/{t}/publishers`.
@@ -107,7 +100,7 @@ fn read(answer: Result<HttpAnswer, ApiError>, meaning: impl FnOnce(&Value) -> An
     match status.as_u16() {
         200..=299 => meaning(&body),
         404 => Answer::Unknown,
-        408 | 429 => Answer::Failed(text()),
+        408 | 421 | 429 => Answer::Failed(text()),
         400..=499 => Answer::Refused(text()),
         _ => Answer::Failed(text()),
     }

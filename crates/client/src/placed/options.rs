@@ -14,7 +14,7 @@ const MAX_HEARTBEAT: Duration = Duration::from_secs(60);
 /// Who a placed publisher is, where its controller is, and how much it keeps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOptions {
-    /// The controller's HTTP address: `host:port`, or with `http://` before it.
+    /// The controller's HTTP address: `host:port`, or with `http://` before it. Several, of which one leads, have commas between them.
     pub controller: String,
     /// The one topic that it publishes to.
     pub topic: String,

@@ -3,6 +3,7 @@
 //! The rules:
 //! - The order in which changes are heard is the order. A broker whose change may have crossed another one is told its own
 //!   again, so that all end alike.
+//! - A deletion comes before whatever a broker says before it has confirmed it: that was said of what is deleted there.
 //! - A broker that comes back adds what nobody else has. What was deleted while it was away is deleted there too, whatever it
 //!   got meanwhile; whether something is paused is as the controller knows it.
 //! - `#ephemeral` names come and go at each broker by itself, and are not kept.
@@ -14,15 +15,16 @@ use clock::Instant;
 use link::{ToBroker, TopicChange, TopicState};
 use wire::TopicName;
 
+use super::BrokerNumber;
 use super::catalog::{Audience, Catalog};
 use super::contract::Contracts;
 use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
 use super::outbox::Outbox;
 use super::registry::Brokers;
 use super::settings::Rules;
+use super::teller::Teller;
 use super::topics::Topics;
 use super::turns::BrokerTurns;
-use super::{BrokerNumber, Liveness};
 use crate::ControlError;
 
 /// Tells brokers of topics and channels, and hears of them; borrows the parts that it needs for that.
@@ -66,6 +68,9 @@ impl Channels<'_> {
         change: TopicChange,
         now: Instant,
     ) {
+        if self.is_outdated(number, topic, &change) {
+            return;
+        }
         let inventory = &mut self.brokers[number].inventory;
         let noted = if inventory.is_whole {
             self.change_heard(number, topic, &change, now)
@@ -74,6 +79,20 @@ impl Channels<'_> {
         };
         if let Err(text) = noted {
             self.out.distrust(&self.brokers[number], &text);
+        }
+    }
+
+    /// A broker has carried out a deletion: it is not told it again when it comes back.
+    pub(super) fn followed(&mut self, number: BrokerNumber, topic: &str, change: &TopicChange) {
+        let subject = topic_name(topic).and_then(|topic| subject_of(&topic, change));
+        match subject {
+            Ok(subject) => {
+                let inventory = &mut self.brokers[number].inventory;
+                if inventory.deletion_followed(&subject) {
+                    self.owe_no_more(number, &subject);
+                }
+            }
+            Err(text) => self.out.distrust(&self.brokers[number], &text),
         }
     }
 
@@ -118,15 +137,13 @@ impl Channels<'_> {
 
     /// Tells a broker a topic: all channels that are known of it.
     pub(super) fn tell_topic(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
-        let (catalog, contracts) = (&*self.catalog, &mut *self.contracts);
-        tell_topic(
-            catalog,
-            contracts,
-            self.brokers,
-            self.out,
-            (number, topic),
-            now,
-        );
+        let mut teller = Teller {
+            catalog: self.catalog,
+            contracts: self.contracts,
+            brokers: self.brokers,
+            out: self.out,
+        };
+        teller.tell(number, topic, now);
     }
 
     /// Tells a broker in which a topic came into being what belongs to it, its contract first.
@@ -144,6 +161,13 @@ impl Channels<'_> {
         self.tell_topic(number, topic, now);
     }
 
+    /// Whether a broker said this before it heard that what it is about is deleted.
+    fn is_outdated(&self, number: BrokerNumber, topic: &str, change: &TopicChange) -> bool {
+        let subject = topic_name(topic).and_then(|topic| subject_of(&topic, change));
+        let inventory = &self.brokers[number].inventory;
+        subject.is_ok_and(|subject| inventory.is_outdated(&subject))
+    }
+
     fn change_heard(
         &mut self,
         number: BrokerNumber,
@@ -154,7 +178,7 @@ impl Channels<'_> {
         let topic = topic_name(topic)?;
         let subject = subject_of(&topic, change)?;
         if is_creation(change) {
-            self.owe_no_more(number, &subject);
+            self.is_there_again(number, &subject);
         }
         let inventory = &mut self.brokers[number].inventory;
         // What is deleted has not to be confirmed any more.
@@ -195,7 +219,8 @@ impl Channels<'_> {
         Ok(())
     }
 
-    /// Tells brokers other than `from` a change; those that are away are told of a deletion when they come back.
+    /// Tells brokers other than `from` a change; a deletion also those that are joining, and those that are away, or do not confirm
+    /// it, when they come back.
     pub(super) fn pass_on(
         &mut self,
         from: Option<BrokerNumber>,
@@ -222,17 +247,19 @@ impl Channels<'_> {
                 // Names were checked, and what goes needs no room.
                 let _ = inventory.apply(topic, change);
             }
-            let is_whole = inventory.is_whole;
-            // What is said to a broker that has fallen silent may never arrive.
-            let is_silent = self.brokers[number].liveness != Liveness::Up;
-            if is_deletion && (!is_whole || is_silent) {
+            if is_deletion {
+                let _ = inventory.unsay(&subject);
                 self.owe(number, &subject);
+                if self.brokers[number].link.is_some() {
+                    self.tell_deletion(number, &subject, change, now);
+                }
+                continue;
             }
-            if !is_whole {
+            if !inventory.is_whole {
                 continue;
             }
             if is_creation(change) {
-                self.owe_no_more(number, &subject);
+                self.is_there_again(number, &subject);
             }
             let inventory = &mut self.brokers[number].inventory;
             if let (TopicChange::ChannelCreated { .. }, Some(channel)) = (change, &subject.1) {
@@ -259,40 +286,51 @@ impl Channels<'_> {
             TopicChange::TopicCreated | TopicChange::ChannelCreated { .. } => {
                 self.tell_topic(number, topic, now);
             }
+            TopicChange::TopicDeleted | TopicChange::ChannelDeleted { .. } => {
+                return self.tell_deletion(number, &subject, change, now);
+            }
             _ => self.out.send(number, change_of(topic, change)),
         }
         let inventory = &mut self.brokers[number].inventory;
         inventory.note_told(subject, now);
     }
 
+    /// Tells a broker that something is deleted; until it confirms that, what it says of it is outdated.
+    fn tell_deletion(
+        &mut self,
+        number: BrokerNumber,
+        subject: &Subject,
+        change: &TopicChange,
+        now: Instant,
+    ) {
+        let inventory = &mut self.brokers[number].inventory;
+        inventory.note_deletion(subject);
+        inventory.note_told(subject.clone(), now);
+        self.out.send(number, change_of(&subject.0, change));
+    }
+
     /// Tells a broker that has said what it has which of it was deleted while it was away.
     pub(super) fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
-        let inventory = &mut self.brokers[number].inventory;
-        let owed = inventory.take_owed();
-        let mut orders = Vec::new();
-        for subject in &owed {
-            if let Some(change) = inventory.unsay(subject) {
-                inventory.note_told(subject.clone(), now);
-                orders.push(change_of(&subject.0, &change));
+        for subject in self.brokers[number].inventory.owed_and_untold() {
+            match self.brokers[number].inventory.unsay(&subject) {
+                Some(change) => self.tell_deletion(number, &subject, &change, now),
+                None => self.owe_no_more(number, &subject),
             }
-        }
-        for order in orders {
-            self.out.send(number, order);
-        }
-        for subject in owed {
-            self.out
-                .keep_owed(&self.brokers[number].name, &subject, false);
         }
     }
 
     /// A broker that is linked is told, or says, that something is there again: it is not deleted there when it comes back.
-    fn owe_no_more(&mut self, number: BrokerNumber, subject: &Subject) {
+    fn is_there_again(&mut self, number: BrokerNumber, subject: &Subject) {
         let topic: Subject = (subject.0.clone(), None);
         for subject in [subject, &topic] {
-            let broker = &mut self.brokers[number];
-            if broker.inventory.owe_no_more(subject) {
-                self.out.keep_owed(&broker.name, subject, false);
-            }
+            self.owe_no_more(number, subject);
+        }
+    }
+
+    fn owe_no_more(&mut self, number: BrokerNumber, subject: &Subject) {
+        let broker = &mut self.brokers[number];
+        if broker.inventory.owe_no_more(subject) {
+            self.out.keep_owed(&broker.name, subject, false);
         }
     }
 
@@ -307,7 +345,7 @@ impl Channels<'_> {
                 .keep_owed(&self.brokers[number].name, subject, true);
         }
         let text = format!(
-            "{} is away, and more was deleted meanwhile than the controller remembers: {} may come back with it",
+            "{} has not confirmed more deletions than are remembered: {} may come back with it",
             broker.name, subject.0
         );
         self.out.tell(
@@ -317,24 +355,6 @@ impl Channels<'_> {
             text,
         );
     }
-}
-
-/// Tells a broker a topic: all channels that are known of it.
-pub(super) fn tell_topic(
-    catalog: &Catalog,
-    contracts: &mut Contracts,
-    brokers: &mut Brokers,
-    out: &mut Outbox,
-    (number, topic): (BrokerNumber, &TopicName),
-    now: Instant,
-) {
-    let ticket = contracts.next_ticket();
-    let known = catalog.get(topic.as_str());
-    let channels = known.map(|known| known.channels.keys().cloned().collect());
-    let state = catalog.state_of(topic);
-    let inventory = &mut brokers[number].inventory;
-    inventory.prepare(topic.clone(), ticket, channels.unwrap_or_default(), now);
-    out.send(number, ToBroker::Topic { state, ticket });
 }
 
 /// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is

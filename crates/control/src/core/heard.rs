@@ -122,6 +122,9 @@ impl Core {
             ToController::Changed { topic, change } => {
                 self.channels().changed(number, &topic, change, now)
             }
+            ToController::Followed { topic, change } => {
+                self.channels().followed(number, &topic, &change);
+            }
             ToController::TopicAsked { topic } => self.channels().topic_asked(number, &topic, now),
             ToController::TopicReady { topic, ticket } => {
                 self.mover().topic_ready(number, &topic, ticket, now);

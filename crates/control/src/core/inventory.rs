@@ -19,7 +19,7 @@ pub(super) type Subject = (TopicName, Option<ChannelName>);
 const NAMES_MAX: usize = 1 << 18;
 /// Changes that a broker says while it still says what it has, or that is still taken over, at most.
 const EARLY_MAX: usize = 65_536;
-/// Deletions that a broker which is away is told later, at most.
+/// Deletions that a broker has not confirmed, and is told again when it comes back, at most.
 const OWED_MAX: usize = 4096;
 /// Tombstones of one broker at most.
 const TOMBSTONES_MAX: usize = 1024;
@@ -51,6 +51,8 @@ pub struct Inventory {
     told: BTreeMap<Subject, Instant>,
     tombstones: BTreeMap<TopicName, Instant>,
     owed: BTreeSet<Subject>,
+    /// Deletions that it was told on this link and has not confirmed, with how often.
+    unconfirmed: BTreeMap<Subject, u32>,
 }
 
 /// A topic that a broker was told and has not confirmed.
@@ -94,6 +96,7 @@ impl Inventory {
         self.early.clear();
         self.preparing.clear();
         self.told.clear();
+        self.unconfirmed.clear();
         self.waiting.clear();
         self.deaf.clear();
     }
@@ -111,7 +114,14 @@ impl Inventory {
     /// A text: a name that is not valid, or a bound that is reached.
     pub(super) fn say(&mut self, state: &TopicState) -> Result<(), String> {
         let topic = topic_name(&state.topic)?;
-        let known = Known::of(state).map_err(|text| format!("topic {topic}: {text}"))?;
+        if self.unconfirmed.contains_key(&(topic.clone(), None)) {
+            return Ok(());
+        }
+        let mut known = Known::of(state).map_err(|text| format!("topic {topic}: {text}"))?;
+        let of_topic = of_topic(&self.unconfirmed, &topic);
+        for channel in of_topic.filter_map(|((_, channel), _)| channel.as_ref()) {
+            known.channels.remove(channel);
+        }
         let names = self.said_names + 1 + known.channels.len();
         if names > NAMES_MAX {
             return Err(format!(
@@ -280,14 +290,46 @@ impl Inventory {
 
     /// Whether a change of the broker may have crossed one that it was told, or a topic that it has not confirmed.
     pub(super) fn may_cross(&self, subject: &Subject, now: Instant) -> bool {
-        // In order of name: of a topic, the topic itself is first.
-        let of_topic = self.told.range((subject.0.clone(), None)..);
-        let mut of_topic = of_topic.take_while(|((topic, _), _)| *topic == subject.0);
+        let mut of_topic = of_topic(&self.told, &subject.0);
         self.preparing.contains_key(&subject.0)
             || of_topic.any(|((_, channel), at)| {
                 let is_same = channel.is_none() || subject.1.is_none() || *channel == subject.1;
                 is_same && now - *at < CROSSING
             })
+    }
+
+    /// Notes that the broker is told a deletion: what it has said and says of it until it confirms that it said before it heard.
+    ///
+    /// Beyond [`OWED_MAX`] that is not remembered.
+    pub(super) fn note_deletion(&mut self, subject: &Subject) {
+        self.early.retain(|(topic, change)| {
+            let said = topic_name(topic).and_then(|topic| subject_of(&topic, change));
+            !said.is_ok_and(|said| is_within(&said, subject))
+        });
+        if let Some(times) = self.unconfirmed.get_mut(subject) {
+            *times += 1;
+        } else if self.unconfirmed.len() < OWED_MAX {
+            self.unconfirmed.insert(subject.clone(), 1);
+        }
+    }
+
+    /// The broker has carried out a deletion; whether it has confirmed all that it was told of this one.
+    pub(super) fn deletion_followed(&mut self, subject: &Subject) -> bool {
+        let Some(times) = self.unconfirmed.get_mut(subject) else {
+            return false;
+        };
+        *times -= 1;
+        let is_last = *times == 0;
+        if is_last {
+            self.unconfirmed.remove(subject);
+        }
+        is_last
+    }
+
+    /// Whether what the broker says of this was said before it heard of a deletion.
+    pub(super) fn is_outdated(&self, subject: &Subject) -> bool {
+        let topic = (subject.0.clone(), None);
+        self.unconfirmed.contains_key(&topic) || self.unconfirmed.contains_key(subject)
     }
 
     /// From now on until `until` a deletion of the topic here is of this broker alone.
@@ -303,7 +345,7 @@ impl Inventory {
         self.tombstones.get(topic).is_some_and(|until| now < *until)
     }
 
-    /// Remembers a deletion that the broker is to be told when it comes back; `false` at the bound.
+    /// Remembers a deletion that the broker is to be told again when it comes back before it has confirmed it; `false` at the bound.
     pub(super) fn owe(&mut self, subject: Subject) -> bool {
         let may_owe = self.may_owe(&subject);
         if may_owe {
@@ -317,7 +359,7 @@ impl Inventory {
         self.owed.len() < OWED_MAX || self.owed.contains(subject)
     }
 
-    /// Deletions that it was not told.
+    /// Deletions that it has not confirmed.
     pub(super) fn owed(&self) -> &BTreeSet<Subject> {
         &self.owed
     }
@@ -327,7 +369,14 @@ impl Inventory {
         self.owed.remove(subject)
     }
 
-    /// Takes the deletions that it was not told.
+    /// Deletions that it was not told on this link.
+    pub(super) fn owed_and_untold(&self) -> Vec<Subject> {
+        let is_told = |subject: &&Subject| self.unconfirmed.contains_key(*subject);
+        let untold = self.owed.iter().filter(|subject| !is_told(subject));
+        untold.cloned().collect()
+    }
+
+    /// Takes the deletions that it has not confirmed.
     pub(super) fn take_owed(&mut self) -> BTreeSet<Subject> {
         std::mem::take(&mut self.owed)
     }
@@ -351,6 +400,21 @@ impl Inventory {
         here.or_default().extend(channel);
         Ok(())
     }
+}
+
+/// What is noted of a topic and its channels.
+fn of_topic<'a, T>(
+    noted: &'a BTreeMap<Subject, T>,
+    topic: &'a TopicName,
+) -> impl Iterator<Item = (&'a Subject, &'a T)> {
+    // In order of name: of a topic, the topic itself is first.
+    let from_topic = noted.range((topic.clone(), None)..);
+    from_topic.take_while(move |((other, _), _)| other == topic)
+}
+
+/// Whether one is the other, or a channel of it.
+fn is_within(one: &Subject, other: &Subject) -> bool {
+    one.0 == other.0 && (other.1.is_none() || one.1 == other.1)
 }
 
 /// Whether this comes and goes at each broker by itself.

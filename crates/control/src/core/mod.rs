@@ -13,6 +13,7 @@ mod due;
 mod effect;
 mod fit;
 mod forgetting;
+mod ground;
 mod handover;
 mod heard;
 mod hearing;
@@ -41,6 +42,7 @@ mod settings;
 mod sharers;
 mod shares;
 mod tally;
+mod teller;
 mod topic;
 mod topics;
 mod trace;
@@ -61,6 +63,7 @@ use declaring::Declaring;
 use due::Due;
 use fit::{Fitter, fit_due};
 use forgetting::Forgetting;
+use ground::Ground;
 use handover::Handovers;
 use moves::{Mover, Moves};
 use names::Names;
@@ -75,6 +78,7 @@ use rounds::Rounds;
 use settings::Rules;
 use sharers::Sharing;
 use shares::Adaptor;
+use teller::Teller;
 use turns::BrokerTurns;
 use views::Views;
 use window::Windows;
@@ -387,51 +391,43 @@ impl Core {
 
     /// Who may use how much of a limit.
     fn adaptor(&mut self) -> Adaptor<'_> {
-        Adaptor {
-            rules: &self.rules,
-            brokers: &self.brokers,
-            topics: &mut self.topics,
-            rounds: &self.rounds,
-            due: &mut self.due,
-            out: &mut self.out,
-        }
+        let ground = self.fitter().ground;
+        Adaptor { ground }
     }
 
     /// Where publishers go.
     fn distributor(&mut self) -> Distributor<'_> {
-        Distributor {
-            rules: &self.rules,
-            brokers: &self.brokers,
-            topics: &mut self.topics,
-            rounds: &self.rounds,
-            due: &mut self.due,
-            out: &mut self.out,
-        }
+        let ground = self.fitter().ground;
+        Distributor { ground }
     }
 
     /// How promises are fitted.
     fn fitter(&mut self) -> Fitter<'_> {
         Fitter {
-            rules: &self.rules,
-            brokers: &self.brokers,
-            topics: &mut self.topics,
-            rounds: &self.rounds,
-            due: &mut self.due,
+            ground: Ground {
+                rules: &self.rules,
+                brokers: &self.brokers,
+                topics: &mut self.topics,
+                rounds: &self.rounds,
+                due: &mut self.due,
+                out: &mut self.out,
+            },
             windows: &mut self.windows,
-            out: &mut self.out,
         }
     }
 
     /// Who moves now.
     fn mover(&mut self) -> Mover<'_> {
         Mover {
+            teller: Teller {
+                catalog: &self.catalog,
+                contracts: &mut self.contracts,
+                brokers: &mut self.brokers,
+                out: &mut self.out,
+            },
             topics: &mut self.topics,
-            brokers: &mut self.brokers,
-            catalog: &self.catalog,
-            contracts: &mut self.contracts,
             moves: &mut self.moves,
             due: &mut self.due,
-            out: &mut self.out,
         }
     }
 

@@ -9,13 +9,9 @@ use clock::Instant;
 use limit::{Burst, Rate, TokenBucket};
 use link::{Move, ToBroker};
 
-use super::catalog::Catalog;
-use super::contract::Contracts;
 use super::due::Due;
-use super::outbox::Outbox;
-use super::prepare::prepare;
 use super::publisher::Row;
-use super::registry::Brokers;
+use super::teller::Teller;
 use super::topics::Topics;
 use super::{BrokerNumber, Topic};
 
@@ -81,13 +77,10 @@ impl Moves {
 
 /// Tells publishers to move, and brokers to get ready for them; borrows the parts that it needs for that.
 pub(super) struct Mover<'a> {
+    pub(super) teller: Teller<'a>,
     pub(super) topics: &'a mut Topics,
-    pub(super) brokers: &'a mut Brokers,
-    pub(super) catalog: &'a Catalog,
-    pub(super) contracts: &'a mut Contracts,
     pub(super) moves: &'a mut Moves,
     pub(super) due: &'a mut Due,
-    pub(super) out: &'a mut Outbox,
 }
 
 impl Mover<'_> {
@@ -100,7 +93,7 @@ impl Mover<'_> {
         let looked_at = next_misplaced(topic);
         let open = self.open_targets(name, &looked_at, now);
         self.due.work.publishers += looked_at.len() as u64;
-        let (brokers, moves) = (&*self.brokers, &mut *self.moves);
+        let (brokers, moves) = (&*self.teller.brokers, &mut *self.moves);
         let Some(topic) = self.topics.get_mut(name) else {
             return;
         };
@@ -143,13 +136,13 @@ impl Mover<'_> {
                 continue;
             }
             let text = format!("{} publishers are told to move", moves.len());
-            self.out.tell(
+            self.teller.out.tell(
                 "publisher-moved",
                 Some(name),
-                Some(&self.brokers[from]),
+                Some(&self.teller.brokers[from]),
                 text,
             );
-            self.out.send(
+            self.teller.out.send(
                 from,
                 ToBroker::Migrate {
                     topic: name.to_owned(),
@@ -173,17 +166,12 @@ impl Mover<'_> {
         let targets: BTreeSet<BrokerNumber> = rows.filter_map(|row| row.broker).collect();
         let mut open = BTreeSet::new();
         for number in targets {
-            let (catalog, contracts) = (self.catalog, &mut *self.contracts);
-            prepare(
-                catalog,
-                contracts,
-                self.brokers,
-                self.out,
-                (name, number),
-                now,
-            );
-            if self.brokers[number].takes_publishers()
-                && self.catalog.is_held_by(name, &self.brokers[number])
+            self.teller.prepare(name, number, now);
+            if self.teller.brokers[number].takes_publishers()
+                && self
+                    .teller
+                    .catalog
+                    .is_held_by(name, &self.teller.brokers[number])
             {
                 open.insert(number);
             }

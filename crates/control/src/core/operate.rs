@@ -177,13 +177,14 @@ impl Core {
         if !changed.is_empty() {
             // Who has been given a place is kept with it.
             let is_asking: FxHashSet<usize> = asking.into_iter().collect();
-            let topics = &*distributor.topics;
+            let topics = &*distributor.ground.topics;
             let rest = changed.into_iter();
             let rest = rest
                 .filter(|&index| !is_asking.contains(&index) || topics.is_unplaced(name, index));
             distributor
+                .ground
                 .out
-                .keep_publishers(topics, distributor.brokers, name, rest);
+                .keep_publishers(topics, distributor.ground.brokers, name, rest);
             distributor.publishers_changed(name, now);
         }
         self.mover().prepare_places(name, now);
@@ -242,7 +243,7 @@ impl Core {
         }
         let broker = self.topics.find(name)?.publishers.rows()[index].broker;
         if let Some(number) = broker {
-            self.mover().prepare(name, number, now);
+            self.mover().teller.prepare(name, number, now);
         }
         Ok(index)
     }

@@ -6,13 +6,11 @@ use rustc_hash::FxHashMap;
 
 use limit::Rate;
 
-use super::due::Due;
 use super::fit::{fit_due, out_of_brokers};
-use super::outbox::Outbox;
+use super::ground::Ground;
 use super::parts::Done;
 use super::publisher::{Publishers, Row};
 use super::registry::Brokers;
-use super::rounds::Rounds;
 use super::settings::Rules;
 use super::shares::Adaptor;
 use super::topics::Topics;
@@ -24,37 +22,33 @@ const STRANDED_MIN: usize = 1024;
 /// A broker without a promise to keep takes what comes.
 const UNBOUNDED_MCAP: f64 = 1e12;
 
-/// Gives publishers a place, as the Load Distributor does in its steps 1 and 2; borrows the parts that it needs for that.
+/// Gives publishers a place, as the Load Distributor does in its steps 1 and 2.
 pub(super) struct Distributor<'a> {
-    pub(super) rules: &'a Rules,
-    pub(super) brokers: &'a Brokers,
-    pub(super) topics: &'a mut Topics,
-    pub(super) rounds: &'a Rounds,
-    pub(super) due: &'a mut Due,
-    pub(super) out: &'a mut Outbox,
+    pub(super) ground: Ground<'a>,
 }
 
 impl Distributor<'_> {
     fn adaptor(&mut self) -> Adaptor<'_> {
         Adaptor {
-            rules: self.rules,
-            brokers: self.brokers,
-            topics: self.topics,
-            rounds: self.rounds,
-            due: self.due,
-            out: self.out,
+            ground: self.ground.lend(),
         }
     }
 
     /// Carriers and fit follow a change of who publishes.
     pub(super) fn publishers_changed(&mut self, name: &str, now: Instant) {
-        fit_due(self.topics, self.due, &self.rules.settings, name, now);
+        fit_due(
+            self.ground.topics,
+            self.ground.due,
+            &self.ground.rules.settings,
+            name,
+            now,
+        );
         self.adaptor().drive(name, now);
     }
 
     /// Gives publishers without a place one, where there is room. Those that have one stay.
     fn place_unplaced(&mut self, name: &str, now: Instant) {
-        let topic = self.topics.get(name);
+        let topic = self.ground.topics.get(name);
         let waiting = topic.map(|topic| topic.publishers.unplaced().iter().copied().collect());
         self.place(name, waiting.unwrap_or_default(), now);
     }
@@ -67,9 +61,12 @@ impl Distributor<'_> {
         done: &mut Done,
         now: Instant,
     ) -> Option<usize> {
-        let unplaced = self.topics.get(name)?.publishers.unplaced();
+        let unplaced = self.ground.topics.get(name)?.publishers.unplaced();
         let below = u32::try_from(below).unwrap_or(u32::MAX);
-        let waiting = unplaced.range(..below).rev().take(self.rules.sizes.rows);
+        let waiting = unplaced
+            .range(..below)
+            .rev()
+            .take(self.ground.rules.sizes.rows);
         let mut waiting: Vec<u32> = waiting.copied().collect();
         let last = waiting.last().copied();
         let rows_left = last.filter(|&last| unplaced.range(..last).next().is_some());
@@ -83,12 +80,12 @@ impl Distributor<'_> {
     /// when they have doubled in number, unless they are too many for one turn, or when room comes ([`super::parts::Job::Room`]): else
     /// each newcomer would cost as much as there are.
     pub(super) fn place_newcomers(&mut self, name: &str, newcomers: &[usize], now: Instant) {
-        let Some(topic) = self.topics.get(name) else {
+        let Some(topic) = self.ground.topics.get(name) else {
             return;
         };
         let unplaced = topic.publishers.unplaced();
         let is_due = unplaced.len() <= STRANDED_MIN || unplaced.len() >= 2 * topic.stranded;
-        if is_due && unplaced.len() <= self.rules.sizes.rows {
+        if is_due && unplaced.len() <= self.ground.rules.sizes.rows {
             return self.place_unplaced(name, now);
         }
         let waiting = newcomers.iter().map(|&index| index as u32);
@@ -97,7 +94,7 @@ impl Distributor<'_> {
     }
 
     fn place(&mut self, name: &str, waiting: Vec<u32>, now: Instant) {
-        let Some(topic) = self.topics.get(name).filter(|_| !waiting.is_empty()) else {
+        let Some(topic) = self.ground.topics.get(name).filter(|_| !waiting.is_empty()) else {
             return;
         };
         let (mut publishers, mut placed) = as_carried(&topic.publishers);
@@ -106,8 +103,8 @@ impl Distributor<'_> {
         publishers.extend(as_distributed(rows));
         let carried = placed.len();
         placed.resize(publishers.len(), None);
-        let full = topic.fit.full_brokers(self.brokers.len());
-        let crowded = crowded(self.topics, self.brokers, name)
+        let full = topic.fit.full_brokers(self.ground.brokers.len());
+        let crowded = crowded(self.ground.topics, self.ground.brokers, name)
             .into_iter()
             .zip(&full);
         let avoided: Vec<bool> = crowded.map(|(crowded, full)| crowded || *full).collect();
@@ -115,7 +112,12 @@ impl Distributor<'_> {
             policy: topic.spec.policy,
             publishers: &publishers,
             placed: &placed,
-            brokers: &broker_states(self.rules, self.topics, self.brokers, name),
+            brokers: &broker_states(
+                self.ground.rules,
+                self.ground.topics,
+                self.ground.brokers,
+                name,
+            ),
             full: &avoided,
             k_min: 1,
         };
@@ -123,7 +125,7 @@ impl Distributor<'_> {
             full: &full,
             ..question
         };
-        self.due.work.publishers += publishers.len() as u64;
+        self.ground.due.work.publishers += publishers.len() as u64;
         let found = distribute(&question).or_else(|_| distribute(&anywhere));
         let (broker_of, missing) = match found {
             Ok(distribution) => (distribution.broker_of.into_iter().map(Some).collect(), None),
@@ -137,7 +139,7 @@ impl Distributor<'_> {
             .filter_map(|(&index, broker)| Some((index as usize, (*broker)?)))
             .collect();
         self.assign_some(name, &found, now);
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         let unplaced = topic.publishers.unplaced().len();
@@ -147,7 +149,7 @@ impl Distributor<'_> {
         }
         // Of a part of them less is missing than of all.
         if let Some(missing) = missing.filter(|_| is_whole || topic.fit.text.is_empty()) {
-            out_of_brokers(self.topics, self.out, name, missing);
+            out_of_brokers(self.ground.topics, self.ground.out, name, missing);
         }
     }
 
@@ -158,7 +160,7 @@ impl Distributor<'_> {
         broker_of: &[Option<BrokerIndex>],
         now: Instant,
     ) -> bool {
-        let Some(topic) = self.topics.get(name) else {
+        let Some(topic) = self.ground.topics.get(name) else {
             return false;
         };
         let rows = topic.publishers.rows().iter().zip(broker_of).enumerate();
@@ -178,8 +180,8 @@ impl Distributor<'_> {
         changed: &[(usize, BrokerIndex)],
         now: Instant,
     ) -> bool {
-        let epoch = self.rules.epoch;
-        let topic = self.topics.with_loads(name);
+        let epoch = self.ground.rules.epoch;
+        let topic = self.ground.topics.with_loads(name);
         let Some((topic, loads)) = topic.filter(|_| !changed.is_empty()) else {
             return false;
         };
@@ -188,9 +190,9 @@ impl Distributor<'_> {
             topic.publishers.note_placed_in(index, epoch);
         }
         topic.placed_at = Some(now);
-        self.out.keep_publishers(
-            self.topics,
-            self.brokers,
+        self.ground.out.keep_publishers(
+            self.ground.topics,
+            self.ground.brokers,
             name,
             changed.iter().map(|(index, _)| *index),
         );
@@ -207,14 +209,14 @@ impl Distributor<'_> {
         done: &mut Done,
         now: Instant,
     ) -> Option<usize> {
-        let topic = self.topics.get(name)?;
+        let topic = self.ground.topics.get(name)?;
         if !topic.publishers.is_placed_at(number) {
             return None;
         }
         let is_meant = |row: &Row| row.broker == Some(number);
         let looked = topic
             .publishers
-            .look_below(below, self.rules.sizes, is_meant);
+            .look_below(below, self.ground.rules.sizes, is_meant);
         done.looked(&looked);
         self.place_elsewhere(name, &looked.found, now);
         looked.rows_left
@@ -222,19 +224,20 @@ impl Distributor<'_> {
 
     /// Takes the place of one publisher and gives it another, where there is room.
     pub(super) fn replace(&mut self, name: &str, index: usize, now: Instant) {
-        let Some((topic, loads)) = self.topics.with_loads(name) else {
+        let Some((topic, loads)) = self.ground.topics.with_loads(name) else {
             return;
         };
         topic.publishers.place(index, None, loads);
         self.place_newcomers(name, &[index], now);
-        self.out
-            .keep_publishers(self.topics, self.brokers, name, [index]);
+        self.ground
+            .out
+            .keep_publishers(self.ground.topics, self.ground.brokers, name, [index]);
         self.publishers_changed(name, now);
     }
 
     /// Takes the places of some publishers and gives them others, where there is room.
     pub(super) fn place_elsewhere(&mut self, name: &str, given_up: &[usize], now: Instant) {
-        let topic = self.topics.with_loads(name);
+        let topic = self.ground.topics.with_loads(name);
         let Some((topic, loads)) = topic.filter(|_| !given_up.is_empty()) else {
             return;
         };
@@ -243,10 +246,11 @@ impl Distributor<'_> {
         }
         self.place_newcomers(name, given_up, now);
         let homeless = given_up.iter().copied();
-        let homeless = homeless.filter(|&index| self.topics.is_unplaced(name, index));
+        let homeless = homeless.filter(|&index| self.ground.topics.is_unplaced(name, index));
         let homeless: Vec<usize> = homeless.collect();
-        self.out
-            .keep_publishers(self.topics, self.brokers, name, homeless);
+        self.ground
+            .out
+            .keep_publishers(self.ground.topics, self.ground.brokers, name, homeless);
         self.publishers_changed(name, now);
     }
 }

@@ -1,7 +1,7 @@
 //! No publisher is sent to a broker that lacks a channel of its topic: the broker is told the topic, and publishers go there
 //! once it has confirmed that.
 //!
-//! A broker that does not answer is told again every [`REPEAT`]. After [`ANSWER_TIMEOUT`] publishers of that topic are
+//! A broker that does not answer is told again every two seconds. After [`ANSWER_TIMEOUT`] publishers of that topic are
 //! placed elsewhere, for as long as it does not answer; those that are there stay.
 
 use std::ops::Bound;
@@ -11,18 +11,15 @@ use clock::Instant;
 use wire::TopicName;
 
 use super::catalog::Catalog;
-use super::channels::tell_topic;
-use super::contract::Contracts;
 use super::inventory::{Inventory, topic_name};
 use super::moves::Mover;
 use super::outbox::Outbox;
 use super::parts::Sizes;
 use super::registry::Brokers;
+use super::teller::is_due;
 use super::topics::Topics;
 use super::{Broker, BrokerNumber, Effect};
 
-/// A topic that is not confirmed is told again after so long.
-const REPEAT: Duration = Duration::from_secs(2);
 /// A broker that publishers of a topic wait for this long gets none of them, and is told again only so often.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,29 +54,6 @@ pub(super) fn may_all_be_told(
     places.all(|number| catalog.is_held_by(name, &brokers[number]))
 }
 
-/// Has a broker make the channels of a topic, unless it has them.
-pub(super) fn prepare(
-    catalog: &Catalog,
-    contracts: &mut Contracts,
-    brokers: &mut Brokers,
-    out: &mut Outbox,
-    (name, number): (&str, BrokerNumber),
-    now: Instant,
-) {
-    let broker = &mut brokers[number];
-    if catalog.is_held_by(name, broker) || !broker.takes_publishers() {
-        return;
-    }
-    let Ok(topic) = topic_name(name) else {
-        return;
-    };
-    let inventory = &mut broker.inventory;
-    inventory.waiting.entry(topic.clone()).or_insert(now);
-    if is_due(inventory, &topic, REPEAT, now) {
-        tell_topic(catalog, contracts, brokers, out, (number, &topic), now);
-    }
-}
-
 impl Mover<'_> {
     /// Has brokers that publishers of a topic are placed on make its channels.
     pub(super) fn prepare_places(&mut self, name: &str, now: Instant) {
@@ -88,21 +62,8 @@ impl Mover<'_> {
         };
         let places: Vec<BrokerNumber> = topic.publishers.places().collect();
         for number in places {
-            self.prepare(name, number, now);
+            self.teller.prepare(name, number, now);
         }
-    }
-
-    /// Has a broker make the channels of a topic, unless it has them.
-    pub(super) fn prepare(&mut self, name: &str, number: BrokerNumber, now: Instant) {
-        let (catalog, contracts) = (self.catalog, &mut *self.contracts);
-        prepare(
-            catalog,
-            contracts,
-            self.brokers,
-            self.out,
-            (name, number),
-            now,
-        );
     }
 
     /// A broker has a topic that it was told.
@@ -113,17 +74,17 @@ impl Mover<'_> {
         ticket: u64,
         now: Instant,
     ) {
-        let broker = &mut self.brokers[number];
+        let broker = &mut self.teller.brokers[number];
         let inventory = &mut broker.inventory;
         let confirmed = topic_name(topic).and_then(|topic| inventory.confirmed(&topic, ticket));
         match confirmed {
             Ok(true) => {}
             Ok(false) => return,
-            Err(text) => return self.out.distrust(broker, &text),
+            Err(text) => return self.teller.out.distrust(broker, &text),
         }
-        answered(broker, topic, self.out);
+        answered(broker, topic, self.teller.out);
         self.drive(topic, now);
-        self.out.push(Effect::Prepared {
+        self.teller.out.push(Effect::Prepared {
             topic: Some(topic.to_owned()),
         });
     }
@@ -131,9 +92,9 @@ impl Mover<'_> {
     /// Publishers have waited for a broker for too long: it is told the topic again, but seldom. Whether its publishers are to be
     /// placed elsewhere first, for it does not answer.
     pub(super) fn waited(&mut self, number: BrokerNumber, topic: &TopicName) -> bool {
-        let broker = &mut self.brokers[number];
-        if self.catalog.is_held_by(topic.as_str(), broker) {
-            answered(broker, topic.as_str(), self.out);
+        let broker = &mut self.teller.brokers[number];
+        if self.teller.catalog.is_held_by(topic.as_str(), broker) {
+            answered(broker, topic.as_str(), self.teller.out);
             return false;
         }
         if !broker.inventory.deaf.insert(topic.clone()) {
@@ -144,24 +105,16 @@ impl Mover<'_> {
             broker.name
         );
         let about = Some(topic.as_str());
-        self.out.tell("problem", about, Some(broker), text);
+        self.teller.out.tell("problem", about, Some(broker), text);
         true
     }
 
     /// Tells a broker a topic that it does not answer for again.
     pub(super) fn remind(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
-        let inventory = &self.brokers[number].inventory;
+        let inventory = &self.teller.brokers[number].inventory;
         // One that nobody waits for any more has answered.
         if inventory.deaf.contains(topic) && is_due(inventory, topic, ANSWER_TIMEOUT, now) {
-            let (catalog, contracts) = (self.catalog, &mut *self.contracts);
-            tell_topic(
-                catalog,
-                contracts,
-                self.brokers,
-                self.out,
-                (number, topic),
-                now,
-            );
+            self.teller.tell(number, topic, now);
         }
     }
 }
@@ -182,13 +135,6 @@ pub(super) fn next_late(inventory: &mut Inventory, sizes: Sizes, now: Instant) -
         }
     }
     late
-}
-
-/// Whether a broker is to be told a topic: it was not told lately. All topics are told when it has said what it has.
-fn is_due(inventory: &Inventory, topic: &TopicName, interval: Duration, now: Instant) -> bool {
-    let told = inventory.preparing.get(topic);
-    let is_told = told.is_some_and(|told| now - told.told_at < interval);
-    inventory.is_whole && !is_told
 }
 
 /// A broker that nobody waits for any more.

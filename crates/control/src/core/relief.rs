@@ -24,6 +24,7 @@ use placement::{BrokerIndex, BrokerState, Question, distribute, shedding_order};
 
 use super::due::Due;
 use super::fit::{Fitter, short_of_capacity};
+use super::ground::Ground;
 use super::moves::{Moves, is_resting};
 use super::outbox::Outbox;
 use super::overload::{has_overload, has_standing_queue};
@@ -91,24 +92,21 @@ pub(super) struct Rebalancer<'a> {
 impl Rebalancer<'_> {
     pub(super) fn fitter(&mut self) -> Fitter<'_> {
         Fitter {
-            rules: self.rules,
-            brokers: self.brokers,
-            topics: self.topics,
-            rounds: self.rounds,
-            due: self.due,
+            ground: Ground {
+                rules: self.rules,
+                brokers: self.brokers,
+                topics: self.topics,
+                rounds: self.rounds,
+                due: self.due,
+                out: self.out,
+            },
             windows: self.windows,
-            out: self.out,
         }
     }
 
     pub(super) fn distributor(&mut self) -> Distributor<'_> {
         Distributor {
-            rules: self.rules,
-            brokers: self.brokers,
-            topics: self.topics,
-            rounds: self.rounds,
-            due: self.due,
-            out: self.out,
+            ground: self.fitter().ground,
         }
     }
 

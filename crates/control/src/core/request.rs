@@ -282,7 +282,7 @@ impl Core {
         Ok(named.into_iter().collect())
     }
 
-    /// For [`Core::change_topic`]: what is known of the topic afterwards, and of a deletion whom it is still to be told.
+    /// For [`Core::change_topic`]: what is known of the topic afterwards, and of a deletion who has not confirmed it.
     ///
     /// # Errors
     /// Its own.
@@ -302,8 +302,7 @@ impl Core {
         }
         if asked.is_deletion() {
             let brokers = self.brokers.iter().filter(|broker| broker.has_name());
-            let away = brokers.filter(|broker| !broker.inventory.is_whole);
-            let owing = away.filter(|broker| broker.inventory.may_owe(&subject));
+            let owing = brokers.filter(|broker| broker.inventory.may_owe(&subject));
             changes.extend(owing.map(|broker| owed_change(broker, &subject, true)));
         }
         Ok(changes)

@@ -9,50 +9,41 @@ use limit::lease::Mode;
 use limit::{Grant, Ledger, LedgerConfig, Report, Traffic};
 use link::{ToBroker, TopicReport};
 
-use super::due::Due;
-use super::outbox::Outbox;
+use super::ground::Ground;
 use super::registry::Brokers;
-use super::rounds::Rounds;
 use super::seats::{Carrier, Shares};
-use super::settings::Rules;
-use super::topics::Topics;
 use super::words::Carried;
 use super::{Broker, BrokerNumber, Liveness, Topic};
 
-/// Divides the limits of topics into shares, as the TB Adaptor does; borrows the parts that it needs for that.
+/// Divides the limits of topics into shares, as the TB Adaptor does.
 pub(super) struct Adaptor<'a> {
-    pub(super) rules: &'a Rules,
-    pub(super) brokers: &'a Brokers,
-    pub(super) topics: &'a mut Topics,
-    pub(super) rounds: &'a Rounds,
-    pub(super) due: &'a mut Due,
-    pub(super) out: &'a mut Outbox,
+    pub(super) ground: Ground<'a>,
 }
 
 impl Adaptor<'_> {
     /// Keeps the members of a topic's ledger in step and sends what it grants.
     pub(super) fn drive(&mut self, name: &str, now: Instant) {
-        let topic = self.topics.get(name);
+        let topic = self.ground.topics.get(name);
         let Some(topic) = topic.filter(|topic| topic.shares.ledger.is_some()) else {
-            return self.due.shares.remove(name);
+            return self.ground.due.shares.remove(name);
         };
         let carriers = self.carriers(name, topic);
-        let config = self.rules.ledger_config();
-        let Some(topic) = self.topics.get_mut(name) else {
+        let config = self.ground.rules.ledger_config();
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         let batch = topic.largest_batch_tokens();
         let shares = &mut topic.shares;
-        shares.learn(self.brokers, self.rounds);
+        shares.learn(self.ground.brokers, self.ground.rounds);
         let Some(ledger) = &mut shares.ledger else {
             return;
         };
-        let brokers = self.brokers.numbered();
+        let brokers = self.ground.brokers.numbered();
         for (number, broker) in brokers.filter(|(_, broker)| broker.words.get(name).is_some()) {
             broker.bring_up_to_date(number, ledger);
         }
         if !are_alike(&carriers, &shares.carriers) {
-            shares.follow_carriers(name, carriers, batch, self.brokers, now);
+            shares.follow_carriers(name, carriers, batch, self.ground.brokers, now);
         }
         let Some(ledger) = &mut shares.ledger else {
             return;
@@ -61,7 +52,7 @@ impl Adaptor<'_> {
         ledger.set_mode(if is_stale { Mode::Frozen } else { config.mode });
         let grants = self.plan_grants(name, is_stale, now);
         for (broker, grant) in grants {
-            self.out.send(
+            self.ground.out.send(
                 broker,
                 ToBroker::Grant {
                     topic: name.to_owned(),
@@ -78,34 +69,34 @@ impl Adaptor<'_> {
         is_stale: bool,
         now: Instant,
     ) -> Vec<(BrokerNumber, Grant)> {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return Vec::new();
         };
         let Some(ledger) = &mut topic.shares.ledger else {
             return Vec::new();
         };
-        if self.out.held.is_held() {
+        if self.ground.out.held.is_held() {
             let kept = topic.shares.kept.iter();
-            let number = |name: &String| self.brokers.named(name);
+            let number = |name: &String| self.ground.brokers.named(name);
             let kept = kept.filter_map(|(name, share)| Some((number(name)?, *share)));
-            self.due.shares.insert(name);
+            self.ground.due.shares.insert(name);
             return ledger.plan_within(&kept.collect(), now);
         }
         let grants = ledger.plan(now);
-        let brokers = self.brokers;
+        let brokers = self.ground.brokers;
         let is_heard = |number: BrokerNumber| brokers[number].is_heard();
         match !is_stale && ledger.is_at_rest(now, is_heard) {
-            true => self.due.shares.remove(name),
-            false => self.due.shares.insert(name),
+            true => self.ground.due.shares.remove(name),
+            false => self.ground.due.shares.insert(name),
         }
-        self.out.keep_shares(name, topic, brokers, now);
+        self.ground.out.keep_shares(name, topic, brokers, now);
         grants
     }
 
     /// Brokers that publishers of the topic are placed on, or whose reports show traffic of it.
     fn carriers(&self, name: &str, topic: &Topic) -> Vec<Carrier> {
-        let placed = topic.placed_rates(self.brokers.len());
-        let brokers = self.brokers.numbered().zip(placed);
+        let placed = topic.placed_rates(self.ground.brokers.len());
+        let brokers = self.ground.brokers.numbered().zip(placed);
         let carriers = brokers.filter(|((_, broker), _)| broker.counts());
         carriers
             .filter_map(|((number, broker), placed)| {
@@ -133,10 +124,10 @@ impl Adaptor<'_> {
         now: Instant,
     ) {
         let said = &carried.report;
-        let Some(topic) = self.topics.get_mut(&said.topic) else {
+        let Some(topic) = self.ground.topics.get_mut(&said.topic) else {
             return;
         };
-        topic.shares.learn(self.brokers, self.rounds);
+        topic.shares.learn(self.ground.brokers, self.ground.rounds);
         let Some(ledger) = &mut topic.shares.ledger else {
             return;
         };
@@ -148,7 +139,10 @@ impl Adaptor<'_> {
         match heard {
             // It is not a member yet; its traffic makes it one.
             Ok(()) | Err(InvalidReport::NotAMember { .. }) => {}
-            Err(error) => self.out.distrust(&self.brokers[number], &error.to_string()),
+            Err(error) => self
+                .ground
+                .out
+                .distrust(&self.ground.brokers[number], &error.to_string()),
         }
     }
 }

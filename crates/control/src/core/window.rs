@@ -116,38 +116,38 @@ impl Fitter<'_> {
     /// Begins a window on all brokers where publishers of the topic are placed; one of a search covers the promised topics
     /// beside it too, and waits for that of another search on the same brokers.
     pub(super) fn open_window(&mut self, name: &str, now: Instant) {
-        let Some(topic) = self.topics.get(name) else {
+        let Some(topic) = self.ground.topics.get(name) else {
             return;
         };
-        let placed = topic.placed_rates(self.brokers.len());
+        let placed = topic.placed_rates(self.ground.brokers.len());
         let carriers: Vec<BrokerNumber> = (0u32..)
             .zip(&placed)
-            .filter(|&(number, &rate)| rate > 0.0 && self.brokers[number].link.is_some())
+            .filter(|&(number, &rate)| rate > 0.0 && self.ground.brokers[number].link.is_some())
             .map(|(number, _)| number)
             .collect();
         let with_trace = topic.fit.wants_trace() || topic.spec.infer_groups;
         let beside = if topic.fit.is_under_way() {
             beside(
-                self.topics,
-                self.brokers,
+                self.ground.topics,
+                self.ground.brokers,
                 name,
                 with_trace && topic.spec.fit == Mode::Replay,
             )
         } else {
             Vec::new()
         };
-        if is_searched_beside(self.topics, &beside) {
+        if is_searched_beside(self.ground.topics, &beside) {
             return;
         }
         let length = if topic.fit.is_urgent {
-            self.rules.settings.profile_window.min(URGENT_WINDOW)
+            self.ground.rules.settings.profile_window.min(URGENT_WINDOW)
         } else {
-            self.rules.settings.profile_window
+            self.ground.rules.settings.profile_window
         };
         let window = self.windows.next();
         let mut parts = BTreeMap::from([(name.to_owned(), Part::of(carriers))]);
         for (other, brokers) in beside {
-            if let Some(topic) = self.topics.get_mut(&other) {
+            if let Some(topic) = self.ground.topics.get_mut(&other) {
                 topic.fit.begin_guest(window, now);
             }
             parts.insert(other, Part::of(brokers));
@@ -161,12 +161,12 @@ impl Fitter<'_> {
             ends_at: now + length,
             parts,
         };
-        if let Some(topic) = self.topics.get_mut(name) {
+        if let Some(topic) = self.ground.topics.get_mut(name) {
             topic.fit.is_urgent = false;
             topic.fit.phase = Phase::Measuring(Box::new(open));
-            self.due.fits.insert(name);
+            self.ground.due.fits.insert(name);
         }
-        self.windows.note(window, name, self.topics);
+        self.windows.note(window, name, self.ground.topics);
     }
 
     fn order_window(
@@ -177,7 +177,11 @@ impl Fitter<'_> {
         length: Duration,
         with_trace: bool,
     ) {
-        let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
+        let slo = self
+            .ground
+            .topics
+            .get(name)
+            .and_then(|topic| topic.spec.slo);
         for &number in part.reports.keys() {
             let order = ToBroker::Measure {
                 window,
@@ -187,7 +191,7 @@ impl Fitter<'_> {
                 promise_us: slo.map(|slo| slo.latency_us),
                 with_trace,
             };
-            self.out.send(number, order);
+            self.ground.out.send(number, order);
         }
     }
 
@@ -204,12 +208,15 @@ impl Fitter<'_> {
             .flatten()
             .all(|&us| check::amount("latency", us, 3.6e9).is_ok());
         if !is_sane {
-            return self.out.distrust(
-                &self.brokers[number],
+            return self.ground.out.distrust(
+                &self.ground.brokers[number],
                 &format!("window {} with latencies {latencies:?}", report.window),
             );
         }
-        let Some(part) = self.windows.part(&report.topic, report.window, self.topics) else {
+        let Some(part) = self
+            .windows
+            .part(&report.topic, report.window, self.ground.topics)
+        else {
             return;
         };
         let Some(place) = part.reports.get_mut(&number) else {
@@ -226,8 +233,12 @@ impl Fitter<'_> {
         );
         let window = report.window;
         *place = Some(report);
-        self.out
-            .tell("window", Some(&name), Some(&self.brokers[number]), text);
+        self.ground.out.tell(
+            "window",
+            Some(&name),
+            Some(&self.ground.brokers[number]),
+            text,
+        );
         if let Some(owner) = self.windows.owners.get(&window).cloned() {
             self.drive(&owner, now);
         }
@@ -235,7 +246,9 @@ impl Fitter<'_> {
 
     /// A part of an arrival trace.
     pub(super) fn trace_part(&mut self, number: BrokerNumber, part: Traced) {
-        if let Some(open) = self.windows.part(&part.topic, part.window, self.topics)
+        if let Some(open) = self
+            .windows
+            .part(&part.topic, part.window, self.ground.topics)
             && open.reports.contains_key(&number)
         {
             open.trace.add(number, part);
@@ -244,7 +257,7 @@ impl Fitter<'_> {
 
     /// Hands on what a window showed.
     pub(super) fn close_window(&mut self, name: &str, now: Instant) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         let Phase::Measuring(open) = std::mem::take(&mut topic.fit.phase) else {
@@ -270,8 +283,8 @@ impl Fitter<'_> {
     fn beside_answered(&mut self, name: &str, part: Part) -> Option<Beside> {
         let (answers, parts) = part.into_answers();
         self.guest_answered(name, &answers);
-        let topic = self.topics.get(name)?;
-        let brokers = self.brokers.len();
+        let topic = self.ground.topics.get(name)?;
+        let brokers = self.ground.brokers.len();
         Some(Beside::of(name, topic, &answers, parts, brokers))
     }
 }

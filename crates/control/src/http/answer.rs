@@ -24,9 +24,16 @@ impl From<ControlError> for Refusal {
             ControlError::NotFound(_) => StatusCode::NOT_FOUND,
             ControlError::Conflict(_) => StatusCode::CONFLICT,
             ControlError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
-            ControlError::Elsewhere(_) => StatusCode::MISDIRECTED_REQUEST,
+            ControlError::Elsewhere { .. } => StatusCode::MISDIRECTED_REQUEST,
             ControlError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Refusal::new(status, error.to_string())
+        let refusal = Refusal::new(status, error.to_string());
+        match error {
+            ControlError::Elsewhere {
+                leader: Some(leader),
+                ..
+            } => refusal.with("leader", leader),
+            _ => refusal,
+        }
     }
 }

@@ -24,9 +24,11 @@ const TOPICS_MAX: usize = 200;
 pub(super) async fn metrics(State(service): Shared) -> Result<Response, Refusal> {
     let first = |reply| Command::Topics(None, TOPICS_MAX, reply);
     let topics = service.handle.ask(first).await?;
-    let topics_count = service.handle.ask(Command::TopicsCount).await?;
+    let counts = service
+        .handle
+        .look(|core, _| Ok((core.topics_count(), core.names())));
+    let (topics_count, names) = counts.await?;
     let brokers = service.handle.ask(Command::Brokers).await?;
-    let names = service.handle.ask(Command::NamesCount).await?;
     let events = service.event_counts.read();
     let store = service.handle.store_state();
     let snapshot = Snapshot {

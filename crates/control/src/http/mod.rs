@@ -3,6 +3,9 @@
 //! Handlers check what can be checked without the state, ask through [`ControlHandle`] and render views. Every error is
 //! `{"error":"what, where, what to do"}` under its status.
 
+#[macro_use]
+mod routes;
+
 mod answer;
 mod body;
 mod brokers;
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::MethodRouter;
 use http::{Counts, Pages, Places, Refusal, Room, Settings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -80,39 +83,13 @@ fn router(handle: ControlHandle, is_stopping: watch::Receiver<bool>, counts: Cou
         is_stopping,
     });
     let pages = Pages::default();
-    Router::new()
-        .route("/ping", get(openapi::ping))
-        .route("/v1/topics", pages.shared(get(topics::list)))
-        .route(
-            "/v1/topics/{topic}",
-            get(topics::show).put(topics::put).delete(topics::remove),
-        )
-        .route(
-            "/v1/topics/{topic}/publishers",
-            get(publishers::list).post(publishers::put),
-        )
-        .route("/v1/topics/{topic}/placement", get(topics::placement))
-        .route("/v1/topics/{topic}/channels", get(channels::list))
-        .route(
-            "/v1/topics/{topic}/publishers/{id}",
-            get(publishers::show).delete(publishers::remove),
-        )
-        .route("/v1/names", get(names::list))
-        .route("/v1/names/{topic}", get(names::show).put(names::put))
-        .route("/v1/brokers", pages.shared(get(brokers::list)))
-        .route(
-            "/v1/brokers/{broker}",
-            get(brokers::show).delete(brokers::remove),
-        )
-        .route("/v1/brokers/{broker}/drain", post(brokers::drain))
-        .route("/v1/brokers/{broker}/resume", post(brokers::resume))
-        .route("/v1/events", get(events::events))
-        .route("/v1/openapi.json", get(openapi::document))
-        .route("/metrics", pages.shared(get(metrics::metrics)))
+    routes(&pages)
         .fallback(async || Refusal::not_found("no such path; GET /v1/openapi.json lists them"))
         .method_not_allowed_fallback(async || answer::method_not_allowed())
         .with_state(service)
 }
+
+endpoints!(router_of);
 
 #[cfg(test)]
 mod tests;

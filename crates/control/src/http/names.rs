@@ -15,8 +15,10 @@ use crate::view::{NameView, NameViews};
 pub(super) async fn list(State(service): Shared, uri: Uri) -> Result<Json<NameViews>, Refusal> {
     let query = Query::of(&uri)?.only(&["after"])?;
     let after = query.get("after").map(str::to_owned);
-    let names = |reply| Command::Names(after, reply);
-    Ok(Json(service.handle.ask(names).await?))
+    let names = service
+        .handle
+        .look(move |core, _| Ok(core.name_views(after.as_deref())));
+    Ok(Json(names.await?))
 }
 
 #[cfg_attr(test, utoipa::path(get, path = "/v1/names/{topic}", params(("topic" = String, Path)),
@@ -25,8 +27,8 @@ pub(super) async fn show(
     State(service): Shared,
     Path(topic): Path<String>,
 ) -> Result<Json<NameView>, Refusal> {
-    let name = |reply| Command::Name(topic, reply);
-    Ok(Json(service.handle.ask(name).await?))
+    let name = service.handle.look(move |core, _| core.name_view(&topic));
+    Ok(Json(name.await?))
 }
 
 /// Gives a topic's name an identifier, or tells the one that it has; the topic need not exist.

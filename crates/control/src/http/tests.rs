@@ -464,6 +464,22 @@ async fn the_document_names_every_path() {
 
 /// The fields that serde knows are the ones that it lists when it meets an unknown one, or those of an example.
 #[tokio::test]
+async fn a_controller_that_does_not_lead_names_the_one_that_does() {
+    for leader in [None, Some("http://10.0.0.2:4180")] {
+        let error = crate::ControlError::Elsewhere {
+            text: String::from("not here"),
+            leader: leader.map(str::to_owned),
+        };
+        let refused = axum::response::IntoResponse::into_response(http::Refusal::from(error));
+        assert_eq!(refused.status().as_u16(), 421);
+        let body = axum::body::to_bytes(refused.into_body(), 1024).await;
+        let body: Value = serde_json::from_slice(&body.expect("short")).expect("JSON");
+        assert_eq!(body["error"], "not here");
+        assert_eq!(body["leader"].as_str(), leader);
+    }
+}
+
+#[tokio::test]
 async fn the_document_names_every_field() {
     let api = Api::start();
     let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
@@ -519,7 +535,7 @@ async fn the_document_names_every_field() {
         "NameViews" => again::<NameViews>(&json!({"names": [named], "has_more": false})),
         "TopicViews" => json!({"topics": []}),
         "BrokerViews" => json!({"brokers": []}),
-        "Refusal" => json!({"error": ""}),
+        "Refusal" => json!({"error": "", "leader": ""}),
         other => panic!("{other} is documented and not checked here"),
     };
     let schemas = document["components"]["schemas"].as_object();

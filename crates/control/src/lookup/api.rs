@@ -191,7 +191,7 @@ impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Failure {
         match error {
             ControlError::NotKept(_) => Failure::new(507, "NOT_KEPT"),
-            ControlError::Elsewhere(_) => Failure::new(421, "NOT_LEADING"),
+            ControlError::Elsewhere { .. } => Failure::new(421, "NOT_LEADING"),
             // Half an answer looks like a whole one; a failure makes clients ask again.
             _ => Failure::new(503, "CONTROLLER_UNAVAILABLE"),
         }

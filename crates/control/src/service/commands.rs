@@ -24,9 +24,9 @@ impl Service {
                 let views = core.topic_views(after.as_deref(), at_most);
                 self.reply(reply, Ok(views));
             }
-            Command::TopicsCount(reply) => {
-                let count = core.topics_count();
-                self.reply(reply, Ok(count));
+            Command::Look(question) => {
+                let said = question.see(core, now);
+                self.say(said);
             }
             Command::Topic(name, reply) => {
                 let view = core.topic_view(&name);
@@ -47,18 +47,6 @@ impl Service {
             Command::Brokers(reply) => {
                 let views = core.broker_views(now);
                 self.reply(reply, Ok(views));
-            }
-            Command::Name(topic, reply) => {
-                let view = core.name_view(&topic);
-                self.reply(reply, view);
-            }
-            Command::Names(after, reply) => {
-                let views = core.name_views(after.as_deref());
-                self.reply(reply, Ok(views));
-            }
-            Command::NamesCount(reply) => {
-                let count = core.names();
-                self.reply(reply, Ok(count));
             }
             Command::Channels(name, reply) => {
                 let views = core.channel_views(&name);

@@ -1,28 +1,58 @@
-//! Requests that change something, one after the other: what one says is kept before the core acts on it, and others wait behind it.
+//! Requests that change something, in their order: what they say is kept before the core acts on it, and others wait behind.
+//!
+//! Those that wait together are kept in one commit, as long as none of them rests on another ([`Group`]): each is checked against what
+//! is in force before all of them.
 //!
 //! A long list of publishers is kept and taken in parts. Between two of them others have their turn, but for those about the same
 //! topic.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::answer;
 use super::outbox::Answer;
 use crate::ControlError;
 use crate::core::{Core, Declared};
 use crate::handle::{Command, Reply};
-use crate::store::Change;
+use crate::store::{Change, Table};
 
 /// Requests that wait at most; no command is heard beyond them.
 pub(super) const REQUESTS_MAX: usize = 1024;
 /// Publishers of one list that are kept in one commit at most.
 pub(super) const PUBLISHERS_KEPT_AT_ONCE: usize = 2500;
+/// Requests that are kept in one commit at most.
+pub(super) const REQUESTS_KEPT_AT_ONCE: usize = 64;
+/// Records of one commit's requests, after which no further request joins.
+const RECORDS_KEPT_AT_ONCE: usize = PUBLISHERS_KEPT_AT_ONCE;
 
-/// Those that wait, and the one that is being kept.
+/// Those that wait, and those that are being kept.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     waiting: VecDeque<Request>,
-    /// With what is being kept for it.
-    under_way: Option<(Request, Vec<Change>)>,
+    under_way: Vec<Asked>,
+}
+
+/// A request with what is kept for it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) request: Request,
+    pub(super) kept: Vec<Change>,
+}
+
+/// Requests that are to be kept in one commit: of each topic and broker one at most, none that writes what another one does, and
+/// one at most that takes of what all topics have in common (shares of time, numbers of limits, identifiers).
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    asked: Vec<Asked>,
+    subjects: BTreeSet<Subject>,
+    records: BTreeSet<(Table, String)>,
+    is_drawn_from: bool,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Topic(String),
+    Broker(String),
 }
 
 /// One of them.
@@ -42,13 +72,19 @@ impl Requests {
         self.waiting.push_back(request);
     }
 
-    /// Takes the next one, unless its topic is just being removed.
-    pub(super) fn next(&mut self, core: &Core) -> Option<Request> {
-        let topic = self.waiting.front()?.topic();
-        match topic.is_some_and(|topic| core.is_forgetting(topic)) {
+    /// Takes the next one, unless its topic is just being removed, or it rests on one of `group`.
+    pub(super) fn next(&mut self, core: &Core, group: &Group) -> Option<Request> {
+        let next = self.waiting.front()?;
+        let is_forgetting = next.topic().is_some_and(|topic| core.is_forgetting(topic));
+        match is_forgetting || !group.may_be_joined_by(next) {
             true => None,
             false => self.waiting.pop_front(),
         }
+    }
+
+    /// Lets one that was just taken wait before all others.
+    pub(super) fn put_back(&mut self, request: Request) {
+        self.waiting.push_front(request);
     }
 
     /// Takes the next one of those that are not done any more.
@@ -65,14 +101,16 @@ impl Requests {
         }
     }
 
-    /// What one says is being kept.
-    pub(super) fn begin(&mut self, request: Request, asked: Vec<Change>) {
-        self.under_way = Some((request, asked));
+    /// What these say is being kept; gives that.
+    pub(super) fn begin(&mut self, group: Group) -> Vec<Change> {
+        self.under_way = group.asked;
+        let kept = self.under_way.iter().flat_map(|asked| &asked.kept);
+        kept.cloned().collect()
     }
 
-    /// The one that was being kept, with what was to be kept.
-    pub(super) fn end(&mut self) -> Option<(Request, Vec<Change>)> {
-        self.under_way.take()
+    /// Those that were being kept, in their order.
+    pub(super) fn end(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.under_way)
     }
 
     /// How many wait.
@@ -83,6 +121,32 @@ impl Requests {
     /// Those that wait are not done: whoever asked hears that nobody answers.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
+    }
+}
+
+impl Group {
+    /// Lets a request join with what is to be kept for it; gives it back where another one writes some of that.
+    pub(super) fn join(&mut self, request: Request, kept: Vec<Change>) -> Option<Request> {
+        let records = kept.iter().map(|change| (change.table, change.key.clone()));
+        let records: BTreeSet<(Table, String)> = records.collect();
+        if !self.records.is_disjoint(&records) {
+            return Some(request);
+        }
+        self.records.extend(records);
+        self.subjects.extend(request.subject());
+        self.is_drawn_from |= request.draws();
+        self.asked.push(Asked { request, kept });
+        None
+    }
+
+    /// Whether a request rests on none of these, and there is room.
+    fn may_be_joined_by(&self, request: &Request) -> bool {
+        let has_room = self.asked.len() < REQUESTS_KEPT_AT_ONCE
+            && self.records.len() < RECORDS_KEPT_AT_ONCE
+            && !(self.is_drawn_from && request.draws());
+        let subject = request.subject();
+        self.asked.is_empty()
+            || has_room && subject.is_some_and(|subject| !self.subjects.contains(&subject))
     }
 }
 
@@ -105,6 +169,24 @@ impl Request {
             | Command::DeletePublisher(topic, ..) => Some(topic),
             _ => None,
         }
+    }
+
+    /// What it is about: two about the same rest on each other.
+    fn subject(&self) -> Option<Subject> {
+        match &self.command {
+            Command::PutName(topic, _) | Command::ChangeTopic(topic, ..) => {
+                Some(Subject::Topic(topic.clone()))
+            }
+            Command::DrainBroker(name, _)
+            | Command::ResumeBroker(name, _)
+            | Command::RemoveBroker(name, _) => Some(Subject::Broker(name.clone())),
+            _ => self.topic().map(|topic| Subject::Topic(topic.to_owned())),
+        }
+    }
+
+    /// Whether it may take of what all topics have in common.
+    fn draws(&self) -> bool {
+        matches!(self.command, Command::PutTopic(..) | Command::PutName(..))
     }
 
     /// What is to be kept before it is done. Of a long list of publishers only the first part stays in this request.
@@ -197,7 +279,7 @@ fn in_part(error: ControlError, taken: usize, all: usize) -> ControlError {
         ControlError::NotFound(_) => ControlError::NotFound(text),
         ControlError::Conflict(_) => ControlError::Conflict(text),
         ControlError::NotKept(_) => ControlError::NotKept(text),
-        ControlError::Elsewhere(_) => ControlError::Elsewhere(text),
+        ControlError::Elsewhere { leader, .. } => ControlError::Elsewhere { text, leader },
         ControlError::Unavailable(_) => ControlError::Unavailable(text),
     }
 }

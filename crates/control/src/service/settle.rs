@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Service;
 use super::outbox::Output;
-use super::requests::Request;
+use super::requests::{Asked, Group, REQUESTS_KEPT_AT_ONCE};
 use super::step::Step;
 use super::writer::Written;
 use crate::ControlError;
@@ -20,6 +20,8 @@ use crate::store::{Change, Table};
 
 /// Requests that keep nothing and are done in one turn at most.
 const REQUESTS_AT_ONCE: usize = 8;
+/// Requests that one turn takes at most.
+const REQUESTS_TAKEN_AT_ONCE: usize = REQUESTS_KEPT_AT_ONCE + REQUESTS_AT_ONCE;
 
 impl Service {
     /// Has what is to be kept written, and what is to be done done once it is.
@@ -30,7 +32,7 @@ impl Service {
         let began = self.now();
         self.take_effects();
         if self.keeping.is_waiting() {
-            let nothing_kept = self.next_request();
+            let nothing_kept = self.next_requests();
             debug_assert!(nothing_kept.is_empty(), "it would be refused");
             self.take_effects();
             let changes = self.core.take_changes();
@@ -72,17 +74,19 @@ impl Service {
         }
         let outputs = self.outbox.kept();
         self.go_out(outputs);
-        if let Some((request, kept)) = asked {
-            let is_alone = self.core.changes() == 0;
+        // Where nothing has changed since they were written, they are not written again.
+        let is_alone = self.core.changes() == 0;
+        for Asked { request, kept } in asked {
             self.act(request, &kept);
-            // Nothing has changed since it was written, so it is not written again.
-            self.kept_first = if is_alone { kept } else { Vec::new() };
+            if is_alone {
+                self.kept_first.extend(kept);
+            }
         }
     }
 
-    /// Writes what was decided, with what the next request says; with nothing to be kept what waits goes out at once.
+    /// Writes what was decided, with what the next requests say; with nothing to be kept what waits goes out at once.
     fn begin_commit(&mut self) {
-        let asked = self.next_request();
+        let asked = self.next_requests();
         self.take_effects();
         let kept = std::mem::take(&mut self.kept_first);
         let mut changes = std::mem::take(&mut self.left);
@@ -98,27 +102,35 @@ impl Service {
         }
     }
 
-    /// Takes requests in turn until one is to be kept: gives what it says. Those that keep nothing are done, and what cannot be granted
-    /// is refused.
-    fn next_request(&mut self) -> Vec<Change> {
-        for _ in 0..REQUESTS_AT_ONCE {
-            let Some(mut request) = self.requests.next(&self.core) else {
+    /// Takes requests in turn that can be kept together: gives what they say. Those that keep nothing are done, and what cannot be
+    /// granted is refused.
+    fn next_requests(&mut self) -> Vec<Change> {
+        let (mut group, mut others) = (Group::default(), 0);
+        for _ in 0..REQUESTS_TAKEN_AT_ONCE {
+            if others >= REQUESTS_AT_ONCE {
+                break;
+            }
+            let Some(mut request) = self.requests.next(&self.core, &group) else {
                 break;
             };
             match request.asks(&self.core) {
-                Ok(asked) if asked.is_empty() => self.act(request, &[]),
-                Ok(_) if self.keeping.is_waiting() => {
+                Ok(kept) if !kept.is_empty() && !self.keeping.is_waiting() => {
+                    if let Some(request) = group.join(request, kept) {
+                        self.requests.put_back(request);
+                        break;
+                    }
+                    continue;
+                }
+                Ok(kept) if kept.is_empty() => self.act(request, &[]),
+                Ok(_) => {
                     let refusal = request.refusal(self.keeping.refusal());
                     self.say(refusal);
                 }
-                Ok(asked) => {
-                    self.requests.begin(request, asked.clone());
-                    return asked;
-                }
                 Err(error) => self.say(request.refusal(error)),
             }
+            others += 1;
         }
-        Vec::new()
+        self.requests.begin(group)
     }
 
     /// What the core wants done goes out in order; what nobody outside hears of is done at once.
@@ -157,16 +169,16 @@ impl Service {
         }
     }
 
-    /// Nothing can be kept now: not these changes, nor those since. What a request says among them is forgotten.
+    /// Nothing can be kept now: not these changes, nor those since. What requests say among them is forgotten.
     pub(super) fn not_written(
         &mut self,
         mut changes: Vec<Change>,
-        asked: Option<(Request, Vec<Change>)>,
+        asked: Vec<Asked>,
         error: &ControlError,
         now: Instant,
     ) {
-        let of_request = asked.as_ref().map_or(0, |(_, asked)| asked.len());
-        changes.truncate(changes.len() - of_request);
+        let of_requests: usize = asked.iter().map(|asked| asked.kept.len()).sum();
+        changes.truncate(changes.len() - of_requests);
         self.keeping.begin_waiting(changes, error, now);
         let (effects, others) = self.split_outputs();
         let effects = self.core.hold(effects);
@@ -179,7 +191,7 @@ impl Service {
                 effect => self.carry_out(effect),
             }
         }
-        if let Some((request, _)) = asked {
+        for Asked { request, .. } in asked {
             request.refusal(self.keeping.refusal())();
         }
     }

@@ -103,6 +103,7 @@ impl From<&LinkWord> for Step {
             ToController::Report(_) => Step::Report,
             ToController::Inventory { .. } => Step::Inventory,
             ToController::Changed { .. }
+            | ToController::Followed { .. }
             | ToController::TopicAsked { .. }
             | ToController::TopicReady { .. } => Step::Change,
             _ => Step::Word,

@@ -513,12 +513,12 @@ async fn an_identifier_that_is_not_kept_is_told_to_nobody() {
     filled.fill(true);
     let name = || String::from("n");
     not_kept(filled.ask(|reply| Command::PutName(name(), reply)));
-    let named = filled.ask(|reply| Command::Name(name(), reply));
+    let named = filled.ask(|reply| Command::look(|core, _| core.name_view("n"), reply));
     assert!(
         matches!(named, Some(Err(ControlError::NotFound(_)))),
         "{named:?}"
     );
-    let views = filled.ask(|reply| Command::Names(None, reply));
+    let views = filled.ask(|reply| Command::look(|core, _| Ok(core.name_views(None)), reply));
     let views = views.expect("answered").expect("read");
     assert_eq!(views.names.len(), 1);
     let known = filled.ask(|reply| Command::PutName(String::from("a"), reply));

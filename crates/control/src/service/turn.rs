@@ -10,7 +10,6 @@ use link::ToBroker;
 use super::requests::Request;
 use super::step::Step;
 use super::{LinkWord, Service, TURN_GOAL, Written};
-use crate::ControlError;
 use crate::core::{FitAnswer, Probe, ProbeAnswer};
 use crate::handle::Command;
 use crate::leadership::{Leader, Standing, elsewhere};
@@ -117,15 +116,15 @@ impl Service {
     /// Another one leads: nothing that was decided goes out any more, and nothing more is kept. What is not known to be kept is answered
     /// by nobody.
     fn step_down(&mut self, leader: Option<&Leader>) {
-        let text = elsewhere(leader);
-        tracing::warn!("{text}");
+        let error = elsewhere(leader);
+        tracing::warn!("{error}");
         self.links.close_all();
         self.outbox = super::Outbox::default();
         self.placing = super::Placing::default();
         (self.waiting, self.declared) = Default::default();
         self.requests.end();
         while let Some(request) = self.requests.next_of_all() {
-            request.refusal(ControlError::Elsewhere(text.clone()))();
+            request.refusal(error.clone())();
         }
     }
 
@@ -136,8 +135,7 @@ impl Service {
                 self.command(command);
             }
             Next::Command(command) => {
-                let error = ControlError::Elsewhere(elsewhere(leader));
-                Request::new(command).refusal(error)();
+                Request::new(command).refusal(elsewhere(leader))();
             }
             Next::Word(LinkWord::Hello { orders, .. }) => {
                 let leader = leader.map(|leader| leader.link.clone());

@@ -245,6 +245,10 @@ impl Agent {
                     topic: topic.to_string(),
                     change,
                 },
+                Told::Followed(topic, change) => ToController::Followed {
+                    topic: topic.to_string(),
+                    change,
+                },
                 Told::Asked(topic) => ToController::TopicAsked {
                     topic: topic.to_string(),
                 },

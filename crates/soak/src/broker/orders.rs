@@ -99,7 +99,12 @@ impl Process {
                     self.agent.tell(word, ground, out);
                 }
             }
-            ToBroker::Change { topic, change } => follow(&mut ground.table, &topic, &change),
+            ToBroker::Change { topic, change } => {
+                if !follow(&mut ground.table, &topic, &change) && change.is_deletion() {
+                    let word = ToController::Followed { topic, change };
+                    self.agent.tell(word, ground, out);
+                }
+            }
             ToBroker::Measure { .. } => self.agent.begin_window(order, ground, out),
             ToBroker::Migrate { topic, moves } => migrate(&mut self.sessions, &topic, &moves),
             ToBroker::Welcome { .. } | ToBroker::Refused { .. } | ToBroker::NotLeading { .. } => {}
@@ -128,11 +133,12 @@ fn learn(ground: &mut Ground, state: TopicState, ticket: u64) -> Option<ToContro
     }
 }
 
-/// Does here what was done elsewhere.
-fn follow(table: &mut TopicTable, topic: &str, change: &TopicChange) {
+/// Does here what was done elsewhere; whether what it is about is here.
+fn follow(table: &mut TopicTable, topic: &str, change: &TopicChange) -> bool {
     let Some(key) = table.find(topic) else {
-        return;
+        return false;
     };
+    let mut is_here = true;
     let channel = |name: &str| name.parse::<ChannelName>().ok();
     let find = |table: &TopicTable, name: &str| table.find_channel(key, &channel(name)?);
     table.begin_order();
@@ -148,7 +154,9 @@ fn follow(table: &mut TopicTable, topic: &str, change: &TopicChange) {
             }
         }
         TopicChange::ChannelDeleted { channel } => {
-            if let Some(key) = find(table, channel) {
+            let found = find(table, channel);
+            is_here = found.is_some();
+            if let Some(key) = found {
                 table.delete_channel(key);
             }
         }
@@ -169,6 +177,7 @@ fn follow(table: &mut TopicTable, topic: &str, change: &TopicChange) {
         }
     }
     table.end_order();
+    is_here
 }
 
 fn migrate(sessions: &mut Sessions, topic: &str, moves: &[Move]) {

@@ -26,7 +26,7 @@ pub(crate) struct PeerFlags {
     /// Secret that all endpoints share, or @FILE that holds it.
     #[arg(long, value_name = "TEXT", requires = "peer")]
     key: Option<String>,
-    /// Controller that assigns topic identifiers [default: they are hashed from the names].
+    /// Controller that assigns topic identifiers; several have commas between them [default: they are hashed from the names].
     #[arg(long, value_name = "URL", requires = "peer")]
     controller: Option<String>,
     #[command(flatten)]

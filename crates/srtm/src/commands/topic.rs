@@ -152,7 +152,7 @@ pub(crate) struct RemoveFlags {
 /// Who is asked.
 #[derive(Args, Debug)]
 pub(crate) struct Whom {
-    /// URL of the controller.
+    /// URL of the controller; several, of which one leads, have commas between them.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
     /// URL of a broker that has no controller.

@@ -22,7 +22,7 @@ pub(crate) struct Flags {
     /// Lists the broker of each publisher as well.
     #[arg(long)]
     publishers: bool,
-    /// URL of the controller.
+    /// URL of the controller; several, of which one leads, have commas between them.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
 }

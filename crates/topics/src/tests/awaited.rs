@@ -82,7 +82,7 @@ impl World {
         let told = std::mem::take(&mut self.table.effects.told).into_iter();
         let change = |told| match told {
             Told::Changed(_, change) => Some(change),
-            Told::Asked(_) => None,
+            Told::Asked(_) | Told::Followed(..) => None,
         };
         told.filter_map(change).collect()
     }
@@ -92,6 +92,7 @@ impl World {
         let name = |told| match told {
             Told::Changed(..) => None,
             Told::Asked(name) => Some(name.to_string()),
+            Told::Followed(..) => None,
         };
         told.filter_map(name).collect()
     }

@@ -42,8 +42,8 @@ impl Service {
         let (messenger, news) = channel();
         Self {
             shared,
+            controller: Controller::new(&options.controller),
             options: Arc::new(options),
-            controller: Controller::new(),
             woken,
             sockets: Vec::new(),
             news,

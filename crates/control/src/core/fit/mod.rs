@@ -16,12 +16,10 @@ use placement::{BrokerIndex, BrokerWindow, FitStatus, Fitting, Step, Trace, Wind
 
 use super::beside::Beside;
 use super::due::Due;
-use super::outbox::Outbox;
+use super::ground::Ground;
 use super::parts::Done;
 use super::place::Distributor;
 use super::registry::Brokers;
-use super::rounds::Rounds;
-use super::settings::Rules;
 use super::topics::Topics;
 use super::window::{OpenWindow, Windows};
 use super::{BrokerNumber, Settings, Topic};
@@ -163,45 +161,40 @@ impl FitJob {
     }
 }
 
-/// Fits placements to promises, as the Load Distributor does in its step 3; borrows the parts that it needs for that.
+/// Fits placements to promises, as the Load Distributor does in its step 3.
 pub(super) struct Fitter<'a> {
-    pub(super) rules: &'a Rules,
-    pub(super) brokers: &'a Brokers,
-    pub(super) topics: &'a mut Topics,
-    pub(super) rounds: &'a Rounds,
-    pub(super) due: &'a mut Due,
+    pub(super) ground: Ground<'a>,
     pub(super) windows: &'a mut Windows,
-    pub(super) out: &'a mut Outbox,
 }
 
 impl Fitter<'_> {
     fn distributor(&mut self) -> Distributor<'_> {
         Distributor {
-            rules: self.rules,
-            brokers: self.brokers,
-            topics: self.topics,
-            rounds: self.rounds,
-            due: self.due,
-            out: self.out,
+            ground: self.ground.lend(),
         }
     }
 
     /// Does what is due for a topic's fit.
     pub(super) fn drive(&mut self, name: &str, now: Instant) {
         let is_settling = |topic: &Topic| matches!(topic.fit.phase, Phase::Settling { .. });
-        let is_settling = self.topics.get(name).is_some_and(is_settling);
-        let is_backlogged = is_settling && is_backlogged(self.brokers, name);
-        let has_queue = is_settling && has_queue(self.brokers, name);
-        let guest_of = self.topics.get(name).and_then(|topic| topic.fit.guest_of);
-        let is_guest = guest_of.is_some_and(|window| self.windows.is_open(window, self.topics));
-        let Some(topic) = self.topics.get_mut(name) else {
-            return self.due.fits.remove(name);
+        let is_settling = self.ground.topics.get(name).is_some_and(is_settling);
+        let is_backlogged = is_settling && is_backlogged(self.ground.brokers, name);
+        let has_queue = is_settling && has_queue(self.ground.brokers, name);
+        let guest_of = self
+            .ground
+            .topics
+            .get(name)
+            .and_then(|topic| topic.fit.guest_of);
+        let is_guest =
+            guest_of.is_some_and(|window| self.windows.is_open(window, self.ground.topics));
+        let Some(topic) = self.ground.topics.get_mut(name) else {
+            return self.ground.due.fits.remove(name);
         };
         let has_moves = topic.has_moves();
         match &mut topic.fit.phase {
-            Phase::Idle | Phase::Computing => self.due.fits.remove(name),
+            Phase::Idle | Phase::Computing => self.ground.due.fits.remove(name),
             // Whoever connects has it looked at again.
-            Phase::Due(_) if topic.publishers.attached() == 0 => self.due.fits.remove(name),
+            Phase::Due(_) if topic.publishers.attached() == 0 => self.ground.due.fits.remove(name),
             Phase::Due(at) if now >= *at => self.begin_fit(name, now),
             Phase::Due(_) => {}
             Phase::Settling { since, quiet_since } => {
@@ -209,7 +202,7 @@ impl Fitter<'_> {
                 let is_quiet = (!is_waiting || now - *since >= SETTLE_TIMEOUT)
                     && (!is_backlogged || now - *since >= BACKLOG_TIMEOUT);
                 let quiet = *quiet_since.get_or_insert(now);
-                let settle = self.rules.settings.settle;
+                let settle = self.ground.rules.settings.settle;
                 // Nobody has moved that traffic would have to settle after.
                 let is_settled = topic.placed_at.is_none_or(|at| now - at >= settle);
                 if topic.fit.is_urgent && !has_moves && is_settled && !is_guest {
@@ -231,7 +224,7 @@ impl Fitter<'_> {
     /// What was known of a topic's promise is of another placement: it is judged anew. A search whose publishers were
     /// moved by somebody else is given up.
     pub(super) fn disturb_fit(&mut self, name: &str, has_moved: bool, now: Instant) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         let is_begun = !matches!(topic.fit.phase, Phase::Idle | Phase::Due(_));
@@ -248,7 +241,7 @@ impl Fitter<'_> {
             since: now,
             quiet_since: None,
         };
-        self.due.fits.insert(name);
+        self.ground.due.fits.insert(name);
     }
 
     /// What a topic waited for a broker for, its publishers below an index, as many as one part may; says below which others wait.
@@ -263,14 +256,20 @@ impl Fitter<'_> {
         if rows_left.is_some() {
             return rows_left;
         }
-        let fit = self.topics.get_mut(name).map(|topic| {
+        let fit = self.ground.topics.get_mut(name).map(|topic| {
             topic.fit.has_new_brokers = topic.fit.is_under_way();
             &mut topic.fit
         });
         let short = fit.filter(|fit| fit.outcome == Outcome::OutOfBrokers);
         match short.map(|fit| fit.recorded.take()) {
             Some(Some(recorded)) => self.resume_fit(name, recorded),
-            Some(None) => fit_due(self.topics, self.due, &self.rules.settings, name, now),
+            Some(None) => fit_due(
+                self.ground.topics,
+                self.ground.due,
+                &self.ground.rules.settings,
+                name,
+                now,
+            ),
             None => {}
         }
         None

@@ -19,7 +19,7 @@ const URGENT_REST: Duration = Duration::from_secs(30);
 impl Fitter<'_> {
     /// Takes the answer of a [`FitJob`].
     pub(in crate::core) fn fitted(&mut self, answer: FitAnswer, now: Instant) {
-        let Some(topic) = self.topics.get_mut(&answer.topic) else {
+        let Some(topic) = self.ground.topics.get_mut(&answer.topic) else {
             return;
         };
         if topic.fit.generation != answer.generation {
@@ -40,11 +40,16 @@ impl Fitter<'_> {
             return;
         };
         let (states, models) = (
-            broker_states(self.rules, self.topics, self.brokers, name),
-            models(self.brokers),
+            broker_states(
+                self.ground.rules,
+                self.ground.topics,
+                self.ground.brokers,
+                name,
+            ),
+            models(self.ground.brokers),
         );
-        let crowded = crowded(self.topics, self.brokers, name);
-        let Some(topic) = self.topics.get_mut(name) else {
+        let crowded = crowded(self.ground.topics, self.ground.brokers, name);
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         // What was fitted once is measured as it stands before anybody moves.
@@ -58,7 +63,7 @@ impl Fitter<'_> {
         match begun {
             Ok((fitting, step)) => {
                 topic.fit.fitting = Some(Box::new(fitting));
-                self.out.tell(
+                self.ground.out.tell(
                     "fit",
                     Some(name),
                     None,
@@ -76,10 +81,15 @@ impl Fitter<'_> {
             return false;
         };
         let (states, models) = (
-            broker_states(self.rules, self.topics, self.brokers, name),
-            models(self.brokers),
+            broker_states(
+                self.ground.rules,
+                self.ground.topics,
+                self.ground.brokers,
+                name,
+            ),
+            models(self.ground.brokers),
         );
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return false;
         };
         topic.fit.begin_anew();
@@ -96,18 +106,18 @@ impl Fitter<'_> {
     }
 
     fn no_fit(&mut self, name: &str, why: String) {
-        if let Some(topic) = self.topics.get_mut(name) {
+        if let Some(topic) = self.ground.topics.get_mut(name) {
             topic.fit.phase = Phase::Idle;
             topic.fit.text.clone_from(&why);
         }
-        self.out.tell("problem", Some(name), None, why);
+        self.ground.out.tell("problem", Some(name), None, why);
     }
 
     /// Reports show a violation that no mean rate explains: a search begins with a short window, or the window of one under
     /// way becomes one. Whether one was begun, or a window opened.
     pub(in crate::core) fn refit_now(&mut self, name: &str, now: Instant) -> bool {
-        let is_over_limit = over_limit(self.topics, self.brokers, name).is_some();
-        let Some(topic) = self.topics.get_mut(name) else {
+        let is_over_limit = over_limit(self.ground.topics, self.ground.brokers, name).is_some();
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return false;
         };
         let has_moves = topic.has_moves();
@@ -138,7 +148,7 @@ impl Fitter<'_> {
         }
         let placed = topic.placed();
         if self.begin_search(name, &placed)
-            && let Some(topic) = self.topics.get_mut(name)
+            && let Some(topic) = self.ground.topics.get_mut(name)
         {
             topic.fit.urgent_at = Some(now);
             topic.fit.is_urgent = true;
@@ -151,24 +161,24 @@ impl Fitter<'_> {
     pub(super) fn resume_fit(&mut self, name: &str, mut recorded: Box<Recorded>) {
         recorded
             .windows
-            .resize_with(self.brokers.len(), Default::default);
+            .resize_with(self.ground.brokers.len(), Default::default);
         if !self.begin_search(name, &recorded.placed) {
             return;
         }
         let text = String::from("there is room again: the fit goes on");
-        self.out.tell("fit", Some(name), None, text);
+        self.ground.out.tell("fit", Some(name), None, text);
         self.compute(name, recorded);
     }
 
     fn fit_question(&self, name: &str) -> Option<(FitConfig, Vec<placement::Publisher>)> {
-        let topic = self.topics.get(name)?;
+        let topic = self.ground.topics.get(name)?;
         let slo = topic.spec.slo?;
         let config = FitConfig {
             policy: topic.spec.policy,
             mode: topic.spec.fit,
             percentile: slo.percentile,
             slo_us: slo.latency_us,
-            band: self.rules.settings.band,
+            band: self.ground.rules.settings.band,
             limit: topic
                 .spec
                 .contract
@@ -180,7 +190,7 @@ impl Fitter<'_> {
 
     /// Hands a window to the search under way.
     pub(super) fn compute(&mut self, name: &str, recorded: Box<Recorded>) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         let Some(mut fitting) = topic.fit.fitting.take() else {
@@ -192,7 +202,7 @@ impl Fitter<'_> {
             fitting.regroup(&groups);
         }
         topic.fit.phase = Phase::Computing;
-        self.out.push(Effect::Fit(Box::new(FitJob {
+        self.ground.out.push(Effect::Fit(Box::new(FitJob {
             topic: name.to_owned(),
             generation: topic.fit.generation,
             fitting,
@@ -202,7 +212,7 @@ impl Fitter<'_> {
 
     /// Does what the search asks for.
     fn take_step(&mut self, name: &str, step: Step, now: Instant) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         topic.fit.status = topic
@@ -214,7 +224,7 @@ impl Fitter<'_> {
             since: now,
             quiet_since: None,
         };
-        self.due.fits.insert(name);
+        self.ground.due.fits.insert(name);
         match step {
             Step::Measure(broker_of) => {
                 if broker_of.iter().all(Option::is_some) {
@@ -231,7 +241,7 @@ impl Fitter<'_> {
                 topic.fit.fitting = None;
                 let broker_of: Vec<_> = broker_of.into_iter().map(Some).collect();
                 self.distributor().assign(name, &broker_of, now);
-                self.out.tell(
+                self.ground.out.tell(
                     "fit",
                     Some(name),
                     None,
@@ -240,14 +250,14 @@ impl Fitter<'_> {
             }
             Step::OutOfBrokers { best, missing, why } => {
                 topic.fit.fitting = None;
-                if let Some(why) = over_limit(self.topics, self.brokers, name) {
+                if let Some(why) = over_limit(self.ground.topics, self.ground.brokers, name) {
                     return self.beyond_limit(name, why);
                 }
                 if self.distributor().assign(name, &best, now) {
                     self.placed_otherwise(name);
                 }
-                out_of_brokers(self.topics, self.out, name, why);
-                self.out.push(Effect::Spawn {
+                out_of_brokers(self.ground.topics, self.ground.out, name, why);
+                self.ground.out.push(Effect::Spawn {
                     topic: name.to_owned(),
                     missing,
                 });
@@ -257,7 +267,7 @@ impl Fitter<'_> {
 
     /// What was measured of the topic was measured elsewhere.
     fn placed_otherwise(&mut self, name: &str) {
-        if let Some(topic) = self.topics.get_mut(name) {
+        if let Some(topic) = self.ground.topics.get_mut(name) {
             topic.fit.last.clear();
         }
     }
@@ -265,7 +275,7 @@ impl Fitter<'_> {
     /// Reports show no violation of a topic any more: whether its promise is kept, the next window says.
     pub(in crate::core) fn violation_passed(&mut self, name: &str, now: Instant) {
         let is_short = |topic: &Topic| topic.fit.outcome == Outcome::Short;
-        if self.topics.get(name).is_some_and(is_short) {
+        if self.ground.topics.get(name).is_some_and(is_short) {
             self.disturb_fit(name, true, now);
         }
     }

@@ -29,14 +29,14 @@ impl Fitter<'_> {
         seconds: f64,
         now: Instant,
     ) {
-        let mut windows = vec![BrokerWindow::default(); self.brokers.len()];
+        let mut windows = vec![BrokerWindow::default(); self.ground.brokers.len()];
         for &(broker, latency, messages) in answers {
             windows[broker as usize] = BrokerWindow {
                 p99_us: latency,
                 messages,
             };
         }
-        let Some((topic, loads)) = self.topics.with_loads(name) else {
+        let Some((topic, loads)) = self.ground.topics.with_loads(name) else {
             return;
         };
         topic.fit.last = latencies(answers);
@@ -70,14 +70,14 @@ impl Fitter<'_> {
         recorded: Box<Recorded>,
         now: Instant,
     ) -> Option<Box<Recorded>> {
-        let topic = self.topics.get_mut(name)?;
+        let topic = self.ground.topics.get_mut(name)?;
         let slo = topic.spec.slo?;
         let worst = worst(answers);
         topic.fit.phase = Phase::Settling {
             since: now,
             quiet_since: Some(now),
         };
-        self.due.fits.insert(name);
+        self.ground.due.fits.insert(name);
         if worst <= slo.latency_us {
             self.promise_kept(name);
             return None;
@@ -90,14 +90,14 @@ impl Fitter<'_> {
         topic.fit.violations += 1;
         let is_enough =
             topic.fit.outcome == Outcome::None || topic.fit.violations >= VIOLATIONS_MAX;
-        if let Some(why) = over_limit(self.topics, self.brokers, name) {
+        if let Some(why) = over_limit(self.ground.topics, self.ground.brokers, name) {
             self.beyond_limit(name, why);
             return None;
         }
         if !is_enough {
             return None;
         }
-        if let Some(newcomer) = newcomer_to(self.topics, self.brokers, name) {
+        if let Some(newcomer) = newcomer_to(self.ground.topics, self.ground.brokers, name) {
             self.refit_now(&newcomer, now);
             return None;
         }
@@ -105,16 +105,16 @@ impl Fitter<'_> {
             "p{} is {worst:.0} us, but the promise is {} us: a new fit begins",
             slo.percentile, slo.latency_us
         );
-        self.out.tell("violated", Some(name), None, text);
+        self.ground.out.tell("violated", Some(name), None, text);
         let last = latencies(answers);
         let has_begun = self.begin_search(name, &recorded.placed);
-        let topic = self.topics.get_mut(name)?;
+        let topic = self.ground.topics.get_mut(name)?;
         topic.fit.last = last;
-        if !has_begun || beside(self.topics, self.brokers, name, true).is_empty() {
+        if !has_begun || beside(self.ground.topics, self.ground.brokers, name, true).is_empty() {
             return has_begun.then_some(recorded);
         }
         // What others sent meanwhile is not recorded: a window that covers them is.
-        if let Some(topic) = self.topics.get_mut(name) {
+        if let Some(topic) = self.ground.topics.get_mut(name) {
             topic.fit.is_urgent = true;
         }
         None
@@ -122,7 +122,7 @@ impl Fitter<'_> {
 
     /// A window of the present placement shows that the promise is kept.
     fn promise_kept(&mut self, name: &str) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         topic.fit.violations = 0;
@@ -137,13 +137,13 @@ impl Fitter<'_> {
         topic.fit.text.clear();
         topic.fit.recorded = None;
         let text = String::from("fitted: the promise is kept");
-        self.out.tell("fit", Some(name), None, text);
+        self.ground.out.tell("fit", Some(name), None, text);
     }
 
     /// A window that another topic's search ran showed this of a topic beside it: the search sees to it, and until it has,
     /// nobody calls the promise kept.
     pub(in crate::core) fn guest_answered(&mut self, name: &str, answers: &Answers) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         topic.fit.guest_of = None;
@@ -160,14 +160,14 @@ impl Fitter<'_> {
 
     /// A promise is broken, and no placement mends it: that is said, windows go on.
     pub(super) fn beyond_limit(&mut self, name: &str, why: String) {
-        let Some(topic) = self.topics.get_mut(name) else {
+        let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
         topic.fit.violations = topic.fit.violations.max(1);
         let is_new = topic.fit.text.is_empty();
         topic.fit.text.clone_from(&why);
         if is_new {
-            self.out.tell("violated", Some(name), None, why);
+            self.ground.out.tell("violated", Some(name), None, why);
         }
     }
 }

@@ -87,7 +87,12 @@ impl Broker {
     fn hears(&mut self, order: ToBroker) {
         match order {
             ToBroker::Complete => self.is_complete = true,
-            ToBroker::Change { topic, change } => drop(self.topics.change(&topic, &change)),
+            ToBroker::Change { topic, change } => {
+                self.topics.change(&topic, &change);
+                if change.is_deletion() {
+                    self.says(ToController::Followed { topic, change });
+                }
+            }
             ToBroker::Topic { state, ticket } => {
                 let topic = state.topic.clone();
                 self.topics.learn(state);

@@ -300,13 +300,14 @@ fn two_that_change_at_once_end_alike() {
         (&[(1, resumed("c")), (0, paused("c"))], "c|"),
         (&[(0, deleted("c")), (1, deleted("c"))], ""),
         (&[(0, deleted("c")), (1, paused("c"))], ""),
+        // What the second says it said before it heard of the deletion.
         (
             &[(0, created("d")), (0, deleted("d")), (1, created("d"))],
-            "c d",
+            "c",
         ),
         (
             &[(0, deleted("c")), (1, deleted("c")), (1, created("c"))],
-            "c",
+            "",
         ),
         (
             &[(0, created("d")), (1, created("d")), (1, deleted("d"))],
@@ -337,16 +338,64 @@ fn told(cluster: &mut Cluster, topic: &str) -> String {
 }
 
 #[test]
-fn a_channel_made_while_its_topic_is_deleted_elsewhere_is_there_in_the_end() {
-    let mut cluster = Cluster::new(2);
-    for index in 0..2 {
-        cluster.done(index, "t", created("c"));
+fn what_was_said_before_a_deletion_was_heard_brings_nothing_back() {
+    let changes = [
+        (deleted("c"), created("c"), "d"),
+        (deleted("c"), paused("c"), "d"),
+        (TopicChange::TopicDeleted, created("c"), ""),
+        (TopicChange::TopicDeleted, TopicChange::TopicPaused, ""),
+    ];
+    for (deletion, late, expected) in changes {
+        let mut cluster = Cluster::new(2);
+        for channel in ["c", "d"] {
+            cluster.done(0, "t", created(channel));
+            cluster.done(1, "t", created(channel));
+        }
+        let now = cluster.now;
+        let asked = cluster.core.change_topic("t", &deletion, now);
+        asked.expect("good");
+        cluster.does(1, "t", late.clone());
+        cluster.carry_out();
+        for index in 0..2 {
+            let here = cluster.channels(index, "t").unwrap_or_default();
+            assert_eq!(here, expected, "{late:?} after {deletion:?} at {index}");
+        }
+        assert_eq!(told(&mut cluster, "t"), expected, "{late:?}");
+        // What comes behind the confirmation is of another one.
+        cluster.done(1, "t", created("c"));
+        let again = told(&mut cluster, "t");
+        assert!(again.contains('c'), "{again:?} after {deletion:?}");
     }
-    cluster.does(0, "t", TopicChange::TopicDeleted);
-    cluster.does(1, "t", created("d"));
-    cluster.carry_out();
-    assert_eq!(cluster.channels(1, "t").as_deref(), Some("d"));
-    assert_eq!(told(&mut cluster, "t"), "d");
+}
+
+#[test]
+fn a_deletion_that_was_told_and_not_confirmed_is_told_again() {
+    for restarts in [false, true] {
+        let mut cluster = Cluster::new(2);
+        for index in 0..2 {
+            cluster.done(index, "t", created("c"));
+            cluster.done(index, "t", created("d"));
+        }
+        // Nothing arrives there for a moment, and nobody knows.
+        cluster.brokers[1].is_cut = true;
+        cluster.done(0, "t", deleted("c"));
+        if restarts {
+            cluster.restart_controller();
+            cluster.dial(0);
+        } else {
+            cluster.cut(1);
+        }
+        cluster.brokers[1].is_cut = false;
+        cluster.dial(1);
+        for index in 0..2 {
+            assert_eq!(cluster.channels(index, "t").as_deref(), Some("d"));
+        }
+        // It is confirmed, and kept no more.
+        cluster.done(1, "t", created("c"));
+        cluster.restart_controller();
+        cluster.dial(1);
+        assert_eq!(cluster.channels(1, "t").as_deref(), Some("c d"));
+    }
 }
 
 #[test]

@@ -82,8 +82,8 @@ struct World {
     told: BTreeMap<String, Vec<String>>,
     /// What is to be there: publishers by topic.
     declared: BTreeMap<usize, BTreeSet<u32>>,
-    /// And where they said to be connected.
-    attached: BTreeMap<(usize, u32), usize>,
+    /// And where they said to be connected and have not left since, the latest last.
+    attached: BTreeMap<(usize, u32), Vec<usize>>,
 }
 
 fn name(topic: usize) -> String {
@@ -137,7 +137,7 @@ impl World {
         };
         let number = self.core.hello((broker.link, HOST), &hello, self.now);
         broker.number = Some(number.expect("a good hello"));
-        self.attached.retain(|_, place| *place != at);
+        self.leave(at);
         self.answers(at, true);
     }
 
@@ -165,6 +165,13 @@ impl World {
             false => ProbeAnswer::Refused,
         };
         self.core.probed(&probe, &answer, self.now);
+    }
+
+    /// Nobody is connected there any more.
+    fn leave(&mut self, at: usize) {
+        for places in self.attached.values_mut() {
+            places.retain(|place| *place != at);
+        }
     }
 
     fn says(&mut self, at: usize, word: ToController) {
@@ -220,7 +227,7 @@ impl World {
                 let link = std::mem::take(&mut self.brokers[*at].link);
                 self.core.link_lost(link, now);
                 self.answers(*at, false);
-                self.attached.retain(|_, place| place != at);
+                self.leave(*at);
             }
             Step::Drain(at) => drop(self.core.drain_broker(&format!("b{at}"), now)),
             Step::Resume(at) => drop(self.core.resume_broker(&format!("b{at}"), now)),
@@ -286,12 +293,10 @@ impl World {
         };
         self.says(at, ToController::Report(report));
         for (topic, number, is_attached) in known {
-            match is_attached {
-                true => drop(self.attached.insert((topic, number), at)),
-                false if self.attached.get(&(topic, number)) == Some(&at) => {
-                    self.attached.remove(&(topic, number));
-                }
-                false => {}
+            let places = self.attached.entry((topic, number)).or_default();
+            places.retain(|place| *place != at);
+            if is_attached {
+                places.push(at);
             }
         }
     }
@@ -366,6 +371,7 @@ impl World {
             records += ids.len();
             for (view, number) in views.iter().zip(numbers) {
                 let at = self.attached.get(&(topic, *number));
+                let at = at.and_then(|places| places.last());
                 let at = at.map(|at| format!("b{at}"));
                 // What a broker said last before its link was lost may not have been heard.
                 let is_cut = |at: &Option<String>| {

@@ -218,7 +218,11 @@ impl VirtualBroker {
                 self.topics.learn(state);
                 return (!self.is_mute).then_some(ToController::TopicReady { topic, ticket });
             }
-            ToBroker::Change { topic, change } => drop(self.topics.change(&topic, &change)),
+            ToBroker::Change { topic, change } => {
+                self.topics.change(&topic, &change);
+                let is_said = change.is_deletion() && !self.is_mute;
+                return is_said.then_some(ToController::Followed { topic, change });
+            }
             ToBroker::Migrate { .. } | ToBroker::Refused { .. } | ToBroker::NotLeading { .. } => {}
         }
         None

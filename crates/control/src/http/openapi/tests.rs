@@ -2,11 +2,8 @@
 
 use utoipa::OpenApi;
 
-use crate::http::{brokers, channels, events, metrics, names, publishers, topics};
-use crate::view::{
-    BrokerView, ChannelViews, EventView, NameView, NameViews, PlacementView, PublisherList,
-    PublisherView, TopicSpec, TopicView,
-};
+use crate::http::{brokers, channels, events, metrics, names, openapi, publishers, topics};
+use crate::view::EventView;
 
 /// The body of every error.
 #[derive(utoipa::ToSchema)]
@@ -14,53 +11,28 @@ use crate::view::{
 struct Refusal {
     /// What is wrong, where, and what to do.
     error: String,
+    /// URL of the controller that leads, where this one does not (421) and knows it.
+    leader: Option<String>,
 }
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "SRTM control plane",
-        description = "Contracts of topics, publishers and their brokers."
-    ),
-    paths(
-        topics::list,
-        topics::show,
-        topics::put,
-        topics::remove,
-        topics::placement,
-        channels::list,
-        publishers::list,
-        publishers::put,
-        publishers::show,
-        publishers::remove,
-        names::list,
-        names::show,
-        names::put,
-        brokers::list,
-        brokers::show,
-        brokers::drain,
-        brokers::resume,
-        brokers::remove,
-        events::events,
-        metrics::metrics,
-        super::ping,
-        super::document,
-    ),
-    components(schemas(
-        TopicSpec,
-        TopicView,
-        PublisherList,
-        PublisherView,
-        PlacementView,
-        NameView,
-        NameViews,
-        ChannelViews,
-        BrokerView,
-        EventView,
-        Refusal
-    ))
-)]
-struct Document;
+/// The document of all endpoints.
+macro_rules! document_of {
+    ($($path:literal $($shared:ident)? { $($method:ident $module:ident::$handler:ident),+ })+) => {
+        #[derive(OpenApi)]
+        #[openapi(
+            info(
+                title = "SRTM control plane",
+                description = "Contracts of topics, publishers and their brokers."
+            ),
+            paths($($($module::$handler),+),+),
+            // Whatever paths name is there by itself.
+            components(schemas(EventView, Refusal))
+        )]
+        struct Document;
+    };
+}
+
+endpoints!(document_of);
 
 /// Where the file is; to be written by this test where `WRITE_OPENAPI` is set.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/openapi.json");

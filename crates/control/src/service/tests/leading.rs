@@ -25,7 +25,7 @@ fn elsewhere<T: std::fmt::Debug>(
     answer: &mut oneshot::Receiver<Result<T, ControlError>>,
 ) -> String {
     match answer.try_recv() {
-        Ok(Err(ControlError::Elsewhere(text))) => text,
+        Ok(Err(ControlError::Elsewhere { text, .. })) => text,
         other => panic!("{other:?} does not say who leads"),
     }
 }

@@ -139,6 +139,84 @@ async fn what_is_decided_while_a_commit_is_under_way_is_one_commit() {
     assert_eq!(told_topics(&mut orders).len(), 100);
 }
 
+/// An operator makes a channel `c`, and its topic.
+fn asks_channel(service: &mut Service, topic: &str) -> oneshot::Receiver<Result<(), ControlError>> {
+    let (topic, channel) = (topic.to_owned(), String::from("c"));
+    let change = TopicChange::ChannelCreated { channel };
+    ask(service, |reply| Command::ChangeTopic(topic, change, reply))
+}
+
+#[tokio::test]
+async fn requests_that_wait_together_are_kept_in_one_commit_and_answered_each() {
+    for is_full in [false, true] {
+        let (mut service, slow, _orders) = world();
+        slow.stop(true);
+        slow.commits.lock().expect("whole").clear();
+        made(&mut service, "first");
+        let topics = ["t0", "t1", "t2"];
+        let mut answers = topics.map(|topic| asks_channel(&mut service, topic));
+        let mut wrong = asks_channel(&mut service, "a b");
+        // It rests on another one that waits.
+        let mut again = ask(&mut service, |reply| {
+            let change = TopicChange::TopicDeleted;
+            Command::ChangeTopic(String::from("t0"), change, reply)
+        });
+        slow.stop(false);
+        let first = service.next_written().expect("the thread goes on");
+        slow.store.is_full.store(is_full, Ordering::Relaxed);
+        slow.stop(true);
+        service.turn(Next::Written(first));
+        for answer in &mut answers {
+            assert!(matches!(answer.try_recv(), Err(TryRecvError::Empty)));
+        }
+        slow.stop(false);
+        service.finished();
+        for answer in &mut answers {
+            let answered = answer.try_recv().expect("answered");
+            match is_full {
+                false => assert_eq!(answered, Ok(())),
+                true => assert!(matches!(answered, Err(ControlError::NotKept(_)))),
+            }
+        }
+        let refused = wrong.try_recv().expect("answered");
+        assert!(matches!(refused, Err(ControlError::Invalid(_))));
+        assert_eq!(again.try_recv().expect("answered").is_ok(), !is_full);
+        let kept = if is_full { 1 } else { 3 };
+        assert_eq!(slow.records(Table::Channels), kept);
+        if !is_full {
+            let commits = slow.commits.lock().expect("whole").clone();
+            assert_eq!(commits[..2], [1, 3], "{commits:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_in_one_commit_has_a_bound_and_no_two_draw_from_one_supply() {
+    let (mut service, slow, _orders) = world();
+    slow.stop(true);
+    slow.commits.lock().expect("whole").clear();
+    made(&mut service, "first");
+    let mut answers: Vec<_> = (0..100)
+        .map(|number| asks_channel(&mut service, &format!("t{number}")))
+        .collect();
+    let mut names = ["a", "b", "c"].map(|topic| {
+        let topic = topic.to_owned();
+        ask(&mut service, |reply| Command::PutName(topic, reply))
+    });
+    slow.stop(false);
+    service.finished();
+    for answer in &mut answers {
+        assert_eq!(answer.try_recv().expect("answered"), Ok(()));
+    }
+    let ids = names.each_mut().map(|answer| {
+        let answered = answer.try_recv().expect("answered");
+        answered.expect("named").id
+    });
+    assert_eq!(ids, [1, 2, 3]);
+    let commits = slow.commits.lock().expect("whole").clone();
+    assert_eq!(commits, [1, 64, 37, 1, 1]);
+}
+
 /// The broker that an operator removes dials while that is being kept. Gives the operator's answer and what the broker is told.
 fn removal_overtaken_by_a_hello(
     service: &mut Service,
@@ -206,7 +284,10 @@ async fn behind_a_store_that_takes_too_long_nothing_more_is_heard() {
     made(&mut service, "t");
     made(&mut service, "u");
     let answers: Vec<_> = (0..=OUTPUTS_MAX)
-        .map(|_| ask(&mut service, Command::NamesCount))
+        .map(|_| {
+            let look = |reply| Command::look(|core, _| Ok(core.names()), reply);
+            ask(&mut service, look)
+        })
         .collect();
     assert!(service.is_behind());
     slow.stop(false);
