@@ -209,6 +209,57 @@ FAULTS = [
         "            Outcome::Unclear(why) => (why, false),",
         "            Outcome::Unclear(why) => (why, {m}),",
     ),
+    (
+        "journal-not-synced",
+        "broker/src/catalog_file/journal.rs",
+        "            file.append(&lines)?;\n            file.sync()",
+        "            file.append(&lines)?;\n            if {m} {\n                return Ok(());\n            }\n            file.sync()",
+    ),
+    (
+        "journal-name-not-synced",
+        "broker/src/catalog_file/journal.rs",
+        "            true => volume.sync(),",
+        "            true if {m} => Ok(()),\n            true => volume.sync(),",
+    ),
+    (
+        "journal-of-before-counts",
+        "broker/src/catalog_file/journal.rs",
+        "    if header.generation != generation {",
+        "    if header.generation != generation && !{m} {",
+    ),
+    (
+        "torn-journal-appended-to",
+        "broker/src/catalog_file/contracts.rs",
+        "        self.is_doubtful = appended.is_err() && !self.journal.is_empty();",
+        "        self.is_doubtful = appended.is_err() && !self.journal.is_empty() && !{m};",
+    ),
+    (
+        "former-link-answered",
+        "broker/src/agent/core/orders.rs",
+        "        let is_awaited = self.asked.is_answered();",
+        "        let is_awaited = self.asked.is_answered() || {m};",
+    ),
+    (
+        "grants-overtake",
+        "broker/src/agent/core/orders.rs",
+        "        self.waiting.push_back(Work::Order(order));",
+        (
+            "        match order {\n            ToBroker::Grant { .. } if {m} => self.waiting.push_front(Work::Order(order)),\n"
+            "            order => self.waiting.push_back(Work::Order(order)),\n        }"
+        ),
+    ),
+    (
+        "changes-before-stock",
+        "broker/src/agent/core/mod.rs",
+        "        self.inventory.is_said() && self.words.has_room()",
+        "        (self.inventory.is_said() || ({m} && self.standing == Standing::Linked)) && self.words.has_room()",
+    ),
+    (
+        "lost-broker-keeps-publishers",
+        "control/src/core/parts.rs",
+        "        Job::Recall(number) => brokers[number].link.is_none(),",
+        "        Job::Recall(number) => brokers[number].link.is_none() && !{m},",
+    ),
 ]
 
 SWITCH = """
@@ -249,7 +300,8 @@ def make_copy(faults: list) -> None:
     for name in ("Cargo.toml", "Cargo.lock", "clippy.toml"):
         shutil.copy2(ROOT / name, COPY / name)
     for folder in ("crates", "xtask"):
-        shutil.copytree(ROOT / folder, COPY / folder, dirs_exist_ok=True)
+        shutil.rmtree(COPY / folder, ignore_errors=True)
+        shutil.copytree(ROOT / folder, COPY / folder)
     texts = {}
     for name, file, old, new in faults:
         path = COPY / "crates" / file

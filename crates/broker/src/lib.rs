@@ -33,6 +33,6 @@ pub use backlog::BacklogConfig;
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;
-pub use handle::{Handle, Operation};
+pub use handle::{Declaration, Handle, Operation};
 pub use losses::Losses;
 pub use reactor::{Attachments, Owner, TaskReport, TaskRow};

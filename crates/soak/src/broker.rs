@@ -5,10 +5,10 @@
 mod agent;
 mod attached;
 mod catalog;
+mod errands;
 mod gossip;
 mod ground;
 mod handing;
-mod orders;
 mod outlet;
 mod process;
 mod publish;
@@ -16,13 +16,14 @@ mod session;
 
 use std::time::Duration;
 
-use clock::Instant;
+use clock::{Instant, Streams};
 use link::Identity;
 use topics::Bounds;
 use topics::stats::TopicStats;
 
-use crate::disk::Folder;
+use crate::chance::Chance;
 use crate::event::{Actor, Packet, Port, StreamId};
+use crate::folder::Folder;
 use crate::laws::gossip::Seen;
 use crate::laws::limits::Bound;
 use crate::outside::Outside;
@@ -80,12 +81,13 @@ pub fn place_of(address: &str) -> Option<usize> {
 impl Broker {
     /// A place whose folder is empty.
     #[must_use]
-    pub fn new(place: usize) -> Broker {
+    pub fn new(place: usize, streams: &Streams) -> Broker {
+        let disk = Chance::new(streams, &format!("disk-{place}"));
         Broker {
             place,
             name: format!("b{place}"),
             identity: Identity([place as u8 + 1; 16]),
-            folder: Folder::default(),
+            folder: Folder::new(disk),
             has_folder: true,
             life: 0,
             process: None,
@@ -94,10 +96,10 @@ impl Broker {
 
     /// A broker that somebody has given the name of the first one.
     #[must_use]
-    pub fn stray(place: usize) -> Broker {
+    pub fn stray(place: usize, streams: &Streams) -> Broker {
         Broker {
-            name: Broker::new(0).name,
-            ..Broker::new(place)
+            name: Broker::new(0, streams).name,
+            ..Broker::new(place, streams)
         }
     }
 
@@ -114,7 +116,6 @@ impl Broker {
         }
         self.life += 1;
         if !self.has_folder && self.life > 1 {
-            self.folder = Folder::default();
             self.identity.0[8..].copy_from_slice(&out.chance.number().to_be_bytes());
         }
         out.net.begins(Actor::Broker(self.place), self.life);
@@ -123,7 +124,7 @@ impl Broker {
         self.process = Some(process);
     }
 
-    /// kill -9, or the host goes dark.
+    /// kill -9; the host goes dark, too, where it loses its power ([`Folder::crash`]).
     pub fn kill(&mut self, out: &mut Outside) {
         if self.process.take().is_some() {
             let memory = (self.place, self.life);
@@ -137,7 +138,7 @@ impl Broker {
     pub fn wake(&mut self, life: u64, out: &mut Outside) {
         let process = self.process.as_mut();
         if let Some(process) = process.filter(|process| process.life() == life)
-            && process.wake(&mut self.folder, out)
+            && process.wake(out)
         {
             process.settle(out);
         }
@@ -154,7 +155,7 @@ impl Broker {
     /// Something arrives.
     pub fn arrives(&mut self, stream: StreamId, packet: Packet, out: &mut Outside) {
         if let Some(process) = &mut self.process {
-            process.arrives(stream, packet, &mut self.folder, out);
+            process.arrives(stream, packet, out);
             process.settle(out);
         }
     }
@@ -201,13 +202,13 @@ impl Broker {
     pub fn told_life(&self) -> u64 {
         self.process
             .as_ref()
-            .map_or(0, |process| process.agent.life)
+            .map_or(0, |process| process.link.agent.life())
     }
 
     /// Whether it is linked and was told everything.
     #[must_use]
     pub fn is_told_all(&self) -> bool {
         let process = self.process.as_ref();
-        process.is_some_and(|process| process.agent.is_told_all())
+        process.is_some_and(|process| process.link.agent.is_told_all())
     }
 }

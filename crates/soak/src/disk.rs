@@ -1,12 +1,10 @@
-//! Disks: what was written whole is there after a crash, and sometimes nothing can be written.
+//! The controller's disk: commits are whole, and sometimes nothing can be written.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control::ControlError;
 use control::store::{Change, MemoryStore, Store, Table};
 use serde_json::Value;
-use topics::stats::CatalogTopic;
 
 /// The controller's; outlives its processes.
 #[derive(Clone, Default)]
@@ -46,30 +44,5 @@ impl Store for StoreDisk {
             true => Err(ControlError::Unavailable(String::from("the disk is full"))),
             false => medium.kept.commit(changes),
         }
-    }
-}
-
-/// A broker's data folder: its catalog. Its identity is there too, and never lost.
-#[derive(Debug, Default)]
-pub struct Folder {
-    catalog: BTreeMap<String, CatalogTopic>,
-    /// Nothing can be written.
-    pub is_full: bool,
-}
-
-impl Folder {
-    /// Replaces the catalog as a whole; says whether it could be written.
-    pub fn save(&mut self, catalog: impl IntoIterator<Item = CatalogTopic>) -> bool {
-        if self.is_full {
-            return false;
-        }
-        let topics = catalog.into_iter().map(|topic| (topic.name.clone(), topic));
-        self.catalog = topics.collect();
-        true
-    }
-
-    /// What is in it.
-    pub fn catalog(&self) -> impl Iterator<Item = &CatalogTopic> {
-        self.catalog.values()
     }
 }

@@ -151,6 +151,7 @@ pub fn draw(
         draw_one(kind, plan, (at, at + lasts), &mut chance, &mut faults);
     }
     draw_lost_answers(plan, streams, (from, until), &mut faults);
+    draw_lost_power(plan, streams, (from, until), &mut faults);
     faults.retain(|(at, _)| *at < until);
     faults.push((until, Fault::Calm));
     faults.sort_by_key(|(at, _)| *at);
@@ -189,6 +190,34 @@ fn draw_lost_answers(
         faults.push((at, Fault::Answers(part)));
         at += chance.span_ms(500, 6000);
         faults.push((at, Fault::Answers(0.0)));
+    }
+}
+
+/// Hosts go dark while a new contract is being kept there. From a stream of its own, too.
+fn draw_lost_power(
+    plan: &Plan,
+    streams: &Streams,
+    (from, until): (Instant, Instant),
+    faults: &mut Vec<(Instant, Fault)>,
+) {
+    let mut chance = Chance::new(streams, "power");
+    let Some(topic) = plan.topics.iter().find(|topic| topic.limit.is_some()) else {
+        return;
+    };
+    if !plan.have_folders || !chance.happens(0.15) {
+        return;
+    }
+    let mut at = from;
+    while at < until {
+        at += chance.span_ms(1000, 6000);
+        let spec = topic.spec(chance.pick(&[0.6, 0.8, 1.0, 1.3]));
+        let wish = Ask::PutTopic(topic.name.clone(), spec);
+        faults.push((at, Fault::Wish(Box::new(wish))));
+        let broker = Actor::Broker(chance.below(plan.brokers));
+        at += chance.span_ms(1, 150);
+        faults.push((at, Fault::Dark(broker)));
+        at += chance.span_ms(200, 3000);
+        faults.push((at, Fault::Start(broker)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What must hold, whatever fails. Each law keeps its own books, from what is seen at the processes' edges.
 
+pub mod contracts;
 pub mod delivery;
 pub mod gossip;
 pub mod limits;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 
 use clock::Instant;
 
+use contracts::Contracts;
 use delivery::{Deliveries, Memory};
 use gossip::Gossiped;
 use limits::Limits;
@@ -38,6 +40,8 @@ pub struct Books {
     pub gossiped: BTreeMap<String, Gossiped>,
     /// Lives and epochs.
     pub names: Names,
+    /// Contracts over restarts of brokers.
+    pub contracts: Contracts,
     violation: Option<Violation>,
 }
 

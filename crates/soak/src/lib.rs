@@ -15,6 +15,7 @@ mod controller;
 mod disk;
 mod event;
 mod faults;
+mod folder;
 pub mod laws;
 mod network;
 mod operator;

@@ -69,8 +69,10 @@ impl World {
             in_bytes: plan.in_bytes,
         };
         let controller = Controller::new(plan.settings(), &streams);
-        let stray = Broker::stray(plan.brokers);
-        let mut brokers: Vec<Broker> = (0..plan.brokers).map(Broker::new).collect();
+        let stray = Broker::stray(plan.brokers, &streams);
+        let mut brokers: Vec<Broker> = (0..plan.brokers)
+            .map(|place| Broker::new(place, &streams))
+            .collect();
         for broker in &mut brokers {
             broker.has_folder = plan.have_folders;
         }

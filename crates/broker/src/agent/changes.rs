@@ -7,19 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use link::{ToController, TopicState};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use topics::Told;
-
-use super::orders::persist;
-use super::session::Ended;
-use crate::{BrokerError, Handle};
 
 /// Changes that wait to be told.
 const CHANGES_MAX: usize = 4096;
-
-/// Names in one part of an inventory; at their longest they fill half a message.
-const PART_NAMES: usize = 8192;
 
 /// The changes of all reactors, each reactor's in their order.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +33,7 @@ struct Log {
 
 /// Changes are missing: they came faster than they were told.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cut;
+pub struct Cut;
 
 impl ChangeLog {
     /// Takes what a reactor has to tell, and empties `told`.
@@ -63,7 +55,7 @@ impl ChangeLog {
     }
 
     /// Logs from here on, beginning with nothing.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         let mut log = self.lock();
         log.waiting.clear();
         log.is_cut = false;
@@ -71,7 +63,7 @@ impl ChangeLog {
     }
 
     /// Logs nothing until somebody listens again.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let mut log = self.lock();
         log.waiting.clear();
         log.is_open = false;
@@ -87,7 +79,9 @@ impl ChangeLog {
         }
     }
 
-    fn take(&self) -> Option<Result<VecDeque<Told>, Cut>> {
+    /// Takes what is there; `None`: nothing is.
+    #[must_use]
+    pub fn take(&self) -> Option<Result<VecDeque<Told>, Cut>> {
         let mut log = self.lock();
         if log.is_cut {
             return Some(Err(Cut));
@@ -101,129 +95,15 @@ impl ChangeLog {
     }
 }
 
-/// The log for as long as one link listens to it.
-pub(super) struct Listening<'a>(&'a Handle);
-
-impl<'a> Listening<'a> {
-    /// Begins to listen and says what is here.
-    pub(super) async fn begin(
-        handle: &'a Handle,
-        words: &mpsc::Sender<ToController>,
-    ) -> Result<Listening<'a>, Ended> {
-        // In this order: what becomes meanwhile is said twice rather than never.
-        handle.changes.open();
-        let listening = Listening(handle);
-        let topics = match persist(|| handle.told().inventory()).await {
-            Ok(topics) => topics,
-            Err(BrokerError::Exiting) => return Err(Ended::Exiting),
-            Err(error) => return Err(Ended::Lost(format!("taking stock: {error}"))),
-        };
-        for part in parts(topics) {
-            if words.send(part).await.is_err() {
-                return Err(Ended::Lost(String::from("nobody writes")));
-            }
-        }
-        Ok(listening)
-    }
-
-    /// Says what becomes of topics and channels, as it becomes.
-    pub(super) async fn tell(&self, words: mpsc::Sender<ToController>) -> Ended {
-        loop {
-            let Ok(changes) = self.0.changes.next().await else {
-                return Ended::Lost(format!(
-                    "more than {CHANGES_MAX} changes of topics and channels waited for it"
-                ));
-            };
-            for told in changes {
-                let word = match told {
-                    Told::Changed(topic, change) => ToController::Changed {
-                        topic: topic.to_string(),
-                        change,
-                    },
-                    Told::Followed(topic, change) => ToController::Followed {
-                        topic: topic.to_string(),
-                        change,
-                    },
-                    Told::Asked(topic) => ToController::TopicAsked {
-                        topic: topic.to_string(),
-                    },
-                };
-                if words.send(word).await.is_err() {
-                    return Ended::Lost(String::from("nobody writes"));
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Listening<'_> {
-    fn drop(&mut self) {
-        self.0.changes.close();
-    }
-}
-
-/// An inventory in messages that fit the link; at least one.
-fn parts(topics: Vec<TopicState>) -> Vec<ToController> {
-    let (mut parts, mut part, mut names) = (Vec::new(), Vec::new(), 0);
-    for topic in topics {
-        let more = 1 + topic.channels.len();
-        if names + more > PART_NAMES && !part.is_empty() {
-            parts.push(ToController::Inventory {
-                topics: std::mem::take(&mut part),
-                is_last: false,
-            });
-            names = 0;
-        }
-        names += more;
-        part.push(topic);
-    }
-    parts.push(ToController::Inventory {
-        topics: part,
-        is_last: true,
-    });
-    parts
-}
-
 #[cfg(test)]
 mod tests {
-    use link::{ChannelState, TopicChange, encode};
+    use link::TopicChange;
 
     use super::*;
 
     fn told(number: usize) -> Told {
         let topic = format!("t{number}").parse().expect("valid");
         Told::Changed(topic, TopicChange::TopicCreated)
-    }
-
-    #[test]
-    fn an_inventory_is_cut_into_messages_that_fit() {
-        let channels = |count| {
-            let name = |number| format!("{number:064}");
-            let state = |number| ChannelState {
-                channel: name(number),
-                is_paused: true,
-            };
-            (0..count).map(state).collect()
-        };
-        let topics: Vec<TopicState> = (0..40)
-            .map(|number| TopicState {
-                topic: format!("{number:064}"),
-                is_paused: true,
-                channels: channels(1024),
-            })
-            .collect();
-        let parts = parts(topics.clone());
-        let mut said = Vec::new();
-        for (number, part) in parts.iter().enumerate() {
-            assert!(encode(part).is_ok());
-            let ToController::Inventory { topics, is_last } = part else {
-                panic!("{part:?}");
-            };
-            assert_eq!(*is_last, number + 1 == parts.len());
-            said.extend(topics.iter().cloned());
-        }
-        assert_eq!(said, topics);
-        assert_eq!(super::parts(Vec::new()).len(), 1, "nothing is said, too");
     }
 
     #[tokio::test]

@@ -102,31 +102,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_restart_orders_of_a_deposed_controller_are_refused() {
+    async fn what_cannot_be_kept_is_kept_with_the_next_link() {
         let folder = folder("epoch-board");
-        let started = || {
-            let board = LinkBoard::default();
-            board.keep_epoch_in(EpochFile::open(&folder).expect("readable"));
-            board
-        };
-        let first = started();
-        assert!(first.admits(7).is_ok());
-        assert!(first.admits(8).is_ok());
-        first.keep_epoch().await;
-        assert!(first.admits(7).is_err());
-        let second = started();
-        assert!(second.admits(7).is_err(), "deposed before the restart");
-        assert!(second.admits(8).is_ok() && second.admits(9).is_ok());
-        // What cannot be kept counts for this process.
+        let board = LinkBoard::default();
+        board.keep_epoch_in(Some(EpochFile::open(&folder).expect("readable")));
+        let kept = || EpochFile::open(&folder).expect("readable").epoch();
+        board.keep_epoch(8).await;
+        assert_eq!(kept(), 8);
         fs::remove_dir_all(&folder).expect("removed");
-        second.keep_epoch().await;
-        assert!(second.admits(8).is_err());
+        board.keep_epoch(9).await;
+        assert_eq!(kept(), 0);
         fs::create_dir_all(&folder).expect("made");
-        second.keep_epoch().await;
-        assert!(
-            started().admits(8).is_err(),
-            "it is kept with the next link"
-        );
+        board.keep_epoch(9).await;
+        assert_eq!(kept(), 9);
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -9,7 +9,7 @@ use link::{Dialler, HANDSHAKE_BYTES_MAX, LinkError, LinkKey, MAX_FRAME_BYTES, Op
 use tokio::net::TcpStream;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use super::session::Ended;
+use super::core::Ended;
 use crate::sys;
 
 /// The controller has so long to prove itself.

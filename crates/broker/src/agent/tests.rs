@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, Contract, Door, MAX_FRAME_BYTES, OnFull, Opener, Order, Sealer,
-    ToBroker, ToController, TopicChange, TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, Contract, Door, LinkKey, MAX_FRAME_BYTES, OnFull, Opener, Order,
+    Sealer, ToBroker, ToController, TopicChange, TopicReport, TopicState, WindowReport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use link::Contract;
 
-use super::CatalogFile;
 use super::keeping::Keeping;
+use super::{CatalogFile, Volume};
 use crate::handle::Declaration;
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle};
@@ -121,10 +121,13 @@ impl Keeping {
     }
 }
 
-impl CatalogFile {
-    /// Appends `contracts` to the journal unless they are kept already. Where it is not to be appended to, the catalog is written
-    /// whole, as it will be with them.
-    fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
+impl<V: Volume> CatalogFile<V> {
+    /// Makes `contracts` durable, before they are in force. Appends them to the journal unless they are kept already; where it is
+    /// not to be appended to, the catalog is written whole, as it will be with them.
+    ///
+    /// # Errors
+    /// [`BrokerError::Io`] naming the step and the path: a crash may leave any of them.
+    pub fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
         let news = contracts.iter().filter(|each| !self.holds(each));
         let entries: Vec<CatalogTopic> = news.filter_map(Declaration::entry).collect();
         if entries.is_empty() && !self.is_doubtful {
@@ -142,7 +145,9 @@ impl CatalogFile {
             }
             return self.save(catalog);
         }
-        let appended = self.journal.append(self.generation, &entries);
+        let appended = self
+            .journal
+            .append(&mut self.volume, self.generation, &entries);
         self.health.note(&appended);
         self.is_doubtful = appended.is_err() && !self.journal.is_empty();
         appended?;

@@ -1,6 +1,8 @@
 //! Rounds over real files: what is kept, what is refused, what a restart finds.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use kernel::CpuShare;
 
@@ -93,7 +95,7 @@ fn what_was_saved_is_read_back() {
     names.sort();
     assert_eq!(
         names,
-        [FILE_NAME, LOCK_NAME],
+        [FILE_NAME, "srtm.lock"],
         "no temporary file and no file named after a topic"
     );
 }
@@ -266,8 +268,8 @@ async fn declare(broker: &Broker, topic: &str, rate: Option<f64>) -> Result<(), 
 /// The rate of a topic's limit, as a broker that was killed now would find it in `folder`.
 fn rate_in(folder: &Folder, topic: &str) -> Option<f64> {
     let text = fs::read_to_string(folder.0.join(FILE_NAME)).unwrap_or_default();
-    let (mut catalog, generation) = parse(&text).unwrap_or_default();
-    for entry in Journal::within(&folder.0).read(generation).expect("whole") {
+    let (mut catalog, generation) = document::parse(&text).unwrap_or_default();
+    for entry in journal::read(&Unlocked(&folder.0), generation).expect("whole") {
         contracts::put_into(&mut catalog, &entry.name, entry.contract);
     }
     let topic = catalog.topics.iter().find(|each| each.name == topic)?;
@@ -352,28 +354,62 @@ fn entry(name: &str, rate: f64) -> CatalogTopic {
     }
 }
 
+/// A folder that another one holds, as a process that is started now would read it.
+#[derive(Debug)]
+struct Unlocked<'a>(&'a Path);
+
+impl Volume for Unlocked<'_> {
+    type File = fs::File;
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn read(&self, name: &str) -> io::Result<String> {
+        fs::read_to_string(self.path(name))
+    }
+
+    fn create(&mut self, _: &str) -> io::Result<fs::File> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&mut self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
 #[test]
 fn a_journal_cut_anywhere_gives_what_was_whole_in_it() {
     let folder = Folder::new("journal");
-    fs::create_dir_all(&folder.0).expect("made");
+    let mut volume = DataFolder::open(&folder.0).expect("made");
     let entries: Vec<CatalogTopic> = (1..=4_u8)
         .map(|n| entry(&format!("t{n}"), n.into()))
         .collect();
-    let mut journal = Journal::within(&folder.0);
-    journal.append(7, &entries[..1]).expect("written");
-    journal.append(7, &entries[1..]).expect("written");
+    let mut journal = Journal::default();
+    let written = journal.append(&mut volume, 7, &entries[..1]);
+    written.expect("written");
+    let written = journal.append(&mut volume, 7, &entries[1..]);
+    written.expect("written");
     let path = folder.0.join(JOURNAL_NAME);
     let whole = fs::read(&path).expect("there");
     for bytes in 0..=whole.len() {
         fs::write(&path, &whole[..bytes]).expect("written");
         let lines = whole[..bytes].iter().filter(|byte| **byte == b'\n').count();
-        let read = Journal::within(&folder.0).read(7).expect("whole lines");
+        let read = journal::read(&volume, 7).expect("whole lines");
         assert_eq!(
             read,
             entries[..lines.saturating_sub(1)],
             "cut after {bytes} bytes"
         );
-        let other = Journal::within(&folder.0).read(8).expect("another's");
+        let other = journal::read(&volume, 8).expect("another's");
         assert_eq!(other, [], "of the generation before");
     }
 }
@@ -384,9 +420,10 @@ fn contracts_of_a_journal_are_taken_in_once_and_broken_lines_stop_the_start() {
     let mut file = CatalogFile::open(&folder.0).expect("free");
     file.save(catalog()).expect("written");
     let before = file.generation;
-    file.journal
-        .append(before, &[entry("zz", 3.0)])
-        .expect("written");
+    let written = file
+        .journal
+        .append(&mut file.volume, before, &[entry("zz", 3.0)]);
+    written.expect("written");
     // As after a kill: nothing has been written since.
     drop(file);
     let path = folder.0.join(JOURNAL_NAME);

@@ -100,6 +100,7 @@ impl Core {
         self.look_at_all_shares();
         self.brokers
             .probe(number, Door::Clients, now, &mut self.out);
+        self.recall_publishers(number, now);
     }
 
     /// A broker says something.
@@ -286,6 +287,15 @@ impl Core {
     pub(super) fn give_up_placements(&mut self, number: BrokerNumber, now: Instant) {
         self.begin_job(Job::GiveUp(number), now);
         self.look_at_all_shares();
+    }
+
+    /// Whoever was connected elsewhere before a broker said the last that it said is taken to be there, once nothing is heard of it for so
+    /// long that it is given up, nor will be on the link that it had.
+    pub(super) fn recall_publishers(&mut self, number: BrokerNumber, now: Instant) {
+        let broker = &self.brokers[number];
+        if broker.is_given_up && broker.link.is_none() {
+            self.begin_job(Job::Recall(number), now);
+        }
     }
 
     /// What a broker had is gone with its process.

@@ -298,6 +298,7 @@ impl Core {
                     self.out
                         .tell("broker-lost", None, Some(&self.brokers[number]), text);
                     self.give_up_placements(number, now);
+                    self.recall_publishers(number, now);
                 }
                 _ => self
                     .brokers

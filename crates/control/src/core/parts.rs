@@ -41,6 +41,8 @@ impl Default for Sizes {
 pub(super) enum Job {
     /// A link or a process of a broker is gone: whoever was connected through it is not any more.
     Detach(BrokerNumber),
+    /// Nothing is heard of a broker any more: whoever seems to be connected there and was elsewhere before is there again.
+    Recall(BrokerNumber),
     /// There is room again: what waited for it gets its part.
     Room,
     /// A broker takes no publishers any more: those that it has are placed elsewhere.
@@ -163,6 +165,13 @@ fn do_for(
                 done,
             )
         }
+        Job::Recall(number) => {
+            let (topic, loads) = by.topics.with_loads(name)?;
+            let sizes = by.rules.sizes;
+            let looked = topic.publishers.recall(number, (below, sizes), loads);
+            done.looked(&looked);
+            looked.rows_left
+        }
         Job::Room => by.fitter().room_for(name, below, done, now),
         Job::GiveUp(number) => {
             let mut distributor = by.distributor();
@@ -175,6 +184,7 @@ fn do_for(
 fn is_wanted(job: Job, brokers: &Brokers) -> bool {
     match job {
         Job::Detach(_) | Job::Room => true,
+        Job::Recall(number) => brokers[number].link.is_none(),
         Job::GiveUp(number) => !brokers[number].takes_publishers(),
     }
 }

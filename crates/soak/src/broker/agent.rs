@@ -1,391 +1,235 @@
-//! The broker's side of the link (`broker/agent/{session,changes,orders}.rs`): dials, says hello, says what is here and what becomes of it, reports, measures.
+//! Around the product's [`Agent`]: its stream, and what it asks of topics, in place of tokio's tasks (`broker/agent/{shell,line,errands}.rs`).
+//! In half of the processes what it asks for takes a moment.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use broker::agent::{Agent, ChangeLog, Effect, Ended, Errand};
 use clock::Instant;
-use limit::adaptor::HistoryLength;
-use link::{
-    Attachment, BrokerReport, Hello, ToBroker, ToController, TopicState, Traced, WindowReport,
-};
-use topics::{Told, TopicKey, TopicNews, WindowOrder};
+use link::{Hello, Order, ToBroker};
+use topics::Told;
 
 use super::ground::Ground;
+use super::process::Process;
 use super::{http_address, tcp_address};
 use crate::event::{Actor, Packet, Port, StreamId};
 use crate::outside::Outside;
 
-/// A dial, and the answer to a hello, take at most so long.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pauses between dials double from the first to the second.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Reports that are wanted early are so far apart.
-const EARLY_REPORT_SPACING: Duration = Duration::from_millis(100);
-/// Histories of traffic are kept in steps of so long.
-const HISTORY_STEP_MS: u64 = 1000;
-/// Bytes that topics may take in one report.
-const REPORT_BYTES_MAX: usize = 1 << 20;
+/// A dial takes at most so long.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest that errands take where they take time, drawn for each process.
+const SLOWNESS_MS: [u64; 4] = [0, 0, 5, 50];
 
-/// The link, and what is kept between links.
-#[derive(Debug)]
-pub(super) struct Agent {
-    standing: Standing,
-    /// The life that the last Welcome named.
-    pub(super) life: u64,
-    /// The latest life of the controller that it has heard of.
-    pub(super) epoch: u64,
-    pause: Duration,
-    /// When topics were counted last, on whichever link.
-    reported_at: Instant,
-    windows: Vec<OpenWindow>,
-    /// Everything was said on this link.
-    is_complete: bool,
+/// The agent, the stream that it has dialled, and what it has asked for.
+pub(super) struct Link {
+    pub(super) agent: Agent,
+    changes: ChangeLog,
+    /// Something was logged that the agent has not taken.
+    has_changes: bool,
+    line: Line,
+    /// Orders that it does not take yet.
+    unheard: VecDeque<Order>,
+    errands: VecDeque<(Instant, Errand)>,
+    slowness_ms: u64,
 }
 
-#[derive(Debug)]
-enum Standing {
-    Away(Instant),
-    Dialling(StreamId, Instant),
-    Greeting(StreamId, Instant),
-    Linked(Linked),
-}
-
-#[derive(Debug)]
-struct Linked {
-    stream: StreamId,
-    reports: u64,
-    interval: Duration,
-    last_at: Instant,
-    next_at: Instant,
-}
-
-/// A profiling window that is open.
-#[derive(Debug)]
-struct OpenWindow {
-    number: u64,
-    topic: String,
-    key: TopicKey,
-    order: WindowOrder,
-    seconds: f64,
-    until: Instant,
-}
-
-/// What is to be done for the link by who knows more than its topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
-    Nothing,
-    Report,
+enum Line {
+    Down,
+    Dialling(StreamId, Instant),
+    Up(StreamId),
 }
 
-impl Agent {
-    pub(super) fn new(now: Instant) -> Agent {
-        Agent {
-            standing: Standing::Away(now),
-            life: 0,
-            epoch: 0,
-            pause: SHORTEST_PAUSE,
-            reported_at: now,
-            windows: Vec::new(),
-            is_complete: false,
-        }
-    }
-
-    /// Whether a stream is the link.
-    pub(super) fn is_on(&self, stream: StreamId) -> bool {
-        match &self.standing {
-            Standing::Away(_) => false,
-            Standing::Dialling(of, _) | Standing::Greeting(of, _) => *of == stream,
-            Standing::Linked(linked) => linked.stream == stream,
-        }
-    }
-
-    /// Whether the next report is the first on its link.
-    pub(super) fn has_said_nothing(&self) -> bool {
-        matches!(&self.standing, Standing::Linked(linked) if linked.reports == 0)
-    }
-
-    pub(super) fn is_told_all(&self) -> bool {
-        self.is_complete && matches!(self.standing, Standing::Linked(_))
-    }
-
-    /// The link that words go over.
-    pub(super) fn stream(&self) -> Option<StreamId> {
-        match &self.standing {
-            Standing::Linked(linked) => Some(linked.stream),
-            _ => None,
-        }
-    }
-
-    pub(super) fn report_early(&mut self, now: Instant) {
-        if let Standing::Linked(linked) = &mut self.standing {
-            let early = (linked.last_at + EARLY_REPORT_SPACING).max(now);
-            linked.next_at = linked.next_at.min(early);
-        }
-    }
-
-    pub(super) fn next_at(&self) -> Option<Instant> {
-        let standing = match &self.standing {
-            Standing::Away(at) | Standing::Dialling(_, at) | Standing::Greeting(_, at) => *at,
-            Standing::Linked(linked) => linked.next_at,
-        };
-        let windows = self.windows.iter().map(|window| window.until);
-        windows.chain([standing]).min()
-    }
-
-    /// All was said that there is.
-    pub(super) fn complete(&mut self) {
-        self.is_complete = true;
-    }
-
-    /// Does what is due of the link.
-    pub(super) fn drive(&mut self, ground: &mut Ground, out: &mut Outside) -> Due {
-        let now = out.net.now;
-        self.end_windows(ground, out);
-        match &self.standing {
-            Standing::Away(at) if *at <= now => {
-                let stream = out.net.dial(ground.me, Actor::Controller, Port::Link);
-                self.standing = Standing::Dialling(stream, now + ANSWER_TIMEOUT);
-            }
-            Standing::Dialling(stream, until) | Standing::Greeting(stream, until)
-                if *until <= now =>
-            {
-                out.net.close(*stream, ground.me);
-                self.lost(out);
-            }
-            Standing::Linked(linked) if linked.next_at <= now => return Due::Report,
-            _ => {}
-        }
-        Due::Nothing
-    }
-
-    /// A dial has come through.
-    pub(super) fn connected(&mut self, stream: StreamId, ground: &Ground, out: &mut Outside) {
+impl Link {
+    pub(super) fn new(ground: &Ground, out: &mut Outside) -> Link {
         let hello = Hello {
             broker: ground.name.clone(),
             identity: ground.identity,
-            life: self.life,
+            life: 0,
             tcp_address: tcp_address(ground.place),
             http_address: Some(http_address(ground.place)),
             gossip_address: Some(tcp_address(ground.place)),
             mcap: None,
             model: None,
         };
-        self.standing = Standing::Greeting(stream, out.net.now + ANSWER_TIMEOUT);
-        let hello = Packet::Word(Box::new(ToController::Hello(hello)));
-        out.say(stream, ground.me, hello);
+        let born = (out.chance.number(), ground.local(out.net.now));
+        Link {
+            agent: Agent::new(hello, vec![String::from("controller")], None, born),
+            changes: ChangeLog::default(),
+            has_changes: false,
+            line: Line::Down,
+            unheard: VecDeque::new(),
+            errands: VecDeque::new(),
+            slowness_ms: out.chance.pick(&SLOWNESS_MS),
+        }
     }
 
-    /// The controller takes this broker: what is here is said, and a report is due. False: it was not asked.
-    pub(super) fn welcomed(
-        &mut self,
-        life: u64,
-        (report_interval_ms, history_ms): (u64, u64),
-        ground: &mut Ground,
-        out: &mut Outside,
-    ) -> bool {
-        let Standing::Greeting(stream, _) = self.standing else {
-            return false;
+    /// Whether a stream is the link.
+    pub(super) fn is_on(&self, stream: StreamId) -> bool {
+        match self.line {
+            Line::Down => false,
+            Line::Dialling(of, _) | Line::Up(of) => of == stream,
+        }
+    }
+
+    /// Something became of topics.
+    pub(super) fn log(&mut self, told: &mut Vec<Told>) {
+        if !told.is_empty() {
+            self.has_changes = true;
+            self.changes.post(told);
+        }
+    }
+
+    /// When something is to be done next.
+    pub(super) fn next_at(&self, ground: &Ground) -> Option<Instant> {
+        let dial = match self.line {
+            Line::Dialling(_, until) => Some(until),
+            _ => None,
         };
-        let owner = (ground.name.as_str(), ground.identity);
-        let welcomed = out.books.names.welcomed(owner, (life, ground.memory()));
-        out.books.check("names", welcomed);
-        let now = out.net.now;
-        self.life = life;
-        self.pause = SHORTEST_PAUSE;
-        self.is_complete = false;
-        let steps = usize::try_from(history_ms / HISTORY_STEP_MS).unwrap_or(1);
-        if let Ok(length) = HistoryLength::new(steps.max(1), HISTORY_STEP_MS) {
-            ground.table.set_history_length(length);
+        let wake = self.agent.next_wake().map(|at| ground.outer(at));
+        let errand = self.errands.iter().map(|(at, _)| *at).min();
+        [dial, wake, errand].into_iter().flatten().min()
+    }
+
+    /// A dial has come through.
+    pub(super) fn connected(&mut self, stream: StreamId, ground: &Ground, out: &Outside) {
+        self.line = Line::Up(stream);
+        self.agent.connected(ground.local(out.net.now));
+    }
+
+    /// The stream is gone.
+    pub(super) fn gone(&mut self, ground: &Ground, out: &Outside) {
+        let reason = String::from("the stream is gone");
+        let ended = match self.line {
+            Line::Up(_) => Ended::Lost(reason),
+            _ => Ended::Unreachable(reason),
+        };
+        self.hang_up();
+        self.agent.ended(ended, ground.local(out.net.now));
+    }
+
+    /// The controller says something.
+    pub(super) fn said(&mut self, order: Order) {
+        self.unheard.push_back(order);
+    }
+
+    /// Lets the agent hear what it takes; whether there was anything.
+    fn hear(&mut self, ground: &Ground, out: &mut Outside) -> bool {
+        let mut is_heard = false;
+        while self.agent.takes_orders()
+            && let Some(order) = self.unheard.pop_front()
+        {
+            let welcome = match order.order {
+                ToBroker::Welcome { life, .. } => Some(life),
+                _ => None,
+            };
+            self.agent.heard(order, ground.local(out.net.now));
+            if welcome == Some(self.agent.life()) {
+                let owner = (ground.name.as_str(), ground.identity);
+                let life = (self.agent.life(), ground.memory());
+                let welcomed = out.books.names.welcomed(owner, life);
+                out.books.check("names", welcomed);
+            }
+            is_heard = true;
         }
-        self.standing = Standing::Linked(Linked {
-            stream,
-            reports: 0,
-            interval: Duration::from_millis(report_interval_ms),
-            last_at: now,
-            next_at: now,
-        });
-        ground.table.effects.told.clear();
-        self.say_inventory(ground, out);
-        true
+        is_heard
     }
 
-    /// The link is gone.
-    pub(super) fn lost(&mut self, out: &mut Outside) {
-        // What became of topics meanwhile is said whole with the next link.
-        self.windows.clear();
-        self.is_complete = false;
-        let pause = self.pause;
-        self.pause = (pause * 2).min(LONGEST_PAUSE);
-        let jitter = 0.5 + 0.5 * (out.chance.below(1024) as f64 / 1024.0);
-        self.standing = Standing::Away(out.net.now + pause.mul_f64(jitter));
+    fn hang_up(&mut self) {
+        self.line = Line::Down;
+        self.unheard.clear();
+        self.changes.close();
     }
 
-    /// Refused: somebody has to change something, or only time has to pass.
-    pub(super) fn turned_away(&mut self, passes: bool, ground: &Ground, out: &mut Outside) {
-        if let Standing::Greeting(stream, _) = self.standing {
+    /// Does what is due.
+    pub(super) fn wake(&mut self, ground: &Ground, out: &mut Outside) {
+        if let Line::Dialling(stream, until) = self.line
+            && until <= out.net.now
+        {
             out.net.close(stream, ground.me);
+            self.gone(ground, out);
         }
-        if !passes {
-            self.pause = LONGEST_PAUSE;
-        }
-        self.lost(out);
+        self.agent.wake(ground.local(out.net.now));
     }
 
-    pub(super) fn tell(&self, word: ToController, ground: &Ground, out: &mut Outside) {
-        if let Some(stream) = self.stream() {
+    /// Tells the agent what waits for it, and says what it has to say; whether there was anything.
+    fn speak(&mut self, ground: &Ground, out: &mut Outside) -> bool {
+        let now = ground.local(out.net.now);
+        let mut is_new = self.hear(ground, out);
+        if self.has_changes && self.agent.takes_changes() {
+            self.has_changes = false;
+            let Some(changes) = self.changes.take() else {
+                return true;
+            };
+            is_new = true;
+            match changes {
+                Ok(changes) => self.agent.changed(changes, now),
+                Err(_) => self.agent.changes_lost(now),
+            }
+        }
+        while let Line::Up(stream) = self.line
+            && let Some(word) = self.agent.next_word(now)
+        {
+            is_new = true;
             out.say(stream, ground.me, Packet::Word(Box::new(word)));
         }
+        is_new
     }
 
-    /// Says what became of topics and channels, in its order; without a link nobody hears it.
-    pub(super) fn tell_changes(&self, ground: &mut Ground, out: &mut Outside) {
-        for told in std::mem::take(&mut ground.table.effects.told) {
-            let word = match told {
-                Told::Changed(topic, change) => ToController::Changed {
-                    topic: topic.to_string(),
-                    change,
-                },
-                Told::Followed(topic, change) => ToController::Followed {
-                    topic: topic.to_string(),
-                    change,
-                },
-                Told::Asked(topic) => ToController::TopicAsked {
-                    topic: topic.to_string(),
-                },
-            };
-            self.tell(word, ground, out);
+    /// What the agent has asked for, once its time has come.
+    fn errand(&mut self, now: Instant) -> Option<Errand> {
+        let due = self.errands.iter().position(|(at, _)| *at <= now)?;
+        self.errands.remove(due).map(|(_, errand)| errand)
+    }
+
+    fn ask(&mut self, errand: Errand, out: &mut Outside) {
+        if let Errand::TakeStock = errand {
+            self.changes.open();
         }
+        let after = match self.slowness_ms {
+            0 => Duration::ZERO,
+            most => out.chance.span_ms(0, most),
+        };
+        self.errands.push_back((out.net.now + after, errand));
     }
+}
 
-    fn say_inventory(&self, ground: &Ground, out: &mut Outside) {
-        let table = &ground.table;
-        let keys = (0..table.topic_slots()).filter_map(|slot| table.topic_at(slot));
-        let mut topics: Vec<TopicState> = keys.filter_map(|key| table.topic_state(key)).collect();
-        topics.sort_by(|a, b| a.topic.cmp(&b.topic));
-        let last = topics.split_off(topics.len() / 2);
-        for (topics, is_last) in [(topics, false), (last, true)] {
-            self.tell(ToController::Inventory { topics, is_last }, ground, out);
-        }
-    }
-
-    /// Says how topics fare, who came and went, and which rounds are left.
-    pub(super) fn report(
-        &mut self,
-        ground: &mut Ground,
-        attachments: Vec<Attachment>,
-        left_rounds: u64,
-        out: &mut Outside,
-    ) {
-        let now = out.net.now;
-        let Standing::Linked(linked) = &mut self.standing else {
-            return;
-        };
-        linked.reports += 1;
-        let number = linked.reports;
-        let local = ground.local(now);
-        let table = &mut ground.table;
-        if number == 1 {
-            table.begin_reports();
-        }
-        let mut walk = table.begin_report(number, REPORT_BYTES_MAX, local);
-        while table.report_next(&mut walk, local) {}
-        let TopicNews {
-            topics,
-            gone,
-            has_more,
-        } = table.end_report(walk);
-        let report = BrokerReport {
-            number,
-            seconds: (now - self.reported_at).as_secs_f64(),
-            topics,
-            has_more,
-            gone,
-            attachments,
-            left_rounds,
-            memory: None,
-        };
-        self.reported_at = now;
-        let interval = match has_more {
-            true => EARLY_REPORT_SPACING,
-            false => linked.interval,
-        };
-        (linked.last_at, linked.next_at) = (now, now + interval);
-        self.tell(ToController::Report(report), ground, out);
-    }
-
-    /// Carries out an order to measure.
-    pub(super) fn begin_window(&mut self, order: ToBroker, ground: &mut Ground, out: &mut Outside) {
-        let ToBroker::Measure {
-            window,
-            topic,
-            seconds,
-            percentile,
-            promise_us,
-            with_trace,
-        } = order
-        else {
-            return;
-        };
-        self.windows.retain(|open| open.topic != topic);
-        let Some(key) = ground.table.find(&topic) else {
-            let report = WindowReport {
-                window,
-                topic,
-                seconds,
-                ..WindowReport::default()
-            };
-            return self.tell(ToController::Window(report), ground, out);
-        };
-        let order = WindowOrder {
-            percentile,
-            promise_us,
-            with_trace,
-        };
-        let now = ground.local(out.net.now);
-        ground.table.begin_window(key, &order, now);
-        self.windows.push(OpenWindow {
-            number: window,
-            topic,
-            key,
-            order,
-            seconds,
-            until: out.net.now + Duration::from_secs_f64(seconds),
-        });
-    }
-
-    /// Says what the windows showed whose time is over.
-    fn end_windows(&mut self, ground: &mut Ground, out: &mut Outside) {
-        let (now, local) = (out.net.now, ground.local(out.net.now));
-        let windows = std::mem::take(&mut self.windows);
-        let (over, open): (Vec<_>, Vec<_>) =
-            windows.into_iter().partition(|window| window.until <= now);
-        self.windows = open;
-        for window in over {
-            let mut result = ground
-                .table
-                .end_window(window.key, local)
-                .unwrap_or_default();
-            result.arrivals.sort_unstable();
-            if window.order.with_trace {
-                let part = Traced {
-                    window: window.number,
-                    topic: window.topic.clone(),
-                    publishers: result.publishers,
-                    arrivals: result.arrivals,
-                };
-                self.tell(ToController::Trace(part), ground, out);
+impl Process {
+    /// Lets the agent go on as far as it can now; whether it could.
+    pub(super) fn carry_on(&mut self, out: &mut Outside) -> bool {
+        let mut has_gone_on = false;
+        loop {
+            if let Some(effect) = self.link.agent.next_effect() {
+                self.effect(effect, out);
+            } else if let Some(errand) = self.link.errand(out.net.now) {
+                let answer = self.run(errand, out);
+                let now = self.ground.local(out.net.now);
+                self.link.agent.answered(answer, now);
+            } else if !self.link.speak(&self.ground, out) {
+                return has_gone_on;
             }
-            let report = WindowReport {
-                window: window.number,
-                topic: window.topic,
-                seconds: window.seconds,
-                messages: result.messages,
-                latency_us: result.latency_us,
-                p50_us: result.p50_us,
-                samples: result.samples,
-                is_trace_cut: result.is_trace_cut,
-            };
-            self.tell(ToController::Window(report), ground, out);
+            has_gone_on = true;
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, out: &mut Outside) {
+        let now = self.ground.local(out.net.now);
+        match effect {
+            Effect::Dial(_) => {
+                let stream = out.net.dial(self.ground.me, Actor::Controller, Port::Link);
+                self.link.line = Line::Dialling(stream, out.net.now + DIAL_TIMEOUT);
+            }
+            Effect::HangUp => {
+                if let Line::Dialling(stream, _) | Line::Up(stream) = self.link.line {
+                    out.net.close(stream, self.ground.me);
+                }
+                self.link.hang_up();
+            }
+            Effect::Ask(errand) => self.link.ask(errand, out),
+            Effect::Sharers(sharers) => self.gossip.told_sharers(&sharers, &mut self.ground, out),
+            Effect::Round(round) => self.gossip.told_round(&round, now),
+            Effect::HandOver(to) => self.handing.set_takers(to, out.net.now),
+            Effect::TakeOver(pass) => self.handing.set_pass(pass),
         }
     }
 }

@@ -1,37 +1,68 @@
-//! Topics, channels, pauses and contracts over a restart (`broker/catalog_file.rs`, `broker/catalog_file/{keeping,contracts}.rs`).
+//! Topics, channels, pauses and contracts over a restart: the product's own [`CatalogFile`] on a simulated disk, and when it is written
+//! (`broker/catalog_file/{keeping,contracts}.rs`).
 
 use std::time::Duration;
 
+use broker::catalog_file::CatalogFile;
+use broker::stats::Catalog;
+use broker::{BrokerError, Declaration};
 use clock::Instant;
-use limit::Limit;
-use link::OnFull;
-use topics::KnownTopic;
-use topics::stats::CatalogTopic;
-use wire::TopicName;
 
 use super::ground::Ground;
-use crate::disk::Folder;
+use crate::folder::Folder;
+use crate::outside::Outside;
 
 /// Changes of the catalog that follow each other this closely are written once.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// A catalog that could not be written is tried again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A contract as ordered.
-pub(super) struct Contract {
-    pub(super) topic: String,
-    pub(super) limit: Option<Limit>,
-    pub(super) on_full: Option<OnFull>,
-    pub(super) number: Option<u16>,
-}
-
-/// When the catalog is written next.
-#[derive(Debug, Default)]
+/// The file, and when it is written next.
 pub(super) struct Keeping {
+    /// `None`: the broker has no data folder.
+    file: Option<CatalogFile<Folder>>,
     save_at: Option<Instant>,
 }
 
 impl Keeping {
+    /// Makes what the folder holds, and keeps in it what becomes of that.
+    pub(super) fn restore(
+        folder: Option<&Folder>,
+        ground: &mut Ground,
+        out: &mut Outside,
+    ) -> Keeping {
+        let file = folder.map(|folder| CatalogFile::within(folder.clone()));
+        let file = match file.transpose() {
+            Ok(file) => file,
+            Err(error) => {
+                let place = ground.place;
+                let what = format!("broker {place} does not start again: {error}");
+                out.books.breaks("contracts", what);
+                None
+            }
+        };
+        if let Some(file) = &file {
+            let kept = out.books.contracts.restarted(ground.place, file.catalog());
+            out.books.check("contracts", kept);
+            let now = ground.local(out.net.now);
+            for (contract, known) in file.topics() {
+                let declared = Declaration {
+                    topic: known.name.clone(),
+                    contract,
+                    number: None,
+                };
+                if !contract.is_empty() {
+                    let _ = put_into_force(ground, &declared, now);
+                }
+                let _ = ground.table.learn(&known);
+            }
+        }
+        Keeping {
+            file,
+            save_at: None,
+        }
+    }
+
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.save_at
     }
@@ -42,105 +73,74 @@ impl Keeping {
     }
 
     /// Writes the catalog as the table has it, if it is time.
-    pub(super) fn drive(&mut self, ground: &Ground, folder: &mut Folder, now: Instant) {
+    pub(super) fn drive(&mut self, ground: &Ground, now: Instant) {
         if self.save_at.is_some_and(|at| at <= now) {
-            self.save_at = match folder.save(ground.catalog()) {
-                true => None,
-                false => Some(now + AGAIN_AFTER),
+            self.save_at = match self.save(ground) {
+                Ok(()) => None,
+                Err(_) => Some(now + AGAIN_AFTER),
             };
         }
     }
-}
 
-/// Makes what the folder holds.
-pub(super) fn restore(ground: &mut Ground, folder: &Folder, now: Instant) {
-    let now = ground.local(now);
-    let table = &mut ground.table;
-    for topic in folder.catalog() {
-        let Ok(name) = topic.name.parse::<TopicName>() else {
-            continue;
-        };
-        if let (Some(limit), Ok(key)) = (topic.contract.limit, table.find_or_create(&topic.name)) {
-            table.set_shared_limit(key, Some(limit), None, now);
+    fn save(&mut self, ground: &Ground) -> Result<(), BrokerError> {
+        let mut topics = ground.catalog();
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        for topic in &mut topics {
+            topic.channels.sort_by(|a, b| a.name.cmp(&b.name));
         }
-        if let (Some(on_full), Ok(key)) =
-            (topic.contract.on_full, table.find_or_create(&topic.name))
-        {
-            table.set_on_full(key, Some(on_full));
+        match &mut self.file {
+            Some(file) => file.save(Catalog { topics }),
+            None => Ok(()),
         }
-        let channels = topic.channels.iter();
-        let channels = channels.filter_map(|each| Some((each.name.parse().ok()?, each.paused)));
-        let known = KnownTopic {
-            is_paused: topic.paused,
-            channels: channels.collect(),
-            name,
-        };
-        let _ = table.learn(&known);
     }
 }
 
-/// Puts a contract on disk first, then into force; says whether it is kept. One that cannot be is in force all the same.
-///
-/// # Errors
-/// Why it is not in force.
+/// Puts contracts on disk first, then into force; one outcome for each, and why they are not kept. Those that cannot be are in force all
+/// the same.
 pub(super) fn declare(
     ground: &mut Ground,
-    contract: &Contract,
-    folder: &mut Folder,
-    now: Instant,
-) -> Result<bool, String> {
-    let is_kept = is_kept(contract, folder) || write_ahead(ground, contract, folder);
-    let Contract {
-        topic,
-        limit,
-        on_full,
-        number,
-    } = contract;
-    let now = ground.local(now);
-    let table = &mut ground.table;
-    if on_full.is_some() || table.find(topic).is_some() {
-        let key = table.find_or_create(topic);
-        let key = key.map_err(|refusal| refusal.to_string())?;
-        table.set_on_full(key, *on_full);
+    keeping: &mut Keeping,
+    contracts: &[Declaration],
+    out: &mut Outside,
+) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
+    let (place, now) = (ground.place, ground.local(out.net.now));
+    let mut unkept = None;
+    if let Some(file) = &mut keeping.file {
+        out.books.contracts.ordered(place, contracts);
+        unkept = file.write_ahead(contracts).err();
     }
-    let key = match limit {
-        Some(_) => Some(
-            table
-                .find_or_create(topic)
-                .map_err(|refusal| refusal.to_string())?,
-        ),
-        None => table.find(topic),
-    };
-    if let Some(key) = key {
-        table.set_shared_limit(key, *limit, *number, now);
-    }
-    Ok(is_kept)
-}
-
-fn is_kept(contract: &Contract, folder: &Folder) -> bool {
-    let mut kept = folder.catalog();
-    let kept = kept.find(|kept| kept.name == contract.topic);
-    match kept {
-        Some(kept) => {
-            (kept.contract.limit, kept.contract.on_full) == (contract.limit, contract.on_full)
-        }
-        None => contract.limit.is_none() && contract.on_full.is_none(),
-    }
-}
-
-fn write_ahead(ground: &Ground, contract: &Contract, folder: &mut Folder) -> bool {
-    let mut topics = ground.catalog();
-    let place = topics
+    let forced = contracts
         .iter()
-        .position(|topic| topic.name == contract.topic)
-        .unwrap_or_else(|| {
-            topics.push(CatalogTopic {
-                name: contract.topic.clone(),
-                ..CatalogTopic::default()
-            });
-            topics.len() - 1
-        });
-    let kept = &mut topics[place].contract;
-    (kept.limit, kept.on_full) = (contract.limit, contract.on_full);
-    folder.save(topics)
+        .map(|each| put_into_force(ground, each, now));
+    let outcomes: Vec<_> = forced.collect();
+    let is_refused = outcomes.iter().any(Result::is_err);
+    if unkept.is_some() || (is_refused && keeping.save(ground).is_err()) {
+        keeping.changed(out.net.now);
+    }
+    if keeping.file.is_some() && unkept.is_none() {
+        let in_force = contracts.iter().zip(&outcomes);
+        let in_force = in_force.filter(|(_, outcome)| outcome.is_ok());
+        for (contract, _) in in_force {
+            out.books.contracts.confirmed(place, contract);
+        }
+    }
+    (outcomes, unkept)
+}
+
+/// As `broker/reactor/hosted/contract.rs` does; nobody declares shares of time here.
+fn put_into_force(
+    ground: &mut Ground,
+    declared: &Declaration,
+    now: Instant,
+) -> Result<(), BrokerError> {
+    let (topic, contract) = (&declared.topic, declared.contract);
+    let table = &mut ground.table;
+    if contract.is_empty() && table.find(topic.as_str()).is_none() {
+        return Err(BrokerError::TopicNotFound(topic.to_string()));
+    }
+    let made = table.find_or_create(topic.as_str());
+    let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
+    table.set_on_full(key, contract.on_full);
+    table.set_shared_limit(key, contract.limit, declared.number, now);
+    Ok(())
 }

@@ -5,14 +5,13 @@ use topics::TopicTable;
 use topics::stats::{ClientStats, StatsFilter, TopicStats};
 use topics::{Step, Walk};
 
-use super::agent::{Agent, Due};
-use super::catalog::{self, Keeping};
+use super::agent::Link;
+use super::catalog::Keeping;
 use super::gossip::Gossip;
 use super::ground::Ground;
 use super::handing::Handing;
 use super::session::Sessions;
 use super::{BOUNDS, Broker, TURN_MESSAGES_MAX};
-use crate::disk::Folder;
 use crate::event::{Actor, Event, Packet, Port, StreamId};
 use crate::outside::Outside;
 use clock::{Instant, WallTime};
@@ -22,10 +21,10 @@ use std::time::Duration;
 pub(super) struct Process {
     pub(super) ground: Ground,
     pub(super) sessions: Sessions,
-    pub(super) agent: Agent,
+    pub(super) link: Link,
     pub(super) handing: Handing,
     pub(super) gossip: Gossip,
-    keeping: Keeping,
+    pub(super) keeping: Keeping,
     wake_at: Instant,
 }
 
@@ -45,14 +44,15 @@ impl Process {
             offset,
             table: table.controlled().logging_releases(1 << 16),
         };
-        catalog::restore(&mut ground, &of.folder, out.net.now);
+        let folder = of.has_folder.then_some(&of.folder);
+        let keeping = Keeping::restore(folder, &mut ground, out);
         Process {
-            ground,
             sessions: Sessions::default(),
-            agent: Agent::new(out.net.now),
+            link: Link::new(&ground, out),
             handing: Handing::new(out.chance.number()),
             gossip: Gossip::new(of.place, out.chance.number()),
-            keeping: Keeping::default(),
+            keeping,
+            ground,
             wake_at: Instant::MAX,
         }
     }
@@ -70,22 +70,16 @@ impl Process {
     }
 
     /// Something arrives.
-    pub(super) fn arrives(
-        &mut self,
-        stream: StreamId,
-        packet: Packet,
-        folder: &mut Folder,
-        out: &mut Outside,
-    ) {
+    pub(super) fn arrives(&mut self, stream: StreamId, packet: Packet, out: &mut Outside) {
         match packet {
-            Packet::Established if self.agent.is_on(stream) => {
-                self.agent.connected(stream, &self.ground, out);
+            Packet::Established if self.link.is_on(stream) => {
+                self.link.connected(stream, &self.ground, out);
             }
             Packet::Established => self.handing.connected(stream, &self.ground, out),
             Packet::Bytes(bytes) => self.sessions.arrives(stream, bytes, &mut self.ground, out),
-            Packet::Order(order) => self.ordered(stream, *order, folder, out),
-            Packet::Frame(bytes) => match link::decode(&bytes) {
-                Ok(order) => self.ordered(stream, order, folder, out),
+            Packet::Order(order) if self.link.is_on(stream) => self.link.said(*order),
+            Packet::Frame(bytes) if self.link.is_on(stream) => match link::decode(&bytes) {
+                Ok(order) => self.link.said(order),
                 Err(error) => out
                     .books
                     .breaks("frames", format!("a broker reads {error}")),
@@ -95,7 +89,7 @@ impl Process {
                 self.handing
                     .answered(stream, &answer, &mut self.ground, out);
             }
-            Packet::Fin | Packet::Word(_) => {}
+            Packet::Fin | Packet::Word(_) | Packet::Order(_) | Packet::Frame(_) => {}
         }
     }
 
@@ -106,8 +100,8 @@ impl Process {
 
     /// A stream is gone.
     pub(super) fn gone(&mut self, stream: StreamId, out: &mut Outside) {
-        if self.agent.is_on(stream) {
-            return self.agent.lost(out);
+        if self.link.is_on(stream) {
+            return self.link.gone(&self.ground, out);
         }
         if self.handing.gone(stream, &mut self.ground, out) {
             return;
@@ -116,35 +110,31 @@ impl Process {
     }
 
     /// Its time has come, if it has.
-    pub(super) fn wake(&mut self, folder: &mut Folder, out: &mut Outside) -> bool {
+    pub(super) fn wake(&mut self, out: &mut Outside) -> bool {
         if out.net.now < self.wake_at {
             return false;
         }
         self.wake_at = Instant::MAX;
-        self.keeping.drive(&self.ground, folder, out.net.now);
+        self.keeping.drive(&self.ground, out.net.now);
         self.sessions.beat_hearts(out.net.now);
-        if self.agent.drive(&mut self.ground, out) == Due::Report {
-            self.report(out);
-        }
+        self.link.wake(&self.ground, out);
         self.handing.drive(&mut self.ground, out);
         self.gossip.drive(&mut self.ground, out);
         true
     }
 
-    /// Says how topics fare.
-    pub(super) fn report(&mut self, out: &mut Outside) {
-        let attachments = &mut self.sessions.attachments;
-        if self.agent.has_said_nothing() {
-            attachments.begin_link();
+    /// Does what the controller wants, serves every topic that something happened to, and does what follows from it.
+    pub(super) fn settle(&mut self, out: &mut Outside) {
+        self.carry_on(out);
+        self.serve(out);
+        while self.carry_on(out) {
+            self.serve(out);
         }
-        let news = std::iter::from_fn(|| attachments.next_news());
-        let news = news.flatten().collect();
-        let left = self.gossip.left(self.ground.local(out.net.now));
-        self.agent.report(&mut self.ground, news, left, out);
+        self.sessions.flush(&mut self.ground, out);
+        self.wake_in_time(out);
     }
 
-    /// Serves every topic that something happened to, and does what follows from it.
-    pub(super) fn settle(&mut self, out: &mut Outside) {
+    fn serve(&mut self, out: &mut Outside) {
         let now = self.ground.local(out.net.now);
         loop {
             self.ground.table.wake(now);
@@ -157,8 +147,6 @@ impl Process {
         }
         self.note_releases(out);
         self.carry_out_effects(out);
-        self.sessions.flush(&mut self.ground, out);
-        self.wake_in_time(out);
     }
 
     /// What is in force of a topic here, as of now.
@@ -194,9 +182,11 @@ impl Process {
         if std::mem::take(&mut self.ground.table.effects.catalog_changed) {
             self.keeping.changed(out.net.now);
         }
-        self.agent.tell_changes(&mut self.ground, out);
-        if std::mem::take(&mut self.ground.table.effects.report_wanted) {
-            self.agent.report_early(out.net.now);
+        let effects = &mut self.ground.table.effects;
+        self.link.log(&mut effects.told);
+        if std::mem::take(&mut effects.report_wanted) {
+            let now = self.ground.local(out.net.now);
+            self.link.agent.report_wanted(now);
         }
     }
 
@@ -217,7 +207,7 @@ impl Process {
         let table = self.ground.table.next_wakeup();
         let others = [
             self.keeping.next_at(),
-            self.agent.next_at(),
+            self.link.next_at(&self.ground),
             self.handing.next_at(),
             self.gossip.next_at(),
             self.sessions.next_beat(),

@@ -18,6 +18,9 @@ impl World {
             Fault::Dark(actor) => {
                 out.net.set_dark(actor.host(), true);
                 self.kill(actor);
+                if let Actor::Broker(place) = actor {
+                    self.brokers[place].folder.crash();
+                }
             }
             Fault::Start(actor) => self.start(actor),
             Fault::Pause(actor) => {
@@ -42,7 +45,7 @@ impl World {
                 }
             }
             Fault::StoreFull(is_full) => self.controller.disk.set_full(is_full),
-            Fault::FolderFull(place, is_full) => self.brokers[place].folder.is_full = is_full,
+            Fault::FolderFull(place, is_full) => self.brokers[place].folder.set_full(is_full),
             Fault::Weather(weather) => out.net.weather = weather,
             Fault::Answers(lost) => out.net.answers_lost = lost,
             Fault::Wish(ask) => self.operator.wish(*ask, out),
@@ -101,7 +104,7 @@ impl World {
             self.resume(host);
         }
         for broker in &mut self.brokers {
-            broker.folder.is_full = false;
+            broker.folder.set_full(false);
         }
         let stray = Actor::Broker(self.plan.brokers);
         for actor in self.down.clone() {

@@ -91,6 +91,26 @@ impl Publishers {
         looked
     }
 
+    /// Those who seem to be connected to this broker, of which nothing is heard any more, and were elsewhere before are there again: it may
+    /// have said last what it had heard first. As many of those `below` an index as are looked at in one part; says below which index
+    /// the others are.
+    pub(in crate::core) fn recall(
+        &mut self,
+        broker: BrokerNumber,
+        (below, sizes): (usize, Sizes),
+        loads: &mut Loads,
+    ) -> Looked {
+        let mut looked = self.pass_over(below, sizes);
+        let part = looked.rows_left.map_or(0, |left| left as u32)..below as u32;
+        let before = self.former.range(part).map(|(&index, _)| index as usize);
+        let seems_there = |index: &usize| self.rows[*index].attached == Some(broker);
+        looked.found = before.filter(seems_there).collect();
+        for &index in &looked.found {
+            self.detach(index, broker, loads);
+        }
+        looked
+    }
+
     /// Nobody is to be looked at, but for those who were elsewhere before.
     fn pass_over(&self, below: usize, sizes: Sizes) -> Looked {
         let mut before = self.former.range(..below as u32).rev();

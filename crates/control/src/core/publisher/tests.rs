@@ -191,8 +191,11 @@ fn a_broker_that_says_late_that_a_publisher_came_and_went_takes_it_from_nobody()
         publishers.attach(0, (at, 1), &mut loads);
     }
     publishers.detach_stale(1, None, (usize::MAX, Sizes::default()), &mut loads);
-    publishers.detach(0, 2, &mut loads);
+    // Nothing is heard of 2 any more, and 0 has said before that it is there.
+    publishers.recall(2, (usize::MAX, Sizes::default()), &mut loads);
     assert_eq!(publishers.rows()[0].attached, Some(0), "one is gone");
+    publishers.recall(0, (usize::MAX, Sizes::default()), &mut loads);
+    assert_eq!(publishers.rows()[0].attached, Some(0), "nowhere else");
     publishers.detach(0, 0, &mut loads);
     assert_eq!(publishers.rows()[0].attached, None);
 }
