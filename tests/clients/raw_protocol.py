@@ -84,10 +84,13 @@ class Connection:
         """Closes the sending half, so that the broker sees the end of the stream."""
         self.socket.shutdown(socket.SHUT_WR)
 
+    def _receive(self) -> bytes:
+        return self.socket.recv(65536)
+
     def _read_exactly(self, count: int) -> bytes | None:
         while len(self.buffered) < count:
             try:
-                chunk = self.socket.recv(65536)
+                chunk = self._receive()
             except ConnectionResetError:
                 chunk = b""
             if not chunk:

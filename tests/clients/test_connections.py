@@ -1,6 +1,7 @@
 """Connections: IDENTIFY, heartbeats, the magic, bytes in any pieces."""
 
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -76,10 +77,9 @@ def test_identify_without_negotiation_is_answered_by_ok(broker: Broker) -> None:
         assert connection.identify()["msg_timeout"] == 60_000
 
 
-@pytest.mark.srtm_only
-def test_features_that_are_not_offered_are_refused(broker: Broker) -> None:
-    """SRTM offers no TLS and no compression yet, and says so whatever the client asks."""
-    with Connection(broker.tcp) as connection:
+def test_features_that_are_not_offered_are_refused(start_broker: Callable[..., Broker]) -> None:
+    own = start_broker("-snappy=false", "-deflate=false")
+    with Connection(own.tcp) as connection:
         answer = connection.identify(tls_v1=True, deflate=True, snappy=True)
         assert (answer["tls_v1"], answer["deflate"], answer["snappy"]) == (False, False, False)
         connection.publish("features", b"still plain")

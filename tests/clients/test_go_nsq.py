@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Iterable
 from typing import Any
 
 from broker import REPOSITORY, Broker
@@ -11,12 +12,13 @@ PROGRAM = REPOSITORY / "build/bin/go-nsq-conformance"
 DEADLINE_S = 90
 
 
-def run(broker: Broker, scenario: str, topic: str, *channels: str) -> dict[str, Any]:
+def run(broker: Broker, scenario: str, topic: str, *channels: str, settings: Iterable[str] = ()) -> dict[str, Any]:
     """Runs one scenario on a topic with these channels; checks that nothing is left over at the broker."""
     broker.post("/topic/create", topic=topic)
     for channel in channels:
         broker.post("/channel/create", topic=topic, channel=channel)
     command = [PROGRAM, f"-scenario={scenario}", f"-nsqd-tcp-address={broker.tcp_text}", f"-topic={topic}"]
+    command += [f"-setting={setting}" for setting in settings]
     program = subprocess.run(
         [*command, f"-deadline={DEADLINE_S}s"], capture_output=True, text=True, timeout=2 * DEADLINE_S, check=False
     )

@@ -22,11 +22,12 @@ LATER_S = 1
 
 
 class Session:
-    """A Writer and Readers that live as long as one test's loop."""
+    """A Writer and Readers that live as long as one test's loop, with options for all of them."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, **options: object) -> None:
         self.broker = broker
-        self.writer = nsq.Writer([broker.tcp_text])
+        self.options = options
+        self.writer = nsq.Writer([broker.tcp_text], **options)
         self.readers: list[nsq.Reader] = []
         self.unanswered = 0
         self.refused: list[object] = []
@@ -61,7 +62,8 @@ class Session:
 
     def read(self, topic: str, channel: str, handler: Callable[[nsq.Message], object], **options: object) -> nsq.Reader:
         """A Reader that asks for a connection at once."""
-        reader = nsq.Reader(topic, channel, handler, nsqd_tcp_addresses=[self.broker.tcp_text], max_tries=0, **options)
+        options = {"nsqd_tcp_addresses": [self.broker.tcp_text], "max_tries": 0, **self.options, **options}
+        reader = nsq.Reader(topic, channel, handler, **options)
         self.readers.append(reader)
         return reader
 
@@ -72,11 +74,11 @@ class Session:
                 connection.close()
 
 
-def run(broker: Broker, scenario: Callable[[Session], object]) -> None:
+def run(broker: Broker, scenario: Callable[[Session], object], **options: object) -> None:
     """Runs a scenario on a loop of its own."""
 
     async def main() -> None:
-        session = Session(broker)
+        session = Session(broker, **options)
         await session.connected()
         try:
             await scenario(session)  # type: ignore[misc]

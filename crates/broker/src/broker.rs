@@ -15,6 +15,7 @@ use crate::backlog::{Backlog, BacklogConfig};
 use crate::handle::Reactors;
 use crate::losses::Losses;
 use crate::reactor::{Inbox, Reactor, Shared};
+use crate::tls::Handshakes;
 use crate::{BrokerError, Config, Handle, sys};
 
 /// Version that `IDENTIFY`, `/info` and `nsqd -version` tell: what NSQ clients are to expect.
@@ -73,7 +74,13 @@ impl Broker {
             .map(|_| Inbox::new().map(Arc::new))
             .collect();
         let inboxes = inboxes.map_err(io(String::from("setting up reactors")))?;
-        let shared = Arc::new(Shared::new(config, inboxes));
+        let tls = config.tls.as_ref();
+        let handshakes = tls.map(|tls| Handshakes::start(tls, &inboxes));
+        let handshakes = handshakes.transpose()?;
+        let shared = Arc::new(Shared {
+            handshakes,
+            ..Shared::new(config, inboxes)
+        });
         let mut listener = Some(listener);
         let backlog = shared.config.backlog.as_ref();
         let backlog = backlog
@@ -103,6 +110,7 @@ impl Broker {
     /// The way in for everything that is not the data path.
     #[must_use]
     pub fn handle(&self) -> Handle {
+        let handshakes = self.shared.handshakes.as_ref();
         Handle {
             config: Arc::clone(&self.shared.config),
             reactors: Reactors::new(Arc::clone(&self.shared.inboxes)),
@@ -117,6 +125,7 @@ impl Broker {
             memory: self.shared.memory.clone(),
             declaring: Arc::clone(&self.shared.declaring),
             lookupds: self.shared.lookupds.clone(),
+            credentials: handshakes.map(|handshakes| Arc::clone(handshakes.credentials())),
         }
     }
 
@@ -260,7 +269,11 @@ impl Config {
             output_buffer_timeout_ms: self.output_buffer_timeout.as_millis() as u64,
             min_output_buffer_timeout_ms: self.min_output_buffer_timeout.as_millis() as u64,
             max_output_buffer_timeout_ms: self.max_output_buffer_timeout.as_millis() as u64,
-            ..ServerLimits::default()
+            tls: self.tls.is_some(),
+            tls_required: self.tls_required.is_for_clients(),
+            snappy: self.snappy,
+            deflate: self.deflate,
+            max_deflate_level: self.max_deflate_level,
         }
     }
 

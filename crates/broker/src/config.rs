@@ -17,6 +17,7 @@ use crate::backlog::BacklogConfig;
 use crate::lookupd::{LookupdConfig, are_addresses};
 use crate::memory::default_budget;
 use crate::sharing::SharingConfig;
+use crate::tls::{TlsConfig, TlsRequired};
 
 /// Longest time between two loop turns that may be asked for.
 const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
@@ -92,6 +93,8 @@ pub struct Config {
     pub tcp_address: SocketAddr,
     /// HTTP listener; `None` starts none.
     pub http_address: Option<SocketAddr>,
+    /// Listener for HTTP within TLS; `None` starts none.
+    pub https_address: Option<SocketAddr>,
     /// Further names by which HTTP may be asked to change something.
     pub http_hosts: Vec<String>,
     /// Address told to clients and in `/info`.
@@ -144,6 +147,16 @@ pub struct Config {
     pub output_buffer_timeout: Duration,
     /// Consumers per channel, 0 = no bound.
     pub max_channel_consumers: usize,
+    /// What it takes to offer TLS; `None`: it is not offered.
+    pub tls: Option<TlsConfig>,
+    /// Who is not served without it.
+    pub tls_required: TlsRequired,
+    /// Whether snappy is offered to clients.
+    pub snappy: bool,
+    /// Whether deflate is offered to clients.
+    pub deflate: bool,
+    /// Highest level of deflate that a client may ask for, 1 to 9.
+    pub max_deflate_level: u32,
     /// Connections in all; one more is closed at once.
     pub max_connections: usize,
     /// Topics on one reactor; publishing to one more fails.
@@ -185,6 +198,7 @@ impl Default for Config {
         Config {
             tcp_address: ([127, 0, 0, 1], 4150).into(),
             http_address: Some(([127, 0, 0, 1], 4151).into()),
+            https_address: None,
             http_hosts: Vec::new(),
             broadcast_address: String::from("localhost"),
             data_path: None,
@@ -210,6 +224,11 @@ impl Default for Config {
             min_output_buffer_timeout: Duration::from_millis(25),
             output_buffer_timeout: Duration::from_millis(250),
             max_channel_consumers: 0,
+            tls: None,
+            tls_required: TlsRequired::No,
+            snappy: true,
+            deflate: true,
+            max_deflate_level: 6,
             max_connections: 65_536,
             max_topics: 65_536,
             max_channels: 1024,
@@ -305,8 +324,36 @@ impl Config {
                 "0 would accept nobody; use 1 or more".into(),
             );
         }
+        self.validate_layers()?;
         self.validate_threads()?;
         self.validate_links()
+    }
+
+    /// TLS and compression; files are read later.
+    fn validate_layers(&self) -> Result<(), BrokerError> {
+        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
+        let level = self.max_deflate_level;
+        if !(1..=9).contains(&level) {
+            return bad(
+                "--max-deflate-level",
+                format!("{level} is not within 1..=9"),
+            );
+        }
+        let required = self.tls_required.is_for_clients();
+        if required && self.tls.is_none() {
+            let reason =
+                "without a certificate nobody could connect; give --tls-cert and --tls-key";
+            return bad("--tls-required", reason.into());
+        }
+        if self.https_address.is_some() && (self.tls.is_none() || self.http_address.is_none()) {
+            let reason = "HTTPS is served beside HTTP and with a certificate; give --http-address, --tls-cert and --tls-key";
+            return bad("--https-address", reason.into());
+        }
+        if required && self.announce.is_some() {
+            let reason = "Tempo's connections are not encrypted; leave out --announce-address or --tls-required";
+            return bad("--announce-address", reason.into());
+        }
+        Ok(())
     }
 
     /// How reactors are scheduled, and what they schedule.

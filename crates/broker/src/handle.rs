@@ -35,6 +35,7 @@ use crate::lookupd::LookupdList;
 use crate::reactor::{DialledSubscriber, Identifiers, TaskReport};
 use crate::sharing::SharingBoard;
 use crate::stats::{Catalog, Stats, StatsFilter};
+use crate::tls::Credentials;
 use crate::window::{ReactorReport, ReportOrder};
 use crate::{BrokerError, Config};
 use handover::Queues;
@@ -82,6 +83,8 @@ pub struct Handle {
     pub(crate) declaring: Arc<Mutex<()>>,
     /// The nsqlookupds that it registers with.
     pub lookupds: LookupdList,
+    /// What TLS is spoken with.
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 impl Handle {

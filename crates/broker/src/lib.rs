@@ -26,6 +26,7 @@ mod session;
 pub mod sharing;
 pub mod stats;
 mod sys;
+pub mod tls;
 mod transport;
 pub mod window;
 

@@ -55,4 +55,10 @@ pub struct ReactorStats {
     pub unread_closed: u64,
     /// Connections closed because the rest of a command came too slowly.
     pub half_closed: u64,
+    /// TLS handshakes that are done.
+    pub tls_handshakes: u64,
+    /// TLS handshakes that failed.
+    pub tls_handshakes_failed: u64,
+    /// Connections closed because there was no memory for their TLS or compression.
+    pub layers_refused: u64,
 }

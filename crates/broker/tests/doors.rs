@@ -74,6 +74,7 @@ async fn start_broker(
     tokio::spawn(http::serve(
         handle.clone(),
         listener,
+        None,
         info,
         std::future::pending(),
     ));

@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 
 use crate::body::{Arriving, Gone, Leaving};
-use crate::{Counts, Gate, Place, Refusal};
+use crate::{Counts, Gate, Place, Refusal, nsq};
 
 /// What stays reachable when all places are taken.
 const VITAL_PATHS: [&str; 2] = ["/ping", "/metrics"];
@@ -28,6 +28,8 @@ pub(crate) struct HttpState {
     pub(crate) counts: Counts,
     /// Field of an error's JSON object that holds its text.
     pub(crate) text_field: &'static str,
+    /// Where encrypted requests are answered, if no others are.
+    pub(crate) only_at: Option<u16>,
 }
 
 /// One connection's side of it.
@@ -63,6 +65,9 @@ impl Conversation {
 
     async fn outcome(&self, request: Request<Incoming>) -> Response<Body> {
         let (head, body) = request.into_parts();
+        if let Some(port) = self.state.only_at {
+            return nsq::tls_required(port);
+        }
         let is_look = [Method::GET, Method::HEAD].contains(&head.method);
         let is_vital = is_look && VITAL_PATHS.contains(&head.uri.path());
         if self.is_reserve && !is_vital {

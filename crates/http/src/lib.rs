@@ -3,6 +3,7 @@
 //! * *Bounds.* [`serve`] gives each connection a [`Place`]; [`places`] says whose is freed when places are short. Who finds none still
 //!   gets an answer from a small reserve: `/ping` and `/metrics` as ever, 503 to everything else. A peer has a time limit for its head,
 //!   for its body and for taking an answer; bodies share a [`Room`]. [`Gate`] refuses changes that a foreign web page asks for.
+//! * *Encryption.* With [`Encryption`] a port speaks TLS; one beside it may answer nothing but where that is.
 //! * *Answers about everything.* To tell of ten thousand topics takes work, wherever it is done. So such questions stand in a
 //!   [`Lane`]: one answer is made at a time, and all who ask for the same before it is begun get it. Who comes later gets the next one, so an
 //!   answer tells of everything that had happened when it was asked for. After each answer a lane rests as long as that took.
@@ -16,6 +17,7 @@
 mod body;
 mod conversation;
 mod counts;
+mod encryption;
 mod exchange;
 mod gate;
 mod host;
@@ -32,6 +34,7 @@ mod room;
 mod serve;
 
 pub use counts::{Counts, Figure};
+pub use encryption::Encryption;
 pub use exchange::exchange;
 pub use gate::Gate;
 pub use host::hostname;

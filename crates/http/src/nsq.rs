@@ -53,6 +53,14 @@ pub fn done() -> Response {
     marked(None, Body::empty())
 }
 
+/// 403: requests are answered at `https_port` only.
+pub(crate) fn tls_required(https_port: u16) -> Response {
+    let body = format!(r#"{{"message": "TLS_REQUIRED", "https_port": {https_port}}}"#);
+    let mut response = marked(Some(JSON), body.into());
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response
+}
+
 /// 200 with plain text.
 pub fn text(body: impl Into<Body>) -> Response {
     marked(Some(TEXT), body.into())

@@ -9,14 +9,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use crate::conversation::{Conversation, HttpState};
 use crate::output::Paced;
-use crate::{Counts, Gate, Place, Places, hostname};
+use crate::{Counts, Encryption, Gate, Place, Places, hostname};
 
 /// Connections served at once.
 const PLACES: usize = 1024;
@@ -42,6 +43,10 @@ pub struct Settings {
     pub text_field: &'static str,
     /// The port for NSQ's protocol: a client that took this one instead is told.
     pub nsq_port: Option<u16>,
+    /// What the port encrypts with; `None`: it does not.
+    pub encryption: Option<Encryption>,
+    /// The port that encrypts, where that is the only one at which anything is answered: who asks here is sent there.
+    pub only_at: Option<u16>,
     /// Time that requests under way have when the port closes.
     pub close_timeout: Duration,
     /// Where connections are counted.
@@ -61,6 +66,8 @@ impl Settings {
             gate: Gate::new(names.into_iter().chain([hostname()])),
             text_field,
             nsq_port: None,
+            encryption: None,
+            only_at: None,
             close_timeout,
             counts,
         }
@@ -112,6 +119,7 @@ pub async fn serve(
 struct Port {
     state: Arc<HttpState>,
     nsq_port: Option<u16>,
+    encryption: Option<Encryption>,
     usual: (Rules, Arc<Places>),
     reserve: (Rules, Arc<Places>),
 }
@@ -130,6 +138,8 @@ impl Port {
             gate,
             text_field,
             nsq_port,
+            encryption,
+            only_at,
             counts,
             ..
         } = settings;
@@ -139,8 +149,10 @@ impl Port {
                 gate,
                 counts,
                 text_field,
+                only_at,
             }),
             nsq_port,
+            encryption,
             usual: (Rules::new(HEAD_TIMEOUT, false), Places::new(PLACES)),
             reserve: (
                 Rules::new(RESERVE_HEAD_TIMEOUT, true),
@@ -192,6 +204,26 @@ impl Port {
         }
         // Answers are small and complete: waiting for more to send would only add to their latency.
         let _ = stream.set_nodelay(true);
+        let Some(encryption) = &self.encryption else {
+            return self.answer(stream, peer, rules, place, watcher).await;
+        };
+        let accepting = TlsAcceptor::from(encryption.current()).accept(stream);
+        match timeout(rules.head_timeout, accepting).await {
+            Ok(Ok(stream)) => self.answer(stream, peer, rules, place, watcher).await,
+            Ok(Err(error)) => tracing::debug!(%error, "HTTPS: no handshake"),
+            Err(_) => tracing::debug!("HTTPS: no handshake in time"),
+        }
+    }
+
+    /// Answers requests until either side ends it.
+    async fn answer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        peer: SocketAddr,
+        rules: Rules,
+        place: &Arc<Place>,
+        watcher: Watcher,
+    ) {
         let conversation = Conversation {
             state: Arc::clone(&self.state),
             peer,

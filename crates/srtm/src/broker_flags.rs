@@ -18,6 +18,7 @@ use crate::byte_size::ByteSize;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::http_flags::HttpFlags;
+use crate::layer_flags::LayerFlags;
 use crate::link_key;
 use crate::lookupd_flags::LookupdFlags;
 
@@ -155,6 +156,8 @@ pub(crate) struct BrokerFlags {
     /// How many release times to keep per topic for /v1/topics/{t}/releases; 0 keeps none.
     #[arg(long, value_name = "N", default_value_t = defaults().release_log_messages)]
     pub(crate) release_log_messages: usize,
+    #[command(flatten)]
+    pub(crate) layers: LayerFlags,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
     #[command(flatten)]
@@ -376,6 +379,7 @@ impl BrokerFlags {
             ..Config::default()
         };
         self.schedule.put(&mut config);
+        self.layers.put(&mut config);
         config
     }
 }

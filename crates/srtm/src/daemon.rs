@@ -108,7 +108,7 @@ impl Daemon {
         if let Some(link) = &mut config.controller {
             recall(link, config.data_path.as_deref())?;
         }
-        let listener = bind_http(config.http_address).await?;
+        let [listener, https] = bind_http([config.http_address, config.https_address]).await?;
         let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let http_address = http_address.map_err(Failure::io("reading the HTTP address"))?;
         let broker = Broker::prepare(config.clone())?;
@@ -137,7 +137,7 @@ impl Daemon {
         if let (Some(listener), Some(address)) = (listener, http_address) {
             let info = HttpInfo::new(&config, tcp_address, address, log_level.clone());
             daemon.http = Some(Part::spawn(|stopped| {
-                http::serve(handle, listener, info, stopped)
+                http::serve(handle, listener, https, info, stopped)
             }));
             tracing::info!("HTTP: listening on {address}");
         }
@@ -311,14 +311,19 @@ async fn register(
     Ok(Some(Part::spawn(|stopped| registrar.run(stopped))))
 }
 
-async fn bind_http(address: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
-    let Some(address) = address else {
-        return Ok(None);
-    };
-    let listener = TcpListener::bind(address).await;
-    listener
-        .map(Some)
-        .map_err(Failure::io(format!("listening for HTTP on {address}")))
+/// Binds the ports of HTTP and HTTPS, those that there are.
+async fn bind_http(
+    addresses: [Option<SocketAddr>; 2],
+) -> Result<[Option<TcpListener>; 2], Failure> {
+    let mut bound = [None, None];
+    for (address, bound) in addresses.into_iter().zip(&mut bound) {
+        if let Some(address) = address {
+            let listener = TcpListener::bind(address).await;
+            let failed = Failure::io(format!("listening for HTTP on {address}"));
+            *bound = Some(listener.map_err(failed)?);
+        }
+    }
+    Ok(bound)
 }
 
 fn report(ended: Result<(), tokio::task::JoinError>) {

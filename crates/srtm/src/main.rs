@@ -21,6 +21,7 @@ mod drained;
 mod duration;
 mod error;
 mod http_flags;
+mod layer_flags;
 mod link_key;
 mod log;
 mod lookupd_flags;

@@ -465,7 +465,9 @@ const MISTAKES: &str = "
     2 | --announce-base-port <PORT>       | up --announce-key x
     2 | reading the key from nowhere      | up --announce-base-port 23001 --announce-key @nowhere
     2 | reading the key from nowhere      | broker --announce-address 127.0.0.1:0 --announce-key @nowhere
-    2 | does not speak TLS                | nsqd -tls-required
+    2 | without a certificate nobody could| nsqd -tls-required
+    2 | --tls-key <FILE>                  | broker --tls-cert a.pem
+    2 | --tls-cert: nowhere: I/O error    | broker --tls-cert nowhere --tls-key nowhere
     2 | flag provided but not defined     | nsqd -no-such-flag
     2 | is not a level                    | nsqd -log-level=loud
     2 | is not a duration                 | nsqd -msg-timeout=60

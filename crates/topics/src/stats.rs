@@ -159,6 +159,12 @@ pub struct ClientStats {
     pub sample_rate: u8,
     /// Messages published per topic.
     pub pub_counts: Vec<(String, u64)>,
+    /// Layers of its connection.
+    pub layers: wire::identify::Layers,
+    /// What version of TLS was agreed on, in Go's words, `TLS1.3`; empty before that.
+    pub tls_version: &'static str,
+    /// What cipher suite, in rustls's words.
+    pub tls_cipher_suite: &'static str,
 }
 
 /// Which topics are told of; empty strings mean all, as in nsqd.

@@ -56,6 +56,8 @@ pub enum Phase {
     /// Not subscribed.
     #[default]
     Init,
+    /// The same without TLS, where the broker requires it: nothing but IDENTIFY is allowed.
+    Unencrypted,
     /// After SUB.
     Subscribed,
     /// After CLS.
@@ -130,7 +132,11 @@ fn command<'a>(
         at: line_bytes,
     };
     let subscribed = matches!(phase, Phase::Subscribed | Phase::Closing);
-    let command = match params.next().unwrap_or_default() {
+    let word = params.next().unwrap_or_default();
+    if phase == Phase::Unencrypted && word != b"IDENTIFY" {
+        return Err(tls_required(word).into());
+    }
+    let command = match word {
         b"PUB" => return publish(params, tail, limits),
         b"FIN" => Command::Fin {
             id: message_id(&mut params, "FIN", subscribed)?,
@@ -181,6 +187,12 @@ fn invalid(text: impl Into<std::borrow::Cow<'static, str>>) -> ProtocolError {
 
 fn wrong_state(command: &str) -> ProtocolError {
     invalid(format!("cannot {command} in current state"))
+}
+
+#[cold]
+fn tls_required(word: &[u8]) -> ProtocolError {
+    let word = echoed(word);
+    invalid(format!("cannot {word} in current state (TLS required)"))
 }
 
 fn bad_topic(command: &str, name: &[u8]) -> ProtocolError {

@@ -1,8 +1,8 @@
 //! IDENTIFY: what a client says of itself, what it asks for, and what a broker grants.
 //!
 //! [`negotiate`] follows nsqd 1.3.0 in ranges, texts, order of checks and in the answer, byte for
-//! byte. TLS, deflate, snappy and AUTH are not offered, so the answer says `false` whatever the
-//! client wants, as an nsqd does that was started without them.
+//! byte. TLS, deflate and snappy follow the answer where both sides want them ([`Layers`]). AUTH is not offered, so the answer
+//! says `false`, as an nsqd does that was started without it.
 //!
 //! SRTM extension: a client that negotiates features may add
 //! `"srtm":{"ack_every_messages":N,"ack_interval_ms":T}`. The broker then sends no `OK` for PUB, MPUB
@@ -18,12 +18,14 @@
 
 mod answer;
 mod declaration;
+mod layers;
 mod request;
 
 pub use answer::{ServerFeatures, SrtmFeatures};
 pub use declaration::{
     Declaration, MAX_PUBLISHER_BATCH, MAX_PUBLISHER_RATE, MAX_PUBLISHER_TEXT_BYTES,
 };
+pub use layers::{Compression, Layers};
 pub use request::{AckRequest, Identify};
 
 use crate::{ErrorCode, ProtocolError};
@@ -53,7 +55,15 @@ pub struct ServerLimits {
     pub min_output_buffer_timeout_ms: u64,
     /// The longest such time.
     pub max_output_buffer_timeout_ms: u64,
-    /// Only for the answer: deflate itself is not offered.
+    /// Whether TLS is offered.
+    pub tls: bool,
+    /// Whether nothing but IDENTIFY is heard before there is TLS ([`crate::Phase::Unencrypted`]).
+    pub tls_required: bool,
+    /// Whether snappy is offered.
+    pub snappy: bool,
+    /// Whether deflate is offered.
+    pub deflate: bool,
+    /// The highest level of deflate, 1 to 9.
     pub max_deflate_level: u32,
 }
 
@@ -71,6 +81,10 @@ impl Default for ServerLimits {
             output_buffer_timeout_ms: 250,
             min_output_buffer_timeout_ms: 25,
             max_output_buffer_timeout_ms: 30_000,
+            tls: false,
+            tls_required: false,
+            snappy: true,
+            deflate: true,
             max_deflate_level: 6,
         }
     }
@@ -95,6 +109,8 @@ pub struct Negotiated {
     pub sample_rate: u8,
     /// Time to finish a message.
     pub msg_timeout_ms: u64,
+    /// Layers of the connection, those among them that follow the answer.
+    pub layers: Layers,
     /// Cumulative acks in place of `OK`, if asked for.
     pub acks: Option<AckPolicy>,
     /// The publisher at the other end, if it declared itself.
@@ -113,6 +129,7 @@ impl Negotiated {
             output_buffer_timeout_ms: server.output_buffer_timeout_ms,
             sample_rate: 0,
             msg_timeout_ms: server.msg_timeout_ms,
+            layers: Layers::default(),
             acks: None,
             declaration: None,
         }
@@ -161,12 +178,14 @@ pub fn renegotiate(
     before: &Negotiated,
 ) -> Result<(Negotiated, Option<Vec<u8>>), ProtocolError> {
     let request = Identify::from_json(body)?;
-    let terms = terms(&request, server, before)
+    let mut terms = terms(&request, server, before)
         .map_err(|text| ProtocolError::new(ErrorCode::BadBody, text))?;
     if !request.feature_negotiation {
         return Ok((terms, None));
     }
-    let answer = serde_json::to_vec(&ServerFeatures::granting(&terms, server))
+    terms.layers = layers::granted(&request, server, before)?;
+    let follow = terms.layers.beyond(before.layers);
+    let answer = serde_json::to_vec(&ServerFeatures::granting(&terms, follow, server))
         .map_err(|error| ProtocolError::identify_failed(&error.to_string()))?;
     Ok((terms, Some(answer)))
 }
@@ -212,6 +231,7 @@ fn terms(
         output_buffer_timeout_ms,
         sample_rate,
         msg_timeout_ms,
+        layers: before.layers,
         acks: request
             .srtm
             .filter(|_| request.feature_negotiation)

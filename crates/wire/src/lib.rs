@@ -12,7 +12,7 @@
 //! never panics. Error codes and texts are those of nsqd 1.3.0, in nsqd's order of checks; the few
 //! places that differ on purpose say so where they do.
 //!
-//! Deliberately absent: TLS, deflate, snappy and AUTH; their absence is negotiated honestly.
+//! TLS, deflate and snappy are negotiated here and carried out elsewhere. AUTH is deliberately absent, and that is negotiated honestly.
 
 pub mod announce;
 pub mod command;

@@ -5,7 +5,7 @@
 
 use wire::{Decoded, ErrorCode, Limits, Phase, ProtocolError, decode};
 
-use Phase::{Closing, Init, Subscribed};
+use Phase::{Closing, Init, Subscribed, Unencrypted};
 
 /// Small, so that rows can be written out.
 const LIMITS: Limits = Limits {
@@ -86,6 +86,10 @@ const LINES: &[(Phase, &[u8], &str)] = &[
     (Subscribed, b"IDENTIFY\n", "E_INVALID cannot IDENTIFY in current state"),
     (Closing, b"IDENTIFY\n", "E_INVALID cannot IDENTIFY in current state"),
     (Subscribed, b"AUTH x\n", "E_INVALID cannot AUTH in current state"),
+    (Unencrypted, b"PUB t\n", "E_INVALID cannot PUB in current state (TLS required)"),
+    (Unencrypted, b"SUB\n", "E_INVALID cannot SUB in current state (TLS required)"),
+    (Unencrypted, b"NOP\n", "E_INVALID cannot NOP in current state (TLS required)"),
+    (Unencrypted, b"HELLO x\n", "E_INVALID cannot HELLO in current state (TLS required)"),
     // Number of parameters.
     (Init, b"PUB\n", "E_INVALID PUB insufficient number of parameters"),
     (Init, b"MPUB\r\n", "E_INVALID MPUB insufficient number of parameters"),

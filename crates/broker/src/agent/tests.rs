@@ -756,27 +756,34 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
     let topic = fixture.until("t", |_| true).await;
     assert_eq!(depths(&topic), [("d", 0), ("e", 0)]);
     assert!(topic.paused && !topic.channels[0].paused);
-    // Behind what was said before.
+    a_deletion_is_confirmed_behind_what_was_said(&fixture, &mut controller).await;
+    let handle = fixture.broker.handle();
+    let topics = handle.catalog().await.expect("answers").topics;
+    assert!(topics.is_empty(), "{topics:?}");
+    fixture.end().await;
+}
+
+/// Deletes topic t; the topic is gone behind it.
+async fn a_deletion_is_confirmed_behind_what_was_said(
+    fixture: &Fixture,
+    controller: &mut Controller,
+) {
     fixture.operate("t", Some("own"), Operation::Create).await;
     let (topic, change) = (String::from("t"), TopicChange::TopicDeleted);
     controller.say(&ToBroker::Change { topic, change }).await;
     let own = ToController::Changed {
         topic: String::from("t"),
-        change: created("own"),
+        change: TopicChange::ChannelCreated {
+            channel: String::from("own"),
+        },
     };
     assert_eq!(controller.word().await, own);
-    let followed = followed("t", TopicChange::TopicDeleted);
+    let followed = ToController::Followed {
+        topic: String::from("t"),
+        change: TopicChange::TopicDeleted,
+    };
     assert_eq!(controller.word().await, followed);
     controller.contract("other", None, 6).await;
-    let topics = fixture
-        .broker
-        .handle()
-        .catalog()
-        .await
-        .expect("answers")
-        .topics;
-    assert!(topics.is_empty(), "{topics:?}");
-    fixture.end().await;
 }
 
 #[tokio::test]

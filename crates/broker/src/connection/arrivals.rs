@@ -35,6 +35,9 @@ struct Entry {
 }
 
 impl ArrivalTable {
+    /// Bytes at its front that a single receive needs.
+    pub const FIRST_BYTES: usize = std::mem::offset_of!(ArrivalTable, entries) + size_of::<Entry>();
+
     /// Adds `bytes` that arrived at `stamp` behind those that wait.
     pub fn push(&mut self, bytes: usize, stamp: ArrivalStamp) {
         let end = self.entries[..self.len].last().map_or(0, |entry| entry.end) + bytes;

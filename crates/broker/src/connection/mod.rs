@@ -103,8 +103,6 @@ pub struct Connection {
     pub is_lingering: bool,
     /// Its input holds something, costs memory or is waited for: without this nobody looks at those fields, which stand far behind.
     pub has_cut_input: bool,
-    /// Its publishes on their way to other reactors.
-    pub in_transit: u32,
     /// What is spoken on it.
     pub session: Session,
     /// Bytes read and not yet parsed.
@@ -129,7 +127,9 @@ pub struct Connection {
     pub output: Output,
     /// Messages followed up to their acknowledgement; set with the first of them.
     pub probes: Option<Box<Probes>>,
-    /// Bytes of its publishes on their way to other reactors.
+    /// Its publishes on their way to other reactors.
+    pub in_transit: u32,
+    /// Bytes of these.
     pub in_transit_bytes: usize,
     /// Memory that is reserved for the command that its input begins with.
     pub input_reserved: usize,
@@ -155,6 +155,12 @@ pub struct Connection {
     pub connect_ts_s: u64,
 }
 
+/// The first of the arrivals is the last thing that a publish touches.
+const _: () = assert!(
+    std::mem::offset_of!(Connection, arrivals) + ArrivalTable::FIRST_BYTES <= HOT_BYTES,
+    "a publish touches more of a connection than is fetched ahead"
+);
+
 impl Connection {
     /// A new connection that has to say first what it speaks.
     #[must_use]
@@ -171,7 +177,6 @@ impl Connection {
             interest: Interest::READ_ONCE,
             is_lingering: false,
             has_cut_input: false,
-            in_transit: 0,
             session: Session::Greeting,
             input: Vec::new(),
             last_arrival: now,
@@ -184,6 +189,7 @@ impl Connection {
             needed: MAGIC_BYTES,
             output: Output::default(),
             probes: None,
+            in_transit: 0,
             in_transit_bytes: 0,
             input_reserved: 0,
             input_charged: 0,
@@ -320,6 +326,7 @@ impl Connection {
         };
         let is_consuming = !self.subscriptions.is_empty();
         self.session.describe(is_consuming, &mut stats);
+        self.transport.describe(&mut stats);
         if self.is_lingering {
             stats.state = 4;
         }

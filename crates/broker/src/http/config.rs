@@ -109,7 +109,8 @@ fn value_of(service: &Service, option: &str) -> Result<Response, Failure> {
         "log_level" => Some(json!(service.info.log_level.number())),
         "nsqlookupd_tcp_addresses" => Some(json!(service.handle.lookupds.tcp_addresses())),
         "auth_http_addresses" => Some(json!([])),
-        "deflate" | "snappy" => Some(json!(false)),
+        "deflate" => Some(json!(service.handle.config().deflate)),
+        "snappy" => Some(json!(service.handle.config().snappy)),
         _ => number(service.handle.config(), option)
             .map(Value::from)
             .or_else(|| word(service, option)),
@@ -131,6 +132,7 @@ fn number(config: &Config, option: &str) -> Option<u64> {
         "max_msg_size" => u64::from(config.max_msg_size),
         "max_body_size" => u64::from(config.max_body_size),
         "max_rdy_count" => u64::from(config.max_rdy_count),
+        "max_deflate_level" => u64::from(config.max_deflate_level),
         "max_output_buffer_size" => u64::from(config.max_output_buffer_size),
         "max_channel_consumers" => config.max_channel_consumers as u64,
         "msg_timeout" => duration(config.msg_timeout),

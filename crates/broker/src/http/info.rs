@@ -104,7 +104,7 @@ pub(super) async fn info(State(service): Shared) -> Response {
         max_heartbeat_interval: config.max_heartbeat_interval.as_nanos(),
         max_output_buffer_size: config.max_output_buffer_size,
         max_output_buffer_timeout: config.max_output_buffer_timeout.as_nanos(),
-        max_deflate_level: 6,
+        max_deflate_level: config.max_deflate_level,
         srtm_version: SRTM_VERSION,
     })
 }
@@ -121,7 +121,7 @@ struct Info<'a> {
     max_heartbeat_interval: u128,
     max_output_buffer_size: u32,
     max_output_buffer_timeout: u128,
-    max_deflate_level: u8,
+    max_deflate_level: u32,
     srtm_version: &'static str,
 }
 

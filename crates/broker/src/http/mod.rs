@@ -5,7 +5,7 @@
 //! Everything goes through [`Handle`]: a request costs the data path one message in a reactor's
 //! inbox, never a lock.
 //!
-//! Deliberately absent: HTTPS, `/debug/pprof` (there is no Go runtime to look into) and nsqd's
+//! Deliberately absent: `/debug/pprof` (there is no Go runtime to look into) and nsqd's
 //! redirects of paths with superfluous slashes.
 
 mod announcements;

@@ -658,9 +658,11 @@ async fn real_sockets_are_served_bounded_and_closed() {
     );
     info.tcp_port = 4150;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let served = tokio::spawn(serve(fixture.broker.handle(), listener, info, async {
+    let told = async {
         let _ = stopped.await;
-    }));
+    };
+    let handle = fixture.broker.handle();
+    let served = tokio::spawn(serve(handle, listener, None, info, told));
     let oversize = format!(
         "POST /pub?topic=t HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{}",
         "x".repeat(5000)

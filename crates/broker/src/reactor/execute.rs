@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::consumers::Consumers;
+use super::layers;
 use super::read::Reader;
 use crate::connection::{ArrivalStamp, Connection, ConnectionKey};
 use crate::session::{Act, Deed, Failure, Introduction, Next, Reading};
@@ -19,6 +20,8 @@ pub(super) enum Flow {
     Wait,
     /// The connection lingers, is closed, or has moved: its bytes are of no more use.
     End,
+    /// What follows is said in other layers.
+    Upgrade,
     /// Move the connection with this command to another reactor.
     HandOver(usize),
 }
@@ -74,6 +77,13 @@ impl Reader<'_> {
                         Flow::Pause => return stays(used + length),
                         Flow::Wait => return stays(used),
                         Flow::End => return stays(bytes.len()),
+                        Flow::Upgrade => {
+                            if let Some(wanted) = self.intake.upgrading.take() {
+                                let behind = &bytes[used + length..];
+                                layers::upgrade(self.relay.hall, key, wanted, behind);
+                            }
+                            return stays(bytes.len());
+                        }
                         Flow::HandOver(home) => {
                             return Executed {
                                 bytes: used,
@@ -151,7 +161,13 @@ impl Reader<'_> {
             .hall
             .peers
             .arm_timer(key, self.relay.hall.time.now + interval);
-        Flow::Next
+        match introduction.upgrade {
+            Some(wanted) => {
+                self.intake.upgrading = Some(*wanted);
+                Flow::Upgrade
+            }
+            None => Flow::Next,
+        }
     }
 
     /// Tells a peer what went wrong, however it may go on.

@@ -7,6 +7,7 @@ use kernel::TaskId;
 use super::Reactor;
 use super::door::LISTENER_TOKEN;
 use super::inbox::{Mail, TopicMail};
+use super::layers;
 use super::schedule::Readiness;
 use crate::connection::ConnectionKey;
 
@@ -45,9 +46,9 @@ impl Reactor {
         };
         let mut is_for_nobody = false;
         for piece in mail.drain(..) {
+            is_for_nobody |= piece.is_for_nobody();
             match piece {
                 Mail::Adopt(connection) => {
-                    is_for_nobody = true;
                     let _key = self.hall.adopt(*connection);
                 }
                 Mail::Publish(batch) => {
@@ -59,7 +60,6 @@ impl Reactor {
                     self.put_in_queue(settled.task, TopicMail::Settled(settled))
                 }
                 Mail::Backlog(answer) => {
-                    is_for_nobody = true;
                     self.hall
                         .topics
                         .table
@@ -68,7 +68,6 @@ impl Reactor {
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hall.publishers().hear(news),
                 Mail::Subscribe(request) => {
-                    is_for_nobody = true;
                     let from = request.from;
                     let seated = self.guests.welcome(*request, &mut self.hall.topics);
                     self.hall.post.send(from, Mail::Seated(seated));
@@ -89,9 +88,9 @@ impl Reactor {
                     let memory = &mut self.hall.peers.memory;
                     self.guests.take_back(batch, table, memory);
                 }
+                Mail::Shaken(shaken) => layers::hear_shaken(&mut self.hall, *shaken),
                 Mail::Landed(landed) => self.hall.topics.table.record_landed(&landed),
                 Mail::Request(request) => {
-                    is_for_nobody = true;
                     self.answer(request);
                 }
             }

@@ -17,6 +17,7 @@ impl Hall {
         let announce = self.shared.config.announce.as_ref();
         let doorkeeper = Doorkeeper {
             tempo: announce.map(|announce| announce.key.as_ref()),
+            needs_tls: self.shared.config.tls_required.is_for_clients(),
         };
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return Err(());

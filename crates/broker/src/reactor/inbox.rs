@@ -23,6 +23,7 @@ use crate::BrokerError;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handle::Request;
 use crate::sys::Waker;
+use crate::tls::Shaken;
 
 /// Requests of the handle that may wait in one inbox.
 pub const REQUESTS_MAX: usize = 1024;
@@ -60,8 +61,24 @@ pub enum Mail {
     Returned(Box<DeliveryBatch>),
     /// A message that was followed from here has reached its subscriber.
     Landed(Landed),
+    /// A TLS handshake of a connection here went on.
+    Shaken(Box<Shaken>),
     /// A question or an order.
     Request(Request),
+}
+
+impl Mail {
+    /// Whether no topic is charged with what it takes.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        matches!(
+            self,
+            Mail::Adopt(_)
+                | Mail::Backlog(_)
+                | Mail::Subscribe(_)
+                | Mail::Shaken(_)
+                | Mail::Request(_)
+        )
+    }
 }
 
 /// What waits for the turn of a topic's task.

@@ -20,6 +20,7 @@ mod guests;
 mod hall;
 mod hosted;
 mod inbox;
+mod layers;
 mod memory;
 mod peers;
 mod post;

@@ -9,10 +9,12 @@ use wire::identify::ServerLimits;
 
 use super::execute::Executed;
 use super::hall::Hall;
+use super::layers;
 use super::relay::Relay;
 use super::schedule::Readiness;
 use crate::config::{ArrivalClock, Config};
 use crate::connection::{ConnectionKey, Pause};
+use crate::session::LayersWanted;
 use crate::transport::Received;
 
 /// The most that one receive takes, in bytes; the rest comes with the next turn.
@@ -31,6 +33,8 @@ pub(super) struct Intake {
     pub(super) server: ServerLimits,
     /// What a receive puts its bytes into.
     buffer: Vec<u8>,
+    /// What the connection whose command is executed is to be given.
+    pub(super) upgrading: Option<LayersWanted>,
 }
 
 /// Reads from connections and executes what they say (`execute.rs`).
@@ -46,6 +50,7 @@ impl Intake {
             limits: config.wire_limits(),
             server: config.server_limits(),
             buffer: vec![0; READ_BYTES],
+            upgrading: None,
         }
     }
 }
@@ -210,6 +215,7 @@ fn receive(hall: &mut Hall, key: ConnectionKey, buffer: &mut [u8]) -> Option<usi
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
             ) =>
         {
+            layers::receive_later(hall, key, error.kind());
             None
         }
         Err(error) => {

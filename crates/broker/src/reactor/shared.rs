@@ -14,6 +14,7 @@ use crate::catalog_file::KeptCatalog;
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
 use crate::sharing::SharingBoard;
+use crate::tls::Handshakes;
 
 /// What all reactors of a broker share.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub struct Shared {
     pub declaring: Arc<Mutex<()>>,
     /// The nsqlookupds that the broker registers with.
     pub lookupds: LookupdList,
+    /// Who does TLS handshakes; `None`: there is no TLS.
+    pub handshakes: Option<Handshakes>,
     /// Connections open on all reactors.
     pub connections: AtomicUsize,
     /// Set once: connections are accepted from now on.
@@ -71,6 +74,7 @@ impl Shared {
             handing: HandoverBoard::default(),
             sharing: SharingBoard::default(),
             declaring: Arc::default(),
+            handshakes: None,
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),

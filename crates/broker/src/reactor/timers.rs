@@ -54,6 +54,13 @@ impl Hall {
                 false => self.peers.arm_timer(key, again_at),
             };
         }
+        if connection.transport.awaits_handshake() {
+            let again_at = self.time.now + self.shared.config.handshake_timeout;
+            return match is_judged {
+                true => self.close(key, "no TLS handshake in time"),
+                false => self.peers.arm_timer(key, again_at),
+            };
+        }
         let interval = connection.interval(self.shared.config.heartbeat_interval);
         if is_judged && connection.output.is_stalled(at, interval) && !self.has_read(key, at) {
             return;

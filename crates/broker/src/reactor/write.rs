@@ -197,7 +197,7 @@ impl Writer<'_> {
         {
             self.peers.spare_outputs.push(buffer);
         }
-        let memory = connection.output.memory();
+        let memory = connection.output.memory() + connection.transport.unsent_bytes();
         let charged = std::mem::replace(&mut connection.output.charged, memory);
         self.peers.memory.output.change(charged, memory);
         let is_empty = connection.output.unsent().is_empty();

@@ -91,6 +91,19 @@ pub struct Introduction {
     pub collecting: Option<Collecting>,
     /// The publisher that it is.
     pub declaration: Option<wire::identify::Declaration>,
+    /// What its bytes are to go in from here on.
+    pub upgrade: Option<Box<LayersWanted>>,
+}
+
+/// Layers that a connection gets, and which bytes at the end of its output go in them already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayersWanted {
+    /// Those that it has not.
+    pub layers: wire::identify::Layers,
+    /// Bytes of the output that go within TLS.
+    pub within_tls: usize,
+    /// Bytes of the output that go compressed.
+    pub within_compression: usize,
 }
 
 /// What bytes begin with.

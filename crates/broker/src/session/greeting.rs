@@ -17,6 +17,8 @@ pub const MAGIC_BYTES: usize = MAGIC_V2.len();
 pub struct Doorkeeper<'a> {
     /// Whether Tempo is spoken here, and the key of those that may.
     pub tempo: Option<Option<&'a Key>>,
+    /// Whether NSQ's clients can only ask for TLS before there is TLS.
+    pub needs_tls: bool,
 }
 
 /// What somebody begins with.
@@ -49,7 +51,7 @@ impl Doorkeeper<'_> {
             return Greeting::Begins(Session::Lines(super::lines::Lines), MAGIC_BYTES);
         }
         if magic == MAGIC_V2 {
-            Greeting::Begins(Session::Nsq(Nsq::begin()), MAGIC_BYTES)
+            Greeting::Begins(Session::Nsq(Nsq::begin(self.needs_tls)), MAGIC_BYTES)
         } else if magic == MAGIC_TEMPO {
             self.greet_tempo(bytes)
         } else if magic == MAGIC_PROBE {

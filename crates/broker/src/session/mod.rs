@@ -21,7 +21,9 @@ use wire::identify::ServerLimits;
 use crate::connection::{Output, SubscriptionNumber};
 use crate::stats::ClientStats;
 
-pub use act::{Acknowledged, Act, Aftermath, Deed, Failure, Introduction, Message, Next, Terms};
+pub use act::{
+    Acknowledged, Act, Aftermath, Deed, Failure, Introduction, LayersWanted, Message, Next, Terms,
+};
 
 use nsq::Nsq;
 use tempo::Tempo;

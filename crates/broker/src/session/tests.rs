@@ -7,7 +7,8 @@ use super::*;
 
 fn greeted(bytes: &[u8], speaks_tempo: bool) -> String {
     let tempo = speaks_tempo.then_some(None);
-    match (Doorkeeper { tempo }).greet(bytes) {
+    let needs_tls = false;
+    match (Doorkeeper { tempo, needs_tls }).greet(bytes) {
         Greeting::Incomplete { needed } => format!("needs {needed}"),
         Greeting::Begins(Session::Nsq(_), used) => format!("nsq behind {used}"),
         Greeting::Begins(Session::Tempo(_), used) => format!("tempo behind {used}"),

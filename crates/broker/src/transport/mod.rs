@@ -9,11 +9,19 @@
 //! - The socket counts bytes on the wire, and so do [`Taken::wire`] and whatever names a byte of it (stamps of
 //!   acknowledgements). What ends with a followed message ends a send.
 //!
-//! A further transport is a variant here, with a file of its own. Static dispatch: what is plain costs nothing.
+//! A connection begins plain and may get layers on the way ([`Transport::upgrade`]). A further transport is a variant here, with a file
+//! of its own. Static dispatch: what is plain costs nothing.
 
+mod codec;
+#[cfg(test)]
+pub mod far;
+mod layered;
+mod pending;
 mod plain;
 #[cfg(test)]
 mod records;
+mod tls;
+mod upgrade;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,6 +29,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use clock::WallTime;
 
 use crate::sys::{self, AckStamp, Interest, Path, Stream};
+
+pub use layered::{Layered, Upgrade};
+pub use tls::{Agreed, Handshake};
 
 use plain::Plain;
 #[cfg(test)]
@@ -31,6 +42,10 @@ pub use records::{GIVEN_MAX, HEAD_BYTES, RECORD_MAX, Records, open, seal};
 pub enum Transport {
     /// As they are.
     Plain(Plain),
+    /// Compressed, encrypted, or both.
+    Layered(Box<Layered>),
+    /// None, for the moment in which one becomes another; nobody sees it.
+    Gone,
     /// In records, each with a head: for tests.
     #[cfg(test)]
     Records(Box<Records>),
@@ -83,6 +98,8 @@ impl Transport {
     pub fn receive(&mut self, buffer: &mut [u8], stamped: bool) -> io::Result<Received> {
         match self {
             Transport::Plain(plain) => plain.receive(buffer, stamped),
+            Transport::Layered(layered) => layered.receive(buffer, stamped),
+            Transport::Gone => Err(io::ErrorKind::NotConnected.into()),
             #[cfg(test)]
             Transport::Records(records) => records.receive(buffer, stamped),
         }
@@ -97,6 +114,8 @@ impl Transport {
     pub fn send(&mut self, bytes: &[u8], followed: Option<usize>) -> io::Result<Taken> {
         match self {
             Transport::Plain(plain) => plain.send(bytes, followed),
+            Transport::Layered(layered) => layered.send(bytes, followed),
+            Transport::Gone => Err(io::ErrorKind::NotConnected.into()),
             #[cfg(test)]
             Transport::Records(records) => records.send(bytes, followed),
         }
@@ -107,7 +126,8 @@ impl Transport {
     #[must_use]
     pub fn holds_input(&self) -> bool {
         match self {
-            Transport::Plain(_) => false,
+            Transport::Plain(_) | Transport::Gone => false,
+            Transport::Layered(layered) => layered.holds_input(),
             #[cfg(test)]
             Transport::Records(records) => records.holds_input(),
         }
@@ -118,7 +138,8 @@ impl Transport {
     #[must_use]
     pub fn wants_to_send(&self) -> bool {
         match self {
-            Transport::Plain(_) => false,
+            Transport::Plain(_) | Transport::Gone => false,
+            Transport::Layered(layered) => layered.wants_to_send(),
             #[cfg(test)]
             Transport::Records(records) => records.wants_to_send(),
         }
@@ -128,15 +149,23 @@ impl Transport {
     #[inline]
     #[must_use]
     pub fn interest(&self, wanted: Interest) -> Interest {
-        Interest {
-            write: wanted.write || self.wants_to_send(),
-            ..wanted
+        match self {
+            Transport::Plain(_) | Transport::Gone => wanted,
+            Transport::Layered(layered) => layered.interest(wanted),
+            #[cfg(test)]
+            Transport::Records(records) => Interest {
+                write: wanted.write || records.wants_to_send(),
+                ..wanted
+            },
         }
     }
 
     /// Says to the peer that nothing more will come.
     pub fn end(&mut self) {
-        sys::shutdown_write(self.stream());
+        match self {
+            Transport::Layered(layered) => layered.end(),
+            _ => sys::shutdown_write(self.stream()),
+        }
     }
 
     /// The connection's way, as far as the kernel knows it.
@@ -167,6 +196,8 @@ impl Transport {
     fn stream(&self) -> &Stream {
         match self {
             Transport::Plain(plain) => plain.stream(),
+            Transport::Layered(layered) => layered.stream(),
+            Transport::Gone => unreachable!("nobody sees it"),
             #[cfg(test)]
             Transport::Records(records) => records.stream(),
         }

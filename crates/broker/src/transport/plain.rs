@@ -36,6 +36,10 @@ impl Plain {
         taken.map(Taken::as_it_is)
     }
 
+    pub(super) fn into_stream(self) -> Stream {
+        self.0
+    }
+
     pub(super) fn stream(&self) -> &Stream {
         &self.0
     }

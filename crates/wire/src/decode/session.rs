@@ -8,7 +8,7 @@ use crate::quote::{echoed, quoted};
 use crate::{Command, ErrorCode, MessageId, ProtocolError};
 
 pub(super) fn identify<'a>(tail: Tail<'a>, limits: &Limits, phase: Phase) -> Found<'a> {
-    if phase != Phase::Init {
+    if !matches!(phase, Phase::Init | Phase::Unencrypted) {
         return Err(wrong_state("IDENTIFY").into());
     }
     let (body, end) = tail.body(body_size(tail.size()?, "IDENTIFY", limits)?)?;
@@ -59,7 +59,7 @@ pub(super) fn ready(
     phase: Phase,
 ) -> Result<Command<'static>, ProtocolError> {
     match phase {
-        Phase::Init => return Err(wrong_state("RDY")),
+        Phase::Init | Phase::Unencrypted => return Err(wrong_state("RDY")),
         Phase::Closing => return Ok(Command::Nop),
         Phase::Subscribed => {}
     }

@@ -2,7 +2,8 @@
 //!
 //! A broker writes it, a client reads it; a field that a stock nsqd leaves out reads as zero.
 
-use super::{Negotiated, ServerLimits};
+use super::layers::deflate_level;
+use super::{Compression, Layers, Negotiated, ServerLimits};
 use crate::WireError;
 use serde::{Deserialize, Serialize};
 
@@ -58,8 +59,6 @@ pub struct SrtmFeatures {
 }
 
 const SRTM_VERSION: u32 = 2;
-/// nsqd names this level even to a client that gets no deflate.
-const DEFAULT_DEFLATE_LEVEL: u32 = 6;
 
 impl ServerFeatures {
     /// Reads an answer.
@@ -71,19 +70,27 @@ impl ServerFeatures {
         serde_json::from_slice(body).map_err(|_| WireError::IdentifyAnswer)
     }
 
-    /// What `terms` grant, in the words of the answer.
-    pub(super) fn granting(terms: &Negotiated, server: &ServerLimits) -> ServerFeatures {
+    /// What `terms` grant, in the words of the answer, which these layers `follow`.
+    pub(super) fn granting(
+        terms: &Negotiated,
+        follow: Layers,
+        server: &ServerLimits,
+    ) -> ServerFeatures {
+        let level = match follow.compression {
+            Some(Compression::Deflate { level }) => level,
+            _ => deflate_level(0, server),
+        };
         let milliseconds = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         ServerFeatures {
             max_rdy_count: i64::from(server.max_rdy_count),
             version: server.version.clone(),
             max_msg_timeout: milliseconds(server.max_msg_timeout_ms),
             msg_timeout: milliseconds(terms.msg_timeout_ms),
-            tls_v1: false,
-            deflate: false,
-            deflate_level: i64::from(DEFAULT_DEFLATE_LEVEL.min(server.max_deflate_level)),
+            tls_v1: follow.tls,
+            deflate: matches!(follow.compression, Some(Compression::Deflate { .. })),
+            deflate_level: i64::from(level),
             max_deflate_level: i64::from(server.max_deflate_level),
-            snappy: false,
+            snappy: follow.compression == Some(Compression::Snappy),
             sample_rate: i32::from(terms.sample_rate),
             auth_required: false,
             output_buffer_size: i64::from(terms.output_buffer_bytes),

@@ -1,8 +1,8 @@
 //! Negotiation against nsqd's ranges, texts and bytes.
 
 use super::{
-    AckPolicy, AckRequest, Declaration, Identify, MAX_CLIENT_TEXT_BYTES, Negotiated,
-    ServerFeatures, ServerLimits, SrtmFeatures, negotiate, renegotiate,
+    AckPolicy, AckRequest, Compression, Declaration, Identify, Layers, MAX_CLIENT_TEXT_BYTES,
+    Negotiated, ServerFeatures, ServerLimits, SrtmFeatures, negotiate, renegotiate,
 };
 use crate::WireError;
 use proptest::prelude::*;
@@ -38,9 +38,96 @@ fn answer_to_a_stock_client_is_nsqds() {
 #[test]
 fn what_is_not_offered_is_refused_honestly() {
     let json = r#"{"feature_negotiation":true,"tls_v1":true,"deflate":true,"deflate_level":9,"snappy":true}"#;
-    let answer: ServerFeatures =
-        serde_json::from_str(&settle(json).1.expect("negotiates")).expect("answer");
+    let server = ServerLimits {
+        snappy: false,
+        deflate: false,
+        ..ServerLimits::default()
+    };
+    let (terms, answer) = negotiate(json.as_bytes(), &server).expect("granted without");
+    let answer = ServerFeatures::from_json(&answer.expect("negotiates")).expect("answer");
     assert!(!answer.tls_v1 && !answer.deflate && !answer.snappy && !answer.auth_required);
+    assert!(terms.layers.is_none());
+}
+
+/// What a broker that offers everything answers: TLS, deflate with its level, snappy; or its error.
+fn layered(json: &str, before: &[&str]) -> Result<(bool, Option<i64>, bool), String> {
+    let server = ServerLimits {
+        tls: true,
+        ..ServerLimits::default()
+    };
+    let mut terms = Negotiated::unidentified(&server);
+    for json in before {
+        (terms, _) = renegotiate(json.as_bytes(), &server, &terms).expect("granted");
+    }
+    match renegotiate(json.as_bytes(), &server, &terms) {
+        Ok((after, None)) => {
+            assert!(after.layers.beyond(terms.layers).is_none());
+            Ok((false, None, false))
+        }
+        Ok((after, Some(answer))) => {
+            let answer = ServerFeatures::from_json(&answer).expect("answer");
+            let follow = after.layers.beyond(terms.layers);
+            let level = answer.deflate.then_some(answer.deflate_level);
+            let compression = match (level, answer.snappy) {
+                (Some(level), _) => Some(Compression::Deflate {
+                    level: level as u32,
+                }),
+                (None, true) => Some(Compression::Snappy),
+                (None, false) => None,
+            };
+            let tls = answer.tls_v1;
+            assert_eq!(follow, Layers { tls, compression });
+            Ok((tls, level, answer.snappy))
+        }
+        Err(error) => {
+            assert!(error.fatal);
+            Err(error.to_string())
+        }
+    }
+}
+
+#[test]
+fn layers_are_granted_as_nsqd_grants_them() {
+    const TLS: &str = r#"{"feature_negotiation":true,"tls_v1":true}"#;
+    const SNAPPY: &str = r#"{"feature_negotiation":true,"snappy":true}"#;
+    const NONE: &str = r#"{"feature_negotiation":true}"#;
+    let deflate =
+        |level| format!(r#"{{"feature_negotiation":true,"deflate":true,"deflate_level":{level}}}"#);
+    assert_eq!(layered(TLS, &[]), Ok((true, None, false)));
+    assert_eq!(layered(SNAPPY, &[]), Ok((false, None, true)));
+    assert_eq!(
+        layered(r#"{"tls_v1":true,"snappy":true}"#, &[]),
+        Ok((false, None, false))
+    );
+    for (wish, level) in [(-3, 6), (0, 6), (1, 1), (6, 6), (7, 6), (i64::MAX, 6)] {
+        assert_eq!(
+            layered(&deflate(wish), &[]),
+            Ok((false, Some(level), false)),
+            "{wish}"
+        );
+    }
+    let both = r#"{"feature_negotiation":true,"deflate":true,"snappy":true}"#;
+    let error = "E_IDENTIFY_FAILED cannot enable both deflate and snappy compression";
+    assert_eq!(layered(both, &[]), Err(error.into()));
+
+    // A second IDENTIFY may add a layer within, and none twice.
+    assert_eq!(layered(SNAPPY, &[TLS, NONE]), Ok((false, None, true)));
+    assert_eq!(layered(NONE, &[TLS, SNAPPY]), Ok((false, None, false)));
+    let compressed = "E_IDENTIFY_FAILED IDENTIFY failed this connection is compressed already";
+    for (again, before) in [
+        (SNAPPY, SNAPPY),
+        (TLS, SNAPPY),
+        (&deflate(3), SNAPPY),
+        (SNAPPY, &deflate(3)),
+    ] {
+        assert_eq!(
+            layered(again, &[before, NONE]),
+            Err(compressed.into()),
+            "{again}"
+        );
+    }
+    let encrypted = "E_IDENTIFY_FAILED IDENTIFY failed this connection has TLS already";
+    assert_eq!(layered(TLS, &[TLS]), Err(encrypted.into()));
 }
 
 #[test]
@@ -80,6 +167,7 @@ fn wishes_in_range_are_granted_even_without_a_json_answer() {
             output_buffer_timeout_ms: 25,
             sample_rate: 99,
             msg_timeout_ms: 900_000,
+            layers: Layers::default(),
             acks: None,
             declaration: None,
         }

@@ -26,12 +26,18 @@ func numberOf(body []byte) int {
 	return i
 }
 
-func newConfig() *nsq.Config {
+func newConfig(options Options) (*nsq.Config, error) {
 	config := nsq.NewConfig()
+	for _, setting := range options.Settings {
+		name, value, _ := strings.Cut(setting, "=")
+		if err := config.Set(name, value); err != nil {
+			return nil, err
+		}
+	}
 	// A failing handler would make go-nsq slow down by itself; requeues here are asked for, not failures.
 	config.MaxBackoffDuration = 0
 	config.MaxAttempts = 0
-	return config
+	return config, nil
 }
 
 func logger() *log.Logger {
@@ -39,7 +45,11 @@ func logger() *log.Logger {
 }
 
 func newProducer(options Options) (*nsq.Producer, error) {
-	producer, err := nsq.NewProducer(options.Address, newConfig())
+	config, err := newConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	producer, err := nsq.NewProducer(options.Address, config)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type Options struct {
 	Address  string
 	Topic    string
 	Deadline time.Duration
+	// Settings of go-nsq's, as name=value.
+	Settings []string
 }
 
 // Report is what the program prints.
@@ -41,6 +43,11 @@ func main() {
 	flag.StringVar(&options.Address, "nsqd-tcp-address", "127.0.0.1:4150", "the broker")
 	flag.StringVar(&options.Topic, "topic", "", "a topic that exists, with the scenario's channels and no messages")
 	flag.DurationVar(&options.Deadline, "deadline", time.Minute, "give up after this")
+	flag.Func("setting", "one of go-nsq's settings as name=value; may be repeated", func(setting string) error {
+		options.Settings = append(options.Settings, setting)
+		_, err := newConfig(options)
+		return err
+	})
 	flag.Parse()
 
 	run, ok := scenarios[*scenario]

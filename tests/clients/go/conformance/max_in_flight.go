@@ -17,7 +17,10 @@ const (
 func maxInFlight(options Options) (*Report, error) {
 	deadline := time.Now().Add(options.Deadline)
 	ledger := NewLedger("reader", readyMessages)
-	config := newConfig()
+	config, err := newConfig(options)
+	if err != nil {
+		return nil, err
+	}
 	config.MaxInFlight = readyCount
 	var held, most atomic.Int64
 	allHeld := make(chan struct{})

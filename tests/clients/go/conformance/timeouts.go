@@ -27,7 +27,10 @@ func timeouts(options Options) (*Report, error) {
 			ledger.Expect(i, 1, true)
 		}
 	}
-	config := newConfig()
+	config, err := newConfig(options)
+	if err != nil {
+		return nil, err
+	}
 	config.MsgTimeout = msgTimeout
 	config.MaxInFlight = timeoutMessages
 	var starts, late sync.Map

@@ -28,7 +28,10 @@ func volume(options Options) (*Report, error) {
 		}
 	}
 	var consumers []*nsq.Consumer
-	config := newConfig()
+	config, err := newConfig(options)
+	if err != nil {
+		return nil, err
+	}
 	config.MaxInFlight = 200
 	for range 3 {
 		consumer, err := newConsumer(options, "shared", config, 4, func(message *nsq.Message) {

@@ -285,6 +285,21 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         |r| float(r.half_closed),
     ),
     counter(
+        "srtm_reactor_tls_handshakes",
+        "TLS handshakes of clients that are done.",
+        |r| float(r.tls_handshakes),
+    ),
+    counter(
+        "srtm_reactor_tls_failed_handshakes",
+        "TLS handshakes of clients that failed.",
+        |r| float(r.tls_handshakes_failed),
+    ),
+    counter(
+        "srtm_reactor_layers_refused",
+        "Connections closed because there was no memory for their TLS or compression.",
+        |r| float(r.layers_refused),
+    ),
+    counter(
         "srtm_reactor_accept_backoffs",
         "Times the listener paused for want of file descriptors.",
         |r| float(r.accept_backoffs),

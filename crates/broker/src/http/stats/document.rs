@@ -6,6 +6,7 @@ use limit::{Limit, Share};
 use link::OnFull;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use topics::Full;
+use wire::identify::Compression;
 
 use super::Memory;
 use crate::http::HttpInfo;
@@ -76,7 +77,7 @@ pub(super) struct Client<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) pub_counts: Vec<PubCount<'a>>,
     tls: bool,
-    tls_cipher_suite: &'static str,
+    tls_cipher_suite: Cow<'static, str>,
     tls_version: &'static str,
     tls_negotiated_protocol: &'static str,
     tls_negotiated_protocol_is_mutual: bool,
@@ -230,6 +231,7 @@ impl<'a> Channel<'a> {
 
 impl<'a> Client<'a> {
     fn new(client: &'a ClientStats) -> Client<'a> {
+        let has_tls = !client.tls_version.is_empty();
         Client {
             client_id: &client.client_id,
             hostname: &client.hostname,
@@ -243,8 +245,8 @@ impl<'a> Client<'a> {
             requeue_count: client.requeue_count,
             connect_ts: client.connect_ts_s,
             sample_rate: client.sample_rate,
-            deflate: false,
-            snappy: false,
+            deflate: matches!(client.layers.compression, Some(Compression::Deflate { .. })),
+            snappy: client.layers.compression == Some(Compression::Snappy),
             user_agent: &client.user_agent,
             pub_counts: client
                 .pub_counts
@@ -254,12 +256,20 @@ impl<'a> Client<'a> {
                     count: *count,
                 })
                 .collect(),
-            tls: false,
-            tls_cipher_suite: "",
-            tls_version: "",
+            tls: has_tls,
+            tls_cipher_suite: go_cipher_suite(client.tls_cipher_suite),
+            tls_version: client.tls_version,
             tls_negotiated_protocol: "",
-            tls_negotiated_protocol_is_mutual: false,
+            tls_negotiated_protocol_is_mutual: has_tls,
         }
+    }
+}
+
+/// Go leaves the version out of a suite's name.
+fn go_cipher_suite(name: &'static str) -> Cow<'static, str> {
+    match name.strip_prefix("TLS13_") {
+        Some(rest) => Cow::Owned(format!("TLS_{rest}")),
+        None => Cow::Borrowed(name),
     }
 }
 

@@ -41,10 +41,11 @@ impl Peers {
         if connection.input.is_empty() && !connection.has_cut_input {
             return;
         }
-        let held = match connection.input.is_empty() {
-            true => 0,
-            false => connection.input.capacity(),
-        };
+        let held = connection.transport.held_bytes()
+            + match connection.input.is_empty() {
+                true => 0,
+                false => connection.input.capacity(),
+            };
         let is_over = used > 0 || held == 0;
         if connection.input_reserved > 0 && is_over {
             let reserved = std::mem::take(&mut connection.input_reserved);

@@ -29,7 +29,7 @@ fn topic_of(home: usize) -> String {
 impl Scene {
     /// Somebody at reactor 0 who speaks in lines, subscribed to a topic of reactor 0 and one of reactor 1, in this order.
     fn subscriber(&mut self, timeout_ms: u64) -> Peer {
-        let mut peer = self.connect(0, false);
+        let mut peer = self.connect(0, Kind::Plain);
         peer.say(self, b"LINE", 4);
         for home in 0..2 {
             let topic = topic_of(home);
@@ -43,7 +43,7 @@ impl Scene {
 
     /// Publishes `bodies` to both topics; they are accepted.
     fn publish(&mut self, bodies: &[String]) {
-        let mut publisher = self.connect(1, false);
+        let mut publisher = self.connect(1, Kind::Plain);
         let mut words = b"  V2".to_vec();
         for home in 0..2 {
             let bodies = bodies.iter().map(|body| body.clone().into_bytes());
@@ -281,7 +281,7 @@ fn a_subscription_elsewhere_that_is_refused_or_ends_is_told() {
         ..Config::default()
     });
     let mut first = scene.subscriber(LONG_MS);
-    let mut second = scene.connect(0, false);
+    let mut second = scene.connect(0, Kind::Plain);
     let topic = topic_of(1);
     let words = format!("LINESUB {topic} c 1000\nSUB {topic} other 1000\nRDY 1 5\n");
     second.say(&mut scene, words.as_bytes(), usize::MAX);
@@ -298,7 +298,7 @@ fn a_subscription_elsewhere_that_is_refused_or_ends_is_told() {
 #[test]
 fn a_connection_has_a_bounded_number_of_subscriptions() {
     let mut scene = scene();
-    let mut peer = scene.connect(0, false);
+    let mut peer = scene.connect(0, Kind::Plain);
     peer.say(&mut scene, b"LINE", 4);
     for number in 0..=SUBSCRIPTIONS_MAX {
         let words = format!("SUB {} c{number} 1000\n", topic_of(number % 2));

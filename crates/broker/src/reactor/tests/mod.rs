@@ -1,6 +1,7 @@
 //! Whole reactors under tests that turn them, and peers over real sockets.
 
 mod away;
+mod layers;
 mod transport;
 
 use std::io::{ErrorKind, Read, Write};
@@ -12,7 +13,8 @@ use super::{Inbox, Reactor, Shared};
 use crate::Config;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys::{self, Stream};
-use crate::transport::{Records, Transport, open, seal};
+use crate::tls::ByHand;
+use crate::transport::far::{Authority, Far, KINDS, Kind, near};
 
 /// Turns after which what is waited for is taken never to come.
 const TURNS: usize = 300_000;
@@ -21,6 +23,8 @@ const TURNS: usize = 300_000;
 struct Scene {
     reactors: Vec<Reactor>,
     listener: TcpListener,
+    authority: Authority,
+    handshakes: ByHand,
 }
 
 /// Somebody at the other end of a connection.
@@ -28,10 +32,8 @@ struct Peer {
     client: TcpStream,
     /// Where its connection was put.
     at: (usize, ConnectionKey),
-    /// It speaks in records.
-    is_sealed: bool,
-    /// What came and was not opened.
-    wire: Vec<u8>,
+    /// What it speaks in.
+    far: Far,
     /// What came, and was not taken by the test.
     heard: Vec<u8>,
 }
@@ -40,7 +42,11 @@ impl Scene {
     fn new(config: Config) -> Scene {
         let inbox = || Arc::new(Inbox::new().expect("descriptors"));
         let inboxes = (0..config.threads).map(|_| inbox()).collect();
-        let shared = Arc::new(Shared::new(config, inboxes));
+        let authority = Authority::new(&format!("scene-{:?}", std::thread::current().id()));
+        let mut shared = Shared::new(config, inboxes);
+        let (handshakes, by_hand) = authority.handshakes(&shared.inboxes);
+        shared.handshakes = Some(handshakes);
+        let shared = Arc::new(shared);
         let reactor = |number| Reactor::new(number, Arc::clone(&shared), None, None);
         let reactors = 0..shared.inboxes.len();
         Scene {
@@ -48,36 +54,49 @@ impl Scene {
                 .map(|number| reactor(number).expect("descriptors"))
                 .collect(),
             listener: TcpListener::bind("127.0.0.1:0").expect("a free port"),
+            authority,
+            handshakes: by_hand,
         }
     }
 
-    /// Somebody whose connection is at reactor `number`, plain or in records.
-    fn connect(&mut self, number: usize, is_sealed: bool) -> Peer {
+    /// Somebody whose connection is at reactor `number`, and speaks in `kind` from its first word on.
+    fn connect(&mut self, number: usize, kind: Kind) -> Peer {
         let address = self.listener.local_addr().expect("bound");
         let client = TcpStream::connect(address).expect("connects");
         client.set_nonblocking(true).expect("set");
         let (stream, peer) = self.listener.accept().expect("accepted");
         let stream = Stream::of(stream).expect("set");
         sys::enable_arrival_stamps(&stream).expect("Linux");
-        let transport = match is_sealed {
-            true => Transport::Records(Box::new(Records::new(stream))),
-            false => Transport::plain(stream),
-        };
+        let transport = near(kind, stream, &self.authority);
         let connection = Connection::new(transport, peer, sys::monotonic_now(), 0);
         let key = self.reactors[number].hall.adopt(connection);
-        Peer {
+        let mut peer = Peer {
             client,
             at: (number, key.expect("watched")),
-            is_sealed,
-            wire: Vec::new(),
+            far: Far::new(kind, &self.authority),
             heard: Vec::new(),
+        };
+        self.shake(&mut peer);
+        peer
+    }
+
+    /// Does a handshake, where there is one.
+    fn shake(&mut self, peer: &mut Peer) {
+        while !peer.far.is_shaken() {
+            peer.say(self, &[], usize::MAX);
+            self.until("it is answered", |_| {
+                peer.listen();
+                peer.far.has_to_say() || peer.far.is_shaken()
+            });
         }
+        peer.say(self, &[], usize::MAX);
     }
 
     fn turn(&mut self) {
         for reactor in &mut self.reactors {
             reactor.turn(Some(Duration::ZERO));
         }
+        self.handshakes.go_on();
     }
 
     /// Turns until `done` says so.
@@ -113,12 +132,7 @@ impl Peer {
     /// Says `words`, in pieces of `piece` bytes with turns in between.
     fn say(&mut self, scene: &mut Scene, words: &[u8], piece: usize) {
         let mut wire = Vec::new();
-        match self.is_sealed {
-            true => words
-                .chunks(crate::transport::RECORD_MAX)
-                .for_each(|record| seal(&mut wire, record)),
-            false => wire.extend_from_slice(words),
-        }
+        self.far.seal(words, &mut wire);
         for piece in wire.chunks(piece) {
             let mut left = piece;
             scene.until("the socket takes it", |_| {
@@ -138,18 +152,12 @@ impl Peer {
         loop {
             match self.client.read(&mut buffer) {
                 Ok(0) => return false,
-                Ok(count) => self.wire.extend_from_slice(&buffer[..count]),
+                Ok(count) => self.far.open(&buffer[..count], &mut self.heard),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
                     break;
                 }
             }
-        }
-        match self.is_sealed {
-            true => {
-                open(&mut self.wire, &mut self.heard);
-            }
-            false => self.heard.append(&mut self.wire),
         }
         true
     }

@@ -12,22 +12,18 @@ fn bodies() -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn what_is_published_comes_whole_and_in_order_over_every_transport_in_whatever_pieces() {
-    for (is_sealed, piece) in [
-        (false, 1_000_000),
-        (true, 1_000_000),
-        (true, 333),
-        (true, 5),
-    ] {
+    let pieces = [1_000_000, 333, 23].into_iter();
+    for (kind, piece) in pieces.flat_map(|piece| KINDS.map(|kind| (kind, piece))) {
         // Messages wait for room, so that publishers are held with input in their transport.
         let mut scene = Scene::new(Config {
             threads: 1,
             mem_queue_size: 8,
             ..Config::default()
         });
-        let mut consumer = scene.connect(0, is_sealed);
+        let mut consumer = scene.connect(0, kind);
         consumer.say(&mut scene, b"  V2SUB t c\nRDY 3\n", piece);
         assert_eq!(scene.frames(&mut consumer, 1)[0][4..], *b"OK");
-        let mut publisher = scene.connect(0, is_sealed);
+        let mut publisher = scene.connect(0, kind);
         let mut words = b"  V2".to_vec();
         words.extend(publishes("t", bodies()));
         publisher.say(&mut scene, &words, piece);
@@ -52,7 +48,7 @@ fn a_publisher_that_was_held_goes_on_with_what_its_transport_keeps() {
         mem_queue_size: 1,
         ..Config::default()
     });
-    let mut publisher = scene.connect(0, true);
+    let mut publisher = scene.connect(0, Kind::Records);
     let mut words = b"  V2".to_vec();
     words.extend(publishes("t", (0..20).map(|_| vec![7; 40])));
     publisher.say(&mut scene, &words, usize::MAX);
@@ -68,7 +64,7 @@ fn a_publisher_that_was_held_goes_on_with_what_its_transport_keeps() {
     };
     scene.until("it is held", |scene| connection(scene).0 == Pause::Room);
     assert!(connection(&scene).1, "more has come than was given");
-    let mut consumer = scene.connect(0, false);
+    let mut consumer = scene.connect(0, Kind::Plain);
     consumer.say(&mut scene, b"  V2SUB t c\nRDY 100\n", usize::MAX);
     assert_eq!(scene.frames(&mut consumer, 21).len(), 21);
     assert_eq!(scene.frames(&mut publisher, 20).len(), 20);
@@ -77,12 +73,12 @@ fn a_publisher_that_was_held_goes_on_with_what_its_transport_keeps() {
 
 #[test]
 fn a_followed_message_is_awaited_by_its_last_byte_on_the_wire() {
-    for is_sealed in [false, true] {
+    for kind in KINDS {
         let mut scene = Scene::new(Config {
             threads: 1,
             ..Config::default()
         });
-        let mut consumer = scene.connect(0, is_sealed);
+        let mut consumer = scene.connect(0, kind);
         consumer.say(&mut scene, b"  V2SUB t c\nRDY 2500\n", usize::MAX);
         assert_eq!(scene.frames(&mut consumer, 1)[0][4..], *b"OK");
         let table = &mut scene.reactors[0].hall.topics.table;
@@ -93,7 +89,7 @@ fn a_followed_message_is_awaited_by_its_last_byte_on_the_wire() {
             promise_us: None,
         };
         table.begin_window(topic, &order, sys::monotonic_now());
-        let mut publisher = scene.connect(0, false);
+        let mut publisher = scene.connect(0, Kind::Plain);
         let mut words = b"  V2".to_vec();
         words.extend(publishes("t", bodies()));
         publisher.say(&mut scene, &words, usize::MAX);

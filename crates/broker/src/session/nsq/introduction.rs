@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use wire::identify::{Negotiated, ServerLimits, renegotiate};
+use wire::identify::{Layers, Negotiated, ServerLimits, renegotiate};
+use wire::{OK_FRAME, Phase};
 
 use super::{CumulativeAck, Nsq};
 use crate::connection::{Collecting, Output};
-use crate::session::{Failure, Introduction, Reading};
+use crate::session::{Failure, Introduction, LayersWanted, Reading};
 
 impl Nsq {
     /// Negotiates and answers.
@@ -19,7 +20,9 @@ impl Nsq {
         let server = reading.server;
         let unidentified = Negotiated::unidentified(server);
         let before = self.identity.as_deref().unwrap_or(&unidentified);
+        let layers_before = before.layers;
         let (mut negotiated, answer) = renegotiate(body, server, before).map_err(Failure::Nsq)?;
+        let follow = negotiated.layers.beyond(layers_before);
         self.has_heartbeats = negotiated.heartbeats_enabled();
         self.ack = negotiated
             .acks
@@ -29,11 +32,26 @@ impl Nsq {
         self.identity = Some(Box::new(negotiated));
         self.settle(output, reading.now);
         wire::put_response(output.bytes(), answer.as_deref().unwrap_or(b"OK"));
+        if follow.tls {
+            self.phase = Phase::Init;
+        }
         Ok(Introduction {
             collecting,
             declaration,
+            upgrade: put_layers(follow, output).map(Box::new),
         })
     }
+}
+
+/// Each layer begins with an OK in it.
+fn put_layers(layers: Layers, output: &mut Output) -> Option<LayersWanted> {
+    let begun = usize::from(layers.tls) + usize::from(layers.compression.is_some());
+    output.bytes().extend(OK_FRAME.repeat(begun));
+    (begun > 0).then_some(LayersWanted {
+        layers,
+        within_tls: begun * OK_FRAME.len(),
+        within_compression: OK_FRAME.len(),
+    })
 }
 
 /// Frames leave when the loop turn ends. A client that names an output buffer timeout of its own is

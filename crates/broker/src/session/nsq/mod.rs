@@ -48,11 +48,14 @@ pub struct Nsq {
 }
 
 impl Nsq {
-    /// A client that has said the magic.
+    /// A client that has said the magic; where it `needs_tls` it can only ask for that.
     #[must_use]
-    pub fn begin() -> Nsq {
+    pub fn begin(needs_tls: bool) -> Nsq {
         Nsq {
-            phase: Phase::Init,
+            phase: match needs_tls {
+                true => Phase::Unencrypted,
+                false => Phase::Init,
+            },
             has_heartbeats: true,
             oks: 0,
             ack: None,
@@ -206,9 +209,10 @@ impl Nsq {
             client.hostname.clone_from(&identity.hostname);
             client.user_agent.clone_from(&identity.user_agent);
             client.sample_rate = identity.sample_rate;
+            client.layers = identity.layers;
         }
         match self.phase {
-            Phase::Init => 0,
+            Phase::Init | Phase::Unencrypted => 0,
             Phase::Subscribed => 3,
             Phase::Closing => 4,
         }

@@ -15,7 +15,7 @@ struct Client {
 impl Client {
     fn new() -> Client {
         Client {
-            nsq: Nsq::begin(),
+            nsq: Nsq::begin(false),
             output: Output::default(),
             server: ServerLimits::default(),
             now: Instant::from_nanos(1_000_000_000),

@@ -34,17 +34,28 @@ enum Fate {
 
 use Fate::{Ignored, Own, Passed, Refused};
 
-const NO_TLS: &str = "this broker does not speak TLS, so connections would not be encrypted";
 const NO_AUTH: &str = "this broker does not ask an auth server, so it would let everybody in";
 const NO_CONFIG: &str =
     "this broker does not read configuration files, so their settings would be missing; use flags";
 const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
 const NO_DISK: &str = "messages are not written to disk";
 const NO_SCAN: &str = "timeouts are kept in order and need no scan";
-const NO_COMPRESSION: &str = "compression is not offered to clients";
 const NO_TOPOLOGY: &str = "consumers are not preferred by zone";
 const NO_PERCENTILES: &str = "latencies are always measured; /stats has them under srtm.latency_us";
 const NO_EFFECT: &str = "it has no effect in nsqd either";
+
+/// The third word of `-tls-required`.
+const TCP_HTTPS: &str = "tcp-https";
+
+/// Flags of which an empty value means that they are not there.
+const MAY_BE_EMPTY: [&str; 6] = [
+    "https-address",
+    "tls-cert",
+    "tls-client-auth-policy",
+    "tls-key",
+    "tls-min-version",
+    "tls-root-ca-file",
+];
 
 /// nsqd 1.3.0's flags and SRTM's own, whether they are switches, and their fate here.
 const FLAGS: &[(&str, bool, Fate)] = &[
@@ -68,7 +79,7 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("verbose", true, Ignored(NO_EFFECT)),
     ("node-id", false, Passed),
     ("worker-id", true, Ignored(NO_EFFECT)),
-    ("https-address", false, Ignored("HTTPS is not served")),
+    ("https-address", false, Passed),
     ("http-address", false, Passed),
     ("tcp-address", false, Passed),
     ("auth-http-address", false, Refused(NO_AUTH)),
@@ -116,15 +127,15 @@ const FLAGS: &[(&str, bool, Fate)] = &[
         false,
         Ignored(NO_PERCENTILES),
     ),
-    ("tls-cert", false, Refused(NO_TLS)),
-    ("tls-key", false, Refused(NO_TLS)),
-    ("tls-client-auth-policy", false, Refused(NO_TLS)),
-    ("tls-root-ca-file", false, Refused(NO_TLS)),
-    ("tls-required", true, Refused(NO_TLS)),
-    ("tls-min-version", false, Refused(NO_TLS)),
-    ("deflate", true, Ignored(NO_COMPRESSION)),
-    ("max-deflate-level", false, Ignored(NO_COMPRESSION)),
-    ("snappy", true, Ignored(NO_COMPRESSION)),
+    ("tls-cert", false, Passed),
+    ("tls-key", false, Passed),
+    ("tls-client-auth-policy", false, Passed),
+    ("tls-root-ca-file", false, Passed),
+    ("tls-required", true, Passed),
+    ("tls-min-version", false, Own),
+    ("deflate", true, Passed),
+    ("max-deflate-level", false, Passed),
+    ("snappy", true, Passed),
     ("enable-experiment", false, Ignored(NO_TOPOLOGY)),
 ];
 
@@ -165,6 +176,12 @@ pub(super) fn parse(arguments: &[String]) -> Result<Request, String> {
         if name == "version" && !is_off {
             return Ok(Request::Version);
         }
+        let value = match *is_switch {
+            // Go has several words for each.
+            true if is_off => "false".to_owned(),
+            true if value != TCP_HTTPS => "true".to_owned(),
+            _ => value,
+        };
         settings.take(name, value, *fate, is_off)?;
     }
     Ok(Request::Start(settings))
@@ -191,7 +208,10 @@ pub(super) fn help() -> String {
 impl Settings {
     fn take(&mut self, name: &str, value: String, fate: Fate, is_off: bool) -> Result<(), String> {
         match fate {
+            // An empty name is as good as none.
+            Passed | Own if value.is_empty() && MAY_BE_EMPTY.contains(&name) => {}
             Passed => self.broker.push(format!("--{name}={value}")),
+            Own if name == "tls-min-version" => self.take_least_version(&value)?,
             Own if name == "log-level" => self.log_level = Some(value),
             Own if name == "log-prefix" => self.log_prefix = Some(value),
             Own => {}
@@ -203,12 +223,34 @@ impl Settings {
     }
 }
 
+impl Settings {
+    fn take_least_version(&mut self, value: &str) -> Result<(), String> {
+        let value = value.to_ascii_lowercase();
+        let least = match value.as_str() {
+            "ssl3.0" | "tls1.0" | "tls1.1" => {
+                let warning =
+                    format!("-tls-min-version={value} is ignored: less than TLS 1.2 is not spoken");
+                self.warnings.push(warning);
+                "tls1.2"
+            }
+            "tls1.2" | "tls1.3" => &value,
+            _ => {
+                return Err(format!(
+                    "unknown TLS version {value:?} for -tls-min-version; use tls1.2 or tls1.3"
+                ));
+            }
+        };
+        self.broker.push(format!("--tls-min-version={least}"));
+        Ok(())
+    }
+}
+
 /// Go's words for a switch, and nsqd's third one for `-tls-required`, which is not off.
 fn is_false(name: &str, value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(false),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(true),
-        "tcp-https" if name == "tls-required" => Ok(false),
+        TCP_HTTPS if name == "tls-required" => Ok(false),
         _ => Err(format!("invalid boolean value {value:?} for -{name}")),
     }
 }
@@ -252,21 +294,22 @@ mod tests {
 
     #[test]
     fn what_we_lack_is_warned_of_or_refused() {
-        let tuned =
-            settings("-topology-zone=a -statsd-address=b:1 -statsd-mem-stats -snappy=false");
+        let tuned = settings(
+            "-topology-zone=a -statsd-address=b:1 -statsd-mem-stats -tls-min-version=tls1.0",
+        );
         assert_eq!(tuned.warnings.len(), 4);
+        assert_eq!(tuned.broker, ["--tls-min-version=tls1.2"]);
         assert!(
             tuned.warnings[0].contains("not preferred by zone"),
             "{:?}",
             tuned.warnings
         );
-        for line in ["-tls-required=false", "-tls-cert=", "-tls-required=0"] {
+        for line in ["-tls-cert=", "-tls-min-version=", "-auth-http-address="] {
             assert_eq!(settings(line), Settings::default(), "{line}");
         }
         let cases = [
-            ("-tls-required", "does not speak TLS"),
-            ("-tls-required=tcp-https", "does not speak TLS"),
-            ("-tls-cert=/a.pem", "does not speak TLS"),
+            ("-tls-required=maybe", "invalid boolean value"),
+            ("-tls-min-version=tls2", "use tls1.2 or tls1.3"),
             (
                 "-auth-http-address=127.0.0.1:1",
                 "does not ask an auth server",
@@ -284,10 +327,28 @@ mod tests {
     }
 
     #[test]
+    fn switches_have_gos_words() {
+        for (line, expected) in [
+            ("-snappy", "--snappy=true"),
+            ("-deflate=F", "--deflate=false"),
+            ("-tls-required=0", "--tls-required=false"),
+            ("--tls-required", "--tls-required=true"),
+            ("-tls-required=tcp-https", "--tls-required=tcp-https"),
+        ] {
+            assert_eq!(settings(line).broker, [expected], "{line}");
+        }
+    }
+
+    #[test]
     fn passed_flags_are_flags_of_the_broker() {
-        for (name, _, fate) in FLAGS {
+        const FILES: [&str; 2] = ["--tls-cert=c", "--tls-key=k"];
+        for (name, is_switch, fate) in FLAGS {
             let value = match *name {
-                "tcp-address" | "http-address" | "lookupd-tcp-address" => "127.0.0.1:0",
+                "tcp-address" | "http-address" | "https-address" | "lookupd-tcp-address" => {
+                    "127.0.0.1:0"
+                }
+                "tls-client-auth-policy" => "require",
+                _ if *is_switch => "true",
                 "arrival-clock" => "read",
                 "turn-spacing" => "50us",
                 "abandoned-after" => "1m",
@@ -295,7 +356,11 @@ mod tests {
                 _ => "1",
             };
             if matches!(fate, Passed) {
-                let all = ["nsqd".to_owned(), format!("--{name}={value}")];
+                let mut all = vec!["nsqd".to_owned(), format!("--{name}={value}")];
+                let needed = FILES
+                    .iter()
+                    .filter(|file| !file.starts_with(&format!("--{name}=")));
+                all.extend(needed.map(|&file| file.to_owned()));
                 let parsed = <super::super::Translated as clap::Parser>::try_parse_from(all);
                 assert!(parsed.is_ok(), "{name}: {parsed:?}");
             }

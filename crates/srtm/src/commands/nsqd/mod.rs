@@ -25,6 +25,9 @@ const NSQD_ADDRESSES: [(&str, &str); 2] = [
     ("--http-address=", "0.0.0.0:4151"),
 ];
 
+/// The same with a certificate.
+const NSQD_HTTPS_ADDRESS: (&str, &str) = ("--https-address=", "0.0.0.0:4152");
+
 /// Starts a broker as nsqd would start with these arguments.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let arguments: Result<Vec<String>, _> =
@@ -65,7 +68,9 @@ fn start(settings: Settings) -> Result<(), Failure> {
 
 /// What flags in the broker's own spelling mean; all that are not there are nsqd's.
 fn config(mut arguments: Vec<String>) -> Result<Config, Failure> {
-    for (flag, open) in NSQD_ADDRESSES {
+    let has_tls = arguments.iter().any(|a| a.starts_with("--tls-cert="));
+    let https = has_tls.then_some(NSQD_HTTPS_ADDRESS);
+    for (flag, open) in NSQD_ADDRESSES.into_iter().chain(https) {
         if !arguments.iter().any(|argument| argument.starts_with(flag)) {
             arguments.push(format!("{flag}{open}"));
         }
