@@ -170,4 +170,16 @@ impl Declaring {
             list.specs = Vec::new().into_iter();
         }
     }
+
+    /// A publisher was removed, so lists that came before name it in vain. Says whether one did.
+    pub(super) fn forget(&mut self, topic: &str, id: &str) -> bool {
+        let awaited = self.awaited;
+        for list in self.lists.iter_mut().filter(|list| list.topic == topic) {
+            let left = std::mem::take(&mut list.specs).filter(|spec| spec.id != id);
+            let left: Vec<PublisherSpec> = left.collect();
+            list.specs = left.into_iter();
+        }
+        self.awaited = self.lists.iter().map(|list| list.specs.len()).sum();
+        self.awaited < awaited
+    }
 }

@@ -201,8 +201,12 @@ impl Core {
         now: Instant,
     ) -> Result<(), ControlError> {
         let (topic, loads) = self.topics.find_with_loads(name)?;
+        let was_awaited = self.declaring.forget(name, id);
         if topic.publishers.remove(id, loads).is_none() {
-            return Err(no_publisher(name, id));
+            return match was_awaited {
+                true => Ok(()),
+                false => Err(no_publisher(name, id)),
+            };
         }
         for broker in self.brokers.iter_mut() {
             broker.hearing.forget(name, Some(id));
