@@ -54,13 +54,15 @@ pictures: build/plot/.ready ## Draw the results of experiments and measurements 
 	build/plot/bin/python experiments/plot/tempo.py
 	build/plot/bin/python experiments/plot/drl.py
 
-fuzz: ## Fuzz the wire format for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
+fuzz: ## Fuzz the wire format and segment files for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
-	  cd crates/wire; \
-	  for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_TIME); done; \
+	  for room in wire disk; do \
+	    (cd crates/$$room; \
+	    for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_TIME); done); \
+	  done; \
 	else \
 	  echo "no nightly cargo-fuzz: running the fixed-seed mutations on stable"; \
-	  cargo test --locked -p wire --test fuzz_smoke; \
+	  cargo test --locked -p wire -p disk --test fuzz_smoke; \
 	fi
 
 # --- static checks -------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_a_requeue_delay_beyond_the_maximum_is_clamped(broker: Broker, topic: st
 
 
 def test_a_full_queue_loses_nothing(start_broker: Callable[..., Broker]) -> None:
-    """nsqd puts on disk what its queue of 10 cannot hold; SRTM lets the publisher wait for its OK. Neither drops."""
+    """What a queue of 10 cannot hold is on disk, and comes."""
     own = start_broker("-mem-queue-size=10")
     bodies = {b"%d" % i for i in range(300)}
     with Connection(own.tcp) as publisher, Connection(own.tcp) as other, Connection(own.tcp) as consumer:

@@ -96,7 +96,7 @@ def test_a_subscriber_that_stops_reading_is_dropped_and_its_messages_go_on(broke
 def test_a_full_queue_holds_its_publisher_back_until_there_is_room(
     start_broker: Callable[..., Broker], topic: str
 ) -> None:
-    broker = start_broker("-mem-queue-size=10")
+    broker = start_broker("-mem-queue-size=10", "-disk-budget=0")
     with Connection(broker.tcp) as publisher, Connection(broker.tcp) as other:
         for number in range(10):
             publisher.publish(topic, b"%d" % number)

@@ -54,7 +54,7 @@ def series(broker: Broker, name: str, topic: str, channel: str) -> float:
 def test_a_channel_that_nobody_consumes_stops_nobody(
     start_broker: StartBroker, siege: LayFor, force: Force, topic: str
 ) -> None:
-    broker = start_broker("-mem-queue-size=1000", "-abandoned-after=500ms")
+    broker = start_broker("-mem-queue-size=1000", "-abandoned-after=500ms", "-disk-budget=0")
     messages = force.of(5_000, 100_000)
     with siege(broker) as attack, Connection(broker.tcp) as publisher, Connection(broker.tcp) as consumer:
         broker.post("/topic/create", topic=topic)
@@ -145,7 +145,7 @@ def declare(broker: Broker, topic: str, on_full: str) -> None:
 
 
 def test_a_contract_lets_a_stalled_consumer_stop_nobody(start_broker: StartBroker, siege: LayFor, topic: str) -> None:
-    broker = start_broker("-mem-queue-size=100")
+    broker = start_broker("-mem-queue-size=100", "-disk-budget=0")
     with siege(broker), Connection(broker.tcp) as publisher, Connection(broker.tcp) as stalled:
         stalled.subscribe(topic, "stalled")
         # By default it blocks: a channel and a topic full, then nobody is answered any more.
@@ -163,7 +163,7 @@ def test_a_contract_lets_a_stalled_consumer_stop_nobody(start_broker: StartBroke
         assert counts(broker, topic, "stalled")["full"] == "drops_oldest"
         assert broker.topic(topic)["srtm"]["on_full"] == "drop_oldest"
     broker.stop()
-    again = start_broker("-mem-queue-size=100")
+    again = start_broker("-mem-queue-size=100", "-disk-budget=0")
     assert again.get(f"/v1/topics/{topic}").json()["on_full"] == "drop_oldest"
     unknown = again.request("PUT", f"/v1/topics/{topic}", b'{"on_full":"disk"}')
     assert (unknown.status, "one of block, drop_oldest" in unknown.json()["error"]) == (400, True)

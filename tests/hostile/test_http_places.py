@@ -144,7 +144,7 @@ def hold_all_places(broker: Broker, topic: str, crowd: Crowd) -> HttpAnswer:
 def test_a_reserve_answers_ping_and_metrics_when_all_places_are_served(
     start_broker: Callable[..., Broker], topic: str
 ) -> None:
-    broker = start_broker("-mem-queue-size=1")
+    broker = start_broker("-mem-queue-size=1", "-disk-budget=0")
     with Crowd(broker.http) as served, Crowd(broker.http) as strangers:
         refused = hold_all_places(broker, topic, served)
         assert "/ping and /metrics" in refused.message()

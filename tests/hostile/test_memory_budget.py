@@ -57,7 +57,7 @@ def test_messages_without_a_consumer_are_bounded_by_bytes(
     start_broker: Callable[..., Broker], siege: Callable[[Broker], Siege], force: Force, topic: str
 ) -> None:
     """The publishers of the topic that fills the memory wait; those of another do not."""
-    broker = start_broker("-memory-budget=48MiB")
+    broker = start_broker("-memory-budget=48MiB", "-disk-budget=0")
     commands = (f"PUB {topic}\n".encode() + sized(bytes(MIB - 1))) * force.of(30, 100)
     with siege(broker) as attack:
         pushers = [Pusher(broker, b"", commands) for _ in range(force.of(4, 40))]
@@ -144,7 +144,7 @@ def test_http_bodies_count_too(start_broker: Callable[..., Broker], topic: str) 
 
 
 def test_memory_goes_back_to_the_system(start_broker: Callable[..., Broker], force: Force, topic: str) -> None:
-    broker = start_broker("-mem-queue-size=1000000", "-memory-budget=2GiB")
+    broker = start_broker("-mem-queue-size=1000000", "-memory-budget=2GiB", "-disk-budget=0")
     before = resident_bytes(broker.process.pid)
     messages, body = force.of(60_000, 300_000), bytes(2000)
     with Connection(broker.tcp) as publisher:

@@ -1,4 +1,4 @@
-"""A stop tells the truth: consumers that work get everything; what is lost is counted, logged and in the exit code."""
+"""A stop tells the truth: where nothing goes to disk, consumers that work get everything, and what is lost is told."""
 
 import signal
 import time
@@ -12,6 +12,9 @@ from raw_protocol import Connection, FrameType, sized
 from siege import Force
 
 StartBroker = Callable[..., Broker]
+
+IN_MEMORY = "-disk-budget=0"
+"""Messages are in memory only."""
 
 
 def publish_all(broker: Broker, topic: str, count: int) -> None:
@@ -34,7 +37,7 @@ def finish_until_the_end(consumer: Connection, pause_s: float = 0.0) -> set[byte
 
 def test_what_nobody_consumes_is_lost_and_said_so(start_broker: StartBroker, force: Force, topic: str) -> None:
     count = force.of(5_000, 1_000_000)
-    broker = start_broker(f"-mem-queue-size={count}")
+    broker = start_broker(f"-mem-queue-size={count}", IN_MEMORY)
     broker.post("/topic/create", topic=topic)
     broker.post("/channel/create", topic=topic, channel="archive")
     publish_all(broker, topic, count)
@@ -67,7 +70,7 @@ def test_a_stop_with_nothing_queued_succeeds(start_broker: StartBroker, topic: s
 
 def test_a_slow_consumer_is_drained_to_the_end(start_broker: StartBroker, force: Force, topic: str) -> None:
     count = force.of(1_000, 10_000)
-    broker = start_broker("-drain-timeout=500ms")
+    broker = start_broker("-drain-timeout=500ms", IN_MEMORY)
     with Connection(broker.tcp) as consumer:
         consumer.subscribe(topic, "c")
         publish_all(broker, topic, count)
@@ -79,7 +82,7 @@ def test_a_slow_consumer_is_drained_to_the_end(start_broker: StartBroker, force:
 
 
 def test_what_hangs_at_a_stalled_consumer_goes_to_a_good_one(start_broker: StartBroker, topic: str) -> None:
-    broker = start_broker("-drain-timeout=500ms")
+    broker = start_broker("-drain-timeout=500ms", IN_MEMORY)
     with Connection(broker.tcp) as stalled, Connection(broker.tcp) as good:
         stalled.subscribe(topic, "c", ready=2_500)
         publish_all(broker, topic, 2_500)
@@ -92,7 +95,7 @@ def test_what_hangs_at_a_stalled_consumer_goes_to_a_good_one(start_broker: Start
 
 
 def test_a_stalled_channel_costs_nobody_else_anything(start_broker: StartBroker, topic: str) -> None:
-    broker = start_broker("-drain-timeout=500ms", "-mem-queue-size=1000")
+    broker = start_broker("-drain-timeout=500ms", "-mem-queue-size=1000", IN_MEMORY)
     with Connection(broker.tcp) as stalled, Connection(broker.tcp) as good:
         stalled.subscribe(topic, "stalled")
         good.subscribe(topic, "good", ready=100)
@@ -105,7 +108,7 @@ def test_a_stalled_channel_costs_nobody_else_anything(start_broker: StartBroker,
 
 
 def test_nothing_is_acknowledged_any_more(start_broker: StartBroker, topic: str) -> None:
-    broker = start_broker("-drain-timeout=1h", "-mem-queue-size=10")
+    broker = start_broker("-drain-timeout=1h", "-mem-queue-size=10", IN_MEMORY)
     message = f"PUB {topic}\n".encode() + sized(b"too late")
     with Connection(broker.tcp) as held, Connection(broker.tcp) as both, Connection(broker.tcp) as idle:
         publish_all(broker, topic, 10)

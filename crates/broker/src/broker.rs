@@ -11,10 +11,10 @@ use realtime::{Realtime, RealtimeError};
 use topics::{Bounds, Loss, MessageIds, TopicTable};
 use wire::identify::ServerLimits;
 
-use crate::backlog::{Backlog, BacklogConfig};
+use crate::backlog::{Backlog, BacklogConfig, Found};
 use crate::handle::Reactors;
 use crate::losses::Losses;
-use crate::reactor::{Inbox, Reactor, Shared};
+use crate::reactor::{Inbox, Mail, Reactor, Shared, home_of};
 use crate::tls::Handshakes;
 use crate::{BrokerError, Config, Handle, sys};
 
@@ -74,18 +74,20 @@ impl Broker {
             .map(|_| Inbox::new().map(Arc::new))
             .collect();
         let inboxes = inboxes.map_err(io(String::from("setting up reactors")))?;
+        let inboxes: Arc<[Arc<Inbox>]> = inboxes.into();
         let tls = config.tls.as_ref();
         let handshakes = tls.map(|tls| Handshakes::start(tls, &inboxes));
         let handshakes = handshakes.transpose()?;
+        let backlog = config.backlog.as_ref();
+        let backlog = backlog
+            .map(|config| Backlog::start(config, Arc::clone(&inboxes)))
+            .transpose()?;
         let shared = Arc::new(Shared {
             handshakes,
+            backlog: backlog.as_ref().map(Backlog::health),
             ..Shared::new(config, inboxes)
         });
         let mut listener = Some(listener);
-        let backlog = shared.config.backlog.as_ref();
-        let backlog = backlog
-            .map(|config| Backlog::start(config, Arc::clone(&shared.inboxes)))
-            .transpose()?;
         let reactors: Result<Vec<_>, _> = (0..shared.inboxes.len())
             .map(|number| {
                 let orders = backlog.as_ref().map(|backlog| backlog.orders(number));
@@ -101,8 +103,10 @@ impl Broker {
         })
     }
 
-    /// Accepts connections from now on.
+    /// Accepts connections from now on. What queues had on disk is theirs again before, with the contracts that were put back since
+    /// [`Broker::prepare`].
     pub fn open(&self) {
+        self.restore();
         self.shared.open.store(true, Ordering::Release);
         self.wake_all();
     }
@@ -126,6 +130,7 @@ impl Broker {
             declaring: Arc::clone(&self.shared.declaring),
             lookupds: self.shared.lookupds.clone(),
             credentials: handshakes.map(|handshakes| Arc::clone(handshakes.credentials())),
+            backlog: self.shared.backlog.clone(),
         }
     }
 
@@ -145,11 +150,30 @@ impl Broker {
         // A reactor that panics ends the process, so there is no error to see here.
         let losses = threads.flat_map(|thread| thread.join().unwrap_or_default());
         let losses = Losses::new(losses.collect());
-        if let Some(backlog) = self.backlog {
-            backlog.join();
+        if let Some(backlog) = self.backlog
+            && !backlog.join()
+        {
+            tracing::error!(
+                "the disk has not confirmed all that was written: a crash of the machine may still lose some of it"
+            );
         }
         losses.log();
         losses
+    }
+
+    /// Gives each reactor what its queues had on disk, before anybody can publish.
+    fn restore(&self) {
+        let inboxes = &self.shared.inboxes;
+        let found = self.backlog.as_ref().map(Backlog::take_found);
+        let mut homes: Vec<Vec<Found>> = inboxes.iter().map(|_| Vec::new()).collect();
+        for found in found.into_iter().flatten() {
+            homes[home_of(found.0.topic.as_str(), inboxes.len())].push(found);
+        }
+        for (inbox, found) in inboxes.iter().zip(homes) {
+            if !found.is_empty() {
+                inbox.post(&mut vec![Mail::Restore(found)]);
+            }
+        }
     }
 
     fn wake_all(&self) {
@@ -290,9 +314,15 @@ impl Config {
     }
 
     /// The topics of a reactor that starts.
-    pub(crate) fn topic_table(&self, reactor: usize, start: WallTime) -> TopicTable {
-        let mut table = TopicTable::new(self.topic_bounds(), self.message_ids(reactor, start))
-            .logging_releases(self.release_log_messages);
+    /// Its messages have ids above `highest_id`.
+    pub(crate) fn topic_table(
+        &self,
+        reactor: usize,
+        (start, highest_id): (WallTime, u64),
+    ) -> TopicTable {
+        let ids = self.message_ids(reactor, start).above(highest_id);
+        let mut table =
+            TopicTable::new(self.topic_bounds(), ids).logging_releases(self.release_log_messages);
         if self.controller.is_some() {
             table = table.controlled();
         } else if !self.sharing.join.is_empty() {

@@ -117,7 +117,7 @@ pub struct Config {
     /// Time without consumers after which a channel drops its oldest message at the bound of its queue, unless its topic's contract
     /// says otherwise.
     pub abandoned_after: Duration,
-    /// What queues may have outside of memory; `None`: nothing.
+    /// What queues may have on disk; `None`: nothing, and a stop loses what they have.
     pub backlog: Option<BacklogConfig>,
     /// Memory for messages, input and output, in bytes; at the bound of a part, whoever needs more of it waits.
     pub memory_budget_bytes: u64,

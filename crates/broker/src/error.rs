@@ -19,6 +19,9 @@ pub enum BrokerError {
         /// What is wrong and what is allowed.
         reason: String,
     },
+    /// Messages cannot be kept in the data folder.
+    #[error(transparent)]
+    Disk(disk::DiskError),
     /// A contract could not be written to the data folder.
     #[error(
         "the contract stays as it was, because a new one cannot be kept: {0}; repair the data folder and declare it again"

@@ -29,6 +29,7 @@ use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
+use crate::backlog::BacklogHealth;
 use crate::catalog_file::{CatalogFile, KeptCatalog};
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
@@ -85,6 +86,8 @@ pub struct Handle {
     pub lookupds: LookupdList,
     /// What TLS is spoken with.
     pub(crate) credentials: Option<Arc<Credentials>>,
+    /// How the disk of backlogs fares; `None`: there are none.
+    pub(crate) backlog: Option<BacklogHealth>,
 }
 
 impl Handle {

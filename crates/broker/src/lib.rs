@@ -30,7 +30,7 @@ pub mod tls;
 mod transport;
 pub mod window;
 
-pub use backlog::BacklogConfig;
+pub use backlog::{BacklogConfig, BacklogState, FOLDER_NAME as BACKLOG_FOLDER};
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink};
 pub use error::BrokerError;

@@ -15,6 +15,7 @@ use wire::gossip::Key;
 use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
 use crate::byte_size::ByteSize;
+use crate::disk_flags::DiskFlags;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::http_flags::HttpFlags;
@@ -37,10 +38,13 @@ pub(crate) struct BrokerFlags {
     /// Address of this host, for clients and in /info [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
-    /// Folder to keep topics, channels, pauses, limits and shares in over restarts [default:
+    /// Folder to keep topics, channels, pauses, limits, shares and queued messages in over restarts.
+    /// Queues that are longer than --mem-queue-size have the rest of their messages there [default:
     /// nothing is kept].
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) disk: DiskFlags,
     /// Reactor threads, 1 to 64 [default: one per core].
     #[arg(long, value_name = "N", default_value_t = defaults().threads, hide_default_value = true)]
     pub(crate) threads: usize,
@@ -50,7 +54,8 @@ pub(crate) struct BrokerFlags {
     /// Clock for the arrival time of messages.
     #[arg(long, value_enum, default_value_t = Clock::Kernel)]
     pub(crate) arrival_clock: Clock,
-    /// Messages that each topic and each channel may queue. When a queue is full, publishers wait.
+    /// Messages that each topic and each channel may queue in memory. With --data-path the rest goes
+    /// to disk; without it, when a queue is full, publishers wait.
     #[arg(long, value_name = "N", default_value_t = defaults().mem_queue_size)]
     pub(crate) mem_queue_size: usize,
     /// Most deferred messages of a channel: this many from DPUB and this many from REQ. Beyond
@@ -343,6 +348,7 @@ impl BrokerFlags {
             http_hosts: self.http.hosts,
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
             broadcast_address,
+            backlog: self.disk.config(self.data_path.as_deref()),
             data_path: self.data_path,
             threads: self.threads,
             arrival_clock: match self.arrival_clock {

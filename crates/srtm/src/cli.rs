@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, broker, calibrate, controller, experiment, limiter, nsqd, nsqlookupd, plan, publish,
-    publisher, sim, subscribe, topic, trace, up, whereis,
+    bench, broker, calibrate, controller, disk, experiment, limiter, nsqd, nsqlookupd, plan,
+    publish, publisher, sim, subscribe, topic, trace, up, whereis,
 };
 use crate::error::Failure;
 
@@ -57,6 +57,8 @@ enum Command {
     Sim(sim::Flags),
     /// Runs the experiments of the SRTM and DRL papers in virtual time.
     Experiment(experiment::Flags),
+    /// Looks at messages on disk.
+    Disk(disk::DiskCommand),
     /// Records, shows and converts traces of workloads.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
@@ -75,6 +77,7 @@ impl Command {
                 | Command::Where(_)
                 | Command::Plan(_)
                 | Command::Sim(_)
+                | Command::Disk(_)
                 | Command::Trace(_)
                 | Command::Experiment(_)
         )
@@ -114,6 +117,7 @@ impl Cli {
             Command::Plan(flags) => plan::run(&flags),
             Command::Sim(flags) => sim::run(&flags),
             Command::Experiment(flags) => experiment::run(&flags),
+            Command::Disk(command) => disk::run(&command),
             Command::Trace(command) => trace::run(&command),
             Command::Bench(command) => bench::run(&command),
         }

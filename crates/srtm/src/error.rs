@@ -55,6 +55,15 @@ pub(crate) enum Failure {
     /// An experiment could not be run.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// Files with messages that are damaged or cannot be read.
+    #[error("{files} files are damaged; the lines above say where")]
+    Damaged {
+        /// How many.
+        files: usize,
+    },
+    /// Messages on disk cannot be looked at.
+    #[error(transparent)]
+    Disk(#[from] disk::DiskError),
     /// Findings of the paper that results do not show, where that was to be a failure.
     #[error("{failed} findings of the paper do not appear; the lines above say which")]
     Findings {

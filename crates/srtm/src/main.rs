@@ -17,6 +17,7 @@ mod commands;
 mod control_flags;
 mod controller_daemon;
 mod daemon;
+mod disk_flags;
 mod drained;
 mod duration;
 mod error;

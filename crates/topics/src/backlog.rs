@@ -13,11 +13,19 @@ use clock::Instant;
 /// What failed is tried again after so long.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The number of a queue's first segment. What is older than all that is outside gets lower ones.
+const FIRST_NUMBER: u64 = 1 << 32;
+
+/// So many times as much as a segment may have comes back into the front.
+const FRONT_SEGMENTS: u64 = 16;
+
 /// The bounds of each queue's backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BacklogBounds {
     /// Messages that are written out together; of short queues a quarter.
     pub segment_messages: usize,
+    /// Bytes of their bodies: what has as many goes out, however few messages it is.
+    pub segment_bytes: u64,
     /// Messages outside. At the bound a queue takes no more than without a backlog.
     pub outside_max: usize,
 }
@@ -25,10 +33,43 @@ pub struct BacklogBounds {
 /// What a read came to.
 #[derive(Debug)]
 pub(super) enum Outcome<T> {
-    /// This is what came back, in its order, with that many body bytes; what is missing is lost.
-    Back(Vec<T>, u64),
+    /// This is what came back, in its order; what is missing is lost.
+    Back(Vec<T>, Returned),
     /// It has to be tried again.
     Failed,
+}
+
+/// How much came back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Returned {
+    /// Messages, those included that go elsewhere.
+    pub(super) messages: usize,
+    /// Body bytes.
+    pub(super) bytes: u64,
+}
+
+/// A segment that is outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// Its number: segments of a queue come back in the order of theirs.
+    pub number: u64,
+    /// Messages in it.
+    pub messages: usize,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+/// How to write out what a queue has in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    /// The number of the first segment of what is older than all that is outside. There are as many below the others' as messages.
+    pub(super) older_from: u64,
+    /// That of the first of what is younger.
+    pub(super) younger_from: u64,
+    /// Messages of a segment.
+    pub(super) messages_max: usize,
+    /// Bytes of their bodies: what has as many is one, however few messages it is.
+    pub(super) bytes_max: u64,
 }
 
 /// The later part of a queue.
@@ -36,12 +77,14 @@ pub(super) enum Outcome<T> {
 pub(super) struct Backlog<T> {
     /// What the queue has room for in memory. With an empty front it may have a segment more: else nothing went on.
     capacity: usize,
-    /// So much stays in front.
+    /// So much stays in front, and so much does where memory is not short.
     front_max: usize,
+    front_wanted: usize,
     segment_max: usize,
+    segment_bytes: u64,
     outside_max: usize,
     /// Outside, the oldest first.
-    segments: VecDeque<Segment>,
+    segments: VecDeque<Outside>,
     /// Messages in those.
     outside: usize,
     /// The first of them is on its way back.
@@ -49,23 +92,20 @@ pub(super) struct Backlog<T> {
     writing: Option<Writing<T>>,
     /// Behind that.
     behind: VecDeque<T>,
-    /// The next segment's.
+    /// So many of those have been weighed, to so many bytes.
+    weighed: (usize, u64),
+    /// What is behind goes out, however little it is.
+    is_pressed: bool,
+    /// The highest number that a segment ever had, and the lowest.
     number: u64,
+    lowest: u64,
     retry_at: Option<Instant>,
-}
-
-/// What is outside together.
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    number: u64,
-    messages: usize,
-    bytes: u64,
 }
 
 /// A segment on its way out. Where some of it was needed here meanwhile, `items` lacks that.
 #[derive(Debug)]
 struct Writing<T> {
-    segment: Segment,
+    segment: Outside,
     items: VecDeque<T>,
 }
 
@@ -81,17 +121,23 @@ impl<T> Backlog<T> {
     /// Of a queue that has room for `capacity` in memory: half of that is for the front.
     pub(super) fn new(capacity: usize, bounds: BacklogBounds) -> Backlog<T> {
         let segment_max = bounds.segment_messages.min(capacity / 4).max(1);
+        let front_wanted = (capacity / 2).max(segment_max);
         Backlog {
             capacity,
-            front_max: (capacity / 2).max(segment_max),
+            front_max: front_wanted,
+            front_wanted,
             segment_max,
+            segment_bytes: bounds.segment_bytes,
             outside_max: bounds.outside_max,
             segments: VecDeque::new(),
             outside: 0,
             is_reading: false,
             writing: None,
             behind: VecDeque::new(),
-            number: 0,
+            weighed: (0, 0),
+            is_pressed: false,
+            number: FIRST_NUMBER,
+            lowest: FIRST_NUMBER + 1,
             retry_at: None,
         }
     }
@@ -122,8 +168,46 @@ impl<T> Backlog<T> {
         self.behind.push_back(item);
     }
 
+    /// Has what was outside in a former life, in the order of its numbers. Nothing has been there in this one.
+    pub(super) fn restore(&mut self, segments: impl IntoIterator<Item = Outside>) {
+        self.segments.extend(segments);
+        self.outside = self.segments.iter().map(|each| each.messages).sum();
+        if let (Some(first), Some(last)) = (self.segments.front(), self.segments.back()) {
+            (self.lowest, self.number) = (first.number, last.number);
+        }
+    }
+
+    /// Has something go out because memory is short: where nothing is outside, half of what is in front. The front stays as short until
+    /// nothing is outside any more, else that came back at once.
+    pub(super) fn press(&mut self, front: &mut VecDeque<T>) {
+        self.is_pressed = true;
+        self.front_max = (self.front_max.min(front.len()) / 2).max(1);
+        if self.segments.is_empty() && self.behind() == 0 && front.len() > 1 {
+            self.weighed = (0, 0);
+            self.behind = front.split_off(front.len().div_ceil(2));
+        }
+    }
+
+    /// How to write out what is older and what is younger than all that is outside, of that so many messages.
+    pub(super) fn around(&self, older: usize) -> Around {
+        Around {
+            older_from: self.lowest.saturating_sub(older as u64),
+            younger_from: self.number + 1,
+            messages_max: self.segment_max,
+            bytes_max: self.segment_bytes,
+        }
+    }
+
+    /// Gives up what is on its way out and says which it was: its items are behind again.
+    pub(super) fn stop_writing(&mut self) -> Option<u64> {
+        let writing = self.writing.take()?;
+        self.put_back(writing.items);
+        Some(writing.segment.number)
+    }
+
     /// Takes the oldest that is not outside.
     pub(super) fn pop_behind(&mut self) -> Option<T> {
+        self.weighed = (0, 0);
         let writing = self.writing.as_mut();
         writing
             .and_then(|writing| writing.items.pop_front())
@@ -132,6 +216,7 @@ impl<T> Backlog<T> {
 
     /// Takes all that is not outside.
     pub(super) fn take_behind(&mut self) -> VecDeque<T> {
+        self.weighed = (0, 0);
         let writing = self.writing.as_mut();
         let mut items =
             writing.map_or_else(VecDeque::new, |writing| std::mem::take(&mut writing.items));
@@ -148,6 +233,7 @@ impl<T> Backlog<T> {
             front.append(&mut writing.items);
         }
         let room = self.front_max.saturating_sub(front.len());
+        self.weighed = (0, 0);
         front.extend(self.behind.drain(..room.min(self.behind.len())));
     }
 
@@ -158,6 +244,7 @@ impl<T> Backlog<T> {
             self.put_back(writing.items);
         }
         self.segments.clear();
+        self.front_max = self.front_wanted;
         self.is_reading = false;
         let outside = std::mem::take(&mut self.outside);
         was_any.then_some(outside)
@@ -169,20 +256,38 @@ impl<T> Backlog<T> {
         weigh: impl Fn(&T) -> u64,
         now: Instant,
     ) -> Option<(u64, &VecDeque<T>)> {
-        let has_room = self.outside + self.segment_max <= self.outside_max;
-        let is_due = self.writing.is_none() && self.behind.len() >= self.segment_max && has_room;
-        if !is_due || !self.may_try(now) {
+        if self.writing.is_some() || self.behind.is_empty() {
             return None;
         }
-        let items: VecDeque<T> = self.behind.drain(..self.segment_max).collect();
+        let (count, bytes) = self.due(weigh)?;
+        let has_room = self.outside + self.segment_max <= self.outside_max;
+        if !has_room || !self.may_try(now) {
+            return None;
+        }
+        let items: VecDeque<T> = self.behind.drain(..count).collect();
+        self.weighed = (0, 0);
+        self.is_pressed = false;
         self.number += 1;
-        let segment = Segment {
+        let segment = Outside {
             number: self.number,
             messages: items.len(),
-            bytes: items.iter().map(weigh).sum(),
+            bytes,
         };
         let writing = self.writing.insert(Writing { segment, items });
         Some((writing.segment.number, &writing.items))
+    }
+
+    /// How many of those behind are enough for a segment, with how many bytes, if they are. Each is weighed once.
+    fn due(&mut self, weigh: impl Fn(&T) -> u64) -> Option<(usize, u64)> {
+        let (mut count, mut bytes) = self.weighed;
+        let most = self.behind.len().min(self.segment_max);
+        while count < most && bytes < self.segment_bytes {
+            bytes += weigh(&self.behind[count]);
+            count += 1;
+        }
+        self.weighed = (count, bytes);
+        let is_enough = count == self.segment_max || bytes >= self.segment_bytes;
+        (is_enough || self.is_pressed).then_some((count, bytes))
     }
 
     /// A segment was written out, or was not. Gives what need not be in memory any more, and whether it is needed outside.
@@ -209,16 +314,33 @@ impl<T> Backlog<T> {
     }
 
     fn put_back(&mut self, mut items: VecDeque<T>) {
+        self.weighed = (0, 0);
         items.append(&mut self.behind);
         self.behind = items;
     }
 
-    /// The segment to read back now behind a front of that length, if there is room for one.
-    pub(super) fn begin_read(&mut self, held: usize, now: Instant) -> Option<u64> {
+    /// The segment to read back now behind a front, if there is room for one.
+    pub(super) fn begin_read(
+        &mut self,
+        front: &VecDeque<T>,
+        weigh: impl Fn(&T) -> u64,
+        now: Instant,
+    ) -> Option<u64> {
         let first = *self.segments.front()?;
-        let fits = held + self.behind() + first.messages <= self.capacity;
-        let is_wanted = held + first.messages <= self.front_max && (fits || held == 0);
-        if self.is_reading || !is_wanted || !self.may_try(now) {
+        let held = front.len();
+        let fits = held + first.messages <= self.front_max
+            && held + self.behind() + first.messages <= self.capacity;
+        if self.is_reading || !(fits || held == 0) || !self.may_try(now) {
+            return None;
+        }
+        // The front is short where its messages are large, so this is soon known.
+        let bytes_max = self.segment_bytes.saturating_mul(FRONT_SEGMENTS);
+        let mut bytes = first.bytes;
+        let is_light = |item| {
+            bytes += weigh(item);
+            bytes <= bytes_max
+        };
+        if !front.iter().all(is_light) {
             return None;
         }
         self.is_reading = true;
@@ -239,7 +361,7 @@ impl<T> Backlog<T> {
         now: Instant,
     ) -> Lost {
         self.is_reading = false;
-        let Outcome::Back(items, bytes) = outcome else {
+        let Outcome::Back(items, returned) = outcome else {
             self.retry_at = Some(now + RETRY_AFTER);
             return Lost::default();
         };
@@ -247,9 +369,12 @@ impl<T> Backlog<T> {
             return Lost::default();
         };
         self.outside -= first.messages;
+        if self.segments.is_empty() {
+            self.front_max = self.front_wanted;
+        }
         let lost = Lost {
-            messages: first.messages.saturating_sub(items.len()),
-            bytes: first.bytes.saturating_sub(bytes),
+            messages: first.messages.saturating_sub(returned.messages),
+            bytes: first.bytes.saturating_sub(returned.bytes),
         };
         front.extend(items);
         lost

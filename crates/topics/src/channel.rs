@@ -9,11 +9,12 @@ use wire::ChannelName;
 use super::bounds::Bounds;
 use super::consumer::ConsumerKey;
 use super::fullness::{FullNews, Fullness};
-use super::handover::{Handed, HandoverAccount};
+use super::handover::{Handed, HandoverAccount, QueueName};
 use super::in_flight::InFlight;
 use super::queue::Queue;
+use super::spill::{QueueKey, SpilledQueue};
 use super::store::MessageRef;
-use super::topic::TopicKey;
+use super::topic::{Topic, TopicKey};
 use crate::arena::Key;
 
 /// Names a channel.
@@ -75,6 +76,8 @@ pub struct Channel {
     pub refused_requeue_count: u64,
     /// Finished by consumers.
     pub finish_count: u64,
+    /// Messages that it had outside when this life of the broker began.
+    pub restored_count: u64,
     pub(super) queue: Queue<Queued>,
     pub(super) deferred: BinaryHeap<Reverse<Deferred>>,
     /// Of the deferred, those that consumers gave back.
@@ -101,6 +104,7 @@ impl Channel {
             dropped_oldest_count: 0,
             refused_requeue_count: 0,
             finish_count: 0,
+            restored_count: 0,
             queue,
             deferred: BinaryHeap::new(),
             deferred_again: 0,
@@ -111,6 +115,17 @@ impl Channel {
             wake_at: None,
             deferrals: 0,
             handing: HandoverAccount::default(),
+        }
+    }
+
+    /// Its queue, as orders call it.
+    pub(super) fn spilled(&self, key: ChannelKey, topic: &Topic) -> SpilledQueue {
+        SpilledQueue {
+            key: QueueKey::Channel(key),
+            name: QueueName {
+                topic: topic.name.clone(),
+                channel: Some(self.name.clone()),
+            },
         }
     }
 
@@ -282,6 +297,7 @@ impl Channel {
     /// Conservation: what came in is finished, dropped, handed over, or still here: queued, deferred, in flight or on its way.
     pub(super) fn is_conserved(&self) -> bool {
         let gone = self.finish_count + self.dropped_count + self.handing.over();
-        self.message_count + self.handing.taken() == gone + self.unfinished()
+        let come = self.message_count + self.restored_count + self.handing.taken();
+        come == gone + self.unfinished()
     }
 }

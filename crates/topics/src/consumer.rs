@@ -7,7 +7,7 @@ use clock::Instant;
 use super::channel::{ChannelKey, Queued};
 use super::in_flight::{Flight, FlightList, InFlight};
 use super::pump::{Delivery, Outlet};
-use super::store::Stored;
+use super::store::{MessageRef, Stored};
 use crate::arena::Key;
 
 /// Names a consumer.
@@ -85,17 +85,21 @@ impl Consumer {
         self.finish_count += 1;
     }
 
-    /// Notes a message in flight; gives when to look after it, unless that is asked for already.
+    /// Notes a message in flight; gives when to look after it, unless that is asked for already. `Err`: it is in flight already, and
+    /// what was sent was a second one of the same.
     #[inline]
     pub(super) fn fly(
         &mut self,
         in_flight: &mut InFlight,
         id: u64,
         flight: Flight,
-    ) -> Option<Instant> {
-        in_flight.insert(&mut self.flights, id, flight);
+    ) -> Result<Option<Instant>, MessageRef> {
+        if !in_flight.insert(&mut self.flights, id, flight) {
+            self.in_flight_count -= 1;
+            return Err(flight.message);
+        }
         let is_armed = std::mem::replace(&mut self.wake_armed, true);
-        (!is_armed).then_some(flight.deadline)
+        Ok((!is_armed).then_some(flight.deadline))
     }
 
     /// Hands a message to this consumer's connection.

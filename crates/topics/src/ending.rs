@@ -3,6 +3,9 @@
 //! Nothing comes in any more, so consumers that finish messages empty their channels, however long that takes; what is
 //! limited is the time in which nobody finishes anything. No queue holds its topic up: what waits there fits into the
 //! channels, and a channel that nobody consumes is not to cost another one's consumers what is theirs.
+//!
+//! Where there is a place outside of memory, messages are kept there ([`save`](super::save)) instead of being delivered: what is waited for
+//! is then only what consumers have in flight, and what is ephemeral.
 
 use std::time::Duration;
 
@@ -10,8 +13,8 @@ use clock::Instant;
 use wire::{ChannelName, TopicName};
 
 use super::agenda::Agenda;
-use super::channel::{Channel, Queued};
-use super::consumer::Consumer;
+use super::channel::{Channel, ChannelKey, Queued};
+use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
 use super::topic::Topic;
 use super::tree::Tree;
@@ -26,6 +29,8 @@ pub(super) struct Ending {
     finished: u64,
     /// What hung at consumers that finish nothing was given to others since the last progress.
     was_taken: bool,
+    /// What is left is kept, but for what is ephemeral.
+    is_kept: bool,
 }
 
 /// Messages that a topic, or one of its channels, held at the end.
@@ -57,7 +62,7 @@ impl Ending {
         tree: &mut Tree,
         agenda: &mut Agenda,
         effects: &mut Effects,
-        patience: Duration,
+        (patience, is_kept): (Duration, bool),
         now: Instant,
     ) -> Ending {
         for topic in tree.topics.values_mut() {
@@ -65,6 +70,9 @@ impl Ending {
         }
         for consumer in tree.consumers.values_mut() {
             consumer.finished_before = consumer.finish_count;
+            if is_kept && is_kept_in(&tree.topics, &tree.channels, consumer.channel) {
+                consumer.ready_count = 0;
+            }
         }
         for slot in 0..tree.topics.slots() {
             if let Some(key) = tree.topics.key_at(slot) {
@@ -76,7 +84,14 @@ impl Ending {
             progressed_at: now,
             finished: finished(tree),
             was_taken: false,
+            is_kept,
         }
+    }
+
+    /// Whether a consumer is given nothing any more, because what it would get is kept.
+    pub(super) fn keeps(&self, tree: &Tree, consumer: ConsumerKey) -> bool {
+        let consumer = tree.consumers.get(consumer).filter(|_| self.is_kept);
+        consumer.is_some_and(|each| is_kept_in(&tree.topics, &tree.channels, each.channel))
     }
 
     /// Whether there is nothing left that a consumer could be given, or nobody has finished anything for too long. Before it
@@ -89,13 +104,13 @@ impl Ending {
             self.was_taken = false;
         }
         let gives_up_at = self.gives_up_at();
-        if !could_deliver(tree, gives_up_at) {
+        if !could_deliver(tree, self.is_kept, gives_up_at) {
             return true;
         }
         if now < gives_up_at {
             return false;
         }
-        if self.was_taken || !take_from_idle(tree, agenda, now) {
+        if self.was_taken || self.is_kept || !take_from_idle(tree, agenda, now) {
             return true;
         }
         self.progressed_at = now;
@@ -137,19 +152,30 @@ fn losses_of(tree: &Tree, topic: &Topic) -> Vec<Loss> {
     all.filter(|loss| loss.messages() > 0).collect()
 }
 
+/// Whether a channel and its topic are to be there after a restart.
+fn is_kept_in(topics: &Arena<Topic>, channels: &Arena<Channel>, key: ChannelKey) -> bool {
+    channels.get(key).is_some_and(|channel| {
+        let topic = topics.get(channel.topic);
+        !channel.name.is_ephemeral() && topic.is_some_and(|topic| !topic.name.is_ephemeral())
+    })
+}
+
 /// Whether some connected consumer could still be given a message, or finish one, until then.
-fn could_deliver(tree: &Tree, until: Instant) -> bool {
+fn could_deliver(tree: &Tree, is_kept: bool, until: Instant) -> bool {
     let is_served = |channel: &Channel| !channel.consumers.is_empty() && !channel.paused;
     let holds = |channel: &Channel| {
-        channel.depth() + channel.in_flight_count() > 0
-            || channel.next_due().is_some_and(|due| due <= until)
+        channel.depth() > 0 || channel.next_due().is_some_and(|due| due <= until)
     };
     tree.topics.iter().any(|(_, topic)| {
         let waits = !topic.paused && topic.depth() > 0;
         let mut served = tree
             .channels_of(topic)
             .filter(|&channel| is_served(channel));
-        served.any(|channel| waits || holds(channel))
+        served.any(|channel| {
+            let is_ephemeral = topic.name.is_ephemeral() || channel.name.is_ephemeral();
+            let gives = !is_kept || is_ephemeral;
+            channel.in_flight_count() > 0 || gives && (waits || holds(channel))
+        })
     })
 }
 

@@ -96,6 +96,14 @@ impl HandoverAccount {
         self.over
     }
 
+    /// Takes what is on its way: each message, since when it waits, its deliveries, and when it is due if it is deferred.
+    pub(super) fn take_lifted(
+        &mut self,
+    ) -> impl Iterator<Item = (MessageRef, Instant, u16, Option<Instant>)> {
+        let lifted = self.lifted.drain(..);
+        lifted.map(|each| (each.message, each.since, each.attempts, each.due))
+    }
+
     /// Gives up what is on its way; whatever becomes of it is nothing to this queue any more.
     pub(super) fn discard(&mut self) -> impl Iterator<Item = MessageRef> {
         self.lifted.drain(..).map(|lifted| lifted.message)

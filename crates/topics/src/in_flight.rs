@@ -4,6 +4,8 @@
 //! belongs at the tail; only a TOUCH that meets the maximum may belong further ahead. All
 //! operations but that one take constant time and, once the table has grown, no memory.
 
+use std::collections::hash_map::Entry as MapEntry;
+
 use clock::Instant;
 use rustc_hash::FxHashMap;
 
@@ -91,27 +93,27 @@ impl InFlight {
         self.by_id.len()
     }
 
-    /// Adds a flight to its consumer's list.
-    pub fn insert(&mut self, list: &mut FlightList, id: u64, flight: Flight) {
+    /// Adds a flight to its consumer's list. False where a message of that id is in flight already: a crash of the machine may bring a
+    /// message back that had gone out again since, and this is the second of the two.
+    pub fn insert(&mut self, list: &mut FlightList, id: u64, flight: Flight) -> bool {
         let entry = Entry {
             flight,
             id,
             older: NONE,
             newer: NONE,
         };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.entries[index as usize] = entry;
-                index
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() as u32 - 1
-            }
+        let free = self.free.last().copied();
+        let index = free.unwrap_or(self.entries.len() as u32);
+        match self.by_id.entry(id) {
+            MapEntry::Occupied(_) => return false,
+            MapEntry::Vacant(place) => place.insert(index),
         };
-        let former = self.by_id.insert(id, index);
-        assert!(former.is_none(), "a message is in flight once per channel");
+        match self.free.pop() {
+            Some(index) => self.entries[index as usize] = entry,
+            None => self.entries.push(entry),
+        }
         self.link(list, index);
+        true
     }
 
     /// Takes a flight of `consumer` out.
@@ -143,7 +145,8 @@ impl InFlight {
         let index = self.find(id, consumer)?;
         let mut flight = self.unlink(list, index);
         flight.deadline = deadline(&flight);
-        self.insert(list, id, flight);
+        let is_back = self.insert(list, id, flight);
+        debug_assert!(is_back, "it was just taken out");
         Ok(())
     }
 

@@ -29,6 +29,17 @@ impl MessageIds {
         }
     }
 
+    /// The same with ids above one that was given before, as far as there are such: a clock that was put back repeats none.
+    #[must_use]
+    pub fn above(mut self, id: u64) -> MessageIds {
+        let mask = (1 << COUNTER_BITS) - 1;
+        let (given, lane) = (id & mask, self.counter % self.step);
+        if id & !mask == self.node && given > self.counter & mask {
+            self.counter = given / self.step * self.step + self.step + lane;
+        }
+        self
+    }
+
     /// The next id.
     #[inline]
     pub(super) fn next(&mut self) -> u64 {

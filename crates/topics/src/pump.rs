@@ -216,7 +216,12 @@ impl Pump<'_> {
             if is_finished {
                 consumer.finish_sent();
                 channel.finish_count += 1;
-            } else if let Some(at) = consumer.fly(&mut channel.in_flight, stored.id, flight) {
+            }
+            let flown = match is_finished {
+                true => Ok(None),
+                false => consumer.fly(&mut channel.in_flight, stored.id, flight),
+            };
+            if let Ok(Some(at)) = flown {
                 wakeups.push(at, Target::Consumer(next));
             }
             if let Some(latency) = &mut latency {
@@ -226,7 +231,8 @@ impl Pump<'_> {
                     outlet.follow(consumer.subscription.connection, probe);
                 }
             }
-            if is_finished {
+            channel.dropped_count += u64::from(flown.is_err());
+            if is_finished || flown.is_err() {
                 store.release(queued.message);
             }
             if channel.ready.len() > 1 {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use clock::Instant;
 
-use crate::backlog::{Backlog, BacklogBounds, Lost, Outcome};
+use crate::backlog::{Around, Backlog, BacklogBounds, Lost, Outcome, Outside};
 
 /// Things that wait, first in, first out.
 #[derive(Debug)]
@@ -55,12 +55,18 @@ impl<T> Queue<T> {
     /// Whether one more fits.
     #[inline]
     pub(super) fn has_room(&self, capacity: usize) -> bool {
-        self.in_memory() < capacity
+        self.in_memory() < capacity || self.passes_on()
     }
 
     /// Whether `count` more fit.
     pub(super) fn has_room_for(&self, count: usize, capacity: usize) -> bool {
-        fit(self.in_memory(), count, capacity)
+        fit(self.in_memory(), count, capacity) || self.passes_on()
+    }
+
+    /// Whether a backlog takes what comes, as far as is known: nothing waits to go there.
+    pub(super) fn passes_on(&self) -> bool {
+        let backlog = self.backlog.as_ref();
+        backlog.is_some_and(|backlog| backlog.behind() == 0)
     }
 
     /// Whether no more than half of what may wait does.
@@ -150,9 +156,38 @@ impl<T> Queue<T> {
     }
 
     /// The segment to read back now, if there is room for one.
-    pub(super) fn begin_read(&mut self, now: Instant) -> Option<u64> {
-        let held = self.front.len();
-        self.backlog.as_mut()?.begin_read(held, now)
+    pub(super) fn begin_read(&mut self, weigh: impl Fn(&T) -> u64, now: Instant) -> Option<u64> {
+        let backlog = self.backlog.as_mut()?;
+        backlog.begin_read(&self.front, weigh, now)
+    }
+
+    /// Has what was outside in a former life. False where it keeps no backlog.
+    pub(super) fn restore(&mut self, segments: impl IntoIterator<Item = Outside>) -> bool {
+        let backlog = self.backlog.as_mut();
+        backlog.map(|backlog| backlog.restore(segments)).is_some()
+    }
+
+    /// Has something go out because memory is short.
+    pub(super) fn press(&mut self) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.press(&mut self.front);
+        }
+    }
+
+    /// How to write out what is older and what is younger than all that is outside, of that so many messages.
+    pub(super) fn around(&self, older: usize) -> Option<Around> {
+        Some(self.backlog.as_ref()?.around(older))
+    }
+
+    /// Gives up what is on its way out and says which it was.
+    pub(super) fn stop_writing(&mut self) -> Option<u64> {
+        self.backlog.as_mut()?.stop_writing()
+    }
+
+    /// Takes what is older than all that is outside, and what is younger.
+    pub(super) fn take_around(&mut self) -> (VecDeque<T>, VecDeque<T>) {
+        let behind = self.backlog.as_mut().map(|backlog| backlog.take_behind());
+        (std::mem::take(&mut self.front), behind.unwrap_or_default())
     }
 
     /// How many messages that segment has, if it is the one that is being read back.

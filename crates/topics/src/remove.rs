@@ -5,7 +5,7 @@ use clock::Instant;
 use super::agenda::Agenda;
 use super::channel::ChannelKey;
 use super::effects::Effects;
-use super::spill::{BacklogOrder, QueueKey};
+use super::spill::BacklogOrder;
 use super::store::Store;
 use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
@@ -20,7 +20,7 @@ pub(super) fn clear_topic(
     let task = topic.task.map(|task| (topic.name.clone(), task));
     effects.ended.extend(task);
     if topic.waiting.queue.forget_outside().is_some() {
-        let order = BacklogOrder::ForgetAll(QueueKey::Topic(key));
+        let order = BacklogOrder::ForgetAll(topic.spilled(key));
         effects.backlog.push(order);
     }
     let waiting = topic.waiting.drain();
@@ -40,7 +40,7 @@ pub(super) fn discard_queue(
 ) {
     if let Some(outside) = topic.waiting.queue.forget_outside() {
         topic.counts.dropped += outside as u64;
-        let order = BacklogOrder::ForgetAll(QueueKey::Topic(key));
+        let order = BacklogOrder::ForgetAll(topic.spilled(key));
         effects.backlog.push(order);
     }
     let waiting = topic.waiting.drain();
@@ -86,9 +86,11 @@ pub(super) fn discard_channel(
     let Some(channel) = tree.channels.get_mut(key) else {
         return;
     };
-    if let Some(outside) = channel.queue.forget_outside() {
+    if let Some(outside) = channel.queue.forget_outside()
+        && let Some(topic) = tree.topics.get(channel.topic)
+    {
         channel.dropped_count += outside as u64;
-        let order = BacklogOrder::ForgetAll(QueueKey::Channel(key));
+        let order = BacklogOrder::ForgetAll(channel.spilled(key, topic));
         effects.backlog.push(order);
     }
     let mut discard = |message| {

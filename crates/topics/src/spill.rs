@@ -1,18 +1,22 @@
 //! Messages that go out of memory and come back: what is asked of whoever keeps them, and what becomes of its answers.
 //!
 //! [`Effects::backlog`](crate::Effects::backlog) has the orders. They are to be carried out in their order; each write and read is answered
-//! once, and no more than [`ORDERS_MAX`] wait for their answers. Reading takes a segment out: whoever keeps it need not after that. An
+//! once, and no more than [`ORDERS_MAX`] wait for their answers. A segment that was read is kept until an order says that it is here. An
 //! answer that comes for a queue that is gone, or was emptied meanwhile, changes nothing.
 
 use clock::Instant;
 use rustc_hash::FxHashSet;
 
+use link::OnFull;
+
 use super::agenda::{Agenda, Target};
-use super::backlog::{Lost, Outcome};
+use super::backlog::{Lost, Outcome, Returned};
 use super::channel::{ChannelKey, Queued};
 use super::effects::Effects;
+use super::handover::QueueName;
 use super::queue::Queue;
-use super::store::{Arrival, MessageRef, Store, Stored};
+use super::segment::{Head, Segment, head_of};
+use super::store::{MessageRef, Store, Stored};
 use super::topic::TopicKey;
 use super::tree::Tree;
 
@@ -28,17 +32,26 @@ pub enum QueueKey {
     Channel(ChannelKey),
 }
 
+/// A queue that an order is about: by its key in the table, and by its name, which outlives that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpilledQueue {
+    /// For the answer.
+    pub key: QueueKey,
+    /// For whoever keeps its segments.
+    pub name: QueueName,
+}
+
 /// Something to be done with messages outside of memory.
 #[derive(Debug)]
 pub enum BacklogOrder {
     /// Keep this segment; answered.
-    Write(QueueKey, u64, Segment),
-    /// Give the segment of that number, and keep it no longer; answered.
-    Read(QueueKey, u64),
+    Write(SpilledQueue, u64, Segment),
+    /// Give the segment of that number; answered.
+    Read(SpilledQueue, u64),
     /// Keep the segment of that number no longer.
-    Forget(QueueKey, u64),
+    Forget(SpilledQueue, u64),
     /// Drop all segments of that queue, those whose reading was ordered included.
-    ForgetAll(QueueKey),
+    ForgetAll(SpilledQueue),
 }
 
 /// What became of an order to write or to read.
@@ -65,69 +78,11 @@ pub enum BacklogOutcome {
     NotRead,
 }
 
-/// Messages that are outside together, in their order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Segment {
-    heads: Vec<Head>,
-    bodies: Vec<u8>,
-}
-
-/// A message without its body.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Head {
-    /// Its number.
-    pub id: u64,
-    /// When it reached the broker.
-    pub arrival: Arrival,
-    /// When the limiter let it pass.
-    pub released: Instant,
-    /// Earliest delivery.
-    pub due: Instant,
-    /// When the emulated service is done with it.
-    pub served: Instant,
-    /// Since when it could have been delivered.
-    pub since: Instant,
-    /// Deliveries so far.
-    pub attempts: u16,
-    /// It took its tokens at its arrival.
-    pub has_paid: bool,
-    /// It was seen waiting for tokens.
-    pub has_waited: bool,
-    /// Length of its body.
-    pub body_bytes: usize,
-}
-
 /// Orders that wait for their answers, and topics that wait to give some.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
     orders: usize,
     waiting: FxHashSet<TopicKey>,
-}
-
-impl Segment {
-    /// Adds a message at the end.
-    pub fn push(&mut self, head: Head, body: &[u8]) {
-        debug_assert_eq!(head.body_bytes, body.len());
-        self.heads.push(head);
-        self.bodies.extend_from_slice(body);
-    }
-
-    /// What it takes, in bytes.
-    #[must_use]
-    pub fn memory(&self) -> u64 {
-        let heads = self.heads.len() * size_of::<Head>();
-        (size_of::<Segment>() + heads + self.bodies.len()) as u64
-    }
-
-    /// The messages in their order.
-    pub fn messages(&self) -> impl ExactSizeIterator<Item = (&Head, &[u8])> {
-        let mut rest = self.bodies.as_slice();
-        self.heads.iter().map(move |head| {
-            let (body, behind) = rest.split_at(head.body_bytes);
-            rest = behind;
-            (head, body)
-        })
-    }
 }
 
 impl Outstanding {
@@ -150,40 +105,56 @@ impl Outstanding {
     }
 
     /// Has written out what is too much for memory, and read back what there is room for: of a topic and its channels, at the end of
-    /// their run.
+    /// their run. A broker that stops reads nothing back.
     pub(super) fn look_after(
         &mut self,
         key: TopicKey,
         tree: &mut Tree,
         store: &Store,
-        effects: &mut Effects,
+        (effects, is_ending): (&mut Effects, bool),
         now: Instant,
     ) {
         let Some(topic) = tree.topics.get_mut(key) else {
             return;
         };
+        let is_pressed = std::mem::take(&mut topic.is_pressed);
+        let ways = Ways {
+            writes: true,
+            reads: !is_ending,
+        };
         if self.may_order(key) {
-            let orders = topic.waiting.queue.orders(store, now);
-            self.order(QueueKey::Topic(key), orders, effects);
+            if is_pressed {
+                topic.waiting.queue.press();
+            }
+            let orders = topic.waiting.queue.orders(store, ways, now);
+            self.order(orders, effects, || topic.spilled(key));
         }
+        // Who wants the newest only has them in memory.
+        let ways = Ways {
+            writes: topic.declared.on_full != Some(OnFull::DropOldest),
+            ..ways
+        };
         for &channel_key in &topic.channels {
             if self.may_order(key)
                 && let Some(channel) = tree.channels.get_mut(channel_key)
             {
-                let orders = channel.queue.orders(store, now);
-                self.order(QueueKey::Channel(channel_key), orders, effects);
+                if is_pressed {
+                    channel.queue.press();
+                }
+                let orders = channel.queue.orders(store, ways, now);
+                self.order(orders, effects, || channel.spilled(channel_key, topic));
             }
         }
     }
 
     fn order(
         &mut self,
-        queue: QueueKey,
-        (write, read): (Option<(u64, Segment)>, Option<u64>),
+        (write, read): Orders,
         effects: &mut Effects,
+        queue: impl Fn() -> SpilledQueue,
     ) {
-        let write = write.map(|(number, segment)| BacklogOrder::Write(queue, number, segment));
-        let read = read.map(|number| BacklogOrder::Read(queue, number));
+        let write = write.map(|(number, segment)| BacklogOrder::Write(queue(), number, segment));
+        let read = read.map(|number| BacklogOrder::Read(queue(), number));
         for order in write.into_iter().chain(read) {
             self.orders += 1;
             effects.backlog.push(order);
@@ -202,45 +173,67 @@ impl Outstanding {
         for waiting in self.answered() {
             agenda.mark_dirty(&mut tree.topics, waiting);
         }
-        let BacklogAnswer { queue, number, .. } = answer;
-        let (key, heard, retry_at) = match queue {
+        let number = answer.number;
+        let (key, heard, queue) = match answer.queue {
             QueueKey::Topic(key) => {
                 let Some(topic) = tree.topics.get_mut(key) else {
                     return;
                 };
-                let heard = topic.waiting.queue.hear(answer, key.slot(), store, now);
+                let (heard, _) = topic.waiting.queue.hear(answer, key.slot(), store, now);
                 topic.counts.dropped += heard.lost.messages as u64;
                 topic.waiting.bytes -= heard.lost.bytes;
-                (key, heard, topic.waiting.queue.retry_at())
+                (key, heard, topic.spilled(key))
             }
-            QueueKey::Channel(channel) => {
-                let Some(channel) = tree.channels.get_mut(channel) else {
+            QueueKey::Channel(channel_key) => {
+                let Some(channel) = tree.channels.get_mut(channel_key) else {
                     return;
                 };
                 let key = channel.topic;
-                let heard = channel.queue.hear(answer, key.slot(), store, now);
+                let (heard, later) = channel.queue.hear(answer, key.slot(), store, now);
                 channel.dropped_count += heard.lost.messages as u64;
-                (key, heard, channel.queue.retry_at())
+                for (queued, due) in later {
+                    if let Some(at) = channel.defer(queued.message, queued.attempts, due) {
+                        agenda.wakeups.push(at, Target::Channel(channel_key));
+                    }
+                }
+                let Some(topic) = tree.topics.get(key) else {
+                    return;
+                };
+                (key, heard, channel.spilled(channel_key, topic))
             }
         };
-        if !heard.is_needed {
+        if heard.is_over {
             effects.backlog.push(BacklogOrder::Forget(queue, number));
         }
-        if let Some(at) = retry_at.filter(|&at| at > now) {
+        if let Some(at) = heard.retry_at.filter(|&at| at > now) {
             agenda.wakeups.push(at, Target::Backlog(key));
         }
         agenda.mark_dirty(&mut tree.topics, key);
     }
 }
 
+/// What a queue has to order: a segment to be written, and the number of one to be read.
+type Orders = (Option<(u64, Segment)>, Option<u64>);
+
+/// What may go on with a queue.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    writes: bool,
+    reads: bool,
+}
+
 /// What an answer came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Heard {
     /// What will not come back.
     lost: Lost,
-    /// Whether the segment that was written is of use.
-    is_needed: bool,
+    /// The segment need not be kept any more.
+    is_over: bool,
+    retry_at: Option<Instant>,
 }
+
+/// What has no place in its queue yet, and when it has.
+type Later<T> = Vec<(T, Instant)>;
 
 /// What waits in a queue: a message, and what its queue knows of it.
 pub(super) trait Item: Copy {
@@ -250,6 +243,9 @@ pub(super) trait Item: Copy {
     fn place(self, message: &Stored) -> (Instant, u16);
 
     fn back(message: MessageRef, head: &Head) -> Self;
+
+    /// Until when it has no place in its queue.
+    fn waits_until(head: &Head, now: Instant) -> Option<Instant>;
 }
 
 impl Item for MessageRef {
@@ -263,6 +259,10 @@ impl Item for MessageRef {
 
     fn back(message: MessageRef, _: &Head) -> Self {
         message
+    }
+
+    fn waits_until(_: &Head, _: Instant) -> Option<Instant> {
+        None
     }
 }
 
@@ -282,21 +282,29 @@ impl Item for Queued {
             since: head.since,
         }
     }
+
+    fn waits_until(head: &Head, now: Instant) -> Option<Instant> {
+        (head.due > now).then_some(head.due)
+    }
 }
 
 impl<T: Item> Queue<T> {
     /// The segments to write and to read now.
-    fn orders(&mut self, store: &Store, now: Instant) -> (Option<(u64, Segment)>, Option<u64>) {
+    fn orders(&mut self, store: &Store, ways: Ways, now: Instant) -> Orders {
         let weigh = |item: &T| store.get(item.message()).body.len() as u64;
-        let write = self.begin_write(weigh, now).map(|(number, items)| {
-            let mut segment = Segment::default();
-            for &item in items {
-                let message = store.get(item.message());
-                segment.push(head_of(message, item.place(message)), &message.body);
-            }
-            (number, segment)
-        });
-        (write, self.begin_read(now))
+        let mut write = None;
+        if ways.writes {
+            write = self.begin_write(weigh, now).map(|(number, items)| {
+                let mut segment = Segment::default();
+                for &item in items {
+                    let message = store.get(item.message());
+                    segment.push(head_of(message, item.place(message)), &message.body);
+                }
+                (number, segment)
+            });
+        }
+        let read = ways.reads.then(|| self.begin_read(weigh, now));
+        (write, read.flatten())
     }
 
     fn hear(
@@ -305,71 +313,58 @@ impl<T: Item> Queue<T> {
         owner: usize,
         store: &mut Store,
         now: Instant,
-    ) -> Heard {
+    ) -> (Heard, Later<T>) {
         let number = answer.number;
-        let is_done = matches!(answer.outcome, BacklogOutcome::Written);
+        let (mut heard, mut not_yet) = (Heard::default(), Vec::new());
         match answer.outcome {
             BacklogOutcome::Written | BacklogOutcome::NotWritten => {
+                let is_done = matches!(answer.outcome, BacklogOutcome::Written);
                 let (gone, is_needed) = self.end_write(number, is_done, now);
                 gone.into_iter()
                     .for_each(|item| store.release(item.message()));
-                let lost = Lost::default();
-                Heard { lost, is_needed }
+                heard.is_over = !is_needed;
             }
             BacklogOutcome::Read(segment) => {
-                let lost = self.take_back(number, &segment, owner, store, now);
-                let is_needed = true;
-                Heard { lost, is_needed }
+                if let Some(expected) = self.expected(number) {
+                    let (outcome, later) = take_back(&segment, expected, owner, store, now);
+                    heard.lost = self.end_read(outcome, now);
+                    not_yet = later;
+                    heard.is_over = true;
+                }
             }
             BacklogOutcome::NotRead => {
                 if self.expected(number).is_some() {
                     self.end_read(Outcome::Failed, now);
                 }
-                Heard {
-                    lost: Lost::default(),
-                    is_needed: true,
-                }
             }
         }
-    }
-
-    fn take_back(
-        &mut self,
-        number: u64,
-        segment: &Segment,
-        owner: usize,
-        store: &mut Store,
-        now: Instant,
-    ) -> Lost {
-        let Some(expected) = self.expected(number) else {
-            return Lost::default();
-        };
-        let mut bytes = 0;
-        let messages = segment.messages().take(expected);
-        let items = messages.map(|(head, body)| {
-            bytes += body.len() as u64;
-            let message = store.insert(owner, head.id, head.arrival, head.due, body);
-            let stored = store.get_mut(message);
-            (stored.released, stored.served) = (head.released, head.served);
-            (stored.has_paid, stored.has_waited) = (head.has_paid, head.has_waited);
-            T::back(message, head)
-        });
-        let items = items.collect();
-        self.end_read(Outcome::Back(items, bytes), now)
+        heard.retry_at = self.retry_at();
+        (heard, not_yet)
     }
 }
 
-fn head_of(message: &Stored, (since, attempts): (Instant, u16)) -> Head {
-    Head {
-        id: message.id,
-        arrival: message.arrival,
-        released: message.released,
-        due: message.due,
-        served: message.served,
-        since,
-        attempts,
-        has_paid: message.has_paid,
-        has_waited: message.has_waited,
-        body_bytes: message.body.len(),
+/// Stores the messages of a segment; gives what goes into the queue, and what is not due yet.
+fn take_back<T: Item>(
+    segment: &Segment,
+    expected: usize,
+    owner: usize,
+    store: &mut Store,
+    now: Instant,
+) -> (Outcome<T>, Later<T>) {
+    let (mut items, mut later) = (Vec::new(), Vec::new());
+    let mut returned = Returned::default();
+    for (head, body) in segment.messages().take(expected) {
+        returned.messages += 1;
+        returned.bytes += body.len() as u64;
+        let message = store.insert(owner, head.id, head.arrival, head.due, body);
+        let stored = store.get_mut(message);
+        (stored.released, stored.served) = (head.released, head.served);
+        (stored.has_paid, stored.has_waited) = (head.has_paid, head.has_waited);
+        let item = T::back(message, head);
+        match T::waits_until(head, now) {
+            Some(due) => later.push((item, due)),
+            None => items.push(item),
+        }
     }
+    (Outcome::Back(items, returned), later)
 }

@@ -12,7 +12,7 @@ use super::agenda::Target;
 use super::awaited::Awaited;
 use super::bounds::Bounds;
 use super::channel::ChannelKey;
-use super::handover::HandoverAccount;
+use super::handover::{HandoverAccount, QueueName};
 use super::held::Publishers;
 use super::latency::Stage;
 use super::limiter::TopicLimiter;
@@ -21,6 +21,7 @@ use super::queue;
 use super::report::LastWord;
 use super::service;
 use super::sharing::{Groups, IntervalEnd, Known, LimitNumber, SharedLimit};
+use super::spill::{QueueKey, SpilledQueue};
 use super::store::{Arrival, Store, Stored};
 use super::traffic::{Asked, Traffic};
 use super::unjudged::Unjudged;
@@ -69,6 +70,8 @@ pub struct Topic {
     pub(super) observed: Observed,
     pub(super) reported: Reported,
     pub(super) handing: HandoverAccount,
+    /// Memory is short: its queues are to have more of theirs outside.
+    pub(super) is_pressed: bool,
 }
 
 /// What has become of a topic's messages since it was made.
@@ -88,6 +91,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Messages that waited for a token.
     pub delayed: u64,
+    /// Messages that a former life of the broker had accepted, and that were outside when this one began.
+    pub restored: u64,
 }
 
 /// What a contract says beside the limit.
@@ -131,6 +136,18 @@ impl Topic {
             observed: Observed::default(),
             reported: Reported::default(),
             handing: HandoverAccount::default(),
+            is_pressed: false,
+        }
+    }
+
+    /// Its queue, as orders call it.
+    pub(super) fn spilled(&self, key: TopicKey) -> SpilledQueue {
+        SpilledQueue {
+            key: QueueKey::Topic(key),
+            name: QueueName {
+                topic: self.name.clone(),
+                channel: None,
+            },
         }
     }
 
@@ -153,15 +170,18 @@ impl Topic {
         (self.depth() + self.handing.lifted()) as u64
     }
 
-    /// Conservation: what was accepted is passed on, dropped, handed over, or still here.
+    /// Conservation: what was accepted, in this life or before, is passed on, dropped, handed over, or still here.
     pub(super) fn is_conserved(&self) -> bool {
         let gone = self.counts.passed + self.counts.dropped + self.handing.over();
-        self.counts.messages + self.handing.taken() == gone + self.unfinished()
+        let come = self.counts.messages + self.counts.restored + self.handing.taken();
+        come == gone + self.unfinished()
     }
 
     #[inline]
     pub(super) fn is_full_for(&self, messages: usize, mem_queue_size: usize) -> bool {
-        !queue::fit(self.in_memory(), messages, mem_queue_size)
+        let queue = &self.waiting.queue;
+        let passes_on = queue.passes_on() && self.waiting.fresh.is_empty();
+        !passes_on && !queue::fit(self.in_memory(), messages, mem_queue_size)
     }
 
     /// Has the limit hear what was said of all.

@@ -1,52 +1,106 @@
-//! What queues have outside of memory: one thread of the broker keeps it for all reactors, who never wait for it.
+//! What queues have outside of memory: one thread of the broker keeps it on disk for all reactors, who never wait for it.
 //!
 //! A reactor's [orders](topics::BacklogOrder) come in their order and are carried out in it; answers go into its inbox. No more than
-//! [`topics::ORDERS_MAX`] of a reactor wait for answers, so that bounds what is on its way. Without a [`BacklogConfig`], as by default,
-//! there is no such thread, and queues hold what they hold in memory.
+//! [`topics::ORDERS_MAX`] of a reactor wait for answers, so that bounds what is on its way. Only a reactor that has ended waits, while
+//! what it has in memory is written. Without a [`BacklogConfig`] there is no such thread, and queues hold what they hold in memory.
 
-mod shelf;
+mod keeper;
+mod kept_message;
+mod state;
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use topics::{BacklogAnswer, BacklogBounds, BacklogOrder, BacklogOutcome};
+use disk::{DiskError, FileReport, Folder, Opened, Shelf, ShelfConfig};
+use topics::{BacklogBounds, BacklogOrder, Outside, QueueName};
 
-use crate::BrokerError;
-use crate::reactor::{Inbox, Mail};
-use shelf::Shelf;
+use crate::reactor::Inbox;
+use crate::{BrokerError, sys};
+use keeper::Keeper;
+use kept_message::{Anchor, queue_of};
+pub use state::{BacklogHealth, BacklogState};
 
-/// What queues may have outside of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The folder of segments inside the data folder.
+pub const FOLDER_NAME: &str = "srtm.queues";
+
+/// What queues may have on disk, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BacklogConfig {
+    /// Where: a folder of its own.
+    pub folder: PathBuf,
     /// Messages of a queue that go out together; of short queues a quarter.
     pub segment_messages: usize,
+    /// Bytes of those, heads aside: what has as many goes out, however few messages it is.
+    pub segment_bytes: u64,
     /// Messages of one queue outside; at the bound its publishers wait, as without a backlog.
     pub messages_max: usize,
-    /// Bytes of all queues outside; what is beyond stays in memory, and its publishers wait.
+    /// Bytes of all files; what is beyond stays in memory, and its publishers wait.
     pub bytes_max: u64,
+    /// A file that is as long is not appended to any more.
+    pub file_bytes_max: u64,
+    /// What was written is synced after so many messages.
+    pub sync_every: usize,
+    /// And at the latest after so long.
+    pub sync_timeout: Duration,
 }
 
 /// A reactor's way to the thread.
 #[derive(Clone, Debug)]
 pub struct Orders {
     reactor: usize,
-    orders: Sender<(usize, BacklogOrder)>,
+    works: Sender<Work>,
+    /// The highest id that a message on disk has.
+    highest_id: u64,
 }
 
 /// The thread, and what it is given to do.
 #[derive(Debug)]
 pub struct Backlog {
-    orders: Sender<(usize, BacklogOrder)>,
-    thread: JoinHandle<()>,
+    works: Sender<Work>,
+    thread: JoinHandle<bool>,
+    health: BacklogHealth,
+    /// What was there when it began, until the queues have taken it up.
+    found: Mutex<Vec<Found>>,
+    highest_id: u64,
+}
+
+/// A queue with what it had outside when the broker began.
+pub type Found = (QueueName, Vec<Outside>);
+
+/// What the thread is to do.
+#[derive(Debug)]
+enum Work {
+    /// For that reactor, which hears of it.
+    Order(usize, BacklogOrder),
+    /// For a reactor that has ended and waits for it: whether a segment is kept.
+    Save(BacklogOrder, SyncSender<bool>),
 }
 
 impl BacklogConfig {
+    /// With nsqd's defaults, in `folder`.
+    #[must_use]
+    pub fn within(folder: PathBuf) -> BacklogConfig {
+        BacklogConfig {
+            folder,
+            segment_messages: 2500,
+            segment_bytes: 1024 * 1024,
+            messages_max: usize::MAX / 2,
+            bytes_max: u64::MAX,
+            file_bytes_max: 100 * 1024 * 1024,
+            sync_every: 2500,
+            sync_timeout: Duration::from_secs(2),
+        }
+    }
+
     /// As the topics need to know it.
     #[must_use]
     pub fn bounds(&self) -> BacklogBounds {
         BacklogBounds {
             segment_messages: self.segment_messages,
+            segment_bytes: self.segment_bytes,
             outside_max: self.messages_max,
         }
     }
@@ -56,29 +110,82 @@ impl Orders {
     /// Has an order carried out, after those before it.
     pub fn give(&self, order: BacklogOrder) {
         // The thread ends after its last reactor.
-        let _ = self.orders.send((self.reactor, order));
+        let _ = self.works.send(Work::Order(self.reactor, order));
+    }
+
+    /// Has an order of a reactor that has ended carried out, and waits for that; says whether a segment is kept.
+    #[must_use]
+    pub fn save(&self, order: BacklogOrder) -> bool {
+        let (reply, replied) = sync_channel(1);
+        let sent = self.works.send(Work::Save(order, reply));
+        sent.is_ok() && replied.recv().unwrap_or(false)
+    }
+
+    /// The highest id that a message on disk has: new ones are to have others.
+    #[must_use]
+    pub fn highest_id(&self) -> u64 {
+        self.highest_id
     }
 }
 
 impl Backlog {
-    /// Starts the thread; it answers into `inboxes`, by the reactors' numbers.
+    /// Opens what is on disk and starts the thread; it answers into `inboxes`, by the reactors' numbers.
     ///
     /// # Errors
-    /// [`BrokerError::Io`] where the system gives no thread.
+    /// [`BrokerError::Disk`] where the folder cannot be used, [`BrokerError::Io`] where the system gives no thread.
     pub fn start(
         config: &BacklogConfig,
         inboxes: Arc<[Arc<Inbox>]>,
     ) -> Result<Backlog, BrokerError> {
-        let (orders, ordered) = channel();
-        let shelf = Shelf::new(config.bytes_max);
+        let io = |what: &'static str| {
+            move |source| BrokerError::Io {
+                what: String::from(what),
+                source,
+            }
+        };
+        let seed = sys::random().map_err(io("drawing a number for files"))?;
+        let shelf_config = ShelfConfig {
+            file_bytes_max: config.file_bytes_max,
+            bytes_max: config.bytes_max,
+        };
+        let folder = Folder::open(&config.folder)?;
+        let (shelf, opened) = Shelf::open(folder, shelf_config, u64::from_le_bytes(seed))?;
+        let health = BacklogHealth::default();
+        health.note_bound(config.bytes_max);
+        health.note_extent(shelf.bytes(), shelf.files());
+        tell(config, &opened, &health);
+        let highest_id = opened.highest_id;
+        let keeper = Keeper {
+            shelf,
+            anchor: Anchor {
+                now: sys::monotonic_now(),
+                wall: sys::wall_now(),
+            },
+            config: config.clone(),
+            health: health.clone(),
+            inboxes,
+            sync_at: None,
+        };
+        let (works, ordered) = channel();
         let thread = std::thread::Builder::new()
             .name(String::from("backlog"))
-            .spawn(move || serve(&ordered, shelf, &inboxes))
-            .map_err(|source| BrokerError::Io {
-                what: String::from("starting the thread for backlogs"),
-                source,
-            })?;
-        Ok(Backlog { orders, thread })
+            .spawn(move || keeper.run(&ordered))
+            .map_err(io("starting the thread for backlogs"))?;
+        let found = opened.owners.into_iter().map(|(owner, kept)| {
+            let outside = kept.into_iter().map(|each| Outside {
+                number: each.number,
+                messages: each.messages,
+                bytes: each.body_bytes,
+            });
+            (queue_of(owner), outside.collect())
+        });
+        Ok(Backlog {
+            works,
+            thread,
+            health,
+            found: Mutex::new(found.collect()),
+            highest_id,
+        })
     }
 
     /// The way to it of reactor `reactor`.
@@ -86,57 +193,79 @@ impl Backlog {
     pub fn orders(&self, reactor: usize) -> Orders {
         Orders {
             reactor,
-            orders: self.orders.clone(),
+            works: self.works.clone(),
+            highest_id: self.highest_id,
         }
     }
 
-    /// Ends with the last reactor; what is outside then is lost.
-    pub fn join(self) {
-        drop(self.orders);
-        // It has nothing to say.
-        let _ = self.thread.join();
+    /// How it fares.
+    #[must_use]
+    pub fn health(&self) -> BacklogHealth {
+        self.health.clone()
+    }
+
+    /// Takes what was there when it began.
+    #[must_use]
+    pub fn take_found(&self) -> Vec<Found> {
+        let found = &mut *self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(found)
+    }
+
+    /// Ends with the last reactor. False where what is on disk may not be all of what was written.
+    #[must_use]
+    pub fn join(self) -> bool {
+        drop(self.works);
+        self.thread.join().unwrap_or(false)
     }
 }
 
-fn serve(ordered: &Receiver<(usize, BacklogOrder)>, mut shelf: Shelf, inboxes: &[Arc<Inbox>]) {
-    while let Ok((reactor, order)) = ordered.recv() {
-        if let Some(answer) = carry_out(&mut shelf, reactor, order)
-            && let Some(inbox) = inboxes.get(reactor)
-        {
-            inbox.post(&mut vec![Mail::Backlog(answer)]);
-        }
+/// Logs what was found.
+fn tell(config: &BacklogConfig, opened: &Opened, health: &BacklogHealth) {
+    let segments = opened.owners.iter().flat_map(|(_, segments)| segments);
+    let messages: usize = segments.map(|each| each.messages).sum();
+    if messages > 0 {
+        let (queues, folder) = (opened.owners.len(), config.folder.display());
+        tracing::info!("{messages} messages of {queues} queues are in {folder}");
+    }
+    for report in &opened.reports {
+        tell_of_file(report);
+        health.note_damages(report.damages.len());
     }
 }
 
-fn carry_out(shelf: &mut Shelf, reactor: usize, order: BacklogOrder) -> Option<BacklogAnswer> {
-    let (queue, number, outcome) = match order {
-        BacklogOrder::Write(queue, number, segment) => {
-            let outcome = match shelf.put((reactor, queue), number, segment) {
-                true => BacklogOutcome::Written,
-                false => BacklogOutcome::NotWritten,
-            };
-            (queue, number, outcome)
-        }
-        BacklogOrder::Read(queue, number) => {
-            let segment = shelf.take((reactor, queue), number);
-            (
-                queue,
-                number,
-                BacklogOutcome::Read(segment.unwrap_or_default()),
-            )
-        }
-        BacklogOrder::Forget(queue, number) => {
-            let _ = shelf.take((reactor, queue), number);
-            return None;
-        }
-        BacklogOrder::ForgetAll(queue) => {
-            shelf.clear((reactor, queue));
-            return None;
-        }
-    };
-    Some(BacklogAnswer {
-        queue,
-        number,
-        outcome,
-    })
+fn tell_of_file(report: &FileReport) {
+    let file = &report.file;
+    for damage in &report.damages {
+        let (bytes, offset) = (damage.bytes, damage.offset);
+        tracing::error!(
+            "{file}: {bytes} bytes at {offset} are damaged, and what they held is lost"
+        );
+    }
+    if report.messages_missing > 0 {
+        let missing = report.messages_missing;
+        tracing::error!("{file}: {missing} messages are missing");
+    }
+    if let Some(cut) = report.cut {
+        let (bytes, offset) = (cut.bytes, cut.offset);
+        tracing::warn!(
+            "{file}: the last {bytes} bytes, from {offset} on, were not written whole and are cut off"
+        );
+    }
+    if report.is_unended {
+        tracing::info!("{file} was not ended in order: its broker was killed, or the file was cut");
+    }
+    if report.is_nobodys {
+        tracing::error!(
+            "{file}: whose messages these are cannot be read; it is left as it is, move it away"
+        );
+    }
+    if let Some(failure) = &report.failure {
+        tracing::error!("{file} cannot be read and is left as it is: {failure}");
+    }
+}
+
+impl From<DiskError> for BrokerError {
+    fn from(error: DiskError) -> BrokerError {
+        BrokerError::Disk(error)
+    }
 }

@@ -16,7 +16,7 @@ impl From<BrokerError> for Failure {
             BrokerError::Busy(_) => Failure::new(status, "BUSY"),
             BrokerError::Exiting => Failure::new(status, "EXITING"),
             BrokerError::NotKept(_) => Failure::new(status, "NOT_KEPT"),
-            BrokerError::Io { .. } | BrokerError::Config { .. } => {
+            BrokerError::Io { .. } | BrokerError::Config { .. } | BrokerError::Disk(_) => {
                 Failure::new(status, "INTERNAL_ERROR")
             }
         }
@@ -36,6 +36,8 @@ fn status(error: &BrokerError) -> StatusCode {
         BrokerError::Refused(_) => StatusCode::TOO_MANY_REQUESTS,
         BrokerError::Busy(_) | BrokerError::Exiting => StatusCode::SERVICE_UNAVAILABLE,
         BrokerError::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
-        BrokerError::Io { .. } | BrokerError::Config { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        BrokerError::Io { .. } | BrokerError::Config { .. } | BrokerError::Disk(_) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }

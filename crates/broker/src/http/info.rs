@@ -85,9 +85,16 @@ pub(super) async fn ping(State(service): Shared) -> Response {
 
 /// nsqd's word for how it is.
 pub(super) fn health(handle: &Handle) -> Cow<'static, str> {
-    match handle.kept.state().failure {
+    if let Some(why) = handle.kept.state().failure {
+        return Cow::Owned(format!("NOK - the catalog cannot be written: {why}"));
+    }
+    match handle
+        .backlog
+        .as_ref()
+        .and_then(|disk| disk.state().failure)
+    {
         None => Cow::Borrowed("OK"),
-        Some(why) => Cow::Owned(format!("NOK - the catalog cannot be written: {why}")),
+        Some(why) => Cow::Owned(format!("NOK - messages cannot be kept on disk: {why}")),
     }
 }
 

@@ -65,6 +65,7 @@ impl Reactor {
                         .table
                         .hear_backlog(answer, self.hall.time.now);
                 }
+                Mail::Restore(found) => self.restore(&found),
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hall.publishers().hear(news),
                 Mail::Subscribe(request) => {

@@ -20,6 +20,7 @@ use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated
 use super::publishers::News;
 use super::waiting::{RemotePublish, WaitingRequest};
 use crate::BrokerError;
+use crate::backlog::Found;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handle::Request;
 use crate::sys::Waker;
@@ -41,6 +42,8 @@ pub enum Mail {
     Settled(Settled),
     /// What became of messages outside of memory.
     Backlog(BacklogAnswer),
+    /// What queues here had outside of memory when the broker began.
+    Restore(Vec<Found>),
     /// A topic of another reactor that had declared a share is gone.
     ShareGone(TopicName),
     /// Of publishers and their connections.

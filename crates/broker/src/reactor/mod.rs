@@ -129,7 +129,9 @@ impl Reactor {
         let door = Door::new(listener, &epoll).map_err(io)?;
         let (now, wall) = (sys::monotonic_now(), sys::wall_now());
         let config = &shared.config;
-        let table = config.topic_table(number, wall).within(&shared.memory);
+        let highest_id = backlog.as_ref().map_or(0, Orders::highest_id);
+        let table = config.topic_table(number, (wall, highest_id));
+        let table = table.within(&shared.memory);
         let schedule = Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
             option: "--share-period",
             reason: error.to_string(),

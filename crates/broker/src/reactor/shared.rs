@@ -10,6 +10,7 @@ use super::inbox::Inbox;
 use crate::Config;
 use crate::agent::{ChangeLog, LinkBoard};
 use crate::announce::AnnounceBoard;
+use crate::backlog::BacklogHealth;
 use crate::catalog_file::KeptCatalog;
 use crate::handover::HandoverBoard;
 use crate::lookupd::LookupdList;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub memory: MemoryBudget,
     /// Held by who declares a share.
     pub declaring: Arc<Mutex<()>>,
+    /// How the disk of backlogs fares; `None`: there are none.
+    pub backlog: Option<BacklogHealth>,
     /// The nsqlookupds that the broker registers with.
     pub lookupds: LookupdList,
     /// Who does TLS handshakes; `None`: there is no TLS.
@@ -59,7 +62,7 @@ pub struct Shared {
 
 impl Shared {
     /// Of reactors with these `inboxes`; connections are not accepted yet.
-    pub fn new(config: Config, inboxes: Vec<Arc<Inbox>>) -> Shared {
+    pub fn new(config: Config, inboxes: impl Into<Arc<[Arc<Inbox>]>>) -> Shared {
         Shared {
             lookupds: LookupdList::new(config.lookupd.tcp_addresses.clone()),
             memory: MemoryBudget::new(config.memory_budget_bytes),
@@ -75,6 +78,7 @@ impl Shared {
             sharing: SharingBoard::default(),
             declaring: Arc::default(),
             handshakes: None,
+            backlog: None,
             connections: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             stop: AtomicBool::new(false),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use topics::Loss;
 
 use super::Reactor;
+use crate::backlog::Found;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys;
 
@@ -57,7 +58,39 @@ impl Reactor {
             is_counted = !is_counted;
         }
         self.hall.post.close();
-        self.hall.topics.table.losses()
+        self.relay().carry_out_effects();
+        let Some(backlog) = &self.backlog else {
+            return self.hall.topics.table.losses();
+        };
+        let table = &mut self.hall.topics.table;
+        table.save(self.hall.time.now, |order| backlog.save(order))
+    }
+
+    /// Has queues take up what they had outside when the broker began.
+    pub(super) fn restore(&mut self, found: &[Found]) {
+        for (queue, segments) in found {
+            let restored = self
+                .hall
+                .topics
+                .table
+                .restore(queue, segments, self.hall.time.now);
+            let messages: usize = segments.iter().map(|each| each.messages).sum();
+            match restored {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::error!(
+                        "{messages} messages of {queue:?} stay on disk: that queue keeps nothing there"
+                    );
+                }
+                Err(refusal) => {
+                    tracing::error!(
+                        "{messages} messages of {queue:?} stay on disk until the next start: {refusal}"
+                    );
+                }
+            }
+        }
+        // No topic is charged with it.
+        self.hall.time.look();
     }
 
     fn is_drained(&mut self) -> bool {

@@ -5,6 +5,7 @@ pub(crate) mod broker;
 pub(crate) mod calibrate;
 pub(crate) mod controller;
 mod demo;
+pub(crate) mod disk;
 pub(crate) mod experiment;
 pub(crate) mod limiter;
 pub(crate) mod nsqd;

@@ -7,7 +7,6 @@ use super::{Handed, QueueName};
 use crate::bounds::Bounds;
 use crate::channel::{Channel, Queued};
 use crate::publish::Intake;
-use crate::queue;
 use crate::refusal::Refusal;
 use crate::store::{Arrival, MessageRef, Store};
 use crate::topic::{Topic, TopicKey};
@@ -60,7 +59,7 @@ pub(crate) fn take_over_topic(
     now: Instant,
 ) -> Result<(), NotTaken> {
     let count = batch.messages.len();
-    if !queue::fit(topic.in_memory(), count, bounds.mem_queue_size) {
+    if topic.is_full_for(count, bounds.mem_queue_size) {
         return Err(NotTaken::Full(count));
     }
     if !topic.handing.begins(batch.stream, batch.number) {

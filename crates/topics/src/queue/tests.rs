@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::backlog::RETRY_AFTER;
+use crate::backlog::{RETRY_AFTER, Returned};
 
 const CAPACITY: usize = 16;
 
 /// A queue of numbers, what is kept of it outside, and what was asked for and is not answered yet.
 struct Play {
+    bounds: BacklogBounds,
     queue: Queue<u32>,
     kept: Vec<(u64, Vec<u32>)>,
     writing: Option<(u64, Vec<u32>)>,
@@ -19,6 +20,10 @@ struct Play {
     expected: VecDeque<u32>,
     next: u32,
     now: Instant,
+}
+
+fn weigh(item: &u32) -> u64 {
+    u64::from(item % 5)
 }
 
 #[derive(Clone, Debug)]
@@ -32,16 +37,20 @@ enum Step {
     Read(bool),
     Lose(usize),
     Forget,
+    Press,
+    Restart,
     Wait,
 }
 
 impl Play {
-    fn new(segment_messages: usize, outside_max: usize) -> Play {
+    fn new(segment_messages: usize, segment_bytes: u64, outside_max: usize) -> Play {
         let bounds = BacklogBounds {
             segment_messages,
+            segment_bytes,
             outside_max,
         };
         Play {
+            bounds,
             queue: Queue::new(CAPACITY, Some(bounds)),
             kept: Vec::new(),
             writing: None,
@@ -87,17 +96,19 @@ impl Play {
             Step::Read(is_done) => self.read(is_done, 0),
             Step::Lose(count) => self.read(true, count),
             Step::Forget => self.forget(),
+            Step::Press => self.queue.press(),
+            Step::Restart => self.restart(),
             Step::Wait => self.now += RETRY_AFTER,
         }
         Ok(())
     }
 
     fn ask(&mut self) {
-        if let Some((number, items)) = self.queue.begin_write(|_| 1, self.now) {
+        if let Some((number, items)) = self.queue.begin_write(weigh, self.now) {
             assert!(self.writing.is_none(), "one is on its way out");
             self.writing = Some((number, items.iter().copied().collect()));
         }
-        if let Some(number) = self.queue.begin_read(self.now) {
+        if let Some(number) = self.queue.begin_read(weigh, self.now) {
             assert!(self.reading.is_none(), "one is on its way back");
             self.reading = Some(number);
         }
@@ -128,9 +139,38 @@ impl Play {
         assert_eq!(self.queue.expected(number), Some(items.len()));
         let (back, lost) = items.split_at(items.len().saturating_sub(missing));
         self.expected.retain(|item| !lost.contains(item));
-        let outcome = Outcome::Back(back.to_vec(), back.len() as u64);
+        let returned = Returned {
+            messages: back.len(),
+            bytes: back.iter().map(weigh).sum(),
+        };
+        let outcome = Outcome::Back(back.to_vec(), returned);
         let said = self.queue.end_read(outcome, self.now);
-        assert_eq!((said.messages, said.bytes), (lost.len(), lost.len() as u64));
+        let bytes: u64 = lost.iter().map(weigh).sum();
+        assert_eq!((said.messages, said.bytes), (lost.len(), bytes));
+    }
+
+    /// Writes out all that is in memory, and goes on with a new queue.
+    fn restart(&mut self) {
+        if let Some(number) = self.queue.stop_writing() {
+            assert_eq!(self.writing.take().map(|writing| writing.0), Some(number));
+        }
+        let (front, behind) = self.queue.take_around();
+        let around = self.queue.around(front.len()).expect("it has a backlog");
+        for (mut number, items) in [(around.older_from, front), (around.younger_from, behind)] {
+            for items in Vec::from(items).chunks(around.messages_max) {
+                self.kept.push((number, items.to_vec()));
+                number += 1;
+            }
+        }
+        self.kept.sort_by_key(|kept| kept.0);
+        self.reading = None;
+        self.queue = Queue::new(CAPACITY, Some(self.bounds));
+        let outside = self.kept.iter().map(|(number, items)| Outside {
+            number: *number,
+            messages: items.len(),
+            bytes: items.iter().map(weigh).sum(),
+        });
+        assert!(self.queue.restore(outside));
     }
 
     fn forget(&mut self) {
@@ -171,6 +211,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => prop::bool::weighted(0.8).prop_map(Step::Read),
         1 => (1..3usize).prop_map(Step::Lose),
         1 => prop::bool::weighted(0.1).prop_map(|is_any| if is_any { Step::Forget } else { Step::Wait }),
+        1 => Just(Step::Press),
+        1 => Just(Step::Restart),
         1 => Just(Step::Wait),
     ];
     prop::collection::vec(step, 1..200)
@@ -182,9 +224,10 @@ proptest! {
     fn what_waits_comes_out_in_its_order(
         steps in steps(),
         segment_messages in 1..8usize,
+        segment_bytes in 1..40u64,
         outside_max in 0..64usize,
     ) {
-        let mut play = Play::new(segment_messages, outside_max);
+        let mut play = Play::new(segment_messages, segment_bytes, outside_max);
         for step in &steps {
             play.step(step)?;
             play.check()?;

@@ -13,7 +13,6 @@ use crate::in_flight::FlightError;
 use crate::latency::Stage;
 use crate::publish::{Command, Published};
 use crate::pump::{Outlet, Pump};
-use crate::queue;
 use crate::refusal::Refusal;
 use crate::store::Arrival;
 use crate::topic::{Topic, TopicKey};
@@ -37,8 +36,12 @@ impl TopicTable {
             return Published::Gone;
         };
         let mut asked = Asked::of(bodies.clone());
-        let is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size)
-            || !self.memory.has_room(topics, key, &asked);
+        let mut is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size);
+        if !is_full && !self.memory.has_room(topics, key, &asked) {
+            is_full = true;
+            self.press(key);
+        }
+        let topics = &self.tree.topics;
         let waits = |topic: &Topic| !topic.name.is_ephemeral();
         if is_full && topics.get(key).is_some_and(waits) {
             return Published::Full;
@@ -76,6 +79,17 @@ impl TopicTable {
         self.note_asked(key, &asked, now);
         self.mark_dirty(key);
         Published::Accepted
+    }
+
+    /// Has queues of a topic have more outside, where they may, because there is no memory for what is published to it.
+    #[cold]
+    fn press(&mut self, key: TopicKey) {
+        if self.bounds.backlog.is_some()
+            && let Some(topic) = self.tree.topics.get_mut(key)
+        {
+            topic.is_pressed = true;
+            self.agenda.mark(key, topic);
+        }
     }
 
     /// Why no further message may be published with a delay, if so. Those that wait in the topic's queue already come on top.
@@ -219,7 +233,8 @@ impl TopicTable {
         pump.run(key, now, messages_max, outlet);
         self.offer_room(key);
         if self.bounds.backlog.is_some() {
-            let (store, effects) = (&self.memory.store, &mut self.effects);
+            let store = &self.memory.store;
+            let effects = (&mut self.effects, self.ending.is_some());
             self.outstanding
                 .look_after(key, &mut self.tree, store, effects, now);
         }
@@ -232,7 +247,7 @@ impl TopicTable {
             return;
         };
         debug_assert!(topic.is_conserved(), "{topic:?}");
-        let has_room = queue::fit(topic.in_memory(), 1, self.bounds.mem_queue_size);
+        let has_room = !topic.is_full_for(1, self.bounds.mem_queue_size);
         let is_wanted = has_room && !topic.publishers.held.is_empty();
         if is_wanted && self.memory.has_room_for_held(topics, key) {
             self.effects.roomy.push(key);
@@ -269,6 +284,13 @@ impl TopicTable {
 
     /// Sets a consumer's RDY count.
     pub fn set_ready(&mut self, key: ConsumerKey, count: u32) {
+        if self
+            .ending
+            .as_ref()
+            .is_some_and(|ending| ending.keeps(&self.tree, key))
+        {
+            return;
+        }
         if let Some(consumer) = self.tree.consumers.get_mut(key) {
             consumer.ready_count = count;
             self.agenda.enlist(&mut self.tree, key);

@@ -11,13 +11,15 @@ use link::{OnFull, TopicChange};
 use super::TopicTable;
 use crate::agenda::Target;
 use crate::awaited::{KnownTopic, Teller};
+use crate::backlog::Outside;
 use crate::channel::ChannelKey;
-use crate::ending::Ending;
+use crate::ending::{Ending, Loss};
 use crate::handover::{self, Batch, Handed, NotTaken, QueueName};
 use crate::refusal::Refusal;
 use crate::remove;
+use crate::save::{self, Saver};
 use crate::sharing::{self, Group, LimitNumber};
-use crate::spill::BacklogAnswer;
+use crate::spill::{BacklogAnswer, BacklogOrder};
 use crate::topic::TopicKey;
 use crate::traffic::Traffic;
 use wire::TopicName;
@@ -394,7 +396,8 @@ impl TopicTable {
     /// Takes nothing in any more: publishes find [`Published::Gone`](crate::Published::Gone), and held publishers are orphans.
     pub fn begin_ending(&mut self, patience: Duration, now: Instant) {
         let (tree, agenda, effects) = (&mut self.tree, &mut self.agenda, &mut self.effects);
-        self.ending = Some(Ending::begin(tree, agenda, effects, patience, now));
+        let terms = (patience, self.bounds.backlog.is_some());
+        self.ending = Some(Ending::begin(tree, agenda, effects, terms, now));
     }
 
     /// Whether there is nothing left that a consumer could be given, or nobody has finished anything for too long. Before it
@@ -403,6 +406,65 @@ impl TopicTable {
         let (tree, agenda) = (&mut self.tree, &mut self.agenda);
         let ending = self.ending.as_mut();
         ending.is_some_and(|ending| ending.has_ended(tree, agenda, now))
+    }
+
+    /// Writes out all that is in memory, where there may be something outside, a segment at a time: `give` carries an order out and says
+    /// whether a segment is kept. Gives what is lost, as [`TopicTable::losses`] does where there is no such place. The table is of no
+    /// use after that.
+    pub fn save(&mut self, now: Instant, mut give: impl FnMut(BacklogOrder) -> bool) -> Vec<Loss> {
+        if self.bounds.backlog.is_none() {
+            return self.losses();
+        }
+        let mut losses = Vec::new();
+        for slot in 0..self.tree.topics.slots() {
+            let Some(key) = self.tree.topics.key_at(slot) else {
+                continue;
+            };
+            if let Some(topic) = self.tree.topics.get_mut(key) {
+                let service = self.intake.service.as_mut();
+                topic.waiting.sort_in(service, &mut self.memory.store);
+            }
+            let mut saver = Saver {
+                store: &mut self.memory.store,
+                give: &mut give,
+                now,
+            };
+            losses.extend(saver.save(&mut self.tree, key));
+        }
+        losses
+    }
+
+    /// Has a queue take up what it had outside when the broker ended, in the order of the numbers. Topic and channel are made if need be.
+    /// False where the queue keeps nothing outside.
+    ///
+    /// # Errors
+    /// [`Refusal`] at a bound.
+    pub fn restore(
+        &mut self,
+        queue: &QueueName,
+        segments: &[Outside],
+        now: Instant,
+    ) -> Result<bool, Refusal> {
+        if handover::is_ephemeral(queue) {
+            return Ok(false);
+        }
+        let key = self.find_or_create(queue.topic.as_str())?;
+        let channel = match &queue.channel {
+            Some(name) => Some(self.find_or_create_channel(key, name)?),
+            None => None,
+        };
+        let Some(topic) = self.tree.topics.get_mut(key) else {
+            return Ok(false);
+        };
+        let channel = channel.and_then(|key| self.tree.channels.get_mut(key));
+        let is_kept = save::restore(topic, channel, segments);
+        if self.leases.is_controlled {
+            let new = || Box::new(Traffic::new(now));
+            topic.reported.traffic.get_or_insert_with(new);
+            self.effects.report_wanted |= topic.asks_for_share(now);
+        }
+        self.agenda.mark(key, topic);
+        Ok(is_kept)
     }
 
     /// Gives back memory that was not needed since this was called before, a piece of it; says whether there is more.

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::*;
-use crate::{BacklogAnswer, BacklogBounds, BacklogOrder, BacklogOutcome, Held, QueueKey, Segment};
+use crate::{
+    BacklogAnswer, BacklogBounds, BacklogOrder, BacklogOutcome, Held, Outside, QueueName, Segment,
+};
 
 /// Keeps what queues have outside, and carries orders out when it is told to.
 #[derive(Default)]
 pub(super) struct Keeper {
-    kept: HashMap<(QueueKey, u64), Segment>,
+    kept: HashMap<(QueueName, u64), Segment>,
     orders: VecDeque<BacklogOrder>,
     fails: bool,
     /// Messages that it loses of each segment.
@@ -22,11 +24,11 @@ impl Keeper {
         while let Some(order) = self.orders.pop_front() {
             let (queue, number, outcome) = match order {
                 BacklogOrder::Forget(queue, number) => {
-                    self.kept.remove(&(queue, number));
+                    self.kept.remove(&(queue.name, number));
                     continue;
                 }
                 BacklogOrder::ForgetAll(queue) => {
-                    self.kept.retain(|(kept, _), _| *kept != queue);
+                    self.kept.retain(|(kept, _), _| *kept != queue.name);
                     continue;
                 }
                 order if count == 0 => {
@@ -34,22 +36,22 @@ impl Keeper {
                     return;
                 }
                 BacklogOrder::Write(queue, number, _) if self.fails => {
-                    (queue, number, BacklogOutcome::NotWritten)
+                    (queue.key, number, BacklogOutcome::NotWritten)
                 }
                 BacklogOrder::Write(queue, number, segment) => {
-                    self.kept.insert((queue, number), segment);
-                    (queue, number, BacklogOutcome::Written)
+                    self.kept.insert((queue.name, number), segment);
+                    (queue.key, number, BacklogOutcome::Written)
                 }
                 BacklogOrder::Read(queue, number) if self.fails => {
-                    (queue, number, BacklogOutcome::NotRead)
+                    (queue.key, number, BacklogOutcome::NotRead)
                 }
                 BacklogOrder::Read(queue, number) => {
-                    let outcome = match self.kept.remove(&(queue, number)) {
-                        Some(segment) => BacklogOutcome::Read(self.without_lost(&segment)),
+                    let outcome = match self.kept.get(&(queue.name, number)) {
+                        Some(segment) => BacklogOutcome::Read(self.without_lost(segment)),
                         // It was told to forget it since.
                         None => BacklogOutcome::NotRead,
                     };
-                    (queue, number, outcome)
+                    (queue.key, number, outcome)
                 }
             };
             count -= 1;
@@ -62,6 +64,63 @@ impl Keeper {
             world.table.hear_backlog(answer, now);
             world.run();
             self.orders.extend(world.table.effects.backlog.drain(..));
+        }
+    }
+
+    /// The table ends and all it has comes here; gives what is lost.
+    pub(super) fn save(&mut self, world: &mut World) -> Vec<crate::Loss> {
+        self.work(world, 0);
+        let orders = std::mem::take(&mut self.orders);
+        let (now, mut given) = (world.now(), Vec::new());
+        let fails = self.fails;
+        let losses = world.table.save(now, |order| {
+            given.push(order);
+            !fails
+        });
+        for order in orders.into_iter().chain(given) {
+            match order {
+                BacklogOrder::Write(queue, number, segment) if !fails => {
+                    let former = self.kept.insert((queue.name, number), segment);
+                    assert!(former.is_none(), "{number} was written before");
+                }
+                BacklogOrder::Forget(queue, number) => {
+                    self.kept.remove(&(queue.name, number));
+                }
+                _ => {}
+            }
+        }
+        losses
+    }
+
+    /// Another table takes up what is kept.
+    pub(super) fn restore(&self, world: &mut World) {
+        let mut queues: HashMap<&QueueName, Vec<Outside>> = HashMap::new();
+        for ((queue, number), segment) in &self.kept {
+            let messages = segment.messages();
+            queues.entry(queue).or_default().push(Outside {
+                number: *number,
+                messages: messages.len(),
+                bytes: messages.map(|(_, body)| body.len() as u64).sum(),
+            });
+        }
+        let now = world.now();
+        for (queue, mut segments) in queues {
+            segments.sort_by_key(|segment| segment.number);
+            let restored = world.table.restore(queue, &segments, now);
+            assert_eq!(restored, Ok(true), "{queue:?}");
+        }
+        world.run();
+    }
+
+    /// Has everything twice, as a crash may leave it.
+    pub(super) fn double(&mut self) {
+        let kept: Vec<_> = self
+            .kept
+            .iter()
+            .map(|(key, segment)| (key.clone(), segment.clone()))
+            .collect();
+        for ((queue, number), segment) in kept {
+            self.kept.insert((queue, number + 1000), segment);
         }
     }
 
@@ -91,17 +150,22 @@ impl Keeper {
 pub(super) const SPILLING: Bounds = Bounds {
     backlog: Some(BacklogBounds {
         segment_messages: 100,
+        segment_bytes: u64::MAX,
         outside_max: 1000,
     }),
     ..BOUNDS
 };
 
-fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
+pub(super) fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
 
 /// Publishes numbers one by one, until one has to wait; gives how many did not.
-fn publish(world: &mut World, keeper: &mut Keeper, range: std::ops::Range<usize>) -> usize {
+pub(super) fn publish(
+    world: &mut World,
+    keeper: &mut Keeper,
+    range: std::ops::Range<usize>,
+) -> usize {
     let (first, end) = (range.start, range.end);
     for number in range {
         if world.publish("t", &[&number.to_string()]) == Published::Full {
@@ -113,7 +177,11 @@ fn publish(world: &mut World, keeper: &mut Keeper, range: std::ops::Range<usize>
 }
 
 /// Takes and finishes everything that can be had.
-fn consume(world: &mut World, keeper: &mut Keeper, consumer: ConsumerKey) -> Vec<String> {
+pub(super) fn consume(
+    world: &mut World,
+    keeper: &mut Keeper,
+    consumer: ConsumerKey,
+) -> Vec<String> {
     let mut taken = Vec::new();
     loop {
         keeper.work(world, usize::MAX);
@@ -197,6 +265,68 @@ fn what_cannot_be_read_holds_its_queue_up_until_it_can() {
     world.advance_us(1_000_000);
     let after = consume(&mut world, &mut keeper, consumer);
     assert_eq!([before, after].concat(), numbers(0..100));
+}
+
+#[test]
+fn a_batch_that_is_longer_than_a_queue_needs_no_consumer() {
+    let (mut world, mut keeper, consumer) = world();
+    let mut taken = publish(&mut world, &mut keeper, 0..30);
+    for _ in 0..5 {
+        let batch: Vec<String> = numbers(taken..taken + 25);
+        let bodies: Vec<&str> = batch.iter().map(String::as_str).collect();
+        assert_eq!(world.publish("t", &bodies), Published::Accepted);
+        keeper.work(&mut world, usize::MAX);
+        taken += 25;
+    }
+    assert!(world.table.memory.store.len() <= 20);
+    world.table.set_ready(consumer, 3);
+    world.run();
+    let all = consume(&mut world, &mut keeper, consumer);
+    assert_eq!(all, numbers(0..taken));
+}
+
+#[test]
+fn what_is_to_be_the_newest_stays_in_memory() {
+    let (mut world, mut keeper, _) = world();
+    let topic = world.topic("t");
+    world
+        .table
+        .set_on_full(topic, Some(link::OnFull::DropOldest));
+    assert_eq!(publish(&mut world, &mut keeper, 0..500), 500);
+    let channels = world.table.tree.channels.iter().map(|(_, channel)| channel);
+    let outside: usize = channels.map(|channel| channel.queue.outside()).sum();
+    assert_eq!(outside, 0);
+}
+
+#[test]
+fn short_memory_has_queues_go_out_before_they_are_long() {
+    let bounds = Bounds {
+        mem_queue_size: 10_000,
+        ..SPILLING
+    };
+    let budget = crate::MemoryBudget::new(16 << 20);
+    let mut world = World::with(bounds);
+    world.table = world.table.within(&budget);
+    let mut keeper = Keeper::default();
+    world.subscribe("t", "c", 1, 0);
+    let body = "x".repeat(100_000);
+    let mut refused = 0;
+    for _ in 0..500 {
+        while world.publish("t", &[&body]) == Published::Full {
+            refused += 1;
+            assert!(refused < 2000, "publishers wait, and nothing goes out");
+            keeper.work(&mut world, usize::MAX);
+            world.run();
+            world.table.tell_memory();
+        }
+    }
+    assert!(keeper.messages() > 300, "{} outside", keeper.messages());
+    let topic = world.topic("t");
+    let channel = world
+        .table
+        .find_channel(topic, &"c".parse().expect("valid"));
+    let channel = channel.and_then(|key| world.table.tree.channels.get(key));
+    assert_eq!(channel.map(crate::channel::Channel::depth), Some(500));
 }
 
 #[test]

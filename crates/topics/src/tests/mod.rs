@@ -13,6 +13,7 @@ mod prolongations;
 mod replay;
 mod reports;
 mod restarts;
+mod saving;
 mod service;
 mod settling;
 mod shares;

@@ -25,13 +25,16 @@ use prometheus_client::registry::Registry;
 
 use super::Shared;
 use crate::announce::AnnounceStats;
+use crate::backlog::{BacklogHealth, BacklogState};
 use crate::catalog_file::CatalogState;
 use crate::reactor::TaskReport;
 use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
 use memory::MemoryFigures;
-use series::{CATALOG, CHANNEL, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, TASK, TOPIC};
+use series::{
+    CATALOG, CHANNEL, DISK, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, TASK, TOPIC,
+};
 use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, HANDOVERS, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};
@@ -52,6 +55,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
     let announcements = heard.map(|_| service.handle.announcements.stats());
     let surroundings = Surroundings {
         catalog: (config.data_path.as_ref()).map(|_| service.handle.kept.state()),
+        backlog: service.handle.backlog.as_ref().map(BacklogHealth::state),
         http: service.info.counts.clone(),
         announcements,
         gossip: service.handle.sharing.figures(),
@@ -124,6 +128,8 @@ struct Snapshot {
 struct Surroundings {
     /// `None`: the broker keeps nothing.
     catalog: Option<CatalogState>,
+    /// `None`: queues have nothing on disk.
+    backlog: Option<BacklogState>,
     http: http::Counts,
     /// `None`: the broker has no announce port.
     announcements: Option<AnnounceStats>,
@@ -168,6 +174,10 @@ impl Collector for Snapshot {
         for series in CATALOG {
             let catalog = self.surroundings.catalog.iter();
             put(&mut encoder, series, catalog.map(|each| ([], each)))?;
+        }
+        for series in DISK {
+            let disk = self.surroundings.backlog.iter();
+            put(&mut encoder, series, disk.map(|each| ([], each)))?;
         }
         let directions = self.surroundings.link.iter().flatten();
         let directions = directions.map(|(way, bytes)| ([("direction", *way)], bytes));

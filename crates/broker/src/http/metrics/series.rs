@@ -10,6 +10,7 @@ use kernel::{CpuShare, TaskStats};
 use topics::Full;
 
 use super::Snapshot;
+use crate::backlog::BacklogState;
 use crate::catalog_file::CatalogState;
 use crate::stats::{ChannelStats, ReactorStats, StageLatency, TopicStats};
 
@@ -24,6 +25,43 @@ pub(super) const CATALOG: &[Series<CatalogState>] = &[
         "srtm_catalog_failed_writes",
         "Writes of the catalog that failed.",
         |catalog| float(catalog.failures),
+    ),
+];
+
+/// Of a broker whose queues may have messages on disk.
+pub(super) const DISK: &[Series<BacklogState>] = &[
+    gauge(
+        "srtm_disk_writable",
+        "1 while messages can be kept on disk.",
+        |disk| float(u64::from(disk.failure.is_none())),
+    ),
+    counter(
+        "srtm_disk_failures",
+        "Writes, reads and syncs of messages on disk that have failed.",
+        |disk| float(disk.failures),
+    ),
+    gauge(
+        "srtm_disk_used_bytes",
+        "Bytes of all files with messages.",
+        |disk| float(disk.bytes),
+    ),
+    gauge(
+        "srtm_disk_budget_bytes",
+        "Bytes that files with messages may have; publishers wait beyond.",
+        |disk| float(disk.bytes_max),
+    ),
+    gauge(
+        "srtm_disk_full",
+        "1 while the disk budget is used up and publishers wait for it.",
+        |disk| float(u64::from(disk.is_full)),
+    ),
+    gauge("srtm_disk_files", "Files with messages.", |disk| {
+        float(disk.files)
+    }),
+    counter(
+        "srtm_disk_damages",
+        "Places in files with messages that were found damaged.",
+        |disk| float(disk.damages),
     ),
 ];
 

@@ -8,6 +8,7 @@ use topics::MemoryBudget;
 
 use super::memory::{BUDGET, PARTS};
 use super::*;
+use crate::backlog::BacklogState;
 use crate::catalog_file::CatalogState;
 use crate::reactor::TaskRow;
 use crate::stats::StageLatency;
@@ -102,6 +103,15 @@ fn surroundings() -> Surroundings {
         memory: MemoryFigures::of(&MemoryBudget::new(16 << 20)),
         link: Some([("sent", 10), ("received", 11)]),
         is_given_up: Some(true),
+        backlog: Some(BacklogState {
+            bytes: 4096,
+            files: 2,
+            bytes_max: 1 << 30,
+            failure: Some(String::from("no space left")),
+            failures: 3,
+            is_full: false,
+            damages: 1,
+        }),
         catalog: Some(CatalogState {
             failure: Some(String::from("full")),
             failures: 7,
@@ -138,6 +148,13 @@ fn limits_that_brokers_share_have_their_series() {
             r#"srtm_gossip_sent_bytes_total{kind="updates"} 96.0"#,
             r#"srtm_link_bytes_total{direction="received"} 11.0"#,
             r#"srtm_handover_messages_total{direction="sent"} 12.0"#,
+            "srtm_disk_writable 0.0",
+            "srtm_disk_failures_total 3.0",
+            "srtm_disk_used_bytes 4096.0",
+            "srtm_disk_budget_bytes 1073741824.0",
+            "srtm_disk_full 0.0",
+            "srtm_disk_files 2.0",
+            "srtm_disk_damages_total 1.0",
             "srtm_catalog_writable 0.0",
             "srtm_catalog_failed_writes_total 7.0",
         ],

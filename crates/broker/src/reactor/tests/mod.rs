@@ -41,7 +41,7 @@ struct Peer {
 impl Scene {
     fn new(config: Config) -> Scene {
         let inbox = || Arc::new(Inbox::new().expect("descriptors"));
-        let inboxes = (0..config.threads).map(|_| inbox()).collect();
+        let inboxes: Vec<_> = (0..config.threads).map(|_| inbox()).collect();
         let authority = Authority::new(&format!("scene-{:?}", std::thread::current().id()));
         let mut shared = Shared::new(config, inboxes);
         let (handshakes, by_hand) = authority.handshakes(&shared.inboxes);

@@ -38,7 +38,6 @@ const NO_AUTH: &str = "this broker does not ask an auth server, so it would let 
 const NO_CONFIG: &str =
     "this broker does not read configuration files, so their settings would be missing; use flags";
 const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
-const NO_DISK: &str = "messages are not written to disk";
 const NO_SCAN: &str = "timeouts are kept in order and need no scan";
 const NO_TOPOLOGY: &str = "consumers are not preferred by zone";
 const NO_PERCENTILES: &str = "latencies are always measured; /stats has them under srtm.latency_us";
@@ -61,6 +60,7 @@ const MAY_BE_EMPTY: [&str; 6] = [
 const FLAGS: &[(&str, bool, Fate)] = &[
     ("abandoned-after", false, Passed),
     ("arrival-clock", false, Passed),
+    ("disk-budget", false, Passed),
     ("drain-timeout", false, Passed),
     ("handshake-timeout", false, Passed),
     ("http-host", false, Passed),
@@ -94,9 +94,9 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("topology-zone", false, Ignored(NO_TOPOLOGY)),
     ("data-path", false, Passed),
     ("mem-queue-size", false, Passed),
-    ("max-bytes-per-file", false, Ignored(NO_DISK)),
-    ("sync-every", false, Ignored(NO_DISK)),
-    ("sync-timeout", false, Ignored(NO_DISK)),
+    ("max-bytes-per-file", false, Passed),
+    ("sync-every", false, Passed),
+    ("sync-timeout", false, Passed),
     ("queue-scan-worker-pool-max", false, Ignored(NO_SCAN)),
     ("queue-scan-selection-count", false, Ignored(NO_SCAN)),
     ("msg-timeout", false, Passed),
@@ -210,6 +210,11 @@ impl Settings {
         match fate {
             // An empty name is as good as none.
             Passed | Own if value.is_empty() && MAY_BE_EMPTY.contains(&name) => {}
+            Passed if name == "mem-queue-size" && value == "0" => {
+                self.broker.push(String::from("--mem-queue-size=1"));
+                let text = "-mem-queue-size=0 keeps one message of each queue in memory, the others on disk";
+                self.warnings.push(String::from(text));
+            }
             Passed => self.broker.push(format!("--{name}={value}")),
             Own if name == "tls-min-version" => self.take_least_version(&value)?,
             Own if name == "log-level" => self.log_level = Some(value),
@@ -337,6 +342,21 @@ mod tests {
         ] {
             assert_eq!(settings(line).broker, [expected], "{line}");
         }
+    }
+
+    #[test]
+    fn a_queue_without_memory_has_one_message_there() {
+        let own = settings("-mem-queue-size=0");
+        assert_eq!(own.broker, ["--mem-queue-size=1"]);
+        assert!(
+            own.warnings[0].contains("one message"),
+            "{:?}",
+            own.warnings
+        );
+        assert_eq!(
+            settings("-mem-queue-size=10").broker,
+            ["--mem-queue-size=10"]
+        );
     }
 
     #[test]

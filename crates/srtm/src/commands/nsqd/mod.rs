@@ -7,7 +7,6 @@
 mod flags;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use broker::Config;
 use broker::http::{LogLevel, nsqd_version_line};
@@ -19,10 +18,11 @@ use crate::error::Failure;
 use crate::log;
 use flags::{Request, Settings};
 
-/// Where nsqd listens unless told otherwise: at all addresses.
-const NSQD_ADDRESSES: [(&str, &str); 2] = [
+/// What nsqd does unless told otherwise: it listens at all addresses, and keeps topics and messages in the working folder.
+const NSQD_DEFAULTS: [(&str, &str); 3] = [
     ("--tcp-address=", "0.0.0.0:4150"),
     ("--http-address=", "0.0.0.0:4151"),
+    ("--data-path=", "."),
 ];
 
 /// The same with a certificate.
@@ -54,9 +54,7 @@ fn start(settings: Settings) -> Result<(), Failure> {
         .as_deref()
         .map_or(Ok(LogLevel::default()), log::parse_level);
     let level = level.map_err(|reason| Failure::Usage(format!("-log-level: {reason}")))?;
-    let mut config = config(settings.broker)?;
-    // nsqd keeps its metadata in the working folder unless told otherwise.
-    config.data_path.get_or_insert_with(|| PathBuf::from("."));
+    let config = config(settings.broker)?;
     log::start(&level, settings.log_prefix.as_deref().unwrap_or("[nsqd] "));
     tracing::info!("{}", nsqd_version_line());
     tracing::info!("ID: {}", config.node_id);
@@ -70,9 +68,9 @@ fn start(settings: Settings) -> Result<(), Failure> {
 fn config(mut arguments: Vec<String>) -> Result<Config, Failure> {
     let has_tls = arguments.iter().any(|a| a.starts_with("--tls-cert="));
     let https = has_tls.then_some(NSQD_HTTPS_ADDRESS);
-    for (flag, open) in NSQD_ADDRESSES.into_iter().chain(https) {
+    for (flag, value) in NSQD_DEFAULTS.into_iter().chain(https) {
         if !arguments.iter().any(|argument| argument.starts_with(flag)) {
-            arguments.push(format!("{flag}{open}"));
+            arguments.push(format!("{flag}{value}"));
         }
     }
     let all = std::iter::once("nsqd".to_owned()).chain(arguments);
@@ -111,6 +109,8 @@ mod tests {
             let http = config.http_address.expect("served");
             let bound = [config.tcp_address, http].map(|address| address.to_string());
             assert_eq!(bound, expected);
+            let disk = config.backlog.expect("messages go to disk");
+            assert_eq!(disk.folder, std::path::Path::new(".").join("srtm.queues"));
         }
     }
 }

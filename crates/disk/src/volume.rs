@@ -1,0 +1,67 @@
+//! Where files are: one flat folder, reached by the names of its files.
+
+mod folder;
+mod simulated;
+
+use std::io;
+
+pub use folder::{Folder, LOCK_NAME};
+pub use simulated::{Faults, Simulated};
+
+/// A folder of files. What was written may be lost by a crash of the machine until file and folder are synced; not by the end of a
+/// process.
+pub trait Volume {
+    /// Makes an empty file, or empties one that is there.
+    ///
+    /// # Errors
+    /// The system's.
+    fn create(&mut self, name: &str) -> io::Result<()>;
+
+    /// Writes at a place of a file, which grows as need be.
+    ///
+    /// # Errors
+    /// The system's; any part of it may have been written.
+    fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// So many bytes at a place of a file; fewer where it ends before.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&mut self, name: &str, offset: u64, length: usize) -> io::Result<Vec<u8>>;
+
+    /// Bytes of a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn length(&mut self, name: &str) -> io::Result<u64>;
+
+    /// Cuts a file off.
+    ///
+    /// # Errors
+    /// The system's.
+    fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
+
+    /// Makes what was written to a file durable.
+    ///
+    /// # Errors
+    /// The system's; what was written since the last sync may be lost then, whatever a later one says.
+    fn sync(&mut self, name: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+
+    /// The names of all files, in order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn list(&mut self) -> io::Result<Vec<String>>;
+
+    /// Makes it durable which files there are.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_folder(&mut self) -> io::Result<()>;
+}
