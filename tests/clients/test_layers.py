@@ -286,8 +286,8 @@ def test_go_nsq_through_layers(secure: Broker, topic: str, authority: Authority,
 
 @pytest.mark.parametrize("kind", ["snappy", "tls"])
 def test_pynsq_through_layers(secure: Broker, topic: str, authority: Authority, kind: str) -> None:
-    """pynsq 0.9.1 takes a piece that is not whole for an error, so few messages come at once here, and other kinds cannot
-    be relied on with any broker."""
+    """pynsq 0.9.1 takes a piece that is not whole for an error, so few messages come at once here, and other kinds
+    cannot be relied on with any broker."""
     make_channel(secure, topic)
     heard: set[int] = set()
     numbers = range(300)

@@ -75,6 +75,8 @@ fn address_behind(log: &mut impl BufRead, text: &str) -> String {
 fn srtm(arguments: &[&str]) -> Output {
     Command::new(SRTM)
         .args(arguments)
+        // Whatever it takes for its data folder does not land in the source.
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .stdin(Stdio::null())
         .output()
         .expect("runs")

@@ -14,7 +14,6 @@ Examples:
 
 /// Flags of `srtm disk`.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct DiskCommand {
     #[command(subcommand)]
     what: What,
@@ -23,6 +22,7 @@ pub(crate) struct DiskCommand {
 #[derive(Subcommand, Debug)]
 enum What {
     /// Reads all files with messages, and says whose they are and what is damaged. Changes nothing.
+    #[command(after_help = EXAMPLES)]
     Check {
         /// Data folder of a broker that does not run.
         #[arg(value_name = "FOLDER")]
