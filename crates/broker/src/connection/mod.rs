@@ -103,6 +103,8 @@ pub struct Connection {
     pub is_lingering: bool,
     /// Its input holds something, costs memory or is waited for: without this nobody looks at those fields, which stand far behind.
     pub has_cut_input: bool,
+    /// Epoll has told of the peer's end, and tells of it once: it is read from until that comes.
+    pub is_ending: bool,
     /// What is spoken on it.
     pub session: Session,
     /// Bytes read and not yet parsed.
@@ -177,6 +179,7 @@ impl Connection {
             interest: Interest::READ_ONCE,
             is_lingering: false,
             has_cut_input: false,
+            is_ending: false,
             session: Session::Greeting,
             input: Vec::new(),
             last_arrival: now,

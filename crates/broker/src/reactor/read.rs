@@ -193,6 +193,7 @@ fn receive(hall: &mut Hall, key: ConnectionKey, buffer: &mut [u8]) -> Option<usi
     let stamped = hall.shared.config.arrival_clock == ArrivalClock::Kernel
         && connection.subscriptions.is_empty();
     let received = connection.transport.receive(buffer, stamped);
+    let is_ending = connection.is_ending;
     if connection.transport.wants_to_send() {
         hall.peers.mark_dirty(key);
     }
@@ -202,7 +203,7 @@ fn receive(hall: &mut Hall, key: ConnectionKey, buffer: &mut [u8]) -> Option<usi
             None
         }
         Ok(received) => {
-            if received.is_more {
+            if received.is_more || is_ending {
                 hall.topics.schedule.notice(key, Readiness::READABLE);
             }
             hall.time.resting.received(received.bytes);

@@ -215,13 +215,13 @@ impl Dispatcher<'_> {
             .hall
             .peers
             .connections
-            .get(key)
-            .is_some_and(|connection| may_read(connection.pause));
+            .get_mut(key)
+            .is_some_and(|connection| {
+                connection.is_ending |= ends;
+                may_read(connection.pause)
+            });
         if (readiness.has(Readiness::READABLE) || has_failed) && may_read {
             self.reader().read(key);
-            if ends {
-                self.hall.topics.schedule.notice(key, Readiness::READABLE);
-            }
         }
         // While the socket is in the cache; at the end of the turn it would not be.
         self.hall.write(|writer| writer.flush_connection(key));

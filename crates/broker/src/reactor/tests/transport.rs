@@ -104,3 +104,37 @@ fn a_followed_message_is_awaited_by_its_last_byte_on_the_wire() {
         scene.until("all are acknowledged", |scene| probes(scene) == Some(0));
     }
 }
+
+#[test]
+fn whoever_ends_behind_much_that_was_not_read_is_let_go() {
+    for kind in KINDS {
+        let mut scene = Scene::new(Config {
+            threads: 1,
+            ..Config::default()
+        });
+        let mut peer = scene.connect(0, kind);
+        // It is all there, with the end behind it, when the reactor looks for the first time.
+        let words = [
+            b"  V2",
+            &publishes("t", (0..150).map(|_| vec![7; 1000]))[..],
+        ]
+        .concat();
+        let mut wire = Vec::new();
+        peer.far.seal(&words, &mut wire);
+        let mut left = &wire[..];
+        while !left.is_empty() {
+            match peer.client.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        let way = std::net::Shutdown::Write;
+        peer.client.shutdown(way).expect("connected");
+        scene.until("it is let go", |scene| {
+            peer.listen();
+            scene.reactors[0].hall.peers.connections.is_empty()
+        });
+        let taken = scene.reactors[0].hall.topics.table.find("t");
+        assert!(taken.is_some(), "what came before the end counts");
+    }
+}
