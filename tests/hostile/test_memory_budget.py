@@ -31,8 +31,13 @@ def of_part(broker: Broker, name: str, part: str) -> float:
 class Pusher:
     """A connection that sends as much as is taken, and reads nothing."""
 
-    def __init__(self, broker: Broker, begin: bytes, data: bytes) -> None:
-        self.socket = socket.create_connection(broker.tcp, timeout=GENEROUS_S)
+    def __init__(self, broker: Broker, begin: bytes, data: bytes, receive_buffer_bytes: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(GENEROUS_S)
+        if receive_buffer_bytes is not None:
+            # Before it connects: a window that shrinks makes the kernels drop what they promised to take, and wait.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self.socket.connect(broker.tcp)
         self.socket.sendall(MAGIC + begin)
         self.socket.setblocking(False)
         self.data = memoryview(data)
@@ -112,9 +117,7 @@ def test_outputs_are_full_earlier_where_many_are_not_read(
     with siege(broker) as attack:
         peers = force.of(30, 60)
         asked = (b"IDENTIFY\n" + sized(b'{"feature_negotiation":true}')) * 250_000
-        pushers = [Pusher(broker, b"", asked) for _ in range(peers)]
-        for pusher in pushers:
-            pusher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        pushers = [Pusher(broker, b"", asked, receive_buffer_bytes=4096) for _ in range(peers)]
         while metric(broker, "srtm_reactor_unread_pauses_total") < peers:
             for pusher in pushers:
                 pusher.push()
