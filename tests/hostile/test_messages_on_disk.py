@@ -90,8 +90,7 @@ def test_a_stop_keeps_everything_and_a_start_goes_on(start_broker: StartBroker, 
         publisher.send(f"DPUB {topic} 3000\n".encode() + sized(body(1_000)))
         publisher.expect_response()
         broker.wait_for_channel(topic, "c", deferred_count=2)
-        depth = broker.channel(topic, "c")["backend_depth"]
-        assert depth > 500, f"{depth} on disk"
+        wait_until(lambda: broker.channel(topic, "c")["backend_depth"] > 500, "most of it is on disk")
         assert broker.stop() == 0, broker.log()
     assert "ERROR" not in broker.log()
     again = start_broker(*flags)
@@ -124,7 +123,9 @@ def test_what_was_on_disk_outlives_a_kill_and_memory_is_lost(start_broker: Start
     broker = start_broker(f"-mem-queue-size={MEMORY}")
     make(broker, topic)
     publish(broker, topic, range(5_000))
-    depth = broker.wait_for_channel(topic, "c", depth=5_000)["backend_depth"]
+    broker.wait_for_channel(topic, "c", depth=5_000)
+    wait_until(lambda: broker.channel(topic, "c")["backend_depth"] >= 5_000 - MEMORY, "the rest is on disk")
+    depth = broker.channel(topic, "c")["backend_depth"]
     broker.process.send_signal(signal.SIGKILL)
     broker.process.wait(GENEROUS_S)
     again = start_broker(f"-mem-queue-size={MEMORY}")
@@ -164,14 +165,15 @@ def test_a_full_disk_makes_publishers_wait_and_costs_nothing(disk: Disk, topic: 
     try:
         make(broker, topic)
         publish(broker, topic, range(500))
-        assert broker.channel(topic, "c")["backend_depth"] > 0
+        wait_until(lambda: broker.channel(topic, "c")["backend_depth"] > 0, "some of it is on disk")
         disk.fill()
         with Connection(broker.tcp) as publisher:
             for number in range(500, 1_500):
                 publisher.send(f"PUB {topic}\n".encode() + sized(body(number)))
             wait_until(lambda: broker.topic(topic)["srtm"]["held_publishers"] >= 1, "the publisher is held back")
-            assert broker.get("/ping").body.startswith(b"NOK - messages cannot be kept on disk")
-            assert metric(broker, "srtm_disk_writable") == 0
+            nok = b"NOK - messages cannot be kept on disk"
+            wait_until(lambda: broker.get("/ping").body.startswith(nok), "the disk is known to be full")
+            wait_until(lambda: metric(broker, "srtm_disk_writable") == 0, "the metric shows it")
             # Others, and its own consumers, go on.
             publish(broker, f"{topic}_other", range(10))
             assert len(consume(broker, f"{topic}_other", 10)) == 10
@@ -255,12 +257,12 @@ def test_emptying_and_deleting_give_the_disk_back(start_broker: StartBroker, top
         make(broker, name)
         publish(broker, name, range(1_000))
     broker.post("/channel/pause", topic=topic, channel="c")
-    assert len(files(broker)) >= 2
+    wait_until(lambda: len(files(broker)) >= 2, "both have files")
     broker.post("/channel/empty", topic=topic, channel="c")
     broker.post("/topic/empty", topic=topic)
     broker.post("/topic/delete", topic=f"{topic}_b")
     wait_until(lambda: not files(broker), "the files are gone")
-    assert metric(broker, "srtm_disk_used_bytes") == 0
+    wait_until(lambda: metric(broker, "srtm_disk_used_bytes") == 0, "nothing counts any more")
     assert broker.stop() == 0
 
 
