@@ -1,12 +1,14 @@
-//! What must hold for any bytes in a segment file, shared by the fuzz targets and the smoke test on stable Rust.
+//! Laws for any bytes in a segment file, shared by the fuzz targets and the smoke test on stable
+//! Rust.
 //!
-//! It opens, without a panic; the pieces of a scan cover the bytes without a gap; a segment has as many messages as was said; and of a
-//! file that was damaged nothing comes out but what was written, in its order.
+//! It opens without a panic; the pieces of a scan cover the bytes without a gap; a segment has as
+//! many messages as it says; and from a damaged file nothing comes out but what was written, in its
+//! order.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
 use disk::{
-    FileName, Message, Owner, PREAMBLE_BYTES, Piece, Salt, Shelf, ShelfConfig, Simulated, Stamps,
-    Volume, scan,
+    FileName, Message, Owner, PREAMBLE_BYTES, Piece, Progress, QueuePiece, QueueRecords, Salt,
+    Shelf, ShelfConfig, Simulated, Stamps, Volume, scan,
 };
 
 const CONFIG: ShelfConfig = ShelfConfig {
@@ -55,6 +57,49 @@ pub fn check_damaged(input: &[u8]) {
         );
         last = Some((segment, index));
     });
+}
+
+/// A file of a queue of nsqd whose records are short, and to which things were done as above: what is read of it covers it without a gap,
+/// and bodies are bytes of it. The same bytes as a meta file and as a name are read or refused.
+pub fn check_diskqueue(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let _ = (Progress::of_text(&text), disk::QueueFile::of_name(&text));
+    let mut bytes = Vec::new();
+    for body in BODIES {
+        bytes.extend_from_slice(&(26 + body.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&[0; 10]);
+        bytes.extend_from_slice(b"0123456789abcdef");
+        bytes.extend_from_slice(body);
+    }
+    let edits = input.chunks_exact(2);
+    let cut = edits
+        .remainder()
+        .iter()
+        .map(|&byte| usize::from(byte))
+        .sum();
+    for edit in edits {
+        let at = usize::from(edit[0]) % bytes.len();
+        bytes[at] = edit[1];
+    }
+    bytes.truncate(bytes.len().saturating_sub(cut));
+    for from in [0, bytes.len() / 3] {
+        let mut records = QueueRecords::new(&bytes[from..], from as u64, bytes.len() as u64);
+        let mut at = from;
+        while let Some(piece) = records.read_next().expect("in memory") {
+            match piece {
+                QueuePiece::Message(message) => {
+                    let end = at + 30 + message.body.len();
+                    assert_eq!(bytes.get(at + 30..end), Some(message.body));
+                    at = end;
+                }
+                QueuePiece::Damage { offset, bytes } => {
+                    assert_eq!(offset, at as u64);
+                    at += bytes as usize;
+                }
+            }
+        }
+        assert_eq!(at, bytes.len(), "it was read to its end");
+    }
 }
 
 fn check_scan(bytes: &[u8], salt: Salt) {

@@ -1,4 +1,4 @@
-//! What can go wrong with messages on disk.
+//! Errors of messages on disk.
 
 use std::io;
 
@@ -8,7 +8,7 @@ pub enum DiskError {
     /// The system refused.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// Of what file or folder.
         path: String,
@@ -33,6 +33,9 @@ pub enum DiskError {
     /// All files together would have more bytes than they may.
     #[error("the disk budget of {0} bytes is used up")]
     Budget(u64),
+    /// The log of a topic would have more bytes than one may.
+    #[error("the log of the topic has its part, {0} bytes, of the disk budget")]
+    Share(u64),
     /// A record cannot say how long it is.
     #[error("a message of {0} bytes is too long to be kept on disk")]
     TooLong(usize),

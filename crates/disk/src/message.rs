@@ -1,4 +1,4 @@
-//! A message as it is kept.
+//! A message in its form on disk.
 
 /// Bytes of a message's payload before its body.
 pub const MESSAGE_HEAD_BYTES: usize = 80;
@@ -6,7 +6,8 @@ pub const MESSAGE_HEAD_BYTES: usize = 80;
 const HAS_PAID: u16 = 1;
 const HAS_WAITED: u16 = 2;
 
-/// A message with what has to be known of it. Times are nanoseconds since the Unix epoch.
+/// A message with everything that has to be known of it. Times are nanoseconds since the Unix
+/// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its number.

@@ -1,6 +1,7 @@
-//! Records: what a segment file consists of, behind its preamble.
+//! Records: the content of a segment file, behind its preamble.
 //!
-//! A record is a head of 32 bytes, a payload, and zeros up to a multiple of 8. Numbers are little-endian.
+//! A record is a head of 32 bytes, a payload, and zeros up to a multiple of 8. Numbers are
+//! little-endian.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -9,12 +10,13 @@
 //! | 5–7 | zero |
 //! | 8–11 | length of the payload |
 //! | 12–15 | CRC-32C of the payload and the zeros behind it |
-//! | 16–23 | number of the segment that it is of |
+//! | 16–23 | number of its segment |
 //! | 24–27 | CRC-32C of bytes 0–23 |
 //! | 28–31 | state: zero, or `Gone` once a segment (or a message) was taken out; in no checksum, because it is written in place |
 //!
-//! Both checksums begin at the file's salt and the record's offset. So a record counts in its file and at its place only: a body that
-//! was made to look like a record is none, however the reader comes upon it, and nor is a block that was written to a wrong place.
+//! Both checksums begin at the file's salt and the record's offset. So a record counts only in its
+//! file and at its place: neither a body made to look like a record, however the reader comes upon
+//! it, nor a block written to a wrong place is taken for one.
 
 /// Bytes of a record before its payload.
 pub const RECORD_HEAD_BYTES: usize = 32;
@@ -25,11 +27,11 @@ const GONE: u32 = u32::from_le_bytes(*b"Gone");
 const STATE_AT: usize = 28;
 const ALIGNMENT: usize = 8;
 
-/// What a file's checksums begin at: drawn when it is made, part of its name.
+/// The initial value of a file's checksums: drawn when the file is created, part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Salt(pub u64);
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Whose messages the file has.
@@ -40,8 +42,10 @@ pub enum Kind {
     Message,
     /// Nothing comes behind: the file was ended in order.
     End,
-    /// Kept for ids of messages that are finished.
-    Finished,
+    /// What became of messages of a log.
+    Steps,
+    /// A message of a log, with the queues that have it.
+    Standing,
     /// Of a later version; it is passed over.
     Unknown(u8),
 }
@@ -49,9 +53,9 @@ pub enum Kind {
 /// A whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The segment that it is of; 0: of none.
+    /// Its segment; 0: none.
     pub segment: u64,
     /// Its content.
     pub payload: &'a [u8],
@@ -63,12 +67,12 @@ pub struct Record<'a> {
     pub(crate) is_state_damaged: bool,
 }
 
-/// Why there is no record.
+/// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRecord {
-    /// What stands here is no head.
+    /// The bytes here are not a head.
     NoHead,
-    /// The head is whole and its payload is not; the record has so many bytes.
+    /// The head is whole and its payload is not; the record has this many bytes.
     Damaged(usize),
     /// The head is whole, and the file ends before the record does.
     Cut,
@@ -81,7 +85,8 @@ impl Kind {
             Kind::Segment => 2,
             Kind::Message => 3,
             Kind::End => 4,
-            Kind::Finished => 5,
+            Kind::Steps => 5,
+            Kind::Standing => 6,
             Kind::Unknown(byte) => byte,
         }
     }
@@ -92,7 +97,8 @@ impl Kind {
             2 => Kind::Segment,
             3 => Kind::Message,
             4 => Kind::End,
-            5 => Kind::Finished,
+            5 => Kind::Steps,
+            6 => Kind::Standing,
             other => Kind::Unknown(other),
         }
     }
@@ -111,7 +117,7 @@ pub(crate) fn record_bytes(payload: usize) -> usize {
     (RECORD_HEAD_BYTES + payload).next_multiple_of(ALIGNMENT)
 }
 
-/// What is written at [`state_at`] a record once its segment was taken out.
+/// The mark written at [`state_at`] a record once its segment was taken out.
 pub(crate) fn gone_mark() -> [u8; 4] {
     GONE.to_le_bytes()
 }

@@ -1,7 +1,7 @@
-//! Reading: whole records in their order, and where there is none.
+//! Reading: whole records in their order, and the gaps between them.
 //!
-//! What is not a record is passed over up to the next one that is: where the head is whole that is known from its length, otherwise
-//! each place where a record may begin is tried.
+//! Bytes that are not a record are skipped up to the next record: if the head is whole its length
+//! says where that is, otherwise each place where a record may begin is tried.
 
 use crate::record::{self, NoRecord, Record, Salt};
 
@@ -16,12 +16,12 @@ pub struct Damage {
     pub is_tail: bool,
 }
 
-/// What a file consists of.
+/// A piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// A record.
     Record(Record<'a>),
-    /// What was one, or is about to be.
+    /// Bytes that were a record, or were about to be one.
     Damage(Damage),
 }
 
@@ -48,7 +48,7 @@ pub fn scan(bytes: &[u8], base: u64, salt: Salt) -> Scan<'_> {
 }
 
 impl<'a> Scan<'a> {
-    /// Passes over what is no record from here to `end`.
+    /// Skips bytes that are not a record, from here to `end`.
     fn damage(&mut self, end: usize, is_tail: bool) -> Piece<'a> {
         let damage = Damage {
             offset: self.place.0 + self.at as u64,

@@ -43,6 +43,28 @@ impl fmt::Display for FileName {
     }
 }
 
+impl FileName {
+    /// The name of file `number`, with a salt drawn from a seed that is nobody's to know.
+    pub(crate) fn drawn(seed: u64, number: u64) -> FileName {
+        // The mixing is SplitMix64's.
+        let mut salt = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        salt = (salt ^ (salt >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        salt = (salt ^ (salt >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        FileName {
+            number,
+            salt: Salt(salt ^ (salt >> 31)),
+        }
+    }
+
+    /// What is before all files of that number and behind those of lower ones.
+    pub(crate) fn before(number: u64) -> FileName {
+        FileName {
+            number,
+            salt: Salt(0),
+        }
+    }
+}
+
 impl FromStr for FileName {
     type Err = ();
 
@@ -69,7 +91,7 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let names = [
             self.topic.as_str(),
             self.channel.as_ref().map_or("", ChannelName::as_str),
@@ -101,7 +123,7 @@ fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(name).ok()?, rest))
 }
 
-/// What is said of a segment before its messages.
+/// The description of a segment that precedes its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
     pub(crate) messages: u32,
@@ -122,7 +144,7 @@ impl SegmentHead {
     }
 }
 
-/// What a file begins with, its owner included.
+/// The beginning of a file, its owner included.
 pub(crate) fn begin_file(salt: Salt, owner: &Owner) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -138,7 +160,7 @@ pub(crate) fn begin_file(salt: Salt, owner: &Owner) -> Vec<u8> {
     bytes
 }
 
-/// What a file ends with, at `base`.
+/// The end of a file, at `base`.
 pub(crate) fn end_file(base: u64, salt: Salt) -> Vec<u8> {
     let mut bytes = Vec::new();
     record::push(&mut bytes, (base, salt), (Kind::End, 0), [b"", b""]);

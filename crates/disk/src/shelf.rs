@@ -1,15 +1,17 @@
-//! Where segments are kept: the files of many queues in one folder.
+//! The shelf where segments are kept: the files of many queues in one folder.
 //!
-//! A queue's segments are appended to a file of its own, until that is as long as it may be. A segment that is taken out is marked in
-//! place, which needs no room on a full disk, and a file without segments is removed. No file of a former life is appended to. So what
-//! a crash can leave behind is a file without its end, which is cut off behind its last whole record; a mark or a removal that was not
-//! synced, which brings messages back a second time; and never anything else.
+//! A queue's segments are appended to a file of its own, until that has its full length. A segment
+//! that is taken out is marked in place, which needs no room on a full disk, and a file without
+//! segments is removed. No file of a former life is appended to. So a crash can leave behind only a
+//! file without its end, which is cut off behind its last whole record, or a mark or a removal that
+//! was not synced, which brings messages back a second time.
 
 mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
+use wire::TopicName;
 
 use crate::error::DiskError;
 use crate::message::Message;
@@ -24,7 +26,7 @@ pub use open::{FileReport, FileView, Opened, inspect};
 pub struct ShelfConfig {
     /// A file that is as long is not appended to any more.
     pub file_bytes_max: u64,
-    /// Bytes of all files; a segment that does not fit is refused.
+    /// Bytes of all files, and of what there is [beside](Shelf::set_beside) them; a segment that does not fit is refused.
     pub bytes_max: u64,
 }
 
@@ -59,12 +61,14 @@ pub struct Shelf<V> {
     files: BTreeMap<FileName, File>,
     /// Bytes of all files.
     bytes: u64,
+    /// Bytes that count as theirs.
+    beside: u64,
     next_file: u64,
     unsynced: Unsynced,
     buffer: Vec<u8>,
 }
 
-/// What a queue has.
+/// A queue's files.
 #[derive(Debug, Default)]
 struct Queue {
     segments: BTreeMap<u64, Place>,
@@ -94,7 +98,7 @@ struct File {
     segments: usize,
 }
 
-/// What a crash of the machine could lose.
+/// Writes that a crash of the machine could lose.
 #[derive(Debug, Default)]
 struct Unsynced {
     messages: usize,
@@ -152,6 +156,11 @@ impl<V: Volume> Shelf<V> {
         self.bytes
     }
 
+    /// Sets how many bytes of others count as theirs.
+    pub fn set_beside(&mut self, bytes: u64) {
+        self.beside = bytes;
+    }
+
     /// Files that there are.
     #[must_use]
     pub fn files(&self) -> usize {
@@ -171,7 +180,7 @@ impl<V: Volume> Shelf<V> {
         !unsynced.files.is_empty() || unsynced.folder || !unsynced.unremoved.is_empty()
     }
 
-    /// What it is on.
+    /// The volume that it is on.
     pub fn volume_mut(&mut self) -> &mut V {
         &mut self.volume
     }
@@ -179,6 +188,17 @@ impl<V: Volume> Shelf<V> {
     /// Gives up the shelf, without an end of its files, as the end of a process does.
     pub fn into_volume(self) -> V {
         self.volume
+    }
+
+    /// The queues of a topic that have segments.
+    pub fn owners_of(&self, topic: &TopicName) -> impl Iterator<Item = &Owner> {
+        let queues = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| !queue.segments.is_empty());
+        queues
+            .map(|(owner, _)| owner)
+            .filter(move |owner| owner.topic == *topic)
     }
 
     /// The segments of a queue, in their order.
@@ -358,19 +378,13 @@ impl<V: Volume> Shelf<V> {
     }
 
     fn new_name(&self) -> FileName {
-        // The seed is nobody's to know; the mixing is SplitMix64's.
-        let mut salt = self.seed ^ self.next_file.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        salt = (salt ^ (salt >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        salt = (salt ^ (salt >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        FileName {
-            number: self.next_file,
-            salt: Salt(salt ^ (salt >> 31)),
-        }
+        FileName::drawn(self.seed, self.next_file)
     }
 
     /// Writes at the end of a file, which is made if need be; what fails leaves no trace that counts.
     fn write(&mut self, name: FileName, base: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        if self.bytes.saturating_add(bytes.len() as u64) > self.config.bytes_max {
+        let all = self.bytes.saturating_add(self.beside);
+        if all.saturating_add(bytes.len() as u64) > self.config.bytes_max {
             return Err(DiskError::Budget(self.config.bytes_max));
         }
         let shown = name.to_string();

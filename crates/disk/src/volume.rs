@@ -1,15 +1,17 @@
-//! Where files are: one flat folder, reached by the names of its files.
+//! A volume: one flat folder, whose files are reached by name.
 
 mod folder;
 mod simulated;
+mod untouched;
 
 use std::io;
 
 pub use folder::{Folder, LOCK_NAME};
 pub use simulated::{Faults, Simulated};
+pub use untouched::Untouched;
 
-/// A folder of files. What was written may be lost by a crash of the machine until file and folder are synced; not by the end of a
-/// process.
+/// A folder of files. A crash of the machine may lose what was written until file and folder are
+/// synced; the end of a process does not.
 pub trait Volume {
     /// Makes an empty file, or empties one that is there.
     ///

@@ -1,4 +1,5 @@
-//! Real files that somebody has flipped bits in, cut or garbled: they always open, every damage is seen, and nothing wrong comes out.
+//! Real files with flipped bits, cut or garbled: they always open, all damage is seen, and nothing
+//! wrong comes out.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A folder of the system: one process at a time, names that are nobody's words.
+//! A folder of the system: one process at a time, and no file name made of a stranger's words.
 
 mod support;
 

@@ -17,6 +17,11 @@ fn damaged_files() {
     run("read_damaged", 30, laws::check_damaged);
 }
 
+#[test]
+fn files_of_nsqd() {
+    run("diskqueue", 200, laws::check_diskqueue);
+}
+
 fn run(target: &str, longest: u32, check: fn(&[u8])) {
     let mut random = clock::stream(1, target);
     for iteration in 0..ITERATIONS {

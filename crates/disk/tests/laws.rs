@@ -1,4 +1,5 @@
-//! Any history of a shelf, over a disk that crashes, fills up and fails: what was synced is there, in order, and nothing was invented.
+//! Any history of a shelf, over a disk that crashes, fills up and fails: what was synced is there,
+//! in order, and nothing was invented.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A shelf is opened: what is in its files, and what of them is damaged.
+//! Opens a shelf: reads what is in its files, and finds what is damaged.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::segment::{
 };
 use crate::volume::Volume;
 
-/// What was found when a shelf was opened.
+/// The findings at the opening of a shelf.
 #[derive(Debug, Default)]
 pub struct Opened {
     /// Queues with their segments, in their order.
@@ -25,29 +25,29 @@ pub struct Opened {
     pub highest_id: u64,
 }
 
-/// What is wrong with a file.
+/// The faults of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileReport {
     /// Its name.
     pub file: String,
-    /// What of it is no record and once was.
+    /// Bytes that are not a record any more.
     pub damages: Vec<Damage>,
     /// Messages that are known to be missing.
     pub messages_missing: u64,
-    /// What was cut off its end: the last that was written, and not to its end.
+    /// The piece cut off its end: the last write, which was not complete.
     pub cut: Option<Damage>,
     /// It was not ended in order: its writer was, or somebody has cut it.
     pub is_unended: bool,
-    /// Whose messages it has is not known: it is left as it is.
+    /// Its owner is not known: it is left untouched.
     pub is_nobodys: bool,
-    /// It cannot be read, for this reason: it is left as it is.
+    /// It cannot be read, for this reason: it is left untouched.
     pub failure: Option<String>,
 }
 
-/// A file that was looked at and left as it is.
+/// A file that was examined and left untouched.
 #[derive(Debug)]
 pub struct FileView {
-    /// What is wrong with it.
+    /// Its faults.
     pub report: FileReport,
     /// Whose messages it has, as far as that can be read.
     pub owner: Option<Owner>,
@@ -93,7 +93,7 @@ fn read_whole(volume: &mut impl Volume, name: &str) -> std::io::Result<Vec<u8>> 
     volume.read_at(name, 0, length)
 }
 
-/// What a file has.
+/// The content of a file.
 #[derive(Debug, Default)]
 struct FileContents {
     owner: Option<Owner>,
@@ -141,6 +141,7 @@ impl<V: Volume> Shelf<V> {
             queues: FxHashMap::default(),
             files: BTreeMap::new(),
             bytes: 0,
+            beside: 0,
             next_file: 1,
             unsynced: Unsynced {
                 // What a former life removed may still be there after a crash.
@@ -324,7 +325,7 @@ impl FileContents {
                 return;
             }
             Kind::Segment | Kind::Message => self.segments.entry(record.segment).or_default(),
-            Kind::End | Kind::Finished | Kind::Unknown(_) => return,
+            Kind::End | Kind::Steps | Kind::Standing | Kind::Unknown(_) => return,
         };
         if segment.end == 0 {
             segment.offset = record.offset;

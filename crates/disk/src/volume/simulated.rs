@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind};
 
 use super::Volume;
 
-/// What a disk writes as a whole.
+/// The unit that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// What it fails at, until told otherwise.
+/// The operations at which it fails, until told otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Bytes of all files at most; what is beyond is refused after a part of it was written.
@@ -27,7 +27,7 @@ pub struct Simulated {
     files: BTreeMap<String, File>,
     /// Files that are there after a crash for certain, with what of them is.
     durable: BTreeMap<String, Vec<u8>>,
-    /// What it fails at.
+    /// The operations at which it fails.
     pub faults: Faults,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of the shelf share: messages to keep, a folder to keep them in.
+//! Shared by the tests of the shelf: messages to keep, and a folder to keep them in.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
