@@ -3,12 +3,13 @@
 //! Each broker keeps a [`History`] of a topic: 10 s in steps of 1 s by default, of which it reports
 //! the mean rate and the greatest backlog, [`Traffic`]. The controller divides the limit by them
 //! ([`split`]): r_l in proportion to the mean rates, b_l in proportion to the backlogs. Small
-//! changes are not worth the moving ([`is_worth_moving`]).
+//! changes are not worth a grant ([`is_worth_moving`]).
 //!
-//! *Backlog* is the unfinished work U of the bucket's queue (appendix A), in tokens: what waits for tokens plus
-//! what the bucket is short of being full. It is what b_l must hold for nothing to wait.
+//! *Backlog* is the unfinished work U of the bucket's queue (appendix A), in tokens: what waits for
+//! tokens plus what the bucket is short of being full. For nothing to wait, b_l must be at least
+//! that.
 //!
-//! What it does not do: it does not say when a share may be used; that is [`crate::lease`].
+//! It does not decide when a share may be used; that is [`crate::lease`].
 
 mod division;
 mod history;

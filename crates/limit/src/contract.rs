@@ -1,8 +1,9 @@
-//! How a topic declares its limit, and the JSON of it.
+//! A topic's declared limit, and its JSON.
 //!
-//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"lease"}`, of which only
-//! `rate` and `burst` are required; a limit that is shared by gossip may say how, in `gossip`. Whatever cannot be enforced is refused with a text that names the
-//! field; nothing is ignored, nothing rounded.
+//! `{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay","judged_by":"arrival","sharing":"lease"}`,
+//! of which only `rate` and `burst` are required; a limit that is shared by gossip may say how, in
+//! `gossip`. A value that cannot be enforced is refused with a text that names the field; nothing
+//! is ignored, nothing rounded.
 
 mod gossip;
 mod share_policy;
@@ -209,7 +210,7 @@ impl JudgedBy {
         }
     }
 
-    /// Whether it is what a limit has that says nothing of it.
+    /// Whether it is the value of a limit that does not set one.
     fn is_default(&self) -> bool {
         *self == JudgedBy::default()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a declared limit, and with what a broker reports about its part of one.
+//! Errors in a declared limit, and in a broker's report about its share of one.
 
 /// A declared limit that cannot be enforced, with a text for the person who declared it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum InvalidLimit {
         /// What was given.
         given: f64,
     },
-    /// A field that takes one of a few words holds another.
+    /// A field that takes one of a few words has another value.
     #[error("{field} {given:?} is unknown: {field} is one of {expected}")]
     Word {
         /// The field.
@@ -61,7 +61,7 @@ pub enum InvalidLimit {
 /// What cannot be believed of a broker's report, with a text for the person who runs both ends.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidReport {
-    /// A measured quantity is no number, negative or beyond anything a broker can carry.
+    /// A measured quantity is not a number, negative or beyond anything a broker can carry.
     #[error("{field} {given} is out of range: it must be at least 0 and at most 1e15")]
     Absurd {
         /// The quantity.

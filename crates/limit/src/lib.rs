@@ -1,16 +1,15 @@
-//! Rate limits as pure arithmetic: token buckets, their theory and their oracles; how brokers share
-//! one.
+//! Rate limits as pure arithmetic: token buckets, their theory and their oracles, and how brokers
+//! share a limit.
 //!
 //! A limit (r, b) bounds the messages (or bytes) that leave in *any* window of Δt seconds by b +
-//! r·Δt (SRTM-long, appendix A). [`TokenBucket`] enforces it, [`oracle`] says independently what it
-//! should have done, [`Limit`] is how a topic declares it. Over several brokers [`adaptor`] says
-//! how a limit is divided into [`Share`]s and [`lease`] how shares move without the limit ever
-//! being exceeded. [`theory`] foretells what a limit makes Poisson traffic wait, [`profile`] finds the limit that
-//! recorded traffic needs. Time is an argument everywhere; nothing here reads a clock, sleeps or allocates
-//! per message.
+//! r·Δt (SRTM-long, appendix A). [`TokenBucket`] enforces it, [`oracle`] computes independently
+//! what it should have done, and [`Limit`] is how a topic declares it. Over several brokers
+//! [`adaptor`] divides a limit into [`Share`]s, and [`lease`] moves shares without the limit ever
+//! being exceeded. [`theory`] predicts how long a limit makes Poisson traffic wait; [`profile`]
+//! finds the limit that recorded traffic needs. Time is an argument everywhere; nothing here reads
+//! a clock, sleeps or allocates per message.
 //!
-//! What this crate does not do: it keeps no queue. Messages that wait, wait in their topic; the
-//! bucket only says until when.
+//! This crate keeps no queue. Messages wait in their topic; the bucket only says until when.
 
 pub mod adaptor;
 mod bucket;

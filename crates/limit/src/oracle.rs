@@ -2,11 +2,11 @@
 //!
 //! Equation (2) of SRTM-long, literally: unfinished work U in whole units of 10⁻¹⁵ token, served
 //! while time passes, and a message delayed by (U − b)/r when U, its own work included, exceeds b.
-//! Tests hold the bucket against it, and a load generator holds a live run against it: both the
-//! departures it should have had and the windows it must not have exceeded.
+//! Tests compare the bucket with it, and a load generator compares a live run with it: both the
+//! departures that should have happened and the windows that must not have been exceeded.
 //!
-//! Integer arithmetic throughout. Rates and bursts are taken to the nearest 10⁻⁶, which is exact for
-//! every limit written with at most six decimals. Not meant for the data path.
+//! Integer arithmetic throughout. Rates and bursts are taken to the nearest 10⁻⁶, which is exact
+//! for every limit written with at most six decimals. Not meant for the data path.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use clock::Instant;
 
 use crate::{Burst, Rate};
 
-/// What a bucket holds at the beginning.
+/// A bucket's tokens at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
     /// Tokens held, at most the burst; negative for a debt.

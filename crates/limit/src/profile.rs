@@ -1,16 +1,17 @@
-//! The limit that a recorded load needs: (r, b) from its arrivals (SRTM-long, section 1.2 and 6).
+//! The limit that a recorded load needs: (r, b) from its arrivals (SRTM-long, sections 1.2 and 6).
 //!
-//! r is the mean rate with some headroom. b is the smallest whole burst with which the access delay, what a
-//! message waits for tokens, meets a target at a percentile. The unfinished work U of equation (2) depends on r
-//! alone, so one pass in which every message's ⌈U − target · r⌉ is counted answers for every b at once: the
-//! percentile of these numbers is b. It is then held against [`TokenBucket`] itself, nanosecond by nanosecond:
-//! a bucket of b meets the target, one of b − 1 misses it.
+//! r is the mean rate with some headroom. b is the smallest whole burst with which the access
+//! delay, the time a message waits for tokens, meets a target at a percentile. The unfinished work
+//! U of equation (2) depends on r alone, so one pass that counts every message's ⌈U − target · r⌉
+//! answers for every b at once: the percentile of these numbers is b. The result is then checked
+//! against [`TokenBucket`] itself, nanosecond by nanosecond: a bucket of b meets the target, one of
+//! b − 1 misses it.
 //!
-//! [`AccessDelays`] is the other direction: what a load waits under a limit that is given. [`Advice`] is both: the limit to be declared,
-//! beside the one in force.
+//! [`AccessDelays`] is the other direction: how long a load waits under a given limit. [`Advice`]
+//! is both: the limit to declare, beside the one in force.
 //!
-//! What it does not do: it keeps no arrivals and knows no publishers, and it does not foretell: other traffic
-//! than the recorded one needs another burst.
+//! It keeps no arrivals, knows no publishers, and does not predict: traffic other than the recorded
+//! one needs another burst.
 
 mod advice;
 mod delays;
@@ -28,14 +29,14 @@ pub use advice::{Advice, UnderLimit};
 pub use delays::{AccessDelays, DELAYED_MAX};
 pub use needs::BURST_MAX;
 
-/// What a fitted bucket has to fulfil.
+/// The goal of a fitted bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitQuestion {
     /// Multiple of the mean rate that r is; at least 1.
     pub headroom: f64,
     /// Percentile of the access delay, above 0 and at most 100.
     pub percentile: f64,
-    /// What the access delay may be at that percentile.
+    /// The access delay allowed at that percentile.
     pub target: Duration,
     /// r itself, in messages per second; then `headroom` is not asked.
     pub rate: Option<Rate>,
@@ -256,7 +257,7 @@ fn in_time(
     count
 }
 
-/// What the first pass finds.
+/// The result of the first pass.
 struct Recording {
     begin_ns: u64,
     messages: u64,

@@ -1,7 +1,7 @@
-//! One broker's part (r_l, b_l) of a topic's limit.
+//! One broker's share (r_l, b_l) of a topic's limit.
 //!
 //! A limit over k brokers is k buckets with Σ r_l ≤ r and Σ b_l ≤ b (SRTM-long, section 2). Nothing
-//! here decides how it is divided ([`crate::adaptor`]) or when a part may be used
+//! here decides how it is divided ([`crate::adaptor`]) or when a share may be used
 //! ([`crate::lease`]).
 
 use std::fmt;

@@ -1,25 +1,28 @@
-//! Sharing policies: N limiters, each with its own traffic, enforce one limit together (DRL, section 3).
+//! Sharing policies: N limiters, each with its own traffic, enforce one limit together (DRL,
+//! section 3).
 //!
-//! Each limiter measures its local demand per *estimate interval*, tells the others, hears theirs, and decides from
-//! both what it lets through. Five [`Policy`]s, one trait:
+//! Each limiter measures its local demand per *estimate interval*, tells the others, hears theirs,
+//! and decides from both what it lets through. Five [`Policy`]s, one trait:
 //!
-//! * `ctb`: one token bucket that all traffic passes; the reference the others are held against.
+//! * `ctb`: one token bucket that all traffic passes; the reference for the others.
 //! * `static`: each limiter enforces 1/N of the limit, whatever the demand.
 //! * `gtb`: every bucket fills at the whole limit's rate and is drained by what arrives elsewhere.
 //! * `grd`: drops at random, in proportion to the excess of the demand of all limiters.
-//! * `fps`: each bucket gets a part of the limit in proportion to the number of flows it holds back.
+//! * `fps`: each bucket gets a part of the limit in proportion to the number of flows it holds
+//!   back.
 //!
-//! A limiter is used in one of two ways. Where the excess is dropped it decides itself ([`Limiter::handle`]); where the
-//! excess waits, its owner keeps a bucket of [`Limiter::share`] and tells it what passes ([`Limiter::observe`]).
+//! A limiter is used in one of two ways. Where the excess is dropped it decides itself
+//! ([`Limiter::handle`]); where the excess waits, its owner keeps a bucket of [`Limiter::part`]
+//! and tells it what passes ([`Limiter::observe`]).
 //!
-//! What this does not do: it sends nothing. What limiters hear of each other, how late and how much of it is lost, is
-//! an argument ([`Remote`]). Between two updates a limiter rests on what it
-//! heard last, so the sum of what all let through is near the limit and not below it at every instant, unlike the
-//! leases of [`crate::lease`].
+//! It sends nothing: what limiters hear of each other, how late and how much of it is lost, is an
+//! argument ([`Remote`]). Between two updates a limiter relies on what it heard last. So the sum of
+//! what all let through is near the limit but not below it at every instant, unlike with the leases
+//! of [`crate::lease`].
 
 mod config;
 mod estimate;
-mod fixed_share;
+mod fixed_part;
 mod flow_share;
 mod global_bucket;
 mod random_drop;
@@ -30,7 +33,7 @@ use clock::Instant;
 
 use crate::{Burst, Rate, Share};
 
-/// What becomes of a message or packet.
+/// The fate of a message or packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It passes.
@@ -69,8 +72,9 @@ impl Update {
         Ok(Update { demand, passed })
     }
 
-    /// What the policy divides the limit by. For `gtb` and `grd` units per second that arrive; for `fps` a weight: the
-    /// number of unbottlenecked flows that the traffic is worth. All limiters of a limit follow one policy.
+    /// The quantity by which the policy divides the limit. For `gtb` and `grd` units per second
+    /// that arrive; for `fps` a weight: the number of unbottlenecked flows that the traffic is
+    /// worth. All limiters of a limit follow one policy.
     pub const fn demand(self) -> f64 {
         self.demand
     }
@@ -80,7 +84,7 @@ impl Update {
         self.passed
     }
 
-    /// What is measured here, brought into range.
+    /// Local measurements, brought into range.
     fn measured(demand: f64, passed: f64) -> Self {
         Update {
             demand: demand.clamp(0.0, Self::MAX),
@@ -109,7 +113,7 @@ pub struct Figures {
     pub passing: f64,
     /// The number of unbottlenecked flows that an `fps` limiter's traffic is worth; 0 under the other policies.
     pub weight: f64,
-    /// What may pass here: the rate of [`Limiter::share`].
+    /// What may pass here: the rate of [`Limiter::part`].
     pub local_limit: f64,
     /// L, less the parts of limiters that are not connected.
     pub limit: f64,
@@ -124,7 +128,7 @@ pub trait Limiter: std::fmt::Debug + Send {
     /// and allocates nothing.
     fn handle(&mut self, now: Instant, flow: u64, units: f64) -> Verdict;
 
-    /// Notes an arrival that a bucket of [`Limiter::share`] decides about elsewhere. `waits`: it found too few tokens.
+    /// Notes an arrival that a bucket of [`Limiter::part`] decides about elsewhere. `waits`: it found too few tokens.
     fn observe(&mut self, now: Instant, flow: u64, units: f64, waits: bool);
 
     /// Ends an estimate interval: from the traffic since the last call and what the others said follows what is
@@ -134,7 +138,7 @@ pub trait Limiter: std::fmt::Debug + Send {
 
     /// The token bucket that enforces what this limiter may let through at present. For `grd`, which has no bucket, and
     /// `gtb`, whose bucket is drained from outside, the one with the same mean rate.
-    fn share(&self) -> Share;
+    fn part(&self) -> Share;
 
     /// Changes L and the depth while the limiter runs; the next estimate goes by them, and what is enforced changes in
     /// proportion at once. Tokens that are held stay, cut to the new depth, and none is given. The other limiters are
@@ -144,7 +148,7 @@ pub trait Limiter: std::fmt::Debug + Send {
     /// [`SharingError`] as of [`SharingConfig::checked`]; the limit is then what it was.
     fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError>;
 
-    /// What is going on, for metrics.
+    /// Figures for metrics.
     fn figures(&self) -> Figures;
 }
 

@@ -1,24 +1,26 @@
-//! What a limit (r, b) makes Poisson traffic wait: the access delay, its tail, and what splitting costs.
+//! How long a limit (r, b) makes Poisson traffic wait: the access delay, its tail, and the cost of
+//! splitting.
 //!
-//! A bucket is an M/D/1 queue whose service time is that of one token; a message waits as long as the
-//! unfinished work, its own included, exceeds b (SRTM-long, sections 2.1 and appendix A). With W the wait in a
-//! queue with unit service ([`Md1`]), a message of Poisson traffic waits
+//! A bucket is an M/D/1 queue whose service time is that of one token; a message waits as long as
+//! the unfinished work, its own included, exceeds b (SRTM-long, section 2.1 and appendix A). With W
+//! the wait in a queue with unit service ([`Md1`]), a message of Poisson traffic waits
 //!
 //! ```text
 //! max(0, W + 1 − b) / r        so that        E = ∫ P(W > u) du / r,  u from b − 1
 //! ```
 //!
-//! Batches of m messages that arrive together are a queue of batches: its server needs m tokens for each, so r
-//! and b are scaled down by m (section 6.3). That speaks of the *last* message of a batch, the one that waits
-//! longest. The j-th waits max(0, m·W + j − b)/r; an average over [`Which::Any`] message is that over all j.
+//! Batches of m messages that arrive together are a queue of batches: its server needs m tokens for
+//! each, so r and b are scaled down by m (section 6.3). That applies to the *last* message of a
+//! batch, the one that waits longest. The j-th waits max(0, m·W + j − b)/r; an average over
+//! [`Which::Any`] message averages that over all j.
 //!
-//! [`AccessDelay::equation_1_s`] is equation (1) as the paper gives it. It takes messages that wait to wait 1/(2r(1 − ρ))
-//! in the mean, which is what they wait in a queue without tokens: exact for b = 1 and too much beyond. For whole
-//! bursts the factor goes to θ/(2(1 − ρ)), 1.04 at a load of 0.9 and 1.26 at 0.5. [`AccessDelay::mean_s`] is the
-//! exact mean.
+//! [`AccessDelay::equation_1_s`] is equation (1) as the paper gives it. It assumes that messages
+//! that wait do so for 1/(2r(1 − ρ)) in the mean, as in a queue without tokens: exact for b = 1 and
+//! too much beyond. For whole bursts the factor goes to θ/(2(1 − ρ)), 1.04 at a load of 0.9 and
+//! 1.26 at 0.5. [`AccessDelay::mean_s`] is the exact mean.
 //!
-//! What it does not do: other arrivals than Poisson (replay a trace for these), transients (the queue is in its
-//! steady state), and the time that processing takes.
+//! Not covered: arrivals other than Poisson (replay a trace for these), transients (the queue is in
+//! its steady state), and processing time.
 
 mod md1;
 mod split;
@@ -39,7 +41,7 @@ pub struct Poisson {
     pub batch_messages: u16,
 }
 
-/// Which message of a batch is spoken of. Without batches it is all the same.
+/// Which message of a batch is meant. Without batches there is no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// Any message: each counts once, whatever its place.
@@ -79,7 +81,7 @@ pub enum TheoryError {
     /// Nothing arrives.
     #[error("a batch holds at least 1 message")]
     EmptyBatch,
-    /// There is no delay that all messages stay below.
+    /// No finite delay covers all messages.
     #[error("percentile {given} is out of range: it must be at least 0 and less than 100")]
     Percentile {
         /// What was given.

@@ -1,4 +1,4 @@
-//! What the TB Adaptor is for: traffic moves from one broker to another while it conforms to the
+//! The purpose of the TB Adaptor: traffic moves from one broker to another while it conforms to the
 //! limit as a whole. With shares that follow it the access delay goes away again, with frozen
 //! shares it stays and grows (SRTM-long, section 5.4).
 //!

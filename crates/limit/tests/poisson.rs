@@ -1,6 +1,7 @@
 //! The theory of access delays against token buckets under Poisson traffic, in virtual time.
 //!
-//! Independent replications with fixed seeds; a figure must lie within five standard errors of the theory's.
+//! Independent replications with fixed seeds; a figure must lie within five standard errors of the
+//! theory's.
 
 use clock::{Instant, Xoshiro256PlusPlus, stream};
 use limit::theory::{AccessDelay, Batches, Poisson, Which};

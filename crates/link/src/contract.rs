@@ -1,10 +1,10 @@
-//! What a topic is promised, and held to, at every broker.
+//! The contract of a topic: what every broker promises it and holds it to.
 
 use kernel::CpuShare;
 use limit::Limit;
 use serde::{Deserialize, Serialize};
 
-use crate::OnFull;
+use crate::{Durability, OnFull};
 
 /// A topic's contract as brokers keep it, declared as a whole: what is absent is not in force. The promise of a latency (SLO) is not in
 /// it: the controller keeps that by where publishers are.
@@ -23,6 +23,9 @@ pub struct Contract {
     /// What becomes of a full channel; `None`: by whether it has consumers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_full: Option<OnFull>,
+    /// Where a message is once its publisher hears that it was accepted.
+    #[serde(default, skip_serializing_if = "Durability::is_memory")]
+    pub durability: Durability,
 }
 
 impl Contract {

@@ -1,5 +1,5 @@
-//! A share of a thread's time as JSON: a number above 0 and at most 1, or nothing. For `#[serde(with = "link::cpu_share")]`
-//! with a default.
+//! A CPU share as JSON: a number above 0 and at most 1, or nothing. For `#[serde(with =
+//! "link::cpu_share")]` with a default.
 
 use kernel::CpuShare;
 use serde::de::Error as _;

@@ -1,7 +1,8 @@
 //! Frames of a link whose ends have proved themselves: a tag, then the message.
 //!
-//! The tag is over the message and its place in the direction that it goes, under a key that only this link has: a frame that
-//! was changed, left out, sent again or put elsewhere is refused, and the link ends with it.
+//! The tag is over the message and its place in its direction, under a key that only this link has:
+//! a frame that was changed, left out, sent again or put elsewhere is refused, and the link ends
+//! with it.
 
 use crate::key::are_equal;
 use crate::{LinkError, MAX_MESSAGE_BYTES};

@@ -1,9 +1,10 @@
 //! Both ends prove that they know the key before either believes a word.
 //!
-//! The dialler says 32 random bytes, the listener answers with 32 of its own and a proof over both, the dialler proves itself
-//! over all of that. The proofs of the two ends have keys of their own, so none can be sent back as the other, and both
-//! directions of the link get keys that no other link ever has ([`crate::Sealer`], [`crate::Opener`]). Nothing is hidden:
-//! whoever listens on the way reads along.
+//! The dialler sends 32 random bytes, the listener answers with 32 of its own and a proof over
+//! both, and the dialler proves itself over all of that. The proofs of the two ends have keys of
+//! their own, so none can be sent back as the other, and both directions of the link get keys that
+//! no other link ever has ([`crate::Sealer`], [`crate::Opener`]). Nothing is hidden: an
+//! eavesdropper can read everything.
 
 use crate::key::are_equal;
 use crate::{LINK_VERSION, LinkError, LinkKey, Opener, Sealer};
@@ -20,12 +21,12 @@ const MAGIC: &[u8; 8] = b"SRTMLINK";
 const OPENING_BYTES: usize = MAGIC.len() + 4 + NONCE_BYTES;
 
 /// Purposes of keys; each names the version, so that no proof of one is any of another.
-const LISTENERS_PROOF: &str = "srtm link, version 8: the listener's proof";
-const DIALLERS_PROOF: &str = "srtm link, version 8: the dialler's proof";
-const TO_LISTENER: &str = "srtm link, version 8: frames to the listener";
-const TO_DIALLER: &str = "srtm link, version 8: frames to the dialler";
+const LISTENERS_PROOF: &str = "srtm link, version 9: the listener's proof";
+const DIALLERS_PROOF: &str = "srtm link, version 9: the dialler's proof";
+const TO_LISTENER: &str = "srtm link, version 9: frames to the listener";
+const TO_DIALLER: &str = "srtm link, version 9: frames to the dialler";
 
-/// The end that dials, after its first words.
+/// The end that dials, after its first message.
 #[derive(Debug)]
 pub struct Dialler {
     key: LinkKey,
@@ -107,7 +108,7 @@ fn opening(nonce: Nonce) -> Vec<u8> {
     [MAGIC, &LINK_VERSION.to_be_bytes()[..], &nonce].concat()
 }
 
-/// Whether these are the first words of a link of this version.
+/// Whether these bytes begin a link of this version.
 fn check(words: &[u8]) -> Result<(), LinkError> {
     let behind = words.strip_prefix(MAGIC).ok_or(LinkError::NoLink)?;
     let version = behind.first_chunk().ok_or(LinkError::NoLink)?;

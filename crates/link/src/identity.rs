@@ -1,4 +1,4 @@
-//! Which broker it is that has a name.
+//! The identity of the broker that has a name.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(crate) const IDENTITY_BYTES: usize = 16;
 
 /// Random bytes that a broker draws once and keeps in its data folder; without one it is another broker at every start. A
 /// name belongs to who came with it first, until that one is dead for certain. No secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub [u8; IDENTITY_BYTES]);
 
 impl Identity {

@@ -9,7 +9,7 @@ const KEY_BYTES: usize = blake3::KEY_LEN;
 #[derive(Clone)]
 pub struct LinkKey([u8; KEY_BYTES]);
 
-/// A text that is no key.
+/// A text that is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key of the link is 64 hexadecimal digits, such as `openssl rand -hex 32` prints")]
 pub struct InvalidKey;
@@ -67,7 +67,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of exactly so many hexadecimal digits.
+/// The bytes of exactly this many hexadecimal digits.
 pub(crate) fn digits<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() != 2 * N || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -1,15 +1,18 @@
-//! What controller and brokers say to each other, as values.
+//! The messages between controller and brokers, as values.
 //!
-//! A broker dials the controller and keeps one TCP connection: it says [`ToController::Hello`], then reports
-//! once a second; the controller answers with grants and orders ([`Order`]). First both prove that they know the cluster's key
-//! ([`Dialler`], [`Listener`]); then every message is one JSON value in a sealed frame ([`Sealer`], [`Opener`]) behind a
-//! length of four bytes (big endian). Neither side's data path waits for the other: a broker without a link goes on
-//! with the shares it holds until their leases end.
+//! A broker dials the controller and keeps one TCP connection: it says [`ToController::Hello`],
+//! then reports once a second; the controller answers with grants and orders ([`Order`]). First
+//! both prove that they know the cluster's key ([`Dialler`], [`Listener`]); then every message is
+//! one JSON value in a sealed frame ([`Sealer`], [`Opener`]) behind a length of four bytes (big
+//! endian). Neither side's data path waits for the other: a broker without a link goes on with the
+//! shares it holds until their leases end.
 //!
-//! Only words and their proofs are here, bytes in and bytes out: who acts on them is `broker::agent` on one side and `control` on the other.
+//! Only messages and their proofs are here, bytes in and bytes out: `broker::agent` acts on them on
+//! one side and `control` on the other.
 
 mod contract;
 pub mod cpu_share;
+mod durability;
 mod frame;
 mod handshake;
 mod identity;
@@ -21,6 +24,7 @@ mod report;
 mod topic;
 
 pub use contract::Contract;
+pub use durability::{Durability, NeverKept, UnknownDurability};
 pub use frame::{MAX_FRAME_BYTES, Opener, Sealer, TAG_BYTES};
 pub use handshake::{Dialler, HANDSHAKE_BYTES_MAX, Listener, Nonce};
 pub use identity::Identity;
@@ -32,7 +36,7 @@ pub use probe::{
     probe_answer, probe_question, probed,
 };
 pub use report::{
-    Announcement, Attachment, BrokerReport, Hello, Lateness, MemoryReport, ToController,
+    Attachment, BrokerReport, Declaration, Hello, Lateness, MemoryReport, ToController,
     TopicReport, Traced, WindowReport,
 };
 pub use topic::{ChannelState, TopicChange, TopicState};
@@ -41,7 +45,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Version of these words; a side that hears another one refuses the link.
-pub const LINK_VERSION: u32 = 8;
+pub const LINK_VERSION: u32 = 9;
 
 /// Longest message in bytes. Traces are cut into parts that stay below it.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -83,7 +87,7 @@ pub enum LinkError {
         "the other end does not speak the link between brokers and their controller; check the address"
     )]
     NoLink,
-    /// The other end is of another release.
+    /// The other end has another release.
     #[error(
         "the other end speaks version {0} of the link, this one version {LINK_VERSION}; run the same release at both ends"
     )]

@@ -1,4 +1,4 @@
-//! What a topic declares to become of a channel that is full.
+//! What a full channel of a topic does, as its contract declares it.
 
 use std::fmt;
 use std::str::FromStr;

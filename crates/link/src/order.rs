@@ -1,4 +1,4 @@
-//! What a controller says.
+//! Messages of a controller.
 
 use std::fmt;
 
@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Contract, TopicChange, TopicState};
 
-/// What a controller says, with the life in which it does: a broker that has heard a later one does nothing of it.
+/// A controller's order, with the life that gives it: a broker that has heard a later life ignores
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// Number of the controller's life, of all controllers that ever led: greater than those before.
     pub epoch: u64,
-    /// What it says.
+    /// The order.
     pub order: ToBroker,
 }
 
@@ -49,7 +50,7 @@ pub enum ToBroker {
     /// Hand the queues that wait here over to these brokers, named by their HTTP addresses; to nobody: they stay. Takes the place of the
     /// order before; a link begins with none.
     HandOver {
-        /// `host:port` each.
+        /// `host:port` each, behind `https://` where it is encrypted.
         to: Vec<String>,
     },
     /// Brokers that say this pass may hand queues over to this one, and this one says it to others.
@@ -127,7 +128,7 @@ pub enum ToBroker {
     },
 }
 
-/// Who shares limits by gossip, and how.
+/// The brokers that share limits by gossip, and how.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharers {
     /// Number of the list: greater than those before.
@@ -150,7 +151,8 @@ pub struct Round {
     pub number: u64,
     /// Gossip addresses of all other brokers of the round, `ip:port`.
     pub others: Vec<String>,
-    /// What signs words about rounds, as 64 hexadecimal digits; `None`: brokers have a key of their own.
+    /// The key that signs messages about rounds, as 64 hexadecimal digits; `None`: brokers have a
+    /// key of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }

@@ -1,8 +1,9 @@
-//! The question who serves an address, and its answer: what tells a controller that a broker is where it says.
+//! The question who serves an address, and its answer, by which a controller knows that a broker is
+//! where it says.
 //!
-//! It is asked at each port that a broker announces ([`Door`]). Both ends prove the key; a question that is asked again gets the
-//! same answer, which is of no use to anybody who drew other random bytes. Question and answer are those of one door: what a
-//! broker says at one port proves nothing of another.
+//! It is asked at each port that a broker announces ([`Door`]). Both ends prove the key; a repeated
+//! question gets the same answer, which is useless to anybody who drew other random bytes. Question
+//! and answer belong to one door: what a broker says at one port proves nothing about another.
 
 use crate::identity::IDENTITY_BYTES;
 use crate::key::are_equal;
@@ -22,8 +23,8 @@ pub const PROBE_PATH: &str = "/v1/probe";
 
 const PROOF_BYTES: usize = blake3::OUT_LEN;
 const LIFE_BYTES: usize = size_of::<u64>();
-const ASKERS_PROOF: &str = "srtm link, version 8: a probe's question";
-const ANSWERERS_PROOF: &str = "srtm link, version 8: a probe's answer";
+const ASKERS_PROOF: &str = "srtm link, version 9: a probe's question";
+const ANSWERERS_PROOF: &str = "srtm link, version 9: a probe's answer";
 
 /// A port that a broker announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +37,7 @@ pub enum Door {
     Gossip,
 }
 
-/// Who serves an address.
+/// The answer to who serves an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
     /// The broker's name.

@@ -1,10 +1,10 @@
-//! What a broker says.
+//! Messages of a broker.
 
 use limit::Share;
 use model::ServiceModel;
 use serde::{Deserialize, Serialize};
 
-use crate::{Identity, OnFull, TopicChange, TopicState};
+use crate::{Durability, Identity, OnFull, TopicChange, TopicState};
 
 /// From a broker to its controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +40,9 @@ pub enum ToController {
         /// What.
         change: TopicChange,
     },
-    /// A deletion that was ordered ([`crate::ToBroker::Change`]) is carried out, or there was nothing to delete. What was said of
-    /// the topic or channel before this word was of the one that was deleted; whatever is said behind it is of another.
+    /// An ordered deletion ([`crate::ToBroker::Change`]) is carried out, or there was nothing to
+    /// delete. Earlier messages about the topic or channel are about the deleted one; later ones
+    /// are about another.
     Followed {
         /// Topic name.
         topic: String,
@@ -68,7 +69,7 @@ pub enum ToController {
     },
 }
 
-/// Who dials.
+/// The broker that dials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// The broker's name, unique in the cluster and kept over restarts.
@@ -79,7 +80,7 @@ pub struct Hello {
     pub life: u64,
     /// Where NSQ clients connect, `host:port`, as they are to be told.
     pub tcp_address: String,
-    /// Where HTTP is served.
+    /// Where HTTP is served: `host:port`, behind `https://` where it is encrypted.
     pub http_address: Option<String>,
     /// Where other brokers gossip with it, `ip:port`; `None`: it shares no limits by gossip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,9 +120,9 @@ pub struct BrokerReport {
 /// The memory budget of a broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReport {
-    /// What it holds for messages and for what is on its way in and out, in bytes.
+    /// Bytes that it holds for messages and for what is on its way in and out.
     pub used_bytes: u64,
-    /// What it may hold, in bytes.
+    /// The most that it may hold, in bytes.
     pub budget_bytes: u64,
 }
 
@@ -157,12 +158,15 @@ pub struct TopicReport {
         with = "crate::cpu_share"
     )]
     pub cpu_share: Option<kernel::CpuShare>,
-    /// What becomes of its full channels, if that was declared.
+    /// The declared behaviour of its full channels, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_full: Option<OnFull>,
+    /// Where its messages are once they are accepted.
+    #[serde(default, skip_serializing_if = "Durability::is_memory")]
+    pub durability: Durability,
     /// Epoch and number of the latest grant that is in force.
     pub confirmed: (u64, u64),
-    /// What was seen of its promise, where one is known at the broker.
+    /// How its promise fared, where one is known at the broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
@@ -180,7 +184,7 @@ pub struct Lateness {
 
 /// A publisher's declaration in IDENTIFY.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Announcement {
+pub struct Declaration {
     /// Unique within the topic.
     pub id: String,
     /// Where it publishes.
@@ -204,7 +208,7 @@ fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Who.
-    pub publisher: Announcement,
+    pub publisher: Declaration,
     /// Whether it is connected now.
     pub attached: bool,
     /// Why a publisher with this id was refused, if it was (a second one with the same id).
@@ -212,7 +216,7 @@ pub struct Attachment {
     pub refused: Option<String>,
 }
 
-/// What a profiling window showed for one topic at one broker.
+/// The result of a profiling window for one topic at one broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
     /// Number that the order gave it.

@@ -1,4 +1,4 @@
-//! What both sides know of a topic beside its contract: which channels it has, and what is paused.
+//! What both sides know of a topic beside its contract: its channels, and what is paused.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,8 @@ pub struct ChannelState {
     pub is_paused: bool,
 }
 
-/// What became of a topic or of one of its channels. Each may be said twice: the second time changes nothing, but for
-/// `TopicEmptied` and `ChannelEmptied`, which drop what came meanwhile.
+/// A change to a topic or to one of its channels. Each may be sent twice: the second time changes
+/// nothing, except for `TopicEmptied` and `ChannelEmptied`, which drop what came meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum TopicChange {

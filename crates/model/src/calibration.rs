@@ -1,4 +1,4 @@
-//! What a calibration found, as a value and as the text that keeps it.
+//! The result of a calibration, as a value and as the text of its file.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,10 @@
-//! What a broker costs and carries: values that are measured once and that simulation, placement and brokers reckon with.
+//! Costs and capacity of a broker: values that are measured once and used by simulation, placement
+//! and brokers.
 //!
-//! * [`ServiceModel`]: what a message costs a broker.
-//! * [`Calibration`]: the service model and the highest rate under a promise, as `srtm calibrate` found them, and the text that
-//!   keeps them.
-//! * [`Machine`]: what something was measured on.
+//! * [`ServiceModel`]: the cost of a message to a broker.
+//! * [`Calibration`]: the service model and the highest rate under a promise, as `srtm calibrate`
+//!   found them, and the text of their file.
+//! * [`Machine`]: the machine of a measurement.
 //!
 //! Pure: nothing here measures, and nothing reads or writes a file.
 

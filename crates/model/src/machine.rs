@@ -1,4 +1,4 @@
-//! What something was measured on.
+//! The machine of a measurement.
 
 use serde::{Deserialize, Serialize};
 

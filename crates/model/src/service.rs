@@ -1,4 +1,4 @@
-//! What a message costs a broker.
+//! The cost of a message to a broker.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Why threads are not scheduled as asked for.
+//! Why threads are not scheduled as asked.
 
 use std::io;
 

@@ -1,6 +1,7 @@
 //! Figures of samples, each with one definition.
 //!
-//! Pure. What keeps samples (sorted, counted, in buckets) is its users' matter: [`nearest_rank`] says which of them is meant.
+//! Pure. Users keep their samples as they like (sorted, counted, in buckets): [`nearest_rank`] says
+//! which sample is meant.
 
 mod fairness;
 mod median;

@@ -1,4 +1,4 @@
-//! The middle of samples.
+//! The median of samples.
 
 /// The middle value, of an even number the mean of the two in the middle; NaN for none.
 #[must_use]

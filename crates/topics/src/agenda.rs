@@ -1,4 +1,4 @@
-//! Work to do: topics that something happened to, and what falls due at some instant.
+//! The work list: topics that something happened to, and work that falls due at some instant.
 
 use clock::Instant;
 
@@ -51,8 +51,8 @@ impl Agenda {
         self.dirty.pop()
     }
 
-    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when the topics that it is of are
-    /// run ([`Agenda::do_due`]).
+    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when
+    /// its topics are run ([`Agenda::do_due`]).
     pub(super) fn wake(&mut self, tree: &mut Tree, now: Instant) {
         while let Some((at, target)) = self.wakeups.pop_due(now) {
             match target {

@@ -1,4 +1,4 @@
-//! Slots with generations: keys stay cheap to copy and a stale one is noticed, never mistaken.
+//! Slots with generations: keys are cheap to copy, and a stale one is noticed and never mistaken.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,9 +1,10 @@
-//! Topics that pass nothing on before somebody has said what they have: contract and channels.
+//! Topics that wait: they pass nothing on before their contract and channels are known.
 //!
-//! A broker that somebody tells what topics have (a controller; of channels alone, nsqlookupds) must not take silence for "no
-//! limit" or "no further channel". A topic that it knows nothing of is held: messages are accepted and wait in the topic's queue, at its bound
-//! publishers wait, nothing is dropped. It is held until the first complete word, or until its channels are said, which
-//! come behind the contract. Afterwards a topic that comes into being here is asked for and held until the answer.
+//! A broker that somebody tells what topics have (a controller; for channels alone, nsqlookupds)
+//! must not take silence for "no limit" or "no further channel". A topic that it knows nothing of
+//! waits: messages are accepted into the topic's queue, publishers wait when it is full, nothing is
+//! dropped. It waits until everything has been told once, or until its own channels have been told,
+//! which follow the contract. After that, a new topic is asked for and waits for the answer.
 
 use link::TopicChange;
 use rustc_hash::FxHashSet;
@@ -13,7 +14,7 @@ use super::agenda::Agenda;
 use super::told::Told;
 use super::topic::{Topic, TopicKey};
 
-/// Who says what topics have, and whether it does.
+/// The source of what topics have, and whether it is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teller {
     /// Nobody: what is here is all there is.
@@ -26,7 +27,7 @@ pub enum Teller {
     GivenUp,
 }
 
-/// What a topic that is held waits for.
+/// What a waiting topic waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// Whether it has a contract, and its channels.
@@ -35,7 +36,7 @@ pub enum Awaited {
     Channels,
 }
 
-/// What was said of a topic.
+/// The source's word about a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownTopic {
     /// Its name.
@@ -46,14 +47,14 @@ pub struct KnownTopic {
     pub channels: Vec<(ChannelName, bool)>,
 }
 
-/// What is known of the teller, and what it was asked.
+/// The state of the source, and the questions to it.
 #[derive(Debug)]
 pub(super) struct Telling {
-    /// Who it is, and whether it has spoken.
+    /// The source, and whether it has spoken.
     pub(super) teller: Teller,
     /// What happens now was ordered by it, so it is not told of it again.
     pub(super) is_ordered: bool,
-    /// How often it was said that no topic is held any more; each hears it when it is looked at.
+    /// How often it was announced that no topic waits any more; each hears it when it is looked at.
     said: u64,
     /// Up to that one, no topic has a limit that was not known here.
     judged: u64,
@@ -77,7 +78,7 @@ impl Default for Telling {
 }
 
 impl Teller {
-    /// What a topic that comes into being waits for.
+    /// What a new topic waits for.
     pub(super) fn awaited(self) -> Option<Awaited> {
         match self {
             Teller::Nobody | Teller::GivenUp => None,
@@ -104,8 +105,8 @@ impl Awaited {
 }
 
 impl Telling {
-    /// Notes how things stand with the one who says what topics have; whether it has said all that there is to be said, so that
-    /// no topic is held any more once it hears of it ([`Telling::catch_up`]).
+    /// Notes the state of the source; returns whether it has told everything, so that no topic
+    /// waits any more once it hears of that ([`Telling::catch_up`]).
     pub(super) fn hear(&mut self, teller: Teller) -> bool {
         self.teller = teller;
         if teller == Teller::Silent {
@@ -145,7 +146,7 @@ impl Telling {
         }
     }
 
-    /// Tells what became of a topic that is there; of what was ordered, that deletions are carried out.
+    /// Reports a change of an existing topic; of ordered changes, that deletions are carried out.
     pub(super) fn tell(&self, topic: &TopicName, change: TopicChange, told: &mut Vec<Told>) {
         if !self.is_ordered {
             self.tell_anyway(topic, change, told);

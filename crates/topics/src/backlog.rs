@@ -1,9 +1,11 @@
-//! What of a queue waits outside of memory, or is on its way there or back.
+//! The part of a queue that is outside memory, or on its way out or back.
 //!
-//! A queue is, from its oldest on: the front; segments outside; a segment that is being written out; what came behind that. At most one
-//! segment is on its way out and one back, and what is on its way out stays in memory until it is said to be there. Where nothing is
-//! outside the front takes from behind, so nothing waits for a write. What fails is tried again [`RETRY_AFTER`] later: a segment that
-//! could not be written waits in memory, where the queue's bound holds publishers back; one that could not be read holds up the queue.
+//! A queue consists, from its oldest message on, of the front, segments outside, a segment that is
+//! being written out, and what came behind that. At most one segment is on its way out and one on
+//! its way back, and one on its way out stays in memory until it is confirmed. While nothing is
+//! outside, the front takes from what came behind, so nothing waits for a write. What fails is
+//! retried [`RETRY_AFTER`] later: a segment that could not be written waits in memory, where the
+//! queue's bound holds publishers back; one that could not be read holds up the queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use clock::Instant;
 /// What failed is tried again after so long.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The number of a queue's first segment. What is older than all that is outside gets lower ones.
+/// The number of a queue's first segment. Messages older than everything outside get lower ones.
 const FIRST_NUMBER: u64 = 1 << 32;
 
 /// So many times as much as a segment may have comes back into the front.
@@ -30,7 +32,7 @@ pub struct BacklogBounds {
     pub outside_max: usize,
 }
 
-/// What a read came to.
+/// The outcome of a read.
 #[derive(Debug)]
 pub(super) enum Outcome<T> {
     /// This is what came back, in its order; what is missing is lost.
@@ -75,7 +77,8 @@ pub(super) struct Around {
 /// The later part of a queue.
 #[derive(Debug)]
 pub(super) struct Backlog<T> {
-    /// What the queue has room for in memory. With an empty front it may have a segment more: else nothing went on.
+    /// Messages that the queue may have in memory. With an empty front it may have a segment more:
+    /// otherwise it would be stuck.
     capacity: usize,
     /// So much stays in front, and so much does where memory is not short.
     front_max: usize,
@@ -92,9 +95,9 @@ pub(super) struct Backlog<T> {
     writing: Option<Writing<T>>,
     /// Behind that.
     behind: VecDeque<T>,
-    /// So many of those have been weighed, to so many bytes.
+    /// This many of those have been weighed, with this many bytes in all.
     weighed: (usize, u64),
-    /// What is behind goes out, however little it is.
+    /// The messages behind go out, however few they are.
     is_pressed: bool,
     /// The highest number that a segment ever had, and the lowest.
     number: u64,
@@ -142,13 +145,19 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// What is in memory behind the front.
+    /// Messages in memory behind the front.
     pub(super) fn behind(&self) -> usize {
         let writing = self
             .writing
             .as_ref()
             .map_or(0, |writing| writing.items.len());
         writing + self.behind.len()
+    }
+
+    /// Of that, each in its order.
+    pub(super) fn iter_behind(&self) -> impl Iterator<Item = &T> {
+        let writing = self.writing.iter().flat_map(|writing| &writing.items);
+        writing.chain(&self.behind)
     }
 
     pub(super) fn outside(&self) -> usize {
@@ -188,7 +197,8 @@ impl<T> Backlog<T> {
         }
     }
 
-    /// How to write out what is older and what is younger than all that is outside, of that so many messages.
+    /// How to write out what is older than everything outside, this many messages, and what is
+    /// younger.
     pub(super) fn around(&self, older: usize) -> Around {
         Around {
             older_from: self.lowest.saturating_sub(older as u64),
@@ -277,7 +287,8 @@ impl<T> Backlog<T> {
         Some((writing.segment.number, &writing.items))
     }
 
-    /// How many of those behind are enough for a segment, with how many bytes, if they are. Each is weighed once.
+    /// How many of those behind make up a segment, and their bytes, if they are enough for one.
+    /// Each is weighed once.
     fn due(&mut self, weigh: impl Fn(&T) -> u64) -> Option<(usize, u64)> {
         let (mut count, mut bytes) = self.weighed;
         let most = self.behind.len().min(self.segment_max);
@@ -353,7 +364,7 @@ impl<T> Backlog<T> {
         (first.number == number).then_some(first.messages)
     }
 
-    /// What was being read back is here, and goes to the end of the front, or is not.
+    /// A read has ended: its segment goes to the end of the front, or could not be read.
     pub(super) fn end_read(
         &mut self,
         outcome: Outcome<T>,

@@ -1,4 +1,4 @@
-//! What all topics of a table may have at most.
+//! The bounds of a table, over all its topics.
 
 use std::time::Duration;
 

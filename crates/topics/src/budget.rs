@@ -1,8 +1,8 @@
-//! How much memory a broker may hold, and who holds it: one budget in parts.
+//! The memory budget of a broker, divided into parts.
 //!
-//! Reactors count for themselves in [`Account`]s and tell the sum once a turn, so nothing is shared per message. What one
-//! takes between two words of it the others do not see, a step of [`STEP_BYTES`] at most: by that much for each reactor a part
-//! may be exceeded.
+//! Reactors count for themselves in [`Account`]s and publish the sum once a turn, so nothing is
+//! shared per message. Between two publications the others do not see what one takes, a step of
+//! [`STEP_BYTES`] at most: each reactor may exceed a part by that much.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What an account takes or gives back before it tells the others within a turn.
 const STEP_BYTES: u64 = 256 * 1024;
 
-/// A holder may have so many times of what is free. So however few fill a part, there is room for one who has little: of n that
-/// take all they can, each has 8/(8n + 1) of the part.
+/// A holder may have this multiple of what is free. So however few fill a part, there is room for
+/// one who has little: of n that take all they can, each has 8/(8n + 1) of the part.
 const TIMES_FREE: u64 = 8;
 
 /// What memory is used for.
@@ -23,7 +23,7 @@ pub enum Part {
     Input,
     /// Small commands that are not complete or wait, and the beginnings of large ones.
     Pieces,
-    /// What is on its way to peers.
+    /// Bytes on their way to peers.
     Output,
     /// Topics, channels and consumers themselves.
     Topics,
@@ -85,19 +85,19 @@ impl MemoryBudget {
         }))
     }
 
-    /// All of it.
+    /// The whole budget.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes
     }
 
-    /// What a part may hold, in bytes.
+    /// The most that a part may hold, in bytes.
     #[must_use]
     pub fn limit(&self, part: Part) -> u64 {
         self.0.bytes / 16 * part.sixteenths()
     }
 
-    /// What it holds, in bytes.
+    /// What a part holds, in bytes.
     #[must_use]
     pub fn used(&self, part: Part) -> u64 {
         self.0.used[part as usize].load(Ordering::Relaxed)
@@ -168,7 +168,7 @@ impl Drop for Charge {
     }
 }
 
-/// What one reactor holds of a part.
+/// One reactor's account of a part.
 #[derive(Debug)]
 pub struct Account {
     budget: MemoryBudget,

@@ -1,4 +1,4 @@
-//! One channel: every message of its topic, each to one of its consumers.
+//! A channel: it gets every message of its topic and gives each to one of its consumers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,6 +11,9 @@ use super::consumer::ConsumerKey;
 use super::fullness::{FullNews, Fullness};
 use super::handover::{Handed, HandoverAccount, QueueName};
 use super::in_flight::InFlight;
+use super::log::UNLOGGED;
+use super::names::NameShare;
+use super::processing::Processing;
 use super::queue::Queue;
 use super::spill::{QueueKey, SpilledQueue};
 use super::store::MessageRef;
@@ -40,7 +43,7 @@ pub(super) struct Deferred {
     pub(super) attempts: u16,
 }
 
-/// What a new message came to in a channel.
+/// The effect of a new message on a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Put {
     /// The message that the channel holds no longer, itself perhaps.
@@ -89,6 +92,12 @@ pub struct Channel {
     pub(super) wake_at: Option<Instant>,
     pub(super) deferrals: u64,
     pub(super) handing: HandoverAccount,
+    /// What it is called in the log of its topic.
+    pub(super) log_number: u32,
+    /// Counts against its maker while it is there.
+    pub(super) name_share: Option<NameShare>,
+    /// How long its messages take until they are finished, where that is asked for.
+    pub(super) processing: Option<Box<Processing>>,
 }
 
 impl Channel {
@@ -115,6 +124,9 @@ impl Channel {
             wake_at: None,
             deferrals: 0,
             handing: HandoverAccount::default(),
+            log_number: UNLOGGED,
+            name_share: None,
+            processing: None,
         }
     }
 

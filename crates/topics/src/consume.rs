@@ -1,4 +1,4 @@
-//! What consumers do: subscribe, finish, requeue, touch, leave.
+//! Commands of consumers: subscribe, finish, requeue, touch, leave.
 
 use std::time::Duration;
 
@@ -7,8 +7,10 @@ use clock::Instant;
 use super::agenda::{Agenda, Target};
 use super::channel::{ChannelKey, Queued};
 use super::consumer::{Consumer, ConsumerKey, Subscription};
+use super::effects::Effects;
 use super::in_flight::{Flight, FlightError};
 use super::latency::Stage;
+use super::log::{LogStep, UNLOGGED};
 use super::refusal::Refusal;
 use super::store::Store;
 use super::tree::Tree;
@@ -67,7 +69,7 @@ pub(super) fn unsubscribe(
 /// Finishes a message.
 #[inline]
 pub(super) fn finish(
-    tree: &mut Tree,
+    (tree, effects): (&mut Tree, &mut Effects),
     store: &mut Store,
     key: ConsumerKey,
     id: u64,
@@ -79,12 +81,22 @@ pub(super) fn finish(
         .get_mut(channel_key)
         .expect("its flight was just taken");
     channel.finish_count += 1;
-    if let Some(latency) = tree
-        .topics
-        .get_mut(channel.topic)
-        .and_then(|topic| topic.observed.latency.as_mut())
-    {
-        latency.record(Stage::Fin, now - flight.delivered, 1);
+    if let Some(processing) = &mut channel.processing {
+        processing.record(store.get(flight.message).arrival.at, now);
+    }
+    if let Some(topic) = tree.topics.get_mut(channel.topic) {
+        if let Some(latency) = topic.observed.latency.as_mut() {
+            latency.record(Stage::Fin, now - flight.delivered, 1);
+        }
+        if let Some(log) = topic
+            .log
+            .as_mut()
+            .filter(|_| channel.log_number != UNLOGGED)
+        {
+            effects.note_log(channel.topic, log);
+            let channel = channel.log_number;
+            log.step(LogStep::Finished { channel, id });
+        }
     }
     if let Some(consumer) = tree.consumers.get_mut(key) {
         consumer.finish_count += 1;
@@ -95,7 +107,7 @@ pub(super) fn finish(
 
 /// Gives a message back, to be delivered again after `delay`. At the bound of deferred messages it stays in flight.
 pub(super) fn requeue(
-    (tree, agenda): (&mut Tree, &mut Agenda),
+    (tree, agenda, effects): (&mut Tree, &mut Agenda, &mut Effects),
     (key, id): (ConsumerKey, u64),
     delay: Duration,
     deferred_max: usize,
@@ -117,8 +129,25 @@ pub(super) fn requeue(
             attempts: flight.attempts,
             since: now,
         });
-    } else if let Some(at) = channel.defer(flight.message, flight.attempts, now + delay) {
-        agenda.wakeups.push(at, Target::Channel(channel_key));
+    } else {
+        let due = now + delay;
+        if let Some(at) = channel.defer(flight.message, flight.attempts, due) {
+            agenda.wakeups.push(at, Target::Channel(channel_key));
+        }
+        if channel.log_number != UNLOGGED
+            && let Some(log) = tree
+                .topics
+                .get_mut(topic)
+                .and_then(|topic| topic.log.as_mut())
+        {
+            effects.note_log(topic, log);
+            log.step(LogStep::Deferred {
+                channel: channel.log_number,
+                id,
+                attempts: flight.attempts,
+                due,
+            });
+        }
     }
     if let Some(consumer) = tree.consumers.get_mut(key) {
         consumer.requeue_count += 1;

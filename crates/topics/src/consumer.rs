@@ -1,4 +1,4 @@
-//! One subscriber of one channel, as far as the topics need to know it.
+//! A consumer of one channel, as far as the topics need to know it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::arena::Key;
 /// Names a consumer.
 pub type ConsumerKey = Key<Consumer>;
 
-/// What a connection says of itself when it subscribes.
+/// A connection's word about itself when it subscribes.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription {
     /// The connection, in the shell's own numbering.
@@ -31,7 +31,7 @@ pub struct Subscription {
 /// RDY flow control and counters of one subscriber.
 #[derive(Debug)]
 pub struct Consumer {
-    /// What the connection asked for.
+    /// The connection's terms.
     pub subscription: Subscription,
     /// Where it listens.
     pub channel: ChannelKey,
@@ -72,7 +72,7 @@ impl Consumer {
         }
     }
 
-    /// Whether it can be given one more message now.
+    /// Whether it can take another message now.
     #[inline]
     #[must_use]
     pub fn is_ready(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What a consumer says of its subscription and of messages that it has.
+//! What a consumer says of its subscription and of its messages.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub enum ConsumerOrder {
     Requeue(u64, Duration),
     /// Start its timeout anew.
     Touch(u64),
-    /// Have at most so many messages in flight (RDY).
+    /// Have at most this many messages in flight (RDY).
     Ready(u32),
 }
 

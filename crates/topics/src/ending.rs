@@ -1,11 +1,14 @@
-//! The end of a table: what a stop waits for, since when nothing has moved, and what is lost in the end.
+//! The end of a table: what a stop waits for, since when nothing has moved, and what is lost in the
+//! end.
 //!
-//! Nothing comes in any more, so consumers that finish messages empty their channels, however long that takes; what is
-//! limited is the time in which nobody finishes anything. No queue holds its topic up: what waits there fits into the
-//! channels, and a channel that nobody consumes is not to cost another one's consumers what is theirs.
+//! Nothing comes in any more, so consumers that finish messages empty their channels, however long
+//! that takes; limited is the time in which nobody finishes anything. No queue holds its topic up:
+//! its messages fit into the channels, and a channel without consumers must not cost the consumers
+//! of another one their messages.
 //!
 //! Where there is a place outside of memory, messages are kept there ([`save`](super::save)) instead of being delivered: what is waited for
-//! is then only what consumers have in flight, and what is ephemeral.
+//! is then only what consumers have in flight, and what is ephemeral, and the time for that is limited in all: nothing is lost where it
+//! passes, and who stops a broker knows how long it takes.
 
 use std::time::Duration;
 
@@ -23,13 +26,14 @@ use crate::arena::Arena;
 /// Where a stop stands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
-    /// It waits so long without progress.
+    /// It waits so long without progress; where what is left is kept, so long in all.
     patience: Duration,
+    began: Instant,
     progressed_at: Instant,
     finished: u64,
     /// What hung at consumers that finish nothing was given to others since the last progress.
     was_taken: bool,
-    /// What is left is kept, but for what is ephemeral.
+    /// The rest is kept, except for ephemeral messages.
     is_kept: bool,
 }
 
@@ -81,6 +85,7 @@ impl Ending {
         }
         Ending {
             patience,
+            began: now,
             progressed_at: now,
             finished: finished(tree),
             was_taken: false,
@@ -120,7 +125,12 @@ impl Ending {
 
     /// When nothing more is waited for, as things stand.
     pub(super) fn gives_up_at(&self) -> Instant {
-        self.progressed_at + self.patience
+        let since = if self.is_kept {
+            self.began
+        } else {
+            self.progressed_at
+        };
+        since + self.patience
     }
 }
 

@@ -1,8 +1,9 @@
-//! What becomes of a channel whose queue is full: new messages wait for room, or the oldest give way to them.
+//! What a full channel does: new messages wait for room, or push out the oldest.
 //!
-//! A topic's contract says which. Without a word it depends on whether anybody could make room: a channel that has consumers
-//! blocks; one that has had none for [`Bounds::abandoned_after`] is abandoned and drops its oldest, so that who has left
-//! does not stop those who are there.
+//! A topic's contract says which. Without a contract it depends on whether anybody could make room:
+//! a channel that has consumers blocks; one that has had none for [`Bounds::abandoned_after`] is
+//! abandoned and drops its oldest messages, so that consumers that have left do not stop those that
+//! are there.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::agenda::Target;
 use super::bounds::Bounds;
 use super::channel::{Channel, ChannelKey};
 use super::effects::Effects;
+use super::log::{LogStep, TopicLog, UNLOGGED};
 use super::store::{MessageRef, Store};
 use super::topic::Topic;
 use super::wakeups::Wakeups;
@@ -43,7 +45,7 @@ pub struct FullNote {
     pub news: FullNews,
 }
 
-/// What became of a full channel.
+/// News of a full channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullNews {
     /// It is full with `depth` messages and does this from now on; `is_abandoned`: because nobody has consumed it for long.
@@ -68,7 +70,7 @@ pub enum FullNews {
 /// its queue has fallen to half of the bound, so that a channel at its bound does not begin one with every message.
 #[derive(Debug, Default)]
 pub(super) struct Fullness {
-    /// What it does in this episode.
+    /// Its behaviour in this episode.
     pub(super) full: Option<Full>,
     /// Episodes so far.
     pub(super) episodes: u64,
@@ -89,7 +91,8 @@ impl Fullness {
             .is_some_and(|since| now.saturating_since(since) >= bounds.abandoned_after)
     }
 
-    /// Notes that a message found the channel full with `depth` messages, of which it had `dropped` so many oldest; says what is done then.
+    /// Notes that a message found the channel full with `depth` messages, after it had dropped
+    /// `dropped` of its oldest; returns its behaviour.
     fn meet(
         &mut self,
         declared: Option<OnFull>,
@@ -127,7 +130,8 @@ impl Fullness {
         (full, Some(news))
     }
 
-    /// The channel has fallen to half of its bound, having dropped so many oldest ones all in all; gives what is to be logged.
+    /// The channel has fallen to half of its bound, having dropped this many of its oldest in all;
+    /// returns what to log.
     pub(super) fn end(&mut self, dropped: u64, now: Instant) -> Option<FullNews> {
         self.full = None;
         let lasted = now.saturating_since(self.began);
@@ -136,8 +140,8 @@ impl Fullness {
     }
 }
 
-/// Whether all channels of a topic take a message at `now`. Whoever blocks without being told to by the contract is asked again when
-/// it is abandoned.
+/// Whether all channels of a topic take a message at `now`. A channel that blocks without a
+/// contract that says so is asked again when it is abandoned.
 #[inline]
 pub(super) fn do_all_take(
     topic: &Topic,
@@ -179,12 +183,15 @@ pub(super) fn do_all_take(
 #[inline]
 pub(super) fn put_into_all(
     keys: &[ChannelKey],
-    (channels, store): (&mut Arena<Channel>, &mut Store),
+    (channels, store, mut log): (&mut Arena<Channel>, &mut Store, Option<&mut TopicLog>),
     message: MessageRef,
     (due, now): (Instant, Instant),
     bounds: &Bounds,
     wakeups: &mut Wakeups<Target>,
 ) {
+    if let Some(log) = &mut log {
+        log.step(LogStep::Passed(store.get(message).id));
+    }
     for &key in keys {
         let Some(channel) = channels.get_mut(key) else {
             continue;
@@ -195,6 +202,9 @@ pub(super) fn put_into_all(
             wakeups.push(at, Target::Channel(key));
         }
         if let Some(gone) = put.gone {
+            if let Some(log) = log.as_mut().filter(|_| channel.log_number != UNLOGGED) {
+                log.end(channel.log_number, store.get(gone).id);
+            }
             store.release(gone);
         }
     }

@@ -1,8 +1,10 @@
-//! Queues handed over to another broker: messages are lifted, and either gone for good or put back; and what comes from another.
+//! Handing queues over to another broker: messages are lifted, and then either gone for good or put
+//! back; and receiving such messages.
 //!
-//! A lifted message still counts as one that is here until its new owner has confirmed it. Of a queue one batch is lifted at a time.
-//! Left alone are ephemeral queues, which are where their consumers are, what is in flight, and what flows: a queue with consumers, or that
-//! passes messages on, gives away only what has waited for as long as the caller's patience.
+//! A lifted message still counts as here until its new owner has confirmed it. One batch of a queue
+//! is lifted at a time. Left alone are ephemeral queues, which belong where their consumers are,
+//! messages in flight, and queues that flow: one with consumers, or one that passes messages on,
+//! gives away only what has waited for as long as the caller's patience.
 
 mod lift;
 mod take;
@@ -14,6 +16,8 @@ use clock::Instant;
 use wire::{ChannelName, TopicName};
 
 use super::agenda::{Agenda, Target};
+use super::effects::Effects;
+use super::log::LogStep;
 use super::store::{MessageRef, Store};
 use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
@@ -51,7 +55,7 @@ pub struct Handed {
     pub body: Bytes,
 }
 
-/// What a queue has handed over and taken, kept for its books.
+/// Messages that a queue has handed over and taken, for its books.
 #[derive(Debug, Default)]
 pub(super) struct HandoverAccount {
     /// Messages on their way, in the order of the queue.
@@ -96,6 +100,12 @@ impl HandoverAccount {
         self.over
     }
 
+    /// What is on its way: each message, its deliveries, and when it is due if it is deferred.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (MessageRef, u16, Option<Instant>)> {
+        let lifted = self.lifted.iter();
+        lifted.map(|each| (each.message, each.attempts, each.due))
+    }
+
     /// Takes what is on its way: each message, since when it waits, its deliveries, and when it is due if it is deferred.
     pub(super) fn take_lifted(
         &mut self,
@@ -121,8 +131,9 @@ impl HandoverAccount {
     }
 }
 
-/// A look for queues with messages to hand over, a topic at a time: all that wait where nobody takes them, and what has waited for
-/// so long elsewhere. What comes into being meanwhile is for the next look.
+/// A search for queues with messages to hand over, a topic at a time: all that wait where nobody
+/// takes them, and elsewhere those that have waited for as long as the patience. Later queues are
+/// for the next search.
 #[derive(Debug)]
 pub struct StrandedWalk {
     patience: Duration,
@@ -144,14 +155,15 @@ impl StrandedWalk {
         }
     }
 
-    /// What was found, at most 1,024 queues.
+    /// The queues found, at most 1,024.
     #[must_use]
     pub fn queues(self) -> Vec<QueueName> {
         self.queues
     }
 
-    /// Looks at one topic, or at some of its channels; see [`TopicTable::stranded_next`](super::TopicTable::stranded_next). `settle`
-    /// has it hear what was said of all.
+    /// Looks at one topic, or at some of its channels; see
+    /// [`TopicTable::stranded_next`](super::TopicTable::stranded_next). `settle` has it hear all
+    /// announcements.
     pub(super) fn step(
         &mut self,
         tree: &mut Tree,
@@ -225,7 +237,7 @@ pub(super) fn lift(
 /// The batch of a queue that was lifted is with another broker, or is put back to where it was. Nothing happens to a queue that is gone or was
 /// emptied meanwhile.
 pub(super) fn settle(
-    (tree, agenda): (&mut Tree, &mut Agenda),
+    (tree, agenda, effects): (&mut Tree, &mut Agenda, &mut Effects),
     store: &mut Store,
     queue: &QueueName,
     is_taken: bool,
@@ -254,6 +266,19 @@ pub(super) fn settle(
     let lifted = std::mem::take(&mut account.lifted);
     if is_taken {
         account.over += lifted.len() as u64;
+        let channel = channel_key.and_then(|key| tree.channels.get(key));
+        let channel = channel.map(|channel| channel.log_number);
+        if let Some(topic) = tree.topics.get_mut(key)
+            && let Some(log) = &mut topic.log
+        {
+            effects.note_log(key, log);
+            for id in lifted.iter().map(|lifted| store.get(lifted.message).id) {
+                log.step(match channel {
+                    None => LogStep::Discarded(id),
+                    Some(channel) => LogStep::Finished { channel, id },
+                });
+            }
+        }
         lifted
             .iter()
             .for_each(|lifted| store.release(lifted.message));

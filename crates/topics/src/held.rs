@@ -13,7 +13,7 @@ pub struct Held(pub u64);
 pub(super) struct Publishers {
     /// In their order.
     pub(super) held: VecDeque<Held>,
-    /// What a publish wanted that waits for memory, in bytes.
+    /// The memory that a waiting publish needs, in bytes.
     pub(super) memory_wanted: Option<u64>,
 }
 

@@ -1,8 +1,9 @@
-//! Latencies counted in buckets, with memory only for those that were ever used.
+//! Latencies counted in buckets, with memory only for buckets that were ever used.
 //!
-//! Buckets are 1/128 of their value wide, so that each value is known to two significant digits, from a nanosecond to a
-//! minute. They come in chunks of 32, made when the first latency falls into one: a topic whose latencies lie close together takes some hundred
-//! bytes, one that has seen them all 15 KiB. Each chunk is made once.
+//! Buckets are 1/128 of their value wide, so each value is known to two significant digits, from a
+//! nanosecond to a minute. They come in chunks of 32, allocated when the first latency falls into
+//! one: a topic with similar latencies takes a few hundred bytes, one that has seen all latencies
+//! 15 KiB. Each chunk is allocated once.
 
 use statistics::nearest_rank;
 
@@ -16,13 +17,13 @@ const OCTAVE: usize = 1 << OCTAVE_BITS;
 const CHUNK: usize = 32;
 const CHUNKS: usize = bucket_of(LONGEST_NS) / CHUNK + 1;
 
-/// What was measured of one stage.
+/// The latencies of one stage.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     count: u64,
     sum_ns: u64,
     max_ns: u64,
-    /// By the buckets' order: one more than the number of the chunk; 0: nothing fell there.
+    /// In the order of buckets: the number of the chunk plus one; 0: no latency fell there.
     places: [u8; CHUNKS],
     chunks: Vec<[u32; CHUNK]>,
 }
@@ -56,6 +57,31 @@ impl Histogram {
         };
         let counted = &mut self.chunks[chunk][bucket % CHUNK];
         *counted = counted.saturating_add(count);
+    }
+
+    /// Counts what `other` has as well.
+    pub fn add(&mut self, other: &Histogram) {
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        for (number, &place) in other.places.iter().enumerate() {
+            let Some(theirs) = usize::from(place).checked_sub(1) else {
+                continue;
+            };
+            let ours = match self.places[number] {
+                0 => self.make(number),
+                place => usize::from(place) - 1,
+            };
+            for (count, more) in self.chunks[ours].iter_mut().zip(other.chunks[theirs]) {
+                *count = count.saturating_add(more);
+            }
+        }
+    }
+
+    /// Forgets everything, and keeps the memory for what comes.
+    pub fn clear(&mut self) {
+        (self.count, self.sum_ns, self.max_ns) = (0, 0, 0);
+        self.chunks.iter_mut().for_each(|chunk| chunk.fill(0));
     }
 
     /// Latencies counted.
@@ -161,6 +187,24 @@ mod tests {
                 prop_assert!(beyond.is_some_and(|beyond| beyond <= exact / 128), "{}: {} for {}", quantile, found, exact);
             }
         }
+    }
+
+    #[test]
+    fn sums_count_what_both_have_and_cleared_ones_nothing() {
+        let (mut low, mut high) = (Histogram::default(), Histogram::default());
+        low.record(5, 3);
+        high.record(5, 1);
+        high.record(7_000_000, 4);
+        let mut both = low.clone();
+        both.add(&high);
+        assert_eq!((both.count(), both.max_ns()), (8, 7_000_000));
+        assert_eq!(both.sum_ns(), low.sum_ns() + high.sum_ns());
+        assert_eq!(both.quantiles([0.5]), [5]);
+        assert_eq!(both.quantiles([1.0]), [7_000_000]);
+        both.clear();
+        assert_eq!((both.count(), both.quantiles([0.5])), (0, [0]));
+        both.record(9, 1);
+        assert_eq!(both.quantiles([0.5]), [9]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Messages sent to a consumer and not yet finished.
 //!
-//! Each consumer has a list of its own, ordered by deadline. Its timeout is constant, so a new entry
-//! belongs at the tail; only a TOUCH that meets the maximum may belong further ahead. All
-//! operations but that one take constant time and, once the table has grown, no memory.
+//! Each consumer has a list of its own, ordered by deadline. Its timeout is constant, so a new
+//! entry belongs at the tail; only a TOUCH that reaches the maximum may belong further ahead. All
+//! other operations take constant time and, once the table has grown, no memory.
 
 use std::collections::hash_map::Entry as MapEntry;
 
@@ -21,7 +21,7 @@ pub struct Flight {
     pub message: MessageRef,
     /// Deliveries of it on this channel, this one included.
     pub attempts: u16,
-    /// Who has it.
+    /// The consumer that has it.
     pub consumer: ConsumerKey,
     /// When it was delivered.
     pub delivered: Instant,
@@ -154,6 +154,14 @@ impl InFlight {
     #[must_use]
     pub fn next_deadline(&self, list: &FlightList) -> Option<Instant> {
         (list.oldest != NONE).then(|| self.entries[list.oldest as usize].flight.deadline)
+    }
+
+    /// The flights of a list, the oldest first.
+    pub fn iter(&self, list: &FlightList) -> impl Iterator<Item = &Flight> {
+        let entry = |index: u32| self.entries.get(index as usize);
+        let first = entry(list.oldest);
+        let all = std::iter::successors(first, move |each| entry(each.newer));
+        all.map(|entry| &entry.flight)
     }
 
     /// Takes the list's oldest flight out if its deadline is at or before `until`.

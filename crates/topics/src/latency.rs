@@ -1,11 +1,13 @@
-//! Where a message's time went, stage by stage, and who is followed to the end of its way.
+//! Where a message's time went, stage by stage, and which messages are followed to their
+//! subscriber.
 //!
-//! [Histograms](Histogram) in nanoseconds with two significant digits, up to a minute; a topic gets its set with its first
-//! message. Their summary is made when somebody asks and kept until there is more to tell.
+//! [Histograms](Histogram) in nanoseconds with two significant digits, up to a minute; a topic gets
+//! its set with its first message. Their summary is made on demand and kept until there is more to
+//! tell.
 //!
-//! All stages but one are of every message. *End to end* needs the subscriber's side and is sampled: a
-//! drawn message becomes a [`Probe`], the reactor follows it through the socket and brings it back as
-//! [`Landed`]. `docs/latency.md` says what is measured and what is not.
+//! All stages but one cover every message. *End to end* needs the subscriber's side and is sampled:
+//! a drawn message becomes a [`Probe`], the reactor follows it through the socket and brings it
+//! back as [`Landed`]. `docs/latency.md` says what is measured and what is not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +79,7 @@ pub struct Probe {
 /// A probe that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landed {
-    /// What was followed.
+    /// The message that was followed.
     pub probe: Probe,
     /// Deliveries that it stands for: its own, and those of the probes that it was chosen from.
     pub weight: u32,
@@ -89,7 +91,7 @@ pub struct Landed {
 #[derive(Debug)]
 pub struct StageHistograms {
     stages: Box<[Histogram; STAGES.len()]>,
-    /// Of so many latencies in all.
+    /// The number of latencies that it covers, and the summary.
     summary: Option<(u64, Arc<[StageLatency]>)>,
     sampler: Sampler,
     window: Option<Box<Window>>,

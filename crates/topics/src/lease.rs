@@ -1,13 +1,13 @@
 //! A topic's share of a limit that a controller divides, and how it comes into force.
 //!
 //! Nothing passes before the first share, and its bucket begins empty. The end of a lease needs no
-//! timer: it is looked for before the bucket is used, and the bucket is changed *as of* that
-//! instant, so a process that was stopped meanwhile earns nothing at the former rate.
-//! What prolongs all leases is said once for all of them ([`super::words`]); the table has each hear it before its end is looked for,
-//! before a report and before another grant. One that missed some ends earlier, as if they had been lost on their way: shares that are used never
-//! exceed what the controller and the other brokers reckon with.
-//! A share only shrinks when its lease ends, hence a wake-up for a departure under the share is at worst
-//! too early.
+//! timer: it is checked before the bucket is used, and the bucket is changed *as of* that instant,
+//! so a process that was stopped meanwhile earns nothing at the former rate. What prolongs all
+//! leases is announced once for all of them ([`super::words`]); the table has each lease hear it
+//! before its end is checked, before a report and before another grant. A lease that missed some
+//! announcements ends earlier, as if they had been lost on their way: shares in use never exceed
+//! what the controller and the other brokers reckon with. A share only shrinks when its lease ends,
+//! hence a wake-up for a departure under the share is at worst too early.
 
 use clock::Instant;
 use limit::{Grant, LeaseHolder, Limit, Prolongation, Share};
@@ -18,7 +18,8 @@ use super::sharing::{LimitNumber, Shared, own_number};
 use super::topic::Topic;
 use super::words::{Said, Words};
 
-/// Early reports for one want of a share. A topic that is denied one for good waits for the regular ones.
+/// Early reports for one want of a share. A topic that is permanently denied one waits for the
+/// regular ones.
 const ASKS_MAX: u32 = 10;
 
 /// By what all leases of a table were prolonged.
@@ -27,7 +28,7 @@ pub type Prolongations = Words<Prolongation>;
 /// After this many prolongations, all leases are made to hear them.
 const HEARD_EVERY: u64 = 16;
 
-/// What a limiter under a controller knows of its share.
+/// A limiter's knowledge of its share under a controller.
 #[derive(Clone, Debug)]
 pub struct Lease {
     holder: LeaseHolder,
@@ -92,7 +93,7 @@ impl Lease {
         is_news
     }
 
-    /// What was granted is in another unit than the contract from now on.
+    /// From now on the contract has another unit than what was granted.
     pub fn void(&mut self) {
         self.is_void = true;
         self.has_ended = true;
@@ -142,7 +143,7 @@ pub(super) struct Leases {
     pub(super) is_controlled: bool,
     /// Reports sent lately, for limits that come between a report and its answer.
     holder: LeaseHolder,
-    /// What leases were prolonged by; each hears of it when it is looked at.
+    /// Prolongations of all leases; each hears of them when it is looked at.
     pub(super) prolongations: Prolongations,
 }
 
@@ -220,8 +221,8 @@ impl Leases {
         }
     }
 
-    /// Hands a topic the share that a controller granted; one that is out of date changes nothing. Says whether it counts, and
-    /// nothing where there is no limit to have a share of.
+    /// Hands a topic the share that a controller granted; an outdated one changes nothing. Returns
+    /// whether it counts, `None` where there is no limit to have a share of.
     pub(super) fn grant(
         &self,
         topic: &mut Topic,

@@ -1,7 +1,7 @@
 //! Topics, channels, consumers and messages: the broker's pure core.
 //!
-//! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the reactor
-//! drives and that tests and the simulator can drive as well.
+//! No sockets, no clock, no randomness, no threads: [`TopicTable`] is a state machine that the
+//! reactor drives and that tests and the simulator can drive as well.
 
 mod agenda;
 mod arena;
@@ -23,9 +23,12 @@ mod in_flight;
 mod latency;
 mod lease;
 mod limiter;
+mod log;
 mod memory;
 mod message_id;
+mod names;
 mod observed;
+mod processing;
 mod publish;
 mod pump;
 mod queue;
@@ -72,7 +75,12 @@ pub use handover::{Batch, Handed, NotTaken, QueueName, StrandedWalk};
 pub use held::Held;
 pub use in_flight::FlightError;
 pub use latency::{Landed, Probe};
+pub use log::{
+    KnownLog, LOG_WAITING_BYTES, LOGS_WAITING_BYTES, LogAnswer, LogBatch, LogOrder, LogStep,
+    LoggedStanding,
+};
 pub use message_id::MessageIds;
+pub use names::{NameBudget, NameShare};
 pub use publish::Published;
 pub use pump::{Delivery, Outlet};
 pub use refusal::Refusal;

@@ -1,14 +1,15 @@
 //! A topic's limit in force: the contract and its token bucket.
 //!
-//! On its own a broker enforces the whole limit. Under a controller the bucket is that of the share
-//! it granted ([`super::lease`]), and where there is none nothing passes. A limit that brokers share by gossip has the
-//! part that its policy says ([`super::sharing`]).
+//! A broker on its own enforces the whole limit. Under a controller the bucket has the share that
+//! the controller granted ([`super::lease`]), and without a share nothing passes. A limit that
+//! brokers share by gossip has the part that its policy sets ([`super::sharing`]).
 //!
-//! The bucket judges by the time of arrival, so that nothing is delayed because it was read late. Taken
-//! alone that would let a process that was stopped for ten seconds release ten seconds' tokens at once;
-//! therefore no message counts as arriving more than [`STALL_MAX`] before it is judged, and releases,
-//! on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`]. Where a contract asks for it
-//! ([`JudgedBy::Release`]) a message counts as arriving when it is judged, and they never exceed r·t + b.
+//! The bucket judges by the time of arrival, so nothing is delayed because it was read late. By
+//! itself that would let a process that was stopped for ten seconds release ten seconds' tokens at
+//! once. Therefore no message counts as arriving more than [`STALL_MAX`] before it is judged, and
+//! releases, on the broker's own clock, never exceed r·t + b + r·[`STALL_MAX`]. Where a contract
+//! asks for it ([`JudgedBy::Release`]) a message counts as arriving when it is judged, and releases
+//! never exceed r·t + b.
 
 mod in_force;
 #[cfg(test)]
@@ -41,7 +42,7 @@ pub struct TopicLimiter {
     witness: Witness,
 }
 
-/// Who says what of the limit may pass here.
+/// Who decides which part of the limit may pass here.
 #[derive(Debug)]
 enum Way {
     /// Nobody: all of it may.
@@ -74,9 +75,9 @@ impl TopicLimiter {
         now: Instant,
     ) -> TopicLimiter {
         let gossiped = Gossiped::new(&limit, number, groups, now);
-        let share = gossiped.policy().map(SharedLimit::share);
+        let part = gossiped.policy().map(SharedLimit::part);
         let mut limiter = TopicLimiter::waiting(limit, Way::Gossiped(Box::new(gossiped)), now);
-        limiter.apply(share, now);
+        limiter.apply(part, now);
         limiter
     }
 
@@ -134,8 +135,8 @@ impl TopicLimiter {
         }
     }
 
-    /// Hears what was said since it was looked at last, each word as of when it was said. Whoever uses the limiter, or asks it something,
-    /// has it hear first.
+    /// Hears what was announced since it was looked at last, as of the instant of each
+    /// announcement. Whoever uses the limiter, or asks it something, has it hear first.
     #[inline]
     pub fn hear(&mut self, said: Said<'_>) {
         match &mut self.way {
@@ -160,9 +161,9 @@ impl TopicLimiter {
     fn join(&mut self, groups: &Groups) {
         let limit = self.limit;
         while let Way::Gossiped(gossiped) = &mut self.way
-            && let Some((share, at)) = gossiped.join_next(&limit, groups)
+            && let Some((part, at)) = gossiped.join_next(&limit, groups)
         {
-            self.apply(share, at);
+            self.apply(part, at);
         }
     }
 
@@ -170,8 +171,8 @@ impl TopicLimiter {
     pub fn end_interval(&mut self, now: Instant, known: Known) -> Option<Update> {
         let policy = self.policy()?;
         let update = policy.end_interval(now, known)?;
-        let share = policy.share();
-        self.apply(Some(share), now);
+        let part = policy.part();
+        self.apply(Some(part), now);
         Some(update)
     }
 
@@ -218,8 +219,8 @@ impl TopicLimiter {
                 self.limit = limit;
                 if let Some(policy) = gossiped.policy_mut() {
                     policy.set_limit(&limit, now);
-                    let share = policy.share();
-                    self.apply(Some(share), now);
+                    let part = policy.part();
+                    self.apply(Some(part), now);
                 }
             }
             Way::Whole if has_other_unit => *self = TopicLimiter::new(limit, now),
@@ -434,7 +435,7 @@ impl TopicLimiter {
         bucket.map_or(0.0, |bucket| bucket.unfinished_at(now))
     }
 
-    /// Tokens that messages of so many bytes in all ask for.
+    /// Tokens that messages of this many bytes in all ask for.
     #[inline]
     #[must_use]
     pub fn tokens_of(&self, messages: u64, bytes: u64) -> f64 {

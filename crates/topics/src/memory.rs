@@ -1,6 +1,7 @@
-//! Messages within the memory that they may have: who waits for room, and who goes on when there is some.
+//! Keeps messages within their memory: who waits for room, and who goes on when there is some.
 //!
-//! A topic may hold a few times what is free, so that those that take all they can leave room for the others.
+//! A topic may hold a few times what is free, so that those that take all they can leave room for
+//! the others.
 
 use std::collections::VecDeque;
 
@@ -15,20 +16,24 @@ use crate::budget::{Account, MemoryBudget, Part};
 /// Topics that are looked at in one go.
 const LOOKS_MAX: usize = 64;
 
-/// What a topic, a channel and a consumer count for, messages aside.
+/// What a topic, a channel and a consumer count for, without messages.
 const TOPIC_BYTES: u64 = 8 * 1024;
 const CHANNEL_BYTES: u64 = 1024;
 const CONSUMER_BYTES: u64 = 256;
+/// What a channel counts for beside that which measures the time until messages are finished.
+pub(super) const PROCESSING_BYTES: u64 = 32 * 1024;
 
-/// What is stored, what may be, and whose publishers wait for it.
+/// The stored bytes, their bound, and the topics whose publishers wait for room.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// The messages.
     pub(super) store: Store,
-    /// What they may take.
+    /// The memory that they may take.
     messages: Account,
     /// What topics, channels and consumers may take.
     tree: Account,
+    /// What each channel counts for beside [`CHANNEL_BYTES`].
+    pub(super) channel_extra_bytes: u64,
     /// Topics with publishers that wait.
     waiting: VecDeque<TopicKey>,
 }
@@ -40,6 +45,7 @@ impl Memory {
             store: Store::default(),
             messages: Account::new(budget, Part::Bodies),
             tree: Account::new(budget, Part::Topics),
+            channel_extra_bytes: 0,
             waiting: VecDeque::new(),
         }
     }
@@ -141,7 +147,8 @@ impl Memory {
 
     fn count(&mut self, tree: &Tree) {
         let topics = tree.topics.len() as u64 * TOPIC_BYTES;
-        let channels = tree.channels.len() as u64 * CHANNEL_BYTES;
+        let channel_bytes = CHANNEL_BYTES + self.channel_extra_bytes;
+        let channels = tree.channels.len() as u64 * channel_bytes;
         let consumers = tree.consumers.len() as u64 * CONSUMER_BYTES;
         self.tree.set(topics + channels + consumers);
     }

@@ -1,7 +1,7 @@
-//! Message ids: unique over brokers and restarts without asking anybody.
+//! Message ids: unique over brokers and restarts, without coordination.
 //!
 //! Ten bits of node number, then a counter that begins at the wall clock in units of 256 ns. A
-//! restarted broker cannot meet its former ids unless it had handed out more than 3.9 million a
+//! restarted broker can only repeat its former ids if it had handed out more than 3.9 million a
 //! second all its life. Reactors of one broker count in steps, each from its own offset.
 
 use clock::WallTime;

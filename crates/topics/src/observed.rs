@@ -1,4 +1,4 @@
-//! What is kept of one topic for who looks at it: latencies, profiling windows, traces and recordings, releases.
+//! Observations of one topic: latencies, profiling windows, traces and recordings, releases.
 
 use clock::Instant;
 

@@ -1,4 +1,4 @@
-//! From a publisher into a topic's queue: what makes messages of bodies.
+//! From a publisher into a topic's queue: bodies become messages.
 
 use std::time::Duration;
 
@@ -13,11 +13,13 @@ use super::topic::{Topic, TopicKey};
 use super::traffic::Asked;
 use super::waiting::Fresh;
 
-/// What became of a publish command. All of its messages share it.
+/// The outcome of a publish command. All of its messages share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Published {
     /// In the queue (or dropped, where the contract or an ephemeral queue says so): answer OK.
     Accepted,
+    /// The same in a durable topic: answer OK once the batch of that number is durable.
+    Logged(u64),
     /// No room: hold the publisher back and try again.
     Full,
     /// Refused by a limit with `reject`; the text says by what and what to do.
@@ -26,7 +28,7 @@ pub enum Published {
     Gone,
 }
 
-/// What is said of a publish command that is accepted.
+/// The answer to a publish command that is accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) arrival: Arrival,
@@ -82,6 +84,9 @@ impl Intake {
             topic.waiting.bytes += body.len() as u64;
             let delays = topic.limiter.as_ref().map(TopicLimiter::delays);
             store.get_mut(message).has_paid = delays == Some(false);
+            if let Some(log) = &mut topic.log {
+                log.append(store.get(message));
+            }
             if delays == Some(true) || self.service.is_some() {
                 topic.waiting.fresh.push(Fresh {
                     at: arrival.at,

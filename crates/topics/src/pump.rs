@@ -1,22 +1,24 @@
 //! From a topic's queue through its limit to its channels, and from a channel to its consumers.
 //!
-//! One run serves every topic that something happened to since the last. A message leaves the
-//! limiter at max(arrival, time of its tokens), the departure of the G/D/1 queue in equation (2) of the
-//! long version's appendix A, and not before an emulated service is done with it; what is not due yet asks for a
-//! wake-up at that instant.
+//! One run serves every topic that something has happened to since the last run. A message leaves
+//! the limiter at max(arrival, time of its tokens), the departure of the G/D/1 queue in equation
+//! (2) of SRTM-long, appendix A, and not before an emulated service is done with it; a message that
+//! is not due yet asks for a wake-up at that instant.
 
 use clock::Instant;
 
 use super::agenda::{Agenda, Target};
 use super::bounds::Bounds;
-use super::channel::ChannelKey;
+use super::channel::{Channel, ChannelKey};
 use super::effects::Effects;
 use super::fullness::{do_all_take, put_into_all};
-use super::latency::{Probe, Stage};
+use super::latency::{Probe, Stage, StageHistograms};
 use super::limiter::TopicLimiter;
+use super::log::{ChannelLog, UNLOGGED};
 use super::store::{Store, Stored};
-use super::topic::TopicKey;
+use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
+use crate::arena::Arena;
 
 /// One message for one consumer.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +45,7 @@ pub trait Outlet {
     }
 }
 
-/// What a run of a topic goes through.
+/// The parts that a run of a topic goes through.
 pub(super) struct Pump<'a> {
     pub(super) tree: &'a mut Tree,
     pub(super) store: &'a mut Store,
@@ -151,15 +153,19 @@ impl Pump<'_> {
             }
             topic.observed.log_release(now, self.releases_max);
             let keys = &topic.channels;
+            let log = topic.log.as_deref_mut();
             put_into_all(
                 keys,
-                (channels, store),
+                (channels, store, log),
                 message,
                 (due, now),
                 bounds,
                 wakeups,
             );
             store.release(message);
+        }
+        if let Some(log) = topic.log.as_mut().filter(|_| passed > 0) {
+            effects.note_log(key, log);
         }
         passed
     }
@@ -185,9 +191,7 @@ impl Pump<'_> {
         if channel.paused || channel.queue.front().is_none() {
             return 0;
         }
-        let mut latency = topics
-            .get_mut(channel.topic)
-            .and_then(|topic| topic.observed.latency.as_mut());
+        let (mut latency, mut log) = watch(topics, channel, self.effects);
         let mut delivered = 0;
         while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front())
             && delivered < messages_max
@@ -207,6 +211,7 @@ impl Pump<'_> {
             let sample_rate = consumer.subscription.sample_rate;
             if sample_rate > 0 && outlet.draw(100) >= sample_rate {
                 channel.dropped_count += 1;
+                log.end(store.get(queued.message).id);
                 store.release(queued.message);
                 continue;
             }
@@ -232,6 +237,7 @@ impl Pump<'_> {
                 }
             }
             channel.dropped_count += u64::from(flown.is_err());
+            log.deliver(stored.id, flight.attempts, is_finished || flown.is_err());
             if is_finished || flown.is_err() {
                 store.release(queued.message);
             }
@@ -255,6 +261,28 @@ impl Pump<'_> {
                 .note_full(&topic.name, &channel.name, Some(news));
         }
     }
+}
+
+/// Where it is noted what a channel delivers.
+#[inline]
+fn watch<'a>(
+    topics: &'a mut Arena<Topic>,
+    channel: &Channel,
+    effects: &mut Effects,
+) -> (Option<&'a mut StageHistograms>, ChannelLog<'a>) {
+    let Some(topic) = topics.get_mut(channel.topic) else {
+        return (None, ChannelLog::default());
+    };
+    let log = topic.log.as_deref_mut();
+    let mut log = log.filter(|_| channel.log_number != UNLOGGED);
+    if let Some(log) = &mut log {
+        effects.note_log(channel.topic, log);
+    }
+    let log = ChannelLog {
+        log,
+        channel: channel.log_number,
+    };
+    (topic.observed.latency.as_mut(), log)
 }
 
 /// When the message at the head has its tokens; its arrival where it needs none.

@@ -1,7 +1,8 @@
-//! What waits, in its order: one bounded queue for topics and channels.
+//! Waiting messages in order: one type of bounded queue for topics and channels.
 //!
-//! The bound is the caller's, for it is that of all queues of a table and none at all while a broker stops; what it means is said here
-//! and nowhere else. It counts what is in memory. Where a [`Backlog`] is kept, what came late waits outside and comes back in its order.
+//! The caller passes the bound, because it applies to all queues of a table and does not apply
+//! while a broker stops; its meaning is defined only here. It counts messages in memory. Where a
+//! [`Backlog`] is kept, later messages wait outside and come back in their order.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use crate::backlog::{Around, Backlog, BacklogBounds, Lost, Outcome, Outside};
 pub(super) struct Queue<T> {
     /// The oldest. Empty only where all that waits is outside.
     front: VecDeque<T>,
-    /// What came later, where a backlog is kept.
+    /// Later messages, where a backlog is kept.
     backlog: Option<Box<Backlog<T>>>,
 }
 
@@ -52,7 +53,7 @@ impl<T> Queue<T> {
         self.backlog.as_ref().map_or(0, |backlog| backlog.outside())
     }
 
-    /// Whether one more fits.
+    /// Whether another one fits.
     #[inline]
     pub(super) fn has_room(&self, capacity: usize) -> bool {
         self.in_memory() < capacity || self.passes_on()
@@ -83,6 +84,15 @@ impl<T> Queue<T> {
     /// The newest of those that can be taken one after the other now.
     pub(super) fn back(&self) -> Option<&T> {
         self.front.back()
+    }
+
+    /// All that is in memory, in its order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        let backlog = self.backlog.as_ref();
+        let behind = backlog
+            .into_iter()
+            .flat_map(|backlog| backlog.iter_behind());
+        self.front.iter().chain(behind)
     }
 
     /// Takes the oldest, if it is in memory.
@@ -117,13 +127,15 @@ impl<T> Queue<T> {
         self.front.push_front(item);
     }
 
-    /// Takes all that is in memory. What is outside is [forgotten](Queue::forget_outside) before, or waits still.
+    /// Takes all that is in memory. What is outside was [forgotten](Queue::forget_outside) before,
+    /// or still waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         let behind = self.backlog.as_mut().map(|backlog| backlog.take_behind());
         self.front.drain(..).chain(behind.into_iter().flatten())
     }
 
-    /// Gives up what is outside or on its way, and says how much that was; `None` where nobody outside need hear of it.
+    /// Gives up what is outside or on its way, and returns how much that was; `None` where nobody
+    /// outside need hear of it.
     pub(super) fn forget_outside(&mut self) -> Option<usize> {
         let forgotten = self.backlog.as_mut()?.forget();
         self.draw_up();
@@ -174,7 +186,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How to write out what is older and what is younger than all that is outside, of that so many messages.
+    /// How to write out what is older than everything outside, this many messages, and what is
+    /// younger.
     pub(super) fn around(&self, older: usize) -> Option<Around> {
         Some(self.backlog.as_ref()?.around(older))
     }
@@ -210,7 +223,7 @@ impl<T> Queue<T> {
         self.backlog.as_ref()?.retry_at()
     }
 
-    /// What is next and here moves up.
+    /// Moves up the next messages that are here.
     #[inline]
     fn draw_up(&mut self) {
         if let Some(backlog) = &mut self.backlog {

@@ -1,10 +1,11 @@
-//! What goes: messages that are discarded with their queues, or alone.
+//! Removal: messages discarded with their queues, or alone.
 
 use clock::Instant;
 
 use super::agenda::Agenda;
 use super::channel::ChannelKey;
 use super::effects::Effects;
+use super::log::UNLOGGED;
 use super::spill::BacklogOrder;
 use super::store::Store;
 use super::topic::{Topic, TopicKey};
@@ -29,6 +30,10 @@ pub(super) fn clear_topic(
     }
     effects.orphans.extend(topic.publishers.held.drain(..));
     effects.catalog_changed = true;
+    if let Some(log) = topic.log {
+        effects.undurable.push(log.farewell(key));
+        effects.log_ends.push(topic.name);
+    }
 }
 
 /// Discards what waits in a topic's own queue.
@@ -47,6 +52,10 @@ pub(super) fn discard_queue(
     for message in waiting.chain(topic.handing.discard()) {
         topic.counts.dropped += 1;
         store.release(message);
+    }
+    if let Some(log) = &mut topic.log {
+        effects.note_log(key, log);
+        log.empty(key, &topic.name, UNLOGGED);
     }
     topic.waiting.bytes = 0;
     if let Some(limiter) = &mut topic.limiter {
@@ -67,6 +76,13 @@ pub(super) fn remove_channel(
     let Some(channel) = tree.remove_channel(key) else {
         return;
     };
+    if channel.log_number != UNLOGGED
+        && let Some(topic) = tree.topics.get_mut(channel.topic)
+        && let Some(log) = &mut topic.log
+    {
+        effects.note_log(channel.topic, log);
+        log.remove_channel(channel.topic, &topic.name, channel.log_number);
+    }
     for consumer in channel.consumers {
         if let Some(consumer) = tree.consumers.remove(consumer) {
             effects.close.push(consumer.subscription.connection);
@@ -107,6 +123,13 @@ pub(super) fn discard_channel(
         .for_each(|deferred| discard(deferred.0.message));
     channel.handing.discard().for_each(&mut discard);
     channel.deferred_again = 0;
+    if channel.log_number != UNLOGGED
+        && let Some(topic) = tree.topics.get_mut(channel.topic)
+        && let Some(log) = &mut topic.log
+    {
+        effects.note_log(channel.topic, log);
+        log.empty(channel.topic, &topic.name, channel.log_number);
+    }
     for &consumer_key in &channel.consumers {
         let Some(consumer) = tree.consumers.get_mut(consumer_key) else {
             continue;

@@ -1,7 +1,7 @@
 //! Which topics a report to the controller names: those with news.
 //!
-//! A topic that nothing happens with any more is named some times more, so that what is reckoned from several reports comes to
-//! its end, and then no more until something does.
+//! After the last event a topic is named a few more times, so that figures over several reports
+//! come to their end, and then no more until something happens.
 
 use clock::Instant;
 use limit::adaptor::HistoryLength;
@@ -13,10 +13,10 @@ use super::fullness::Full;
 use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
 
-/// A topic that nothing happens with any more is named in so many more reports …
+/// Further reports that name a topic after its last event …
 const FADING_REPORTS: u32 = 64;
 
-/// … and in so many where nothing has happened with it before.
+/// … and where nothing had happened with it before.
 const QUIET_REPORTS: u32 = 2;
 
 /// Topics of one reactor in a report at most; the rest follows with the next.
@@ -28,7 +28,7 @@ const CHANNELS_REPORTED_MAX: usize = 64;
 /// About what a topic takes in a report, without its names.
 const TOPIC_BYTES: usize = 400;
 
-/// What a report says of topics.
+/// A report's part about topics.
 #[derive(Debug, Default, PartialEq)]
 pub struct TopicNews {
     /// Those with news.
@@ -54,7 +54,7 @@ pub struct ReportWalk {
     news: TopicNews,
 }
 
-/// What was said of a topic last.
+/// The last report of a topic.
 #[derive(Debug, Default)]
 pub(super) struct LastWord {
     /// It counts for no other link.
@@ -67,7 +67,7 @@ pub(super) struct LastWord {
     is_fading: bool,
 }
 
-/// What was reported, and what is still to be.
+/// What was reported, and what is still to be reported.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Length of the history of traffic that reports tell of.
@@ -87,7 +87,8 @@ impl Reports {
         self.gone.clear();
     }
 
-    /// Begins report `number` about what stands in so many slots, in which topics take about `bytes_max`.
+    /// Begins report `number` about the topics in `slots` slots, in which topics take about
+    /// `bytes_max`.
     pub(super) fn begin(&mut self, number: u64, bytes_max: usize, slots: usize) -> ReportWalk {
         ReportWalk {
             number,

@@ -1,9 +1,10 @@
-//! Which messages are followed to their subscriber: drawn at random, as many a second as it was told.
+//! Which messages are followed to their subscriber: a random sample, at a set number per second.
 //!
-//! The gap from one sample to the next is uniform on 1 ..= 2·mean - 1, so that no rhythm of the traffic decides
-//! who is chosen, and the mean follows the rate of the second before. What it bounds is the number of
-//! samples: a topic ten times faster costs no more. Each sample stands for as many messages as the mean gap it
-//! was drawn with, else seconds with few samples would count for less than those with many.
+//! The gap from one sample to the next is uniform on 1 ..= 2·mean - 1, so that no rhythm of the
+//! traffic decides which message is chosen, and the mean follows the rate of the second before. The
+//! bound is on the number of samples: a topic ten times faster costs no more. Each sample stands
+//! for as many messages as the mean gap it was drawn with; otherwise seconds with few samples would
+//! count for less than those with many.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl Sampler {
         }
     }
 
-    /// Draws this many a second from now on. What the last second saw sets the pace at once.
+    /// Draws this many a second from now on. The traffic of the last second sets the pace at once.
     pub fn set_per_second(&mut self, per_second: u32) {
         let rate = u64::from(self.mean_gap) * u64::from(self.per_second);
         self.per_second = per_second;

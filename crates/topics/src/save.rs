@@ -1,8 +1,9 @@
-//! What a stop leaves: all that queues have in memory goes outside, where there is such a place.
+//! Saves queues at a stop: everything in memory goes outside, where there is such a place.
 //!
-//! What a queue has is, from its oldest on: what is deferred, in flight or on its way to another broker; its front; what is outside
-//! already; what is behind that. The first gets numbers below those of what is outside, the last gets numbers above, so the next life
-//! finds one queue in order. What cannot be written is lost, and counted as a stop counts it that has no such place.
+//! A queue consists, from its oldest message on, of what is deferred, in flight or on its way to
+//! another broker; its front; what is outside already; and what is behind that. The first gets
+//! numbers below those of what is outside, the last gets numbers above, so the next life finds one
+//! queue in order. What cannot be written is lost, and counted as by a stop without such a place.
 
 use clock::Instant;
 
@@ -10,6 +11,7 @@ use super::backlog::{Around, Outside};
 use super::channel::{Channel, ChannelKey, Queued};
 use super::ending::Loss;
 use super::segment::{Segment, head_of};
+use super::service::Service;
 use super::spill::{BacklogOrder, SpilledQueue};
 use super::store::{MessageRef, Store};
 use super::topic::{Topic, TopicKey};
@@ -27,7 +29,7 @@ struct Entry {
     state: State,
 }
 
-/// What a message did.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Queued,
@@ -65,8 +67,27 @@ pub(super) fn restore(
 }
 
 impl<F: FnMut(BacklogOrder) -> bool> Saver<'_, F> {
+    /// Writes out what all topics and their channels have but those whose messages are in logs; gives what is lost.
+    pub(super) fn save_all(
+        &mut self,
+        tree: &mut Tree,
+        mut service: Option<&mut Service>,
+    ) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for slot in 0..tree.topics.slots() {
+            let Some(key) = tree.topics.key_at(slot) else {
+                continue;
+            };
+            if let Some(topic) = tree.topics.get_mut(key).filter(|topic| topic.log.is_none()) {
+                topic.waiting.sort_in(service.as_deref_mut(), self.store);
+                losses.extend(self.save(tree, key));
+            }
+        }
+        losses
+    }
+
     /// Writes out what a topic and its channels have; gives what is lost.
-    pub(super) fn save(&mut self, tree: &mut Tree, key: TopicKey) -> Vec<Loss> {
+    fn save(&mut self, tree: &mut Tree, key: TopicKey) -> Vec<Loss> {
         let Some(topic) = tree
             .topics
             .get_mut(key)
@@ -132,7 +153,7 @@ impl<F: FnMut(BacklogOrder) -> bool> Saver<'_, F> {
         Some(self.write(&queue, around, entries, younger))
     }
 
-    /// What a channel's consumers have, in the order in which it came.
+    /// The messages that a channel's consumers have, in order of arrival.
     fn take_from_consumers(&mut self, tree: &mut Tree, channel: ChannelKey) -> Entries {
         let mut entries = Entries::new();
         let Some(owner) = tree.channels.get_mut(channel) else {
@@ -158,7 +179,7 @@ impl<F: FnMut(BacklogOrder) -> bool> Saver<'_, F> {
         entries
     }
 
-    /// What was on its way out may be outside by now; its messages are written with the others.
+    /// A segment on its way out may be outside by now; its messages are written with the others.
     fn forget(&mut self, queue: &SpilledQueue, number: Option<u64>) {
         if let Some(number) = number {
             (self.give)(BacklogOrder::Forget(queue.clone(), number));

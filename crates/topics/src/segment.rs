@@ -44,7 +44,7 @@ impl Segment {
         self.bodies.extend_from_slice(body);
     }
 
-    /// What it takes, in bytes.
+    /// Its size in bytes.
     #[must_use]
     pub fn memory(&self) -> u64 {
         let heads = self.heads.len() * size_of::<Head>();
@@ -62,7 +62,7 @@ impl Segment {
     }
 }
 
-/// What is to be kept of a message that waits since then and was delivered so often.
+/// The head to keep of a message, with the instant since which it waits and its deliveries.
 pub(super) fn head_of(message: &Stored, (since, attempts): (Instant, u16)) -> Head {
     Head {
         id: message.id,

@@ -1,16 +1,17 @@
 //! Emulated service: a broker as slow as it is told to be, on whatever machine it runs.
 //!
-//! The law is that of `placement::replay`: a message of a command that arrived at a is done at
-//! c = max(a, S) + its cost, S being when the first of the virtual servers is free; then S = c. Service
-//! and limit overlap: the message leaves at max(c, d), d being the departure that the bucket gives it, and
-//! never before the one ahead of it in its topic. All topics of a reactor share its servers. No CPU is
-//! burnt; messages just wait.
+//! The law is that of `placement::replay`: a message of a command that arrived at a is done at c =
+//! max(a, S) + its cost, S being when the first of the virtual servers is free; then S = c. Service
+//! and limit overlap: the message leaves at max(c, d), d being the departure that the bucket gives
+//! it, and never before the one ahead of it in its topic. All topics of a reactor share its
+//! servers. No CPU is burnt; messages just wait.
 //!
-//! Done messages are gathered: while more wait behind it, the head of a queue stays up to [`GATHERING`]
-//! longer, so that they leave with one wake-up instead of tens of thousands a second.
+//! Done messages are gathered: while more wait behind it, the head of a queue stays up to
+//! [`GATHERING`] longer, so that they leave with one wake-up instead of tens of thousands a second.
 //!
-//! Deliberately not emulated: `per_active_connection_ns`, which the core cannot see, and `base_ns`, which
-//! the real broker and network have anyway. Commands that are read in one turn are served topic by topic.
+//! Deliberately not emulated: `per_active_connection_ns`, which the core cannot see, and `base_ns`,
+//! which the real broker and network have anyway. Commands that are read in one turn are served
+//! topic by topic.
 
 use std::time::Duration;
 

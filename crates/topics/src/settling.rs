@@ -1,8 +1,8 @@
-//! A way through all topics, one after the other, on which each hears what was said once for all ([`super::words`],
-//! [`super::awaited`]).
+//! A pass through all topics, one after the other, on which each hears what was announced once for
+//! all ([`super::words`], [`super::awaited`]).
 //!
-//! Who looks at a topic has it hear that before, so nothing rests on the way but that what waits in a topic goes on, and that no word
-//! is forgotten before all have heard it.
+//! A topic hears it anyway before it is looked at. The pass only makes sure that messages waiting
+//! in a topic go on, and that no announcement is forgotten before all topics have heard it.
 
 /// Where the way stands.
 #[derive(Debug, Default)]
@@ -16,8 +16,8 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    /// Something was said while there were `slots` slots: each has to be passed from now on. What comes into being later has heard
-    /// it.
+    /// Something was announced while there were `slots` slots: each has to be passed from now on.
+    /// Topics that are created later have heard it.
     pub(super) fn begin(&mut self, slots: usize) {
         *self = Settling {
             slot: if self.slot < slots { self.slot } else { 0 },

@@ -1,15 +1,16 @@
-//! A topic's limit that brokers share by gossip (DRL), as one broker of them keeps it.
+//! A topic's limit that brokers share by gossip (DRL), at one of these brokers.
 //!
-//! The policy ([`limit::sharing`]) says what part of the limit passes here. Where the excess waits, the topic's own bucket
-//! has that part and the policy is told what passes; where it is dropped or refused, the policy decides itself. At the
-//! end of each estimate interval the policy hears of the others and its part changes: the bucket keeps the tokens it holds,
-//! and room that a greater part adds is empty.
+//! The policy ([`limit::sharing`]) decides which part of the limit passes here. Where the excess
+//! waits, the topic's own bucket has that part and the policy is told what passes; where the excess
+//! is dropped or refused, the policy decides itself. At the end of each estimate interval the
+//! policy hears of the others and its part changes: the bucket keeps the tokens it holds, and room
+//! that a greater part adds is empty.
 //!
-//! Not here: what brokers say to each other and when intervals end (`broker/sharing`). A broker on its own is a group of
-//! one and has the whole limit.
+//! Not here: what brokers say to each other and when intervals end (`broker/sharing`). A broker on
+//! its own is a group of one and has the whole limit.
 //!
-//! A controller numbers the limits. Brokers that have none take the number from the topic's name, so all of them find the
-//! same; `broker/sharing` finds the topics whose names hash to the same number.
+//! A controller numbers the limits. Brokers without one take the number from the topic's name, so
+//! all of them find the same; `broker/sharing` finds topics whose names hash to the same number.
 
 use std::fmt;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub struct Group {
     pub me: u32,
     /// Tells this list of brokers from those before it.
     pub generation: u64,
-    /// Length of an estimate interval of limits that say nothing of it.
+    /// Length of an estimate interval of limits that do not set one.
     pub interval: Duration,
 }
 
@@ -53,7 +54,7 @@ impl Group {
     };
 }
 
-/// What is to be said of a shared limit when intervals end.
+/// A shared limit's update at the end of an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntervalEnd {
     /// What gossip knows the limit by.
@@ -105,7 +106,7 @@ pub fn own_number(topic: &TopicName) -> LimitNumber {
 /// The brokers that a table's topics have shared limits with, one group after the other.
 pub type Groups = Words<Option<Group>>;
 
-/// Who shares limits, and which.
+/// The brokers that share limits, and the limits.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// The brokers; `None`: a controller is to say, or it is not known yet.
@@ -127,8 +128,8 @@ impl Default for Shared {
 pub struct Gossiped {
     /// What gossip knows it by.
     number: Option<LimitNumber>,
-    /// Its policy among the brokers of the latest group that it has heard of; without one it is not known who they are, or the limit
-    /// cannot be divided among them.
+    /// Its policy among the brokers of the latest group that it has heard of; `None`: the brokers
+    /// are not known, or the limit cannot be divided among them.
     policy: Option<Box<SharedLimit>>,
     /// How many groups it has heard of.
     heard: u64,
@@ -187,7 +188,7 @@ impl Gossiped {
     ) -> Option<(Option<Share>, Instant)> {
         let (group, at) = self.hear_next(groups)?;
         self.begin(limit, group, at);
-        Some((self.policy().map(SharedLimit::share), at))
+        Some((self.policy().map(SharedLimit::part), at))
     }
 
     fn hear_next(&mut self, groups: &Groups) -> Option<(Option<Group>, Instant)> {
@@ -271,8 +272,8 @@ impl SharedLimit {
 
     /// The bucket of what may pass here at present.
     #[must_use]
-    pub fn share(&self) -> Share {
-        self.limiter.share()
+    pub fn part(&self) -> Share {
+        self.limiter.part()
     }
 
     /// Notes that a message passed; `waited`: its tokens were not there when it came.
@@ -313,7 +314,7 @@ impl SharedLimit {
         Some(self.last)
     }
 
-    /// How it stands, for who wants to see it.
+    /// Its state, for statistics.
     #[must_use]
     pub fn stats(&self) -> SharingStats {
         SharingStats {
@@ -347,8 +348,8 @@ impl Shared {
         }
     }
 
-    /// Limits are shared with the brokers of `group` from now on, of which each hears when it is looked at; false where that is so
-    /// already.
+    /// Limits are shared with the brokers of `group` from now on, and each limit hears of it when
+    /// it is looked at; false where that is so already.
     pub(super) fn join(&mut self, group: Option<Group>, now: Instant) -> bool {
         let is_news = self.group != group;
         if is_news {

@@ -1,4 +1,5 @@
-//! Copies of the counters and of the catalog, topic by topic: who takes them can do other things in between.
+//! Copies of the counters and of the catalog, topic by topic: the caller can do other things in
+//! between.
 
 use std::vec;
 
@@ -8,8 +9,10 @@ use link::{ChannelState, Contract, TopicState};
 use super::awaited::Awaited;
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey, Subscription};
+use super::histogram::Histogram;
 use super::latency::StageHistograms;
 use super::limiter::TopicLimiter;
+use super::processing::{Processing, ProcessingOrder};
 use super::sharing::SharedLimit;
 use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
@@ -17,7 +20,8 @@ use crate::stats::{
     CatalogChannel, CatalogTopic, ChannelStats, ClientStats, StatsFilter, TopicStats,
 };
 
-/// Channels and consumers of one topic that are told of in one step. A topic with no more of them is told of as of one instant.
+/// Channels and consumers of one topic that one step covers. A topic with no more of them is shown
+/// as of one instant.
 const STEP_PIECES_MAX: usize = 64;
 
 /// A way through all topics of a table, a step at a time. Meets every topic that is there from its beginning to its end.
@@ -34,6 +38,8 @@ struct OpenTopic {
     stats: Box<TopicStats>,
     channels: vec::IntoIter<ChannelKey>,
     channel: Option<OpenChannel>,
+    /// How long messages of all channels took, in microseconds; `None` before the first that measures it.
+    processing_us: Option<Box<Histogram>>,
 }
 
 #[derive(Debug)]
@@ -42,7 +48,7 @@ struct OpenChannel {
     consumers: vec::IntoIter<ConsumerKey>,
 }
 
-/// What a step of a [`Walk`] came to.
+/// The result of a step of a [`Walk`].
 #[derive(Debug)]
 pub enum Step {
     /// All of a topic.
@@ -67,7 +73,7 @@ impl Walk {
     pub(super) fn step(
         &mut self,
         tree: &mut Tree,
-        now: Instant,
+        (now, processing): (Instant, Option<&ProcessingOrder>),
         settle: impl FnMut(TopicKey, &mut Topic),
         client: impl Fn(&Subscription) -> ClientStats,
     ) -> Step {
@@ -79,7 +85,9 @@ impl Walk {
             },
         };
         for _ in 0..STEP_PIECES_MAX {
-            if !open.tell_piece(tree, &self.filter, &client) {
+            if !open.tell_piece(tree, &self.filter, (now, processing), &client) {
+                let sum = processing.zip(open.processing_us.as_deref());
+                open.stats.processing = sum.map(|(order, sum)| order.stats(sum));
                 return Step::Topic(open.stats);
             }
         }
@@ -87,7 +95,7 @@ impl Walk {
         Step::Part
     }
 
-    /// Begins with the next topic; without one there is nothing more to be done in the step.
+    /// Begins with the next topic; if there is none, the step is done.
     fn open_next(
         &mut self,
         tree: &mut Tree,
@@ -111,6 +119,7 @@ impl Walk {
             stats: Box::new(topic.stats(now)),
             channels: topic.channels.clone().into_iter(),
             channel: None,
+            processing_us: None,
         })
     }
 }
@@ -121,6 +130,7 @@ impl OpenTopic {
         &mut self,
         tree: &Tree,
         filter: &StatsFilter,
+        (now, processing): (Instant, Option<&ProcessingOrder>),
         client: &impl Fn(&Subscription) -> ClientStats,
     ) -> bool {
         match &mut self.channel {
@@ -131,9 +141,16 @@ impl OpenTopic {
                 let wanted = |channel: &&Channel| {
                     filter.channel.is_empty() || channel.name.as_str() == filter.channel
                 };
-                let channel = tree.channels.get(key).filter(wanted);
+                let channel = tree.channels.get(key);
+                let processing = processing
+                    .zip(channel.and_then(|channel| channel.processing.as_deref()))
+                    .map(|(order, measured)| order.stats(&self.add_processing(measured, now)));
+                let channel = channel.filter(wanted);
                 self.channel = channel.map(|channel| OpenChannel {
-                    stats: channel.stats(),
+                    stats: ChannelStats {
+                        processing,
+                        ..channel.stats()
+                    },
                     consumers: match filter.include_clients {
                         true => channel.consumers.clone().into_iter(),
                         false => Vec::new().into_iter(),
@@ -153,6 +170,16 @@ impl OpenTopic {
             },
         }
         true
+    }
+}
+
+impl OpenTopic {
+    /// Adds what a channel has measured to the topic's; gives the channel's own.
+    fn add_processing(&mut self, measured: &Processing, now: Instant) -> Histogram {
+        let mut own = Histogram::default();
+        measured.add_to(&mut own, now);
+        self.processing_us.get_or_insert_default().add(&own);
+        own
     }
 }
 
@@ -190,6 +217,7 @@ pub(super) fn catalog_topic(tree: &Tree, key: TopicKey) -> Option<CatalogTopic> 
             limit: topic.limiter.as_ref().map(|limiter| *limiter.limit()),
             cpu_share: topic.declared.cpu_share,
             on_full: topic.declared.on_full,
+            durability: topic.declared.durability,
         },
     })
 }
@@ -235,9 +263,11 @@ impl Topic {
                 .map(SharedLimit::stats),
             cpu_share: self.declared.cpu_share,
             on_full: self.declared.on_full,
+            durability: self.declared.durability,
             tokens: limiter.map(|limiter| limiter.tokens_at(now)),
             window_excess: limiter.map(TopicLimiter::window_excess),
             latency: latency.unwrap_or_default(),
+            processing: None,
         }
     }
 }
@@ -262,6 +292,7 @@ impl Channel {
             clients: Vec::new(),
             client_count: self.consumers.len() as u64,
             paused: self.paused,
+            processing: None,
         }
     }
 }

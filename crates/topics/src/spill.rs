@@ -1,8 +1,10 @@
-//! Messages that go out of memory and come back: what is asked of whoever keeps them, and what becomes of its answers.
+//! Moves messages out of memory and back: orders to whoever keeps them, and the handling of the
+//! answers.
 //!
-//! [`Effects::backlog`](crate::Effects::backlog) has the orders. They are to be carried out in their order; each write and read is answered
-//! once, and no more than [`ORDERS_MAX`] wait for their answers. A segment that was read is kept until an order says that it is here. An
-//! answer that comes for a queue that is gone, or was emptied meanwhile, changes nothing.
+//! [`Effects::backlog`](crate::Effects::backlog) has the orders. They are to be carried out in
+//! their order; each write and read is answered once, and at most [`ORDERS_MAX`] wait for their
+//! answers. A segment that was read is kept outside until an order says that it is here. An answer
+//! for a queue that is gone, or was emptied meanwhile, changes nothing.
 
 use clock::Instant;
 use rustc_hash::FxHashSet;
@@ -54,18 +56,18 @@ pub enum BacklogOrder {
     ForgetAll(SpilledQueue),
 }
 
-/// What became of an order to write or to read.
+/// The answer to an order to write or to read.
 #[derive(Debug)]
 pub struct BacklogAnswer {
     /// Whose segment it is.
     pub queue: QueueKey,
     /// Which one.
     pub number: u64,
-    /// What became of it.
+    /// The outcome.
     pub outcome: BacklogOutcome,
 }
 
-/// What became of a segment.
+/// The outcome for a segment.
 #[derive(Debug)]
 pub enum BacklogOutcome {
     /// It is kept from now on.
@@ -212,7 +214,7 @@ impl Outstanding {
     }
 }
 
-/// What a queue has to order: a segment to be written, and the number of one to be read.
+/// A queue's orders: a segment to be written, and the number of one to be read.
 type Orders = (Option<(u64, Segment)>, Option<u64>);
 
 /// What may go on with a queue.
@@ -232,14 +234,14 @@ struct Heard {
     retry_at: Option<Instant>,
 }
 
-/// What has no place in its queue yet, and when it has.
+/// Items without a place in their queue yet, and when they get one.
 type Later<T> = Vec<(T, Instant)>;
 
-/// What waits in a queue: a message, and what its queue knows of it.
+/// An item that waits in a queue: a message, and what its queue knows of it.
 pub(super) trait Item: Copy {
     fn message(self) -> MessageRef;
 
-    /// What is to be kept of it beside the message: since when it waits, and its deliveries.
+    /// What to keep of it beside the message: since when it waits, and its deliveries.
     fn place(self, message: &Stored) -> (Instant, u16);
 
     fn back(message: MessageRef, head: &Head) -> Self;

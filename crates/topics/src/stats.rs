@@ -1,13 +1,13 @@
-//! What topics tell about themselves: copies of counters, and of what outlives a restart.
+//! Statistics of topics: copies of counters, and of what survives a restart.
 //!
-//! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) stands in
-//! types of its own. A snapshot is a copy: nothing here reaches into the data path.
+//! Field meanings follow nsqd's `/stats`; what nsqd does not know (limits, stages) has types of its
+//! own. A snapshot is a copy: nothing here reaches into the data path.
 
 use std::sync::Arc;
 
 use limit::sharing::Policy;
 use limit::{Limit, Share};
-use link::{Contract, OnFull};
+use link::{Contract, Durability, OnFull};
 
 use crate::Full;
 
@@ -46,14 +46,27 @@ pub struct TopicStats {
     pub sharing: Option<SharingStats>,
     /// Part of each reactor's time that it is entitled to, if it declares one.
     pub cpu_share: Option<kernel::CpuShare>,
-    /// What becomes of its full channels, if it declares that.
+    /// The behaviour of its full channels, if it declares one.
     pub on_full: Option<OnFull>,
+    /// Where its messages are once they are accepted.
+    pub durability: Durability,
     /// Tokens in the bucket at the time of the snapshot.
     pub tokens: Option<f64>,
     /// Tokens by which the worst window of releases exceeded the limit; negative where none reached it.
     pub window_excess: Option<f64>,
     /// Where the time went, stage by stage.
     pub latency: Arc<[StageLatency]>,
+    /// Of all its channels together, from arrival to FIN, where that is asked for and it has any.
+    pub processing: Option<ProcessingStats>,
+}
+
+/// How long messages took from their arrival to their FIN, within the last window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessingStats {
+    /// Messages finished.
+    pub count: u64,
+    /// Each percentile asked for, above 0 and at most 1, and what it comes to in nanoseconds.
+    pub percentiles: Vec<(f64, u64)>,
 }
 
 /// How brokers share a limit by gossip, as of the last interval that ended here.
@@ -118,7 +131,8 @@ pub struct ChannelStats {
     pub dropped_oldest_count: u64,
     /// REQs with a delay that were refused because as many messages as may be were deferred.
     pub refused_requeue_count: u64,
-    /// What it does with new messages, since it was found full until its queue has fallen to half of the bound.
+    /// How it treats new messages, from when it was found full until its queue has fallen to half
+    /// of the bound.
     pub full: Option<Full>,
     /// Times that it became full.
     pub full_episodes: u64,
@@ -128,6 +142,8 @@ pub struct ChannelStats {
     pub client_count: u64,
     /// Whether the channel is paused.
     pub paused: bool,
+    /// From arrival to FIN, where that is asked for.
+    pub processing: Option<ProcessingStats>,
 }
 
 /// One connection.
@@ -161,9 +177,15 @@ pub struct ClientStats {
     pub pub_counts: Vec<(String, u64)>,
     /// Layers of its connection.
     pub layers: wire::identify::Layers,
+    /// Whether it has said who it is,
+    pub is_authed: bool,
+    /// who that is,
+    pub auth_identity: String,
+    /// and where there is more about that.
+    pub auth_identity_url: String,
     /// What version of TLS was agreed on, in Go's words, `TLS1.3`; empty before that.
     pub tls_version: &'static str,
-    /// What cipher suite, in rustls's words.
+    /// The cipher suite, in rustls's words.
     pub tls_cipher_suite: &'static str,
 }
 
@@ -217,6 +239,8 @@ struct CatalogEntry {
     cpu_share: Option<kernel::CpuShare>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_full: Option<OnFull>,
+    #[serde(default, skip_serializing_if = "Durability::is_memory")]
+    durability: Durability,
 }
 
 impl From<CatalogEntry> for CatalogTopic {
@@ -229,6 +253,7 @@ impl From<CatalogEntry> for CatalogTopic {
                 limit: entry.limit,
                 cpu_share: entry.cpu_share,
                 on_full: entry.on_full,
+                durability: entry.durability,
             },
         }
     }
@@ -240,6 +265,7 @@ impl From<CatalogTopic> for CatalogEntry {
             limit,
             cpu_share,
             on_full,
+            durability,
         } = topic.contract;
         CatalogEntry {
             name: topic.name,
@@ -248,6 +274,7 @@ impl From<CatalogTopic> for CatalogEntry {
             limit,
             cpu_share,
             on_full,
+            durability,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Where message bodies live: once each, however many channels still need them.
+//! The message store: each body is stored once, however many channels still need it.
 //!
 //! A slot keeps its body buffer when it is freed, so a topic in steady state allocates nothing per
 //! message. Buffers above [`KEPT_BODY_BYTES`] are given back, so that a few large messages do not
-//! pin memory for ever; messages of that size cost one allocation each. Slots stand in chunks. What was not needed between
-//! two calls of [`Store::trim`] is given back: chunks without a message, and buffers of free slots.
+//! pin memory for ever; messages of that size cost one allocation each. Slots are in chunks. What
+//! was not needed between two calls of [`Store::trim`] is given back: chunks without a message, and
+//! buffers of free slots.
 
 use clock::Instant;
 
@@ -13,14 +14,14 @@ pub const KEPT_BODY_BYTES: usize = 4096;
 /// Slots of a chunk.
 const CHUNK_SLOTS: usize = 256;
 
-/// What a message costs beside its body: its slot, and the references of a topic and a channel.
+/// The memory of a message besides its body: its slot, and the references of a topic and a channel.
 const SLOT_BYTES: usize = size_of::<Stored>() + 32;
 
-/// What is kept in any case, so that a reactor with little to do does not allocate again and again.
+/// Slots kept in any case, so that a reactor with little to do does not allocate again and again.
 const SPARE_SLOTS: usize = 1024;
 const SPARE_MEMORY: u64 = 1024 * 1024;
 
-/// A trim gives back so many chunks at once.
+/// Chunks that a trim gives back at once.
 const CHUNKS_AT_ONCE: usize = 64;
 
 /// Names one stored message. Valid until its last reference is released; the topic table sees to it.
@@ -36,8 +37,8 @@ pub struct Arrival {
     pub wall_ns: i64,
     /// When the reactor read it; never before `at`.
     pub read: Instant,
-    /// What the message is taken to have been under way before `at`: half the round trip of its publisher's
-    /// connection. 0 where that is not known.
+    /// How long the message is taken to have been under way before `at`: half the round trip of its
+    /// publisher's connection. 0 where that is not known.
     pub half_rtt_us: u32,
     /// The flow that it belongs to: a number of its publisher's connection, the same as long as that lasts; 0 for what
     /// comes by HTTP. Two of them may share a number, which makes one flow of them.
@@ -55,7 +56,7 @@ pub struct Stored {
     pub released: Instant,
     /// Earliest delivery of a DPUB; the read time for others.
     pub due: Instant,
-    /// When the emulated service is done with it; zero without one.
+    /// When the emulated service is done with it; zero if none is emulated.
     pub served: Instant,
     /// It took its tokens at its arrival (`drop`, `reject`), so the limiter lets it pass.
     pub has_paid: bool,
@@ -260,7 +261,8 @@ impl Store {
         self.slots >= self.len + SPARE_SLOTS + CHUNK_SLOTS || self.spare_memory > SPARE_MEMORY
     }
 
-    /// Gives back memory that was not needed since the last trim, a piece of it: says whether there is more.
+    /// Gives back memory that was not needed since the last trim, a piece of it; returns whether
+    /// there is more.
     pub fn trim(&mut self) -> bool {
         let live_memory = self.body_memory - self.spare_memory;
         let slots = self.len_max + SPARE_SLOTS;
@@ -279,8 +281,8 @@ impl Store {
         }
     }
 
-    /// Gives memory back until there are `slots` slots and `spare` bytes of spare bodies, from at most so many chunks; says
-    /// whether it had to leave some.
+    /// Gives memory back until there are `slots` slots and `spare` bytes of spare bodies, from at
+    /// most `chunks_max` chunks; returns whether it had to leave some.
     fn shed(&mut self, slots: usize, spare: u64, chunks_max: usize) -> bool {
         let mut left = chunks_max;
         let Store {

@@ -1,14 +1,19 @@
-//! The topics of one reactor: a state machine of parts, and what flows between them.
+//! The topics of one reactor: a state machine of parts, and the flow between them.
 //!
-//! Time comes in as an argument, deliveries go out through an [`Outlet`](super::pump::Outlet), and what only the shell can
-//! do (close a connection, let a held publisher go on) is left in [`Effects`] for it to collect. Here is what there is and how it is
-//! made; messages on their way are in `messages`, what is ordered in `orders`, what is asked in `questions`.
+//! Time comes in as an argument, deliveries go out through an [`Outlet`](super::pump::Outlet), and
+//! what only the shell can do (close a connection, let a held publisher go on) is left in
+//! [`Effects`] for it to collect. This file has the parts and how they are made; the flow of
+//! messages is in `messages`, orders are in `orders`, questions in `questions`.
 
 mod messages;
 mod orders;
 mod questions;
 
-use link::TopicChange;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use clock::Instant;
+use link::{Durability, TopicChange};
 use model::ServiceModel;
 use wire::{ChannelName, TopicName};
 
@@ -20,8 +25,11 @@ use super::consumer::{Consumer, ConsumerKey};
 use super::effects::Effects;
 use super::ending::Ending;
 use super::lease::Leases;
-use super::memory::Memory;
+use super::log::{KnownLog, LogAnswer, LogBatch, Logbook, Logging};
+use super::memory::{Memory, PROCESSING_BYTES};
 use super::message_id::MessageIds;
+use super::names::{NameBudget, Naming};
+use super::processing::{Processing, ProcessingOrder};
 use super::publish::Intake;
 use super::refusal::Refusal;
 use super::report::Reports;
@@ -36,32 +44,38 @@ use crate::budget::MemoryBudget;
 /// All topics of one reactor.
 #[derive(Debug)]
 pub struct TopicTable {
-    /// What the shell has to do.
+    /// Work for the shell.
     pub effects: Effects,
     bounds: Bounds,
     /// What there is.
     pub(super) tree: Tree,
     /// Its messages.
     pub(super) memory: Memory,
-    /// What is to be done.
+    /// Work to do.
     agenda: Agenda,
     intake: Intake,
     /// Releases logged of each topic at most; 0: none.
     releases_max: usize,
-    /// Who says what topics have.
+    /// The source of what topics have.
     telling: Telling,
     /// Shares that a controller grants.
     leases: Leases,
-    /// What it is told.
+    /// Reports to the controller.
     reports: Reports,
     /// Limits that brokers share by gossip.
     shared: Shared,
     /// The way on which all topics hear what was said of them.
     settling: Settling,
-    /// What is asked for of backlogs.
+    /// Outstanding orders of backlogs.
     outstanding: Outstanding,
+    /// What durable topics have logged.
+    logging: Logging,
+    /// On whose behalf topics and channels are made.
+    naming: Naming,
     /// Set once the broker stops.
     ending: Option<Ending>,
+    /// What is told of the time from arrival to FIN; `None`: that is not measured.
+    processing: Option<ProcessingOrder>,
 }
 
 impl TopicTable {
@@ -82,12 +96,15 @@ impl TopicTable {
             shared: Shared::default(),
             settling: Settling::default(),
             outstanding: Outstanding::default(),
+            logging: Logging::default(),
+            naming: Naming::default(),
             ending: None,
+            processing: None,
         }
     }
 
-    /// The same table on a broker that obeys a controller: a topic with a limit passes nothing without a share of it, one
-    /// that is not known nothing before the controller has spoken.
+    /// The same table on a broker that obeys a controller: a topic with a limit passes nothing
+    /// without a share of it, an unknown one nothing before the controller has spoken.
     #[must_use]
     pub fn controlled(mut self) -> TopicTable {
         self.leases.is_controlled = true;
@@ -110,8 +127,8 @@ impl TopicTable {
         self
     }
 
-    /// The same table with the instants of each topic's releases kept until they are taken, so many at most; what is
-    /// beyond goes unlogged.
+    /// The same table that keeps the instants of each topic's releases until they are taken, at
+    /// most this many; further ones are not logged.
     #[must_use]
     pub fn logging_releases(self, releases_max: usize) -> TopicTable {
         TopicTable {
@@ -120,11 +137,129 @@ impl TopicTable {
         }
     }
 
+    /// The same table, while it is empty, with the time from arrival to FIN measured per channel: told are these `percentiles`
+    /// (each above 0 and at most 1) over the last `window`.
+    #[must_use]
+    pub fn measuring_processing(self, percentiles: &[f64], window: Duration) -> TopicTable {
+        let percentiles = percentiles.into();
+        let mut table = TopicTable {
+            processing: Some(ProcessingOrder {
+                percentiles,
+                window,
+            }),
+            ..self
+        };
+        table.memory.channel_extra_bytes = PROCESSING_BYTES;
+        table
+    }
+
     /// The same table, while it is empty, with messages counted against `budget`.
     #[must_use]
     pub fn within(self, budget: &MemoryBudget) -> TopicTable {
-        let memory = Memory::within(budget);
+        let mut memory = Memory::within(budget);
+        memory.channel_extra_bytes = self.memory.channel_extra_bytes;
         TopicTable { memory, ..self }
+    }
+
+    /// The same table with topics and channels counted against their makers in `budget`.
+    #[must_use]
+    pub fn counting_names(mut self, budget: &NameBudget) -> TopicTable {
+        self.naming.budget = Some(budget.clone());
+        self
+    }
+
+    /// What is made until the next such word counts against this maker; `None`: against nobody.
+    pub fn make_for(&mut self, maker: Option<IpAddr>, now: Instant) {
+        self.naming.maker = maker.map(|maker| (maker, now));
+    }
+
+    /// The same table, while it is empty, on a broker that has found these logs: their topics take them up.
+    #[must_use]
+    pub fn knowing(mut self, logs: impl IntoIterator<Item = KnownLog>) -> TopicTable {
+        self.logging.know(logs);
+        self
+    }
+
+    /// Whether topics may be durable: there is somewhere to write.
+    #[must_use]
+    pub fn may_log(&self) -> bool {
+        self.bounds.backlog.is_some()
+    }
+
+    /// Whether what a topic has is in a log.
+    #[must_use]
+    pub fn is_logged(&self, key: TopicKey) -> bool {
+        let topic = self.tree.topics.get(key);
+        topic.is_some_and(|topic| topic.log.is_some())
+    }
+
+    /// The batch with which all that was logged of a topic is durable; none where nothing is under way.
+    #[must_use]
+    pub fn undurable(&self, key: TopicKey) -> Option<u64> {
+        let log = self.tree.topics.get(key)?.log.as_ref()?;
+        log.awaited()
+    }
+
+    /// Has topics take up the logs that were found, those included that no contract speaks of yet, before their queues take up what they
+    /// had. Topics and channels are made if need be. Gives what was refused.
+    pub fn restore_logs(&mut self) -> Vec<Refusal> {
+        let mut refused = Vec::new();
+        for name in self.logging.unclaimed() {
+            match self.find_or_create(name.as_str()) {
+                Ok(key) => {
+                    let known = self.logging.take_known(&name);
+                    self.logbook().begin(key, Durability::Fsync, known);
+                }
+                Err(refusal) => refused.push(refusal),
+            }
+        }
+        for slot in 0..self.tree.topics.slots() {
+            let Some(key) = self.tree.topics.key_at(slot) else {
+                continue;
+            };
+            let log = self
+                .tree
+                .topics
+                .get(key)
+                .and_then(|topic| topic.log.as_ref());
+            for name in log.map_or_else(Vec::new, |log| log.channel_names()) {
+                refused.extend(self.find_or_create_channel(key, &name).err());
+            }
+        }
+        refused
+    }
+
+    /// Ends the logs of topics that nobody wants to be durable any more, once their queues know what they have there. Where a controller
+    /// says what topics want it is waited for.
+    pub fn end_unwanted_logs(&mut self) {
+        for slot in 0..self.tree.topics.slots() {
+            if let Some(key) = self.tree.topics.key_at(slot)
+                && !self.leases.is_controlled
+            {
+                self.logbook().begin_or_end(key);
+            }
+        }
+    }
+
+    /// Takes what is to be written of a topic that is in [`Effects::logged`].
+    pub fn take_logged(&mut self, key: TopicKey) -> Vec<LogBatch> {
+        let topic = self.tree.topics.get_mut(key);
+        topic.map_or_else(Vec::new, |topic| self.logging.take(key, topic))
+    }
+
+    /// Takes the answer to batches of a topic.
+    pub fn hear_log(&mut self, answer: LogAnswer) {
+        self.logbook().hear(answer);
+    }
+
+    fn logbook(&mut self) -> Logbook<'_> {
+        Logbook {
+            may_log: self.may_log(),
+            logging: &mut self.logging,
+            tree: &mut self.tree,
+            store: &self.memory.store,
+            effects: &mut self.effects,
+        }
     }
 
     /// The topic of that name, if there is one.
@@ -137,7 +272,7 @@ impl TopicTable {
     /// The topic of that name, made if need be.
     ///
     /// # Errors
-    /// [`Refusal::Topics`] or [`Refusal::Memory`] at the bound.
+    /// [`Refusal::Topics`], [`Refusal::Memory`] or [`Refusal::Names`] at the bound.
     pub fn find_or_create(&mut self, name: &str) -> Result<TopicKey, Refusal> {
         if let Some(key) = self.find(name) {
             return Ok(key);
@@ -152,6 +287,7 @@ impl TopicTable {
             .parse()
             .expect("callers pass names that the decoder found valid");
         let mut topic = Topic::new(name.clone(), &self.bounds);
+        topic.name_share = self.naming.take()?;
         self.telling.hold(&mut topic);
         let awaited = topic.awaited;
         let key = self.tree.add_topic(topic);
@@ -180,7 +316,7 @@ impl TopicTable {
     /// The channel of that name, made if need be.
     ///
     /// # Errors
-    /// [`Refusal::Channels`] or [`Refusal::Memory`] at the bound.
+    /// [`Refusal::Channels`], [`Refusal::Memory`] or [`Refusal::Names`] at the bound.
     ///
     /// # Panics
     /// If `topic` is gone.
@@ -202,7 +338,16 @@ impl TopicTable {
             return Err(Refusal::Memory("channel"));
         }
         let queue = self.bounds.queue(name.is_ephemeral());
-        let channel = Channel::new(name.clone(), topic, queue);
+        let mut channel = Channel::new(name.clone(), topic, queue);
+        channel.name_share = self.naming.take()?;
+        if let Some(owner) = self.tree.topics.get_mut(topic)
+            && let Some(log) = &mut owner.log
+        {
+            self.effects.note_log(topic, log);
+            channel.log_number = log.number_of((topic, &owner.name), name);
+        }
+        let order = self.processing.as_ref();
+        channel.processing = order.map(|order| Box::new(Processing::new(order.window)));
         let key = self.tree.add_channel(channel);
         self.effects.catalog_changed = true;
         let channel = name.to_string();

@@ -1,4 +1,4 @@
-//! What becomes of topics and channels here, for whoever is to be told at once.
+//! Changes to topics and channels, for those who have to be told at once.
 
 use link::TopicChange;
 use wire::TopicName;

@@ -1,11 +1,11 @@
-//! One topic: what it is made of, and what it decides by itself.
+//! A topic: its parts, and its own decisions.
 
 use std::time::Duration;
 
 use clock::Instant;
 use kernel::{CpuShare, TaskId};
 use limit::OnExceed;
-use link::OnFull;
+use link::{Durability, OnFull};
 use wire::TopicName;
 
 use super::agenda::Target;
@@ -16,6 +16,8 @@ use super::handover::{HandoverAccount, QueueName};
 use super::held::Publishers;
 use super::latency::Stage;
 use super::limiter::TopicLimiter;
+use super::log::TopicLog;
+use super::names::NameShare;
 use super::observed::Observed;
 use super::queue;
 use super::report::LastWord;
@@ -49,7 +51,7 @@ pub struct Topic {
     pub(super) dirty: bool,
     /// It is among those whose limits are shared.
     pub(super) is_among_shared: bool,
-    /// What has to be said before anything is passed on.
+    /// What has to be told before anything is passed on.
     pub(super) awaited: Option<Awaited>,
     /// How much it has heard of what was said of all topics.
     pub(super) heard: u64,
@@ -62,7 +64,7 @@ pub struct Topic {
     pub(super) release_at: Option<Instant>,
     /// What fell due of its channels and consumers, to be done when it is run.
     pub(super) due: Vec<Target>,
-    /// What has become of its messages.
+    /// Counts of its messages.
     pub counts: Counts,
     /// What its contract says beside the limit.
     pub declared: Declared,
@@ -72,16 +74,20 @@ pub struct Topic {
     pub(super) handing: HandoverAccount,
     /// Memory is short: its queues are to have more of theirs outside.
     pub(super) is_pressed: bool,
+    /// Where it is durable, what is logged of it.
+    pub(super) log: Option<Box<TopicLog>>,
+    /// Counts against its maker while it is there.
+    pub(super) name_share: Option<NameShare>,
 }
 
-/// What has become of a topic's messages since it was made.
+/// Counts of a topic's messages since it was created.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Accepted from publishers, dropped ones included.
     pub messages: u64,
     /// Body bytes of those.
     pub bytes: u64,
-    /// Of those, from connections that are not known as publishers of it: nobody can move those.
+    /// Those from connections that are not declared publishers of it: nobody can move those.
     pub fixed: u64,
     /// Passed on to the channels.
     pub passed: u64,
@@ -96,20 +102,29 @@ pub struct Counts {
 }
 
 /// What a contract says beside the limit.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Declared {
     /// The share of each reactor's time that the topic is entitled to; none: an equal part of what others leave.
     pub cpu_share: Option<CpuShare>,
-    /// What becomes of its full channels; none: by whether they have consumers.
+    /// The behaviour of its full channels; `None`: it depends on whether they have consumers.
     pub on_full: Option<OnFull>,
+    /// Where its messages are once they are accepted.
+    pub durability: Durability,
 }
 
-/// What is kept for a controller; none without one.
+impl Declared {
+    /// Whether nothing is declared.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Declared::default()
+    }
+}
+
+/// What is kept for a controller; nothing without one.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
-    /// What it is to be told.
+    /// The traffic to report.
     pub(super) traffic: Option<Box<Traffic>>,
-    /// What it was told last.
+    /// The last report.
     pub(super) told: Option<Box<LastWord>>,
     /// Passed while there could have been a limit that was not known.
     pub(super) unjudged: Option<Box<Unjudged>>,
@@ -137,6 +152,8 @@ impl Topic {
             reported: Reported::default(),
             handing: HandoverAccount::default(),
             is_pressed: false,
+            log: None,
+            name_share: None,
         }
     }
 

@@ -1,12 +1,13 @@
 //! Who published when: the arrivals of one topic while a profiling window or a recording is open.
 //!
-//! The window's trace is for the controller whose fit opened it, the recording for whoever asks over HTTP.
-//! Neither knows of the other: each has its own memory, beginning and end, and both see every arrival.
+//! The window's trace is for the controller whose fit opened it, the recording for whoever asks
+//! over HTTP. Neither knows of the other: each has its own memory, beginning and end, and both see
+//! every arrival.
 //!
-//! One entry per publish command, in the order in which the topic took them; that is not quite the order
-//! of arrival, and sorting is left to whoever has the time. Memory is reserved when the trace begins, so
-//! that recording never copies what was recorded before. At either bound the trace is cut, not thinned: what
-//! it holds is complete up to there.
+//! One entry per publish command, in the order in which the topic took them. That is not quite the
+//! order of arrival; sorting is left to whoever has the time. Memory is reserved when the trace
+//! begins, so recording never copies what was recorded before. At either bound the trace is cut,
+//! not thinned: it is complete up to there.
 
 use clock::Instant;
 use rustc_hash::FxHashMap;
@@ -26,11 +27,11 @@ pub struct Source {
     pub reactor: usize,
     /// The connection, in that reactor's numbering.
     pub connection: u64,
-    /// Whether the connection is an announced publisher of the topic.
-    pub is_announced: bool,
+    /// Whether the connection is a declared publisher of the topic.
+    pub is_declared: bool,
 }
 
-/// What a recording of a topic's arrivals, or a window's trace of them, holds.
+/// The content of a recording of a topic's arrivals, or of a window's trace of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceResult {
     /// Names of the publishers in `arrivals`, by their position.
@@ -58,7 +59,7 @@ impl Source {
     pub const HTTP: Source = Source {
         reactor: usize::MAX,
         connection: 0,
-        is_announced: false,
+        is_declared: false,
     };
 
     /// Its name in traces.
@@ -139,11 +140,11 @@ impl Trace {
 mod tests {
     use super::*;
 
-    fn source(connection: u64, is_announced: bool) -> Source {
+    fn source(connection: u64, is_declared: bool) -> Source {
         Source {
             reactor: 0,
             connection,
-            is_announced,
+            is_declared,
         }
     }
 

@@ -1,7 +1,8 @@
-//! What a controller is told of topics: traffic, backlog, and the share that is in force.
+//! A topic's traffic, backlog and share in force, as reported to a controller.
 //!
 //! Kept only under a controller. Rates and backlogs are those of the TB Adaptor (SRTM-long, section
-//! 5.4): means and maxima over ten steps of a second or as long as the controller says, in tokens *asked for*, refused ones included.
+//! 5.4): means and maxima over ten steps of a second, or over as long as the controller says, in
+//! tokens *asked for*, refused ones included.
 
 use clock::Instant;
 use limit::adaptor::{History, HistoryLength};
@@ -10,7 +11,7 @@ use link::TopicReport;
 use super::limiter::TopicLimiter;
 use super::topic::Topic;
 
-/// What one publish command asks of a topic.
+/// One publish command's demand on a topic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     /// Its messages.
@@ -76,7 +77,7 @@ impl Traffic {
 }
 
 impl Topic {
-    /// What there is to be said of it, but for its names and its promise; nothing where nobody needs to hear of it.
+    /// Its report, without its names and its promise; `None` where nobody needs to hear of it.
     pub(super) fn report(&mut self, in_channels: u64, now: Instant) -> Option<TopicReport> {
         let unfinished = self.unfinished_tokens(now);
         if self.reported.traffic.is_none() && self.limiter.is_none() {
@@ -108,21 +109,21 @@ impl Topic {
             max_backlog: seen.max_backlog(),
             cpu_share: self.declared.cpu_share,
             on_full: self.declared.on_full,
+            durability: self.declared.durability,
             ..share
         };
         let has_traffic = report.messages > 0 || report.unfinished > 0 || report.mean_rate > 0.0;
-        let is_declared = self.declared.cpu_share.is_some() || self.declared.on_full.is_some();
-        let is_said = self.limiter.is_some() || has_traffic || is_declared;
+        let is_said = self.limiter.is_some() || has_traffic || !self.declared.is_empty();
         is_said.then_some(report)
     }
 
-    /// The controller hears of every share and every word about full channels, also where nothing else is to be said: it puts right what is not
+    /// The controller hears of every share and every word that is declared, also where nothing else is to be said: it puts right what is not
     /// as declared.
     fn entitled(&self) -> Option<TopicReport> {
-        let is_declared = self.declared.cpu_share.is_some() || self.declared.on_full.is_some();
-        is_declared.then(|| TopicReport {
+        (!self.declared.is_empty()).then(|| TopicReport {
             cpu_share: self.declared.cpu_share,
             on_full: self.declared.on_full,
+            durability: self.declared.durability,
             ..TopicReport::default()
         })
     }

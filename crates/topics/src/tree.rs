@@ -1,10 +1,11 @@
-//! What there is: topics, their channels, and the consumers of those; by key, and by name.
+//! Topics, their channels, and the channels' consumers; by key and by name.
 
 use rustc_hash::FxHashMap;
 use wire::{ChannelName, TopicName};
 
 use super::channel::{Channel, ChannelKey};
 use super::consumer::{Consumer, ConsumerKey};
+use super::handover::QueueName;
 use super::latency::StageHistograms;
 use super::topic::{Topic, TopicKey};
 use crate::arena::Arena;
@@ -33,6 +34,13 @@ impl Tree {
                 .get(key)
                 .is_some_and(|channel| channel.name == *name)
         })
+    }
+
+    /// Whether the topic of a channel is here and has no such channel.
+    pub(super) fn lacks_channel(&self, queue: &QueueName) -> bool {
+        let (topic, channel) = (self.find(queue.topic.as_str()), queue.channel.as_ref());
+        let both = topic.zip(channel);
+        both.is_some_and(|(topic, channel)| self.find_channel(topic, channel).is_none())
     }
 
     /// The channels of a topic, in no order.

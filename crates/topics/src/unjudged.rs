@@ -1,8 +1,8 @@
-//! Messages that passed while it was not known whether a limit stands in their way, for the limit's witness.
+//! Messages that passed before it was known whether a limit applies, for the limit's witness.
 //!
-//! A topic without a limit flows where its broker takes the data folder's word, or has given its controller up. If a limit
-//! turns out to have been there all the time, what has just passed is held against it, so that nobody reads "kept" where
-//! nobody looked.
+//! A topic without a known limit flows where its broker trusts the data folder, or has given its
+//! controller up. If it turns out that there was a limit all the time, what has just passed is held
+//! against it, so that nobody reads "kept" where nobody looked.
 
 use std::collections::VecDeque;
 use std::time::Duration;

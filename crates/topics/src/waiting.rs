@@ -57,6 +57,12 @@ impl Waiting {
             .extend(self.fresh.drain(..).map(|fresh| fresh.message));
     }
 
+    /// All that is in memory.
+    pub(super) fn iter(&self) -> impl Iterator<Item = MessageRef> {
+        let fresh = self.fresh.iter().map(|fresh| fresh.message);
+        self.queue.iter().copied().chain(fresh)
+    }
+
     /// Takes all that is in memory.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = MessageRef> {
         let fresh = self.fresh.drain(..).map(|fresh| fresh.message);

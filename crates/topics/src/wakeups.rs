@@ -1,8 +1,8 @@
-//! Things to do at a given instant.
+//! Work to do at a given instant.
 //!
-//! A heap without removal: whoever no longer wants a wake-up forgets its time, and a wake-up that
-//! finds another time remembered is passed over. So an entry costs no search, and each target
-//! keeps at most one live entry.
+//! A heap without removal: whoever no longer wants a wake-up forgets its time, and a wake-up whose
+//! target remembers another time is skipped. So an entry costs no search, and each target keeps at
+//! most one live entry.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,7 +37,7 @@ impl<T: Ord + Copy> Wakeups<T> {
         self.0.is_empty()
     }
 
-    /// Throws out the entries that `is_wanted` does not know, and all but one of those that are alike.
+    /// Removes the entries that `is_wanted` does not want, and all but one of equal ones.
     pub fn retain(&mut self, is_wanted: impl Fn(Instant, T) -> bool) {
         let mut entries = std::mem::take(&mut self.0).into_vec();
         entries.retain(|Reverse((at, target))| is_wanted(*at, *target));

@@ -1,13 +1,14 @@
 //! A profiling window of one topic: the latencies of a stretch of time, on their own and finer.
 //!
-//! Two things are kept. *Total*, from arrival to the consumer's output, is exact and of every delivery.
-//! *End to end* is of the sampled deliveries, each standing for as many as it was drawn from. With
-//! [`DIRECT_SAMPLES_MIN`] samples the percentile is theirs; with fewer it is the percentile of total
-//! plus the median of what the samples needed beyond it, which is nearly the same for all of them.
-//! Redeliveries and deferred messages count as released and never as late.
+//! Two things are kept. *Total*, from arrival to the consumer's output, is exact and covers every
+//! delivery. *End to end* covers the sampled deliveries, each standing for as many as it was drawn
+//! from. With [`DIRECT_SAMPLES_MIN`] samples the percentile is theirs; with fewer it is the
+//! percentile of total plus the median of what the samples needed beyond it, which is nearly the
+//! same for all of them. Redeliveries and deferred messages count as released and never as late.
 //!
-//! Histograms have three significant digits and resolve half a microsecond, up to a minute. One window costs
-//! about 220 KiB while it is open; one that stays open for [`OPEN_MAX`] is thrown away.
+//! Histograms have three significant digits and resolve half a microsecond, up to a minute. One
+//! window costs about 220 KiB while it is open; one that stays open for [`OPEN_MAX`] is thrown
+//! away.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct WindowOrder {
     pub promise_us: Option<f64>,
 }
 
-/// What a profiling window showed.
+/// The result of a profiling window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WindowResult {
     /// Messages released within it.
@@ -122,7 +123,7 @@ impl Window {
             .saturating_record_n(nanos(landed.beyond_total()), weight);
     }
 
-    /// What it showed.
+    /// Its result.
     #[must_use]
     pub fn result(&self) -> WindowResult {
         let is_direct = self.samples >= DIRECT_SAMPLES_MIN;

@@ -1,12 +1,13 @@
-//! A limit's witness: what the worst window of releases was, on the clock of the releases themselves.
+//! A limit's witness: the worst window of releases, on the clock of the releases themselves.
 //!
-//! It knows the contract's numbers, or those of the share of it, and nothing of the bucket. The bucket decides on arrival
-//! times; messages leave a little later, when the reactor comes to it. What `drop` and `reject` let in counts when it is
-//! judged. What passed before the limit was known here is added by [`Witness::found`].
-//! A meter that drains at the rate and rises with each release stands, at its peak, at the largest
-//! count − r·(t − s) over all windows [s, t] so far; less the burst, that is by how much a window
-//! exceeded the limit. Where the rate changes the meter drains at that of the time; where the burst does, the meter
-//! moves along, as a bucket keeps its tokens: what was missing stays missing.
+//! It knows the numbers of the contract, or of the share of it, and nothing of the bucket. The
+//! bucket decides on arrival times; messages leave a little later, when the reactor gets to them.
+//! What `drop` and `reject` let in counts when it is judged. What passed before the limit was known
+//! here is added by [`Witness::found`]. A meter that drains at the rate and rises with each release
+//! stands, at its peak, at the largest count − r·(t − s) over all windows [s, t] so far; that less
+//! the burst is by how much a window exceeded the limit. Where the rate changes, the meter drains
+//! at the rate of the time; where the burst changes, the meter moves along, as a bucket keeps its
+//! tokens: what was missing stays missing.
 
 use clock::Instant;
 use limit::Share;

@@ -1,8 +1,10 @@
-//! What is said once for all topics of a table, and heard by each when it is looked at.
+//! Announcements made once for all topics of a table, and heard by each when it is looked at.
 //!
-//! A hundred thousand topics at rest cost nothing then. A topic hears each word as of the instant at which it was said, before anything
-//! rests on it, so it ends up where it would be if it had heard everything at once. Only so many words are kept. Before the oldest is
-//! forgotten, all topics are told to hear them, in slices ([`super::settling`]). A topic that missed some all the same has the latest.
+//! So a hundred thousand topics at rest cost nothing. A topic hears each announcement as of the
+//! instant at which it was made, before anything depends on it, so it ends up where it would be if
+//! it had heard everything at once. Only a limited number is kept. Before the oldest is forgotten,
+//! all topics are told to hear them, in slices ([`super::settling`]). A topic that missed some all
+//! the same has the latest.
 
 use std::collections::VecDeque;
 
@@ -23,7 +25,8 @@ pub struct Said<'a> {
     pub groups: &'a Groups,
 }
 
-/// The latest words of one kind, and how many were said. The table owns them; a topic remembers how many it has heard.
+/// The latest announcements of one kind, and their number so far. The table owns them; a topic
+/// remembers how many it has heard.
 #[derive(Debug)]
 pub struct Words<T> {
     said: u64,

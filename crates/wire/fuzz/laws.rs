@@ -1,11 +1,12 @@
-//! What must hold for any bytes, shared by the fuzz targets and the smoke test on stable Rust.
+//! Laws for any bytes, shared by the fuzz targets and the smoke test on stable Rust.
 //!
-//! An input is one byte that selects the connection, then the stream it sends. Beyond not panicking:
-//! consumed and needed bytes are in range, values are within the limits they were checked against, a
-//! part of a command is never taken for another, and a command written again is the same command. An
-//! IDENTIFY body is negotiated: what is granted is within its bounds and survives being asked for again.
-//! An announcement has one form only, and is believed with the right key or none. A datagram of limiters is good on one path
-//! and as one number. A hand-over has one form only.
+//! An input is one byte that selects the connection, then the stream it sends. Beyond not
+//! panicking: consumed and needed bytes are in range, values are within the limits they were
+//! checked against, a part of a command is never taken for another, and a command written again is
+//! the same command. An IDENTIFY body is negotiated: what is granted is within its bounds and
+//! survives being asked for again. An announcement has one form only, and is believed with the
+//! right key or none. A datagram of limiters is valid on one path and as one number. A hand-over
+//! has one form only.
 #![allow(dead_code, reason = "each fuzz target uses one side")]
 
 use wire::announce::{AnnounceError, Announcement, Key, MAX_DATAGRAM_BYTES, MAX_EXPIRY_MS};

@@ -1,14 +1,15 @@
-//! Tempo's announcements: who publishes and who subscribes what, one UDP datagram at a time.
+//! Tempo's announcements: who publishes and who subscribes to what, one UDP datagram at a time.
 //!
-//! An endpoint says at intervals what it is ready to send and to take ([`Entry`]), where it takes data, and for how long
-//! that holds. It is all there is to the control path: nothing is answered or confirmed, what is lost comes again. An
-//! announcement names topics in full; the data path ([`crate::tempo`]) then knows them by [`TopicId`] only.
+//! An endpoint says at intervals what it is ready to send and to take ([`Entry`]), where it takes
+//! data, and for how long that holds. There is nothing more to the control path: nothing is
+//! answered or confirmed, and lost announcements are repeated. An announcement names topics in
+//! full; the data path ([`crate::tempo`]) then knows them by [`TopicId`] only.
 //!
-//! [`Announcement::encode`] writes a datagram and [`Announcement::decode`] reads one, whole and to the last byte or not at
-//! all. With a [`Key`] both ends share a secret and every datagram carries a tag. The layout, byte by byte, is in
-//! `docs/protocol.md`.
+//! [`Announcement::encode`] writes a datagram and [`Announcement::decode`] reads one, whole and to
+//! the last byte or not at all. With a [`Key`] both ends share a secret and every datagram carries
+//! a tag. The layout, byte by byte, is in `docs/protocol.md`.
 //!
-//! What it does not do: it knows neither what was announced before nor when, so it cannot tell a replayed datagram from
+//! It knows neither what was announced before nor when, so it cannot tell a replayed datagram from
 //! a new one; whoever keeps the state compares [`Announcement::sequence`].
 
 mod entry;
@@ -38,7 +39,7 @@ pub struct InstanceId(pub u64);
 /// What an endpoint, or a broker in the name of others, says about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Announcement {
-    /// Who says it.
+    /// The speaker.
     pub instance: InstanceId,
     /// Grows with every datagram of the instance.
     pub sequence: u32,
@@ -53,7 +54,7 @@ pub struct Announcement {
     pub data: SocketAddr,
     /// Takes data by UDP on the port of `data` as well.
     pub udp: bool,
-    /// What it publishes and subscribes; a pair of role and topic comes once.
+    /// What it publishes and subscribes to; a pair of role and topic comes once.
     pub entries: Vec<Entry>,
 }
 

@@ -76,7 +76,7 @@ pub enum Decoded<'a> {
     },
     /// Not a whole command yet, and nothing wrong with it so far.
     Incomplete {
-        /// Trying again is of no use before the buffer holds so many bytes; above its length now.
+        /// Trying again is useless before the buffer holds this many bytes; above its length now.
         needed: usize,
     },
 }

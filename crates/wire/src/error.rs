@@ -1,9 +1,9 @@
-//! What goes wrong: the error frames of a broker, and the faults of bytes or names.
+//! Errors: the error frames of a broker, and the faults of bytes or names.
 //!
-//! A [`ProtocolError`] is an answer: its `Display` is the body of the error frame, with the codes and
-//! texts of nsqd 1.3.0. Those that only a broker can find (a message not in flight, a topic that is
-//! exiting) have constructors here so that every text lives in one crate. A [`WireError`] stays on
-//! the side that found it.
+//! A [`ProtocolError`] is an answer: its `Display` is the body of the error frame, with the codes
+//! and texts of nsqd 1.3.0. Those that only a broker can find (a message not in flight, a topic
+//! that is exiting) have constructors here so that every text lives in one crate. A [`WireError`]
+//! stays on the side that found it.
 
 use crate::MessageId;
 use std::borrow::Cow;
@@ -15,7 +15,8 @@ pub const ID_NOT_IN_FLIGHT: &str = "ID not in flight";
 /// Reason for [`ProtocolError::fin_failed`] and its like: the message was sent to another client.
 pub const CLIENT_DOES_NOT_OWN_MESSAGE: &str = "client does not own message";
 
-/// What a broker tells a client that erred: the body of an error frame, and whether it hangs up after.
+/// A broker's answer to a client that erred: the body of an error frame, and whether the broker
+/// hangs up afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}{}{text}", if text.is_empty() { "" } else { " " })]
 pub struct ProtocolError {
@@ -106,7 +107,7 @@ macro_rules! error_codes {
             /// Every code.
             pub const ALL: &[ErrorCode] = &[$(ErrorCode::$variant),+];
 
-            /// The code as it is on the wire.
+            /// The code on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(ErrorCode::$variant => $text),+

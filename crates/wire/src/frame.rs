@@ -3,7 +3,7 @@
 //! Form of a frame: its size without these four bytes, its type, its data; all integers big endian.
 //! A message's data is a timestamp in nanoseconds (8 bytes), the attempts (2), the id (16) and the
 //! body. The frames of the SRTM extension are sent only to a client that negotiated them (see
-//! [`crate::identify`]): acks in place of `OK`, migrate and throttled to announced publishers. The
+//! [`crate::identify`]): acks in place of `OK`, migrate and throttled to declared publishers. The
 //! others are NSQ V2.
 //!
 //! A message's header is written apart from its body, so that a broker can queue one copy of the
@@ -141,7 +141,7 @@ pub enum FrameDecoded<'a> {
     },
     /// Not a whole frame yet.
     Incomplete {
-        /// Trying again is of no use before the buffer holds so many bytes; above its length now.
+        /// Trying again is useless before the buffer holds this many bytes; above its length now.
         needed: usize,
     },
 }

@@ -1,15 +1,19 @@
-//! What limiters of one limit tell each other by UDP: rates and weights, and who is there (DRL, sections 3.1 and 5.6).
+//! Gossip between the limiters of one limit, by UDP: rates and weights, and who is there (DRL,
+//! sections 3.1 and 5.6).
 //!
-//! An *update* has 20 bytes, with the headers of IPv4 and UDP the 48 of the paper: limit, sequence, epoch, three numbers
-//! of 24 bits, and a tag of 6 bytes. Anything longer is a *membership* datagram, with a tag of 16 bytes, or a *notice* like it,
-//! by which limiters that were given no list find each other. [`decode`] tells them apart; what is in them is given out only to who names the [`Path`] whose tag they carry.
+//! An *update* has 20 bytes, with the headers of IPv4 and UDP the 48 of the paper: limit, sequence,
+//! epoch, three numbers of 24 bits, and a tag of 6 bytes. Anything longer is a *membership*
+//! datagram, with a tag of 16 bytes, or a *notice* like it, by which limiters without a given list
+//! find each other. [`decode`] tells them apart; their content is given out only to a caller that
+//! names the [`Path`] whose tag they carry.
 //!
-//! A tag covers who sends and who receives, address and *incarnation* of both, and a counter of 64 bits that a sender
-//! never uses twice on a path; of an update's counter only the low 16 bits travel, [`counter_near`] finds the others, as
-//! RFC 3711 does. So a recording fits no other pair, and none of its ends after a restart. [`ReplayWindow`] finds what
-//! was sent again within one.
+//! A tag covers who sends and who receives, address and *incarnation* of both, and a counter of 64
+//! bits that a sender never uses twice on a path; of an update's counter only the low 16 bits
+//! travel, and [`counter_near`] finds the others, as RFC 3711 does. So a recording fits no other
+//! pair, nor the same pair after a restart of either end. [`ReplayWindow`] finds what was sent
+//! again on the same path.
 //!
-//! What it does not do: nothing is hidden, and 6 bytes of tag are enough against guessing one of a few datagrams, not
+//! Nothing is hidden, and 6 bytes of tag are enough against guessing one of a few datagrams, not
 //! against 2^48 of them. All that know the key can speak for each other.
 
 mod amount;

@@ -9,8 +9,9 @@
 //!                             19  length of the body           4
 //! ```
 //!
-//! All numbers are big endian, one message follows the other to the end. A *stream* is one sender's batches for one queue, numbered from 1: who
-//! hears a number again has had that batch.
+//! All numbers are big endian, one message follows the other to the end. A *stream* is one sender's
+//! batches for one queue, numbered from 1: a receiver that hears a number again has already had
+//! that batch.
 
 /// Messages in one batch at most.
 pub const HANDOVER_MESSAGES_MAX: usize = 256;
@@ -32,7 +33,7 @@ pub struct HandedMessage<'a> {
     pub attempts: u16,
     /// The limit of its topic was asked already.
     pub has_paid: bool,
-    /// What was published; at least a byte.
+    /// The published bytes; at least one.
     pub body: &'a [u8],
 }
 

@@ -1,17 +1,17 @@
 //! IDENTIFY: what a client says of itself, what it asks for, and what a broker grants.
 //!
 //! [`negotiate`] follows nsqd 1.3.0 in ranges, texts, order of checks and in the answer, byte for
-//! byte. TLS, deflate and snappy follow the answer where both sides want them ([`Layers`]). AUTH is not offered, so the answer
-//! says `false`, as an nsqd does that was started without it.
+//! byte. TLS, deflate and snappy follow the answer where both sides want them ([`Layers`]). AUTH is
+//! not offered, so the answer says `false`, like that of an nsqd started without it.
 //!
 //! SRTM extension: a client that negotiates features may add
-//! `"srtm":{"ack_every_messages":N,"ack_interval_ms":T}`. The broker then sends no `OK` for PUB, MPUB
-//! and DPUB but an ack frame (see [`crate::frame`]) after every N accepted messages and no later than
-//! T after the first of them. The answer names what was granted; a client that did not ask does not
-//! see the field. Errors stay fatal: what the last ack counts was accepted.
+//! `"srtm":{"ack_every_messages":N,"ack_interval_ms":T}`. The broker then sends no `OK` for PUB,
+//! MPUB and DPUB but an ack frame (see [`crate::frame`]) after every N accepted messages and no
+//! later than T after the first of them. The answer names what was granted; a client that did not
+//! ask does not see the field. Errors stay fatal: what the last ack counts was accepted.
 //!
 //! In the same object it may declare itself as a publisher: [`Declaration`]. The broker then knows
-//! whom it hears and may send migrate and throttled frames.
+//! which publisher it hears and may send migrate and throttled frames.
 //!
 //! A client may send IDENTIFY again before it subscribes; what it does not ask for then stays as it
 //! was: [`renegotiate`].
@@ -30,7 +30,7 @@ pub use request::{AckRequest, Identify};
 
 use crate::{ErrorCode, ProtocolError};
 
-/// What a broker offers and defaults to; the defaults here are nsqd's.
+/// A broker's offers and defaults; the defaults here are nsqd's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
     /// The version in the answer. Clients may compare it with nsqd's.
@@ -59,6 +59,8 @@ pub struct ServerLimits {
     pub tls: bool,
     /// Whether nothing but IDENTIFY is heard before there is TLS ([`crate::Phase::Unencrypted`]).
     pub tls_required: bool,
+    /// Whether AUTH has to come before anything is published or subscribed to.
+    pub auth_required: bool,
     /// Whether snappy is offered.
     pub snappy: bool,
     /// Whether deflate is offered.
@@ -83,6 +85,7 @@ impl Default for ServerLimits {
             max_output_buffer_timeout_ms: 30_000,
             tls: false,
             tls_required: false,
+            auth_required: false,
             snappy: true,
             deflate: true,
             max_deflate_level: 6,

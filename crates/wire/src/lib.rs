@@ -1,18 +1,20 @@
 //! Bytes to values and back, without input or output: the NSQ V2 protocol and the SRTM extension.
 //!
 //! Both directions of both peers are here: [`decode`] reads a client's commands in place and
-//! [`mod@frame`] writes what a broker answers; [`command`] writes a client's commands and
+//! [`mod@frame`] writes a broker's answers; [`command`] writes a client's commands and
 //! [`decode_frame`] reads the broker's frames. [`identify`] is the negotiation in between. Tempo's
-//! endpoints speak otherwise: [`mod@announce`] says who publishes and subscribes, [`tempo`] carries data. Limiters that
-//! share a limit speak [`gossip`]; who registers with an nsqlookupd, or is one, speaks [`lookup`]. A broker that is left hands its
-//! queues over to another by [`handover`].
+//! endpoints have protocols of their own: [`mod@announce`] says who publishes and subscribes,
+//! [`tempo`] carries data. Limiters that share a limit speak [`gossip`]; clients of an nsqlookupd,
+//! and lookups themselves, speak [`lookup`]. A drained broker hands its queues over to another by
+//! [`handover`].
 //!
 //! Nothing in this crate owns a buffer, a socket or a clock. A decoder borrows the caller's bytes
 //! and says how many it used or how many it still lacks; whatever the bytes are, it returns and
 //! never panics. Error codes and texts are those of nsqd 1.3.0, in nsqd's order of checks; the few
 //! places that differ on purpose say so where they do.
 //!
-//! TLS, deflate and snappy are negotiated here and carried out elsewhere. AUTH is deliberately absent, and that is negotiated honestly.
+//! TLS, deflate and snappy are negotiated here and carried out elsewhere. AUTH is deliberately
+//! absent, and that is negotiated honestly.
 
 pub mod announce;
 pub mod command;

@@ -1,15 +1,16 @@
 //! nsqlookupd's TCP protocol, both directions of both ends.
 //!
-//! A peer (an nsqd, a broker) opens with [`MAGIC`], then sends lines: `IDENTIFY` followed by a sized JSON body, `REGISTER
-//! topic [channel]`, `UNREGISTER topic [channel]`, `PING`. Each is answered by a size and so many bytes, without a frame
-//! type: `OK`, a text that begins with `E_`, or after `IDENTIFY` an [`Introduction`]. Error texts are nsqlookupd 1.3.0's.
-//! Lines, bodies and answers have bounds, which nsqlookupd's have not.
+//! A peer (an nsqd, a broker) opens with [`MAGIC`], then sends lines: `IDENTIFY` followed by a
+//! sized JSON body, `REGISTER topic [channel]`, `UNREGISTER topic [channel]`, `PING`. Each is
+//! answered by a size and so many bytes, without a frame type: `OK`, a text that begins with `E_`,
+//! or after `IDENTIFY` an [`Introduction`]. Error texts are nsqlookupd 1.3.0's. Lines, bodies and
+//! answers have bounds here; nsqlookupd has none.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ChannelName, TopicName};
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 pub const MAGIC: [u8; 4] = *b"  V1";
 
 /// The answer to any other beginning.
@@ -27,12 +28,12 @@ pub const FIELD_MAX_BYTES: usize = 255;
 /// Longest answer that a peer takes, in bytes; an introduction has about 130.
 pub const ANSWER_MAX_BYTES: usize = 16 * 1024;
 
-/// What a peer says.
+/// A peer's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A sign of life.
     Ping,
-    /// Who it is; once per connection.
+    /// The peer's identity; once per connection.
     Identify(Identity),
     /// It has this topic, or this channel and thereby its topic.
     Register(Subject),
@@ -40,16 +41,16 @@ pub enum Command {
     Unregister(Subject),
 }
 
-/// What a registration is about.
+/// The subject of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// Topic.
     pub topic: TopicName,
-    /// Channel of it; `None` where the topic itself is meant.
+    /// A channel of the topic; `None` where the topic itself is meant.
     pub channel: Option<ChannelName>,
 }
 
-/// Who a peer is and where its clients find it.
+/// A peer's identity and where its clients find it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Identity {
     /// Host name or address that clients connect to.
@@ -72,8 +73,8 @@ impl Identity {
     }
 }
 
-/// Who an nsqlookupd is: its answer to `IDENTIFY`, in nsqlookupd's order. What one of another version leaves out reads as
-/// empty.
+/// An nsqlookupd's identity: its answer to `IDENTIFY`, in nsqlookupd's order. Fields that another
+/// version leaves out read as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Introduction {

@@ -71,7 +71,7 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// Marks a byte that is no hex digit; above every digit's value, so that OR-ing values keeps it.
+/// Marks a byte that is not a hex digit; above every digit's value, so that OR-ing values keeps it.
 const NOT_A_DIGIT: u8 = 0x10;
 
 static DIGIT_PAIRS: [[u8; 2]; 256] = digit_pairs();

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// At most so many bytes of a client's input are repeated in an error text. nsqd has no such bound.
+/// At most this many bytes of a client's input are repeated in an error text. nsqd has no such
+/// bound.
 const MAX_ECHO_BYTES: usize = 1024;
 
 /// `input` as Go's `%q` prints it: in double quotes, printable characters as they are, control

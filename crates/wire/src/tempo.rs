@@ -1,14 +1,15 @@
 //! Tempo's data path: messages that carry a four-byte identifier instead of a topic's name.
 //!
-//! Who announced itself as a subscriber is connected to by TCP, by a publisher or by a broker that speaks for one. The
-//! connecting side says once who it is ([`put_hello`]) and then sends messages; nothing comes back. By UDP a message is a
-//! datagram of its own, without a hello. Which topic an identifier means is learnt from announcements
-//! ([`crate::announce`]).
+//! A publisher, or a broker that speaks for one, connects by TCP to each endpoint that announced
+//! itself as a subscriber. The connecting side says once who it is ([`put_hello`]) and then sends
+//! messages; nothing comes back. By UDP a message is a datagram of its own, without a hello.
+//! Announcements say which topic an identifier means ([`crate::announce`]).
 //!
-//! Like the rest of the crate it owns no buffer: decoders borrow the caller's bytes and say how many they used or lack.
-//! A message's size is bounded by the caller and checked before its body arrives.
+//! Like the rest of the crate it owns no buffer: decoders borrow the caller's bytes and say how
+//! many they used or lack. A message's size is bounded by the caller and checked before its body
+//! arrives.
 //!
-//! What it does not do: bodies are neither signed nor hidden, and a signed hello can be replayed by whoever recorded it.
+//! Bodies are neither signed nor hidden, and a signed hello can be replayed by whoever recorded it.
 
 mod error;
 mod hello;

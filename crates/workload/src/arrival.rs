@@ -1,14 +1,16 @@
-//! From a spec to the instants at which publishers are due: endless, in order of time, the same for the same seed.
+//! From a spec to the instants at which publishers are due: endless, in order of time, the same for
+//! the same seed.
 //!
-//! Groups are the unit (a group of one is a publisher on its own). Poisson groups of a class are drawn as one process of
-//! the summed rate with the group picked at random, which is the same process as one per group and needs no queue.
-//! Periodic groups have random phases within one period. A ramp stretches time: both patterns run at a constant
-//! rate in a time of their own, in which a second passes as fast as the ramp's multiple says. Pauses thin Poisson
-//! groups out, which leaves them Poisson; of periodic groups they stop the clock, since thinned at a period that
-//! divides the pauses' cycle a group would send always or never.
+//! Groups are the unit (a group of one is a publisher on its own). Poisson groups of a class are
+//! drawn as one process of the summed rate with the group picked at random, which is the same
+//! process as one per group and needs no queue. Periodic groups have random phases within one
+//! period. A ramp stretches time: both patterns run at a constant rate in a time of their own, in
+//! which a second passes as fast as the ramp's multiple says. Pauses thin Poisson groups out, which
+//! leaves them Poisson; for periodic groups they stop the clock, since a group thinned at a period
+//! that divides the pauses' cycle would send always or never.
 //!
-//! Memory is bounded by the spec: a few words per group, and what groups in the middle of their spread have before them.
-//! A spec that [`Spec::check`] refuses gives arrivals of no meaning.
+//! Memory is bounded by the spec: a few words per group, and what groups in the middle of their
+//! spread have before them. The arrivals of a spec that [`Spec::check`] refuses mean nothing.
 
 mod class;
 mod paced;

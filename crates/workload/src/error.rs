@@ -1,4 +1,4 @@
-//! What is wrong with a spec, and where.
+//! Errors in a spec, and where they are.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The spec: what is published, to which topic, on which cluster.
 //!
-//! The types say what there is, `check` what of it makes sense, `document` how it stands in a text. Durations are
-//! written as `"250ms"`. The keys with their units and defaults are in `docs/workloads.md`.
+//! The types define the values, `check` which of them make sense, `document` their text. Durations
+//! are written as `"250ms"`. The keys with their units and defaults are in `docs/workloads.md`.
 
 mod check;
 mod document;

@@ -1,12 +1,15 @@
-//! Trace files: arrivals that were recorded, or that follow from a spec, kept for another program or another day.
+//! Trace files: arrivals that were recorded, or that follow from a spec, kept for another program
+//! or another day.
 //!
-//! A trace is a [`TraceHeader`] (who publishes, where it comes from) and arrivals in order of time. [`TraceWriter`] and
-//! [`TraceReader`] go over any `Write` and `Read`; both stream, so a trace may be longer than memory. There are two
-//! [`Format`]s, byte by byte in `docs/workloads.md`: a compact one, and CSV for other tools.
+//! A trace is a [`TraceHeader`] (who publishes, where it comes from) and arrivals in order of time.
+//! [`TraceWriter`] and [`TraceReader`] go over any `Write` and `Read`; both stream, so a trace may
+//! be longer than memory. There are two [`Format`]s, byte by byte in `docs/workloads.md`: a compact
+//! one, and CSV for other tools.
 //!
-//! What is cut, damaged or foreign is an error that says where. Both formats end in a mark with the number of arrivals
-//! (and, in the compact one, a checksum), so that a part is never taken for the whole: whoever reads arrivals one by one
-//! holds a whole trace only when the iterator has ended without an error. Programs write to a temporary name and rename.
+//! A cut, damaged or foreign file is an error that says where. Both formats end in a mark with the
+//! number of arrivals (and, in the compact one, a checksum), so that a part is never taken for the
+//! whole: a reader of arrivals has a whole trace only when the iterator has ended without an error.
+//! Programs write to a temporary name and rename.
 
 mod binary;
 mod csv;

@@ -10,11 +10,11 @@ const LEAST_OF_EVEN_RATE: f64 = 0.01;
 /// What must change by more than this, relative to what it was, to be worth the moving.
 const HYSTERESIS: f64 = 0.05;
 
-/// What a broker that has a share already counts more than one that has none, where not all can
-/// have one.
+/// Factor by which a broker that already has a share counts more than one without, where not all
+/// can have one.
 const HOLDER_BONUS: f64 = 2.0;
 
-/// What one broker claims of a limit.
+/// One broker's claim on a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Claim {
     /// What arrives there.
@@ -80,7 +80,7 @@ pub(crate) fn least_burst(limit: Burst, batch_tokens: f64) -> f64 {
     batch_tokens.max(1.0).min(limit.get())
 }
 
-/// The rate that every share of a limit over so many brokers has at least.
+/// The least rate of every share of a limit over this many brokers.
 pub(crate) fn least_rate(limit: Rate, brokers: usize) -> f64 {
     LEAST_OF_EVEN_RATE * limit.get() / brokers.max(1) as f64
 }

@@ -11,7 +11,7 @@ use crate::{Burst, Rate};
 /// Fraction bits of a nanosecond.
 const FRACTION_BITS: u32 = 44;
 
-/// The longest time to fill a bucket that is told apart, 1.5·10⁸ years. A limit beyond it is enforced
+/// The longest distinguishable time to fill a bucket, 1.5·10⁸ years. A limit beyond it is enforced
 /// with a smaller burst; and the end of the range stays out of reach of every bucket that is merely
 /// empty.
 const LONGEST_FILL: u128 = 1 << 126;

@@ -1,4 +1,4 @@
-//! How those that share a limit gossip about it.
+//! How the limiters of a shared limit gossip about it.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::InvalidLimit;
 
-/// What a limit says of its gossip, in JSON `{"interval_ms":50,"branches":3,"ewma":0.1}`; what it leaves out is as all
-/// limits have it.
+/// A limit's settings of its gossip, in JSON `{"interval_ms":50,"branches":3,"ewma":0.1}`; missing
+/// ones have the common values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gossip {
@@ -17,7 +17,7 @@ pub struct Gossip {
     /// To how many others each tells its numbers per interval, 1 or more; N − 1 or more: to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branches: Option<u16>,
-    /// What is left of an old estimate after one second, at least 0 and below 1.
+    /// The fraction of an old estimate that remains after one second, at least 0 and below 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ewma: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! How brokers share a topic's limit, in the words of contracts.
+//! How brokers share a topic's limit, as contracts name it.
 
 use std::str::FromStr;
 

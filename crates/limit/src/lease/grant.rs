@@ -1,4 +1,4 @@
-//! What the ledger sends to a holder, and sums of it.
+//! Grants, which the ledger sends to a holder, and sums of them.
 
 use serde::{Deserialize, Serialize};
 

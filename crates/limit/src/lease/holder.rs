@@ -9,8 +9,8 @@
 //! if holder.receive(&grant, now):                 bucket.resize(now, holder.in_force(now))
 //! ```
 //!
-//! Where nothing is in force, nothing passes, and the bucket that was is paused
-//! ([`crate::TokenBucket::pause`]) for as long.
+//! While nothing is in force, nothing passes, and the former bucket is paused
+//! ([`crate::TokenBucket::pause`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub enum Prolongation {
     },
 }
 
-/// What a broker knows about its share of one topic's limit. Begins with nothing.
+/// A broker's knowledge of its share of one topic's limit. Begins with nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaseHolder {
     /// Numbers and instants of the reports sent last, ascending.

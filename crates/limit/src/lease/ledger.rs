@@ -1,21 +1,21 @@
 //! The controller's side of one topic's leases, over all its brokers.
 //!
 //! Events go in with the instant at which they happened ([`Ledger::join`], [`Ledger::report`], …);
-//! [`Ledger::plan`] says what is to be sent, and is cheap enough to be called after each of them
+//! [`Ledger::plan`] says which grants to send, and is cheap enough to be called after each event
 //! and once a second besides.
 //!
 //! **A limit that shrinks**: the old contract holds until the confirmations arrive. Exposure may
 //! exceed the new limit meanwhile, never the greater of the two, and of a silent broker the old
-//! floor stays reserved. A change of *unit* is another ledger and another holder: begin both anew,
-//! so that no number of a grant is compared with one of before.
+//! floor stays reserved. A change of *unit* needs another ledger and other holders: begin both
+//! anew, so that no grant number is compared with an earlier one.
 //!
 //! **A controller that restarts** goes on under a greater epoch with [`Ledger::restore`]. For that
 //! it keeps, durably, its epoch and what each broker may be using ([`Ledger::known`]), the latter
 //! before the grants of a plan go out.
 //!
-//! **A broker that has what nobody granted**, as after a restart of a controller that kept nothing: it
-//! is believed and that much reserved. While all of it together is within the limit it is renewed;
-//! where it exceeds the limit, a claim gives no right, and its broker gets what is free.
+//! **A broker that has what nobody granted**, as after a restart of a controller that kept nothing:
+//! it is believed, and that much is reserved. While the claims together are within the limit they
+//! are renewed; where they exceed it, a claim gives no right, and its broker gets what is free.
 
 mod config;
 mod plan;
@@ -37,7 +37,7 @@ use target::Planned;
 /// Brokers of one topic at most; more may not join.
 const BROKERS_AT_MOST: usize = 1024;
 
-/// What a broker says about its share of a topic.
+/// A broker's report about its share of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
     /// Number of the report; ascending on one connection.
@@ -213,9 +213,9 @@ impl Ledger {
         }
     }
 
-    /// How the limit is to be divided while there is no traffic to go by, or always
-    /// ([`Mode::Frozen`]): placement's quotas. Brokers that are not named count nothing, and so
-    /// does a weight that is no number above 0.
+    /// The weights by which the limit is divided while there is no traffic, or always
+    /// ([`Mode::Frozen`]): placement's quotas. Brokers that are not named have weight 0, and a
+    /// weight that is not a number above 0 counts as 0.
     pub fn set_weights(&mut self, weights: &[(u32, f64)]) {
         for member in self.members.values_mut() {
             member.weight = 0.0;
@@ -241,15 +241,16 @@ impl Ledger {
         self.config.batch_tokens = batch_tokens;
     }
 
-    /// What is to be sent now, smaller shares first: an answer to every report that has none, and
-    /// to the latest report again where the share has changed since. Grows only what is free.
+    /// The grants to send now, smaller shares first: an answer to every report that has none, and
+    /// another to the latest report where the share has changed since. Only free tokens are given
+    /// out.
     pub fn plan(&mut self, now: Instant) -> Vec<(u32, Grant)> {
         self.retarget(now);
         self.grants(now, None)
     }
 
-    /// As [`Ledger::plan`], while nothing can be kept: no broker is granted more than `kept`, what was kept last of
-    /// [`Ledger::known`], says that it may be using. What a broker lacks there it gets later.
+    /// As [`Ledger::plan`], while nothing can be kept: no broker is granted more than `kept`, the
+    /// use recorded last of [`Ledger::known`], allows. What a broker lacks there it gets later.
     pub fn plan_within(
         &mut self,
         kept: &BTreeMap<u32, Option<Share>>,
@@ -259,8 +260,8 @@ impl Ledger {
         self.grants(now, Some(kept))
     }
 
-    /// A grant of the latest plan is not sent, for it could not be kept: its broker may be using no more than `kept`, what
-    /// was kept last of it.
+    /// A grant of the latest plan is not sent, because it could not be kept: its broker may be
+    /// using no more than `kept`, its last record.
     pub fn take_back(&mut self, broker: u32, seq: u64, kept: Option<Share>) {
         if let Some(member) = self.members.get_mut(&broker) {
             member.take_back(seq, kept.into());

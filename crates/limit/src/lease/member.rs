@@ -19,10 +19,10 @@ pub(super) struct Member {
     /// When the history of its traffic began; `None` before the first report.
     pub(super) known_since: Option<Instant>,
     pub(super) traffic: Traffic,
-    /// What it said to have in force.
+    /// The share that it reported to have in force.
     pub(super) held: Option<Share>,
     pub(super) weight: f64,
-    /// What it is to get as soon as it is free.
+    /// The share that it is to get as soon as it is free.
     pub(super) target: Option<Share>,
     /// The latest grant.
     pub(super) sent: Option<Sent>,
@@ -122,8 +122,8 @@ impl Member {
         }
     }
 
-    /// A later report said nothing of the topic. What was sent and is not confirmed, or is of a round before this one, is to be
-    /// sent again.
+    /// A later report did not name the topic. A grant that is not confirmed, or belongs to a round
+    /// before this one, is to be sent again.
     pub(super) fn hear_nothing_new(&mut self, number: u64, round: u64, now: Instant) {
         let is_as_it_is = self.is_confirmed() && self.is_of(round);
         let Some(report) = self.report.as_mut().filter(|last| number > last.number) else {

@@ -13,7 +13,8 @@ const GRANTS_REMEMBERED: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outstanding {
     grants: Vec<Allowed>,
-    /// What the broker says it has though no grant allows it, and the last grant before it said so.
+    /// The share that the broker claims without a grant for it, and the last grant before its
+    /// claim.
     claimed: Option<(u64, Exposure)>,
 }
 
@@ -51,7 +52,7 @@ impl Outstanding {
         grants.fold(self.claimed(), |most, grant| most.max(grant.share))
     }
 
-    /// Takes note of who has left the rounds that shares of `holder` are of.
+    /// Notes who has left the rounds of `holder`'s shares.
     pub(super) fn end_rounds(&mut self, holder: u32, leavers: &Leavers) {
         for grant in &mut self.grants {
             grant.is_over |= leavers.have_ended(holder, grant.round);

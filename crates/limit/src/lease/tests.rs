@@ -480,3 +480,19 @@ fn a_slow_clock_outlives_no_reservation() {
     }
     assert!(floors > 10, "the lease ends in between");
 }
+
+#[test]
+fn whoever_claims_more_than_there_is_leaves_others_what_they_ask_for() {
+    let honest = [(250.0, 10.0), (120.0, 5.0)];
+    for lie in [(1e9, 0.0), (1e12, 1e12), (200.0, 1e12), (10_001.0, 1.0)] {
+        let limit = Limit::messages(1000.0, 60.0).expect("a limit");
+        let mut cluster = Cluster::new(limit, LedgerConfig::default(), 3);
+        cluster.run(&[honest[0], honest[1], (200.0, 5.0)], 0, 60);
+        cluster.run(&[honest[0], honest[1], lie], 60, 120);
+        for (share, (rate, burst)) in cluster.shares().into_iter().zip(honest) {
+            let share = share.expect("all have one");
+            assert!(share.rate.get() >= rate, "{share} beside {lie:?}");
+            assert!(share.burst.get() >= burst, "{share} beside {lie:?}");
+        }
+    }
+}

@@ -1,18 +1,22 @@
-//! Shares beyond the end of their leases: for as long as all others vouch that nobody hands out anew.
+//! Shares beyond the end of their leases: kept for as long as all others vouch that nobody hands
+//! out anew.
 //!
-//! The controller numbers *rounds*. Each is a list of brokers, and each grant is of the round in which it was made. A broker
-//! *vouches* for the round that it was told last, and for no other: so while all brokers of a round vouch for it, none of
-//! them has heard of another. A broker that asked all others of its round, and was answered by each, goes on with its shares of
-//! that round for [`VOUCHED`] from when it asked the first of them.
+//! The controller numbers *rounds*. Each is a list of brokers, and each grant belongs to the round
+//! in which it was made. A broker *vouches* for the round that it was told last, and for no other:
+//! so while all brokers of a round vouch for it, none of them has heard of another. A broker that
+//! asked all others of its round, and was answered by each, keeps its shares of that round for
+//! [`VOUCHED`] from when it asked the first of them.
 //!
-//! Before the ledger takes such a share for given up, it begins another round and awaits that one broker of the old one, another
-//! than the holder, has *left* it: was told the new round, and has let the time pass for which it had vouched ([`Vouches::left`]).
-//! The holder needed the word of every broker of its round, of this one too, and it asked for it before it was left.
-//! So it has nothing left to go on by. A broker that hears nobody is down to its floors when its leases end, or [`VOUCHED`]
-//! after it last asked; nothing of this ever lets a share grow.
+//! Before the ledger takes such a share for given up, it begins another round and waits until one
+//! broker of the old one, other than the holder, has *left* it: it was told the new round, and the
+//! time for which it had vouched has passed ([`Vouches::left`]). The holder needed an answer from
+//! every broker of its round, this one included, and it can only have asked before this one left.
+//! So it has nothing left to rely on. A broker that hears nobody is down to its floors when its
+//! leases end, or [`VOUCHED`] after it last asked; none of this ever lets a share grow.
 //!
-//! Assumptions, beside those of the leases: a broker is told of rounds in their order, and what was told to a former life of it
-//! is not told to the next; an answer is matched with the very question of this life that it answers.
+//! Assumptions, beside those of the leases: a broker is told of rounds in their order, and what was
+//! told to a former life of it is not told to the next; an answer is matched with the very question
+//! of this life that it answers.
 
 use std::time::Duration;
 
@@ -30,7 +34,7 @@ const LEAVING_AT_MOST: usize = 8;
 /// Times on the list that are remembered of one broker, at most.
 const STAYS_MAX: usize = 4;
 
-/// What one broker says for others and hears from them. Begins in no round.
+/// What one broker vouches for, and what it hears from others. Begins in no round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vouches {
     round: u64,
@@ -53,8 +57,8 @@ impl Vouches {
         self.round
     }
 
-    /// The controller began a round with so many brokers beside this one. One that is no later than the present one changes
-    /// nothing.
+    /// The controller began a round with this many brokers beside this one. A round that is not
+    /// later than the present one changes nothing.
     pub fn told(&mut self, round: u64, others: usize, now: Instant) {
         if round <= self.round {
             return;
@@ -129,7 +133,8 @@ impl Leavers {
         }
     }
 
-    /// Whether a share of `round` cannot be held on to by `holder`: it is of no round, or another broker of it has left it.
+    /// Whether `holder` cannot keep a share of `round`: it belongs to no round, or another broker
+    /// has left its round.
     pub(super) fn have_ended(&self, holder: u32, round: u64) -> bool {
         let has_left = |&(broker, since, left): &(u32, u64, u64)| {
             broker != holder && since <= round && round < left

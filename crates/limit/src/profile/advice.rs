@@ -10,14 +10,14 @@ pub struct UnderLimit {
     pub rate: Rate,
     /// b, messages.
     pub burst: Burst,
-    /// What the messages wait; `None` where more wait than can be kept.
+    /// The waits of the messages; `None` where more wait than can be kept.
     pub delays: Option<AccessDelays>,
 }
 
 /// The limit that a recording needs, and what its traffic waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// What was fitted.
+    /// The fitted limit.
     pub profile: Profile,
     /// Under what was fitted.
     pub fitted: UnderLimit,

@@ -1,4 +1,4 @@
-//! What recorded arrivals wait under a limit that is given.
+//! How long recorded arrivals wait under a given limit.
 
 use std::time::Duration;
 

@@ -45,8 +45,8 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Notes a batch of `messages` of which the first needs `first` tokens and each further one more. Whoever
-    /// needs less than 1 needs 1, for there is no smaller burst.
+    /// Notes a batch of `messages` of which the first needs `first` tokens and each further one
+    /// more. A need below 1 counts as 1, because there is no smaller burst.
     fn count(&mut self, first: i128, messages: u32) {
         let below_one = (1 - first).clamp(0, i128::from(messages)) as i64;
         if below_one > 0 {

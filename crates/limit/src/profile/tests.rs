@@ -1,4 +1,4 @@
-//! Fitted bursts held against token buckets: known loads, random ones, and what is refused.
+//! Fitted bursts compared with token buckets: known loads, random ones, and refusals.
 
 use std::time::Duration;
 

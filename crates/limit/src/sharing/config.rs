@@ -1,4 +1,4 @@
-//! What an operator says about sharing a limit, and what is refused.
+//! The operator's configuration of a shared limit, and its refusals.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use clock::{Instant, Streams};
 use serde::{Deserialize, Serialize};
 
 use super::Limiter;
-use super::fixed_share::FixedShare;
+use super::fixed_part::FixedPart;
 use super::flow_share::FlowShare;
 use super::global_bucket::GlobalBucket;
 use super::random_drop::RandomDrop;
@@ -46,7 +46,8 @@ pub struct SharingConfig {
     /// Time between two calls of [`Limiter::estimate`]; the paper's is 50 ms. Here only to be checked: a limiter goes
     /// by the time between the calls that it gets.
     pub estimate_interval: Duration,
-    /// What is left of an old estimate after one second, from 0 (no smoothing) to below 1. The paper's is 0.1.
+    /// The fraction of an old estimate that remains after one second, from 0 (no smoothing) to
+    /// below 1. The paper's is 0.1.
     pub ewma_1s: f64,
     /// Depth that every local bucket has at least, units: below the size of its largest message a bucket never lets
     /// that message through. All local depths together are at most `burst` + N times this.
@@ -258,7 +259,7 @@ impl Sharing {
             limiters.stream(&format!("limiter-{index}"))
         };
         Ok(match self.0.policy {
-            Policy::Ctb | Policy::Static => Box::new(FixedShare::new(self, now)),
+            Policy::Ctb | Policy::Static => Box::new(FixedPart::new(self, now)),
             Policy::Gtb => Box::new(GlobalBucket::new(self, now)),
             Policy::Grd => Box::new(RandomDrop::new(self, now, random())),
             Policy::Fps => Box::new(FlowShare::new(self, now, random())),
@@ -278,7 +279,7 @@ impl Sharing {
         .checked()
     }
 
-    /// What was checked.
+    /// The checked configuration.
     pub fn config(&self) -> &SharingConfig {
         &self.0
     }

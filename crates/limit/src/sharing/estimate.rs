@@ -1,11 +1,13 @@
 //! Estimates: mean rates per interval, smoothed.
 //!
-//! DRL, section 3.1 and footnote 4: "mean rate per estimate interval", then an EWMA whose 1-second parameter is 0.1. We
-//! read that as: one second later 0.1 of an old estimate is left, so an interval of t seconds keeps 0.1^t of it, 0.891
-//! for 50 ms, and estimates of different intervals forget alike.
+//! DRL, section 3.1 and footnote 4: "mean rate per estimate interval", then an EWMA whose 1-second
+//! parameter is 0.1. We read that as: one second later 0.1 of an old estimate is left, so an
+//! interval of t seconds keeps 0.1^t of it, 0.891 for 50 ms, and estimates of different intervals
+//! forget alike.
 //!
-//! The average is over what was measured and nothing else ([`Smoothed`] divides by the weights that it has seen): the
-//! first interval's value is the estimate after it, without a beginning at 0 to be forgotten.
+//! The average covers only what was measured ([`Smoothed`] divides by the weights that it has
+//! seen): the first interval's value is the estimate after it; there is no initial 0 to be
+//! forgotten.
 
 use std::time::Duration;
 
@@ -144,7 +146,7 @@ impl Traffic {
         self.passing.get()
     }
 
-    /// What a limiter tells the others that divides the limit by what arrives.
+    /// The update of a limiter that divides the limit by what arrives.
     pub(super) fn update(&self) -> Update {
         Update::measured(self.arriving(), self.passing())
     }

@@ -1,16 +1,19 @@
-//! Flow proportional share: a part of the limit per flow that is held back (DRL, section 3.2.2, figure 2).
+//! Flow proportional share: a part of the limit per flow that is held back (DRL, section 3.2.2,
+//! figure 2).
 //!
 //! Every limiter has a weight, and its bucket the rate L · w_i / Σ w_j. The weight is
 //!
-//! * where the limiter holds traffic back: the number of flows as fast as its fastest one that its traffic is worth;
+//! * where the limiter holds traffic back: the number of flows as fast as its fastest one that its
+//!   traffic is worth;
 //! * where traffic is held back elsewhere: whatever makes the local limit equal to the demand;
 //! * where there is no traffic: as good as nothing.
 //!
-//! The paper leaves open what happens beside that. What is ours, and why, with figures: docs/sharing.md. In short:
-//! weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets no more than 1/N at once;
-//! one that has just refused something awaits its flows' timeouts; flows that live by timeouts are counted ([`Crowd`]);
-//! weights are averaged geometrically and local limits above 1/N arithmetically; a drop is taken as evidence that the
-//! limiter is what holds its traffic back; what has passed beyond the limit is owed ([`Balance`]).
+//! The paper leaves the rest open. docs/sharing.md has our choices, the reasons and the figures. In
+//! short: weights have floors that add up to [`IDLE_PART`] of the limit; a limiter that wakes gets
+//! no more than 1/N at once; one that has just refused something waits for its flows' timeouts;
+//! flows that live by timeouts are counted ([`Crowd`]); weights are averaged geometrically and
+//! local limits above 1/N arithmetically; a drop is taken as evidence that the limiter is what
+//! holds its traffic back; what has passed beyond the limit is owed ([`Balance`]).
 
 mod balance;
 mod crowd;
@@ -45,8 +48,9 @@ const REFUSAL_MEMORY: Duration = Duration::from_secs(2);
 /// Gaps between packets, as expected, after which there is no more traffic: 1 in 55 gaps of random arrivals is as long.
 const SILENT_GAPS: f64 = 4.0;
 
-/// Gaps after a refusal in which there is no silence: flows of which something was lost wait for a timeout and are not
-/// over. The more packets there are, the fewer of their losses take a timeout to repair.
+/// Gaps after a refusal that do not count as silence: flows that lost something wait for a timeout
+/// and are not over. The more packets there are, the fewer of their losses take a timeout to
+/// repair.
 const TIMEOUT_GAPS: f64 = 12.0;
 
 /// The longest of those times: a timeout of TCP, 200 ms and some round trips.
@@ -70,7 +74,7 @@ const OVERBOOKING_MEMORY: f64 = 4.0;
 /// that traffic leaves when it goes.
 const OVERBOOKING_STEP: f64 = 1.1;
 
-/// The greatest weight: so many flows.
+/// The greatest weight: this many flows.
 const WEIGHT_MAX: f64 = 1e9;
 
 #[derive(Debug)]
@@ -86,9 +90,9 @@ pub(super) struct FlowShare {
     weight: f64,
     local_limit: f64,
     limit: f64,
-    /// What the local limit is a multiple of its part of, 1 to the config's `overbooking`.
+    /// The local limit as a multiple of its part, 1 to the config's `overbooking`.
     overbooked: f64,
-    /// What all limiters together owe.
+    /// The debt of all limiters together.
     balance: Balance,
     silent: bool,
     /// How long there has been no traffic.
@@ -402,7 +406,7 @@ impl Limiter for FlowShare {
         Update::measured(self.weight, self.traffic.passing())
     }
 
-    fn share(&self) -> Share {
+    fn part(&self) -> Share {
         self.bucket.share()
     }
 

@@ -72,7 +72,7 @@ impl Limiter for GlobalBucket {
         self.traffic.update()
     }
 
-    fn share(&self) -> Share {
+    fn part(&self) -> Share {
         Share {
             rate: self.sharing.rate(self.limit() - self.drain),
             burst: self.sharing.config().burst,
@@ -88,7 +88,7 @@ impl Limiter for GlobalBucket {
     }
 
     fn figures(&self) -> Figures {
-        let (local_limit, limit) = (self.share().rate.get(), self.limit());
+        let (local_limit, limit) = (self.part().rate.get(), self.limit());
         self.traffic.figures(local_limit, limit)
     }
 }

@@ -1,12 +1,14 @@
-//! Global random drop: as many drops as the one bucket would have, but at random (DRL, section 3.2.1, figure 1).
+//! Global random drop: as many drops as the one bucket would have, but at random (DRL, section
+//! 3.2.1, figure 1).
 //!
-//! With a demand Σ r_j above L, each packet is dropped with probability (Σ r_j − L)/Σ r_j. The demand is that of the
-//! end of the last interval, the local part included.
+//! With a demand Σ r_j above L, each packet is dropped with probability (Σ r_j − L)/Σ r_j. The
+//! demand is that at the end of the last interval, the local part included.
 //!
-//! That alone forgets what has passed: demand that grows passes in excess of the limit until the averages have followed,
-//! chance adds to it, and nothing is ever paid back. So each limiter keeps an account of its part of the limit, as of a bucket
-//! (L · r_i/Σ r_j, B · r_i/Σ r_j): what is on it is let through in addition, what is owed is held back. No more is owed than
-//! the part of one interval. All parts together are L, whatever the demand is.
+//! By itself that forgets what has passed: growing demand exceeds the limit until the averages have
+//! followed, chance adds to it, and nothing is ever paid back. So each limiter keeps an account of
+//! its part of the limit, as of a bucket (L · r_i/Σ r_j, B · r_i/Σ r_j): credit lets more through,
+//! debt holds back. The debt is at most the part of one interval. All parts together are L,
+//! whatever the demand is.
 
 use clock::{Instant, Xoshiro256PlusPlus, uniform};
 
@@ -30,13 +32,13 @@ pub(super) struct RandomDrop {
     sharing: Sharing,
     traffic: Traffic,
     random: Xoshiro256PlusPlus,
-    /// What was heard last.
+    /// The last word of the others.
     remote: Remote,
     /// The part of what arrives that passes, as the account is even.
     passing_part: f64,
     /// Units per second that are let through here at the present demand.
     local_limit: f64,
-    /// What the account grows by per second.
+    /// Growth of the account per second.
     part: f64,
     /// Length of the last interval.
     interval_s: f64,
@@ -104,7 +106,7 @@ impl RandomDrop {
         self.sharing.depth(self.part / whole).get()
     }
 
-    /// Whether so many units pass.
+    /// Whether this many units pass.
     fn admits(&mut self, units: f64) -> bool {
         let interval = self.part * self.interval_s;
         let owed_max = OWED_INTERVALS * interval;
@@ -152,7 +154,7 @@ impl Limiter for RandomDrop {
         self.traffic.update()
     }
 
-    fn share(&self) -> Share {
+    fn part(&self) -> Share {
         Share {
             rate: self.sharing.rate(self.local_limit),
             burst: self.sharing.config().burst,
@@ -170,7 +172,7 @@ impl Limiter for RandomDrop {
 
     fn figures(&self) -> Figures {
         let (local_limit, limit) = (
-            self.share().rate.get(),
+            self.part().rate.get(),
             self.sharing.limit_of(self.remote.connected),
         );
         self.traffic.figures(local_limit, limit)

@@ -4,7 +4,7 @@
 use super::{AccessDelay, Poisson, TheoryError, Which};
 use crate::{Burst, Rate};
 
-/// What becomes of a batch when its traffic is split.
+/// How a batch is divided when its traffic is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
     /// Each goes to one broker, picked at random: publishers that batch on their own.

@@ -3,8 +3,8 @@
 //!
 //! A [`world::World`] is drawn from a seed and runs in virtual time. After every event, and at
 //! every instant at which a lease ends, the sum of what all living brokers *really* have in force
-//! is held against the limit, and each against what the ledger believes. Every broker releases all
-//! that its bucket allows; in the end the merged releases are held against the limit, as those of
+//! is compared with the limit, and each with what the ledger believes. Every broker releases all
+//! that its bucket allows; in the end the merged releases are compared with the limit, as those of
 //! one bucket.
 
 mod broker;

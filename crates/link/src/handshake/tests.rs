@@ -1,4 +1,4 @@
-//! What strangers may try: every bit, every length, every order.
+//! Attempts of strangers: every bit, every length, every order.
 
 use proptest::prelude::*;
 

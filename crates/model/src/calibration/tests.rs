@@ -1,4 +1,4 @@
-//! A calibration as text, there and back, broken; figures of another machine.
+//! A calibration as text, there and back, and broken; figures of another machine.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What leaves: which messages of a queue are lifted, and back.
+//! The outgoing side: which messages of a queue are lifted, and putting them back.
 
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What comes: batches of another broker's queue.
+//! The incoming side: batches of another broker's queue.
 
 use clock::Instant;
 use wire::ChannelName;
@@ -6,6 +6,7 @@ use wire::ChannelName;
 use super::{Handed, QueueName};
 use crate::bounds::Bounds;
 use crate::channel::{Channel, Queued};
+use crate::log::{LoggedStanding, TopicLog, UNLOGGED};
 use crate::publish::Intake;
 use crate::refusal::Refusal;
 use crate::store::{Arrival, MessageRef, Store};
@@ -74,6 +75,9 @@ pub(crate) fn take_over_topic(
         // Refused or dropped it would be lost: its publisher has its OK.
         store.get_mut(message).has_paid = handed.has_paid || delays == Some(false);
         topic.waiting.bytes += handed.body.len() as u64;
+        if let Some(log) = &mut topic.log {
+            log.append(store.get(message));
+        }
         match is_sorted {
             true => topic.waiting.fresh.push(Fresh {
                 at: now,
@@ -89,7 +93,7 @@ pub(crate) fn take_over_topic(
 
 /// The same of a channel, which is to be woken at the instants that `wake` is given.
 pub(crate) fn take_over_channel(
-    channel: &mut Channel,
+    (channel, mut log): (&mut Channel, Option<&mut TopicLog>),
     batch: &Batch,
     intake: &mut Intake,
     store: &mut Store,
@@ -108,6 +112,14 @@ pub(crate) fn take_over_channel(
     for handed in &batch.messages {
         let message = insert(store, (channel.topic, intake.ids.next()), handed, now);
         let due = store.get(message).due;
+        if let Some(log) = log.as_mut().filter(|_| channel.log_number != UNLOGGED) {
+            let standing = LoggedStanding {
+                queue: channel.log_number,
+                attempts: handed.attempts,
+                due: (due > now).then_some(due),
+            };
+            log.push(store.get(message), &[standing]);
+        }
         if due <= now {
             channel.queue.push_back(Queued {
                 message,

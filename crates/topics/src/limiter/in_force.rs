@@ -1,4 +1,4 @@
-//! What of a limit may pass at present, and its bucket.
+//! The part of a limit that may pass at present, and its bucket.
 
 use clock::Instant;
 use limit::{Refused, Share, TokenBucket};
@@ -107,7 +107,7 @@ impl InForce {
         (self.state, self.booked) = (State::Nothing, None);
     }
 
-    /// Has another part in force; tokens held stay, up to its burst, and what is booked stays as it is.
+    /// Has another part in force; held tokens stay, up to its burst, and bookings stay as they are.
     pub(super) fn resize(&mut self, share: Share, now: Instant) {
         self.bucket.resize(now, share.rate, share.burst);
         self.state = State::Part(share);

@@ -1,4 +1,5 @@
-//! What a limiter will have in force once it has heard what was said, without having it hear.
+//! What a limiter will have in force once it has heard all announcements, computed without making
+//! it hear them.
 
 use clock::Instant;
 use limit::Share;

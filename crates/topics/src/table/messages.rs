@@ -1,4 +1,4 @@
-//! Messages on their way: from publishers into topics, through them, and to consumers and back.
+//! The flow of messages: from publishers into topics, through them, and to consumers and back.
 
 use std::time::Duration;
 
@@ -37,6 +37,11 @@ impl TopicTable {
         };
         let mut asked = Asked::of(bodies.clone());
         let mut is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size);
+        if let Some(log) = &topic.log
+            && (log.is_full() || self.logging.is_full(key))
+        {
+            is_full = true;
+        }
         if !is_full && !self.memory.has_room(topics, key, &asked) {
             is_full = true;
             self.press(key);
@@ -76,12 +81,18 @@ impl TopicTable {
         let store = &mut self.memory.store;
         self.intake
             .accept((key, topic), store, bodies, &command, &mut asked);
+        let mut outcome = Published::Accepted;
+        if let Some(log) = &mut topic.log {
+            self.effects.note_log(key, log);
+            outcome = log.awaited().map_or(outcome, Published::Logged);
+        }
         self.note_asked(key, &asked, now);
         self.mark_dirty(key);
-        Published::Accepted
+        outcome
     }
 
-    /// Has queues of a topic have more outside, where they may, because there is no memory for what is published to it.
+    /// Has queues of a topic move more messages outside, where they may, because there is no memory
+    /// for what is published to it.
     #[cold]
     fn press(&mut self, key: TopicKey) {
         if self.bounds.backlog.is_some()
@@ -104,7 +115,7 @@ impl TopicTable {
         ))
     }
 
-    /// Keeps the books that a controller is told of, and has it told of a topic that waits for a share.
+    /// Keeps the figures for a controller, and has it told of a topic that waits for a share.
     #[inline]
     fn note_asked(&mut self, key: TopicKey, asked: &Asked, now: Instant) {
         if !self.leases.is_controlled {
@@ -130,7 +141,7 @@ impl TopicTable {
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return;
         };
-        if !source.is_announced {
+        if !source.is_declared {
             topic.counts.fixed += u64::from(messages);
         }
         topic.observed.note_source(source, messages, arrival, name);
@@ -172,8 +183,8 @@ impl TopicTable {
         topic.is_some_and(|topic| !topic.publishers.held.is_empty())
     }
 
-    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when the topics that it is of are
-    /// [run](Self::run_topic).
+    /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when
+    /// its topics are [run](Self::run_topic).
     pub fn wake(&mut self, now: Instant) {
         self.agenda.wake(&mut self.tree, now);
     }
@@ -247,7 +258,8 @@ impl TopicTable {
             return;
         };
         debug_assert!(topic.is_conserved(), "{topic:?}");
-        let has_room = !topic.is_full_for(1, self.bounds.mem_queue_size);
+        let is_behind = topic.log.as_ref().is_some_and(|log| log.is_full());
+        let has_room = !is_behind && !topic.is_full_for(1, self.bounds.mem_queue_size);
         let is_wanted = has_room && !topic.publishers.held.is_empty();
         if is_wanted && self.memory.has_room_for_held(topics, key) {
             self.effects.roomy.push(key);
@@ -310,7 +322,8 @@ impl TopicTable {
     /// # Errors
     /// [`FlightError`], for the non-fatal `E_FIN_FAILED`.
     pub fn finish(&mut self, key: ConsumerKey, id: u64, now: Instant) -> Result<(), FlightError> {
-        consume::finish(&mut self.tree, &mut self.memory.store, key, id, now)?;
+        let (store, effects) = (&mut self.memory.store, &mut self.effects);
+        consume::finish((&mut self.tree, effects), store, key, id, now)?;
         self.agenda.enlist(&mut self.tree, key);
         Ok(())
     }
@@ -327,7 +340,7 @@ impl TopicTable {
         delay: Duration,
         now: Instant,
     ) -> Result<(), FlightError> {
-        let parts = (&mut self.tree, &mut self.agenda);
+        let parts = (&mut self.tree, &mut self.agenda, &mut self.effects);
         consume::requeue(parts, (key, id), delay, self.bounds.deferred_max, now)
     }
 

@@ -1,12 +1,12 @@
-//! What is ordered from outside: what becomes of topics and channels, contracts, shares, what somebody says of topics, batches of
-//! other brokers; and the end.
+//! Orders from outside: operations on topics and channels, contracts, shares, what others say of
+//! topics, batches from other brokers, and the end.
 
 use std::time::Duration;
 
 use clock::Instant;
 use kernel::{CpuShare, TaskId};
 use limit::{Grant, Limit, Prolongation};
-use link::{OnFull, TopicChange};
+use link::{Durability, OnFull, TopicChange};
 
 use super::TopicTable;
 use crate::agenda::Target;
@@ -15,6 +15,8 @@ use crate::backlog::Outside;
 use crate::channel::ChannelKey;
 use crate::ending::{Ending, Loss};
 use crate::handover::{self, Batch, Handed, NotTaken, QueueName};
+use crate::log::{TopicLog, UNLOGGED};
+use crate::publish::Published;
 use crate::refusal::Refusal;
 use crate::remove;
 use crate::save::{self, Saver};
@@ -25,7 +27,7 @@ use crate::traffic::Traffic;
 use wire::TopicName;
 
 impl TopicTable {
-    /// What happens until [`TopicTable::end_order`] was ordered by the one who would be told of it.
+    /// Changes until [`TopicTable::end_order`] were ordered by the one who would be told of them.
     pub fn begin_order(&mut self) {
         self.telling.is_ordered = true;
     }
@@ -92,6 +94,10 @@ impl TopicTable {
         }
         if let Some(topic) = self.tree.remove_topic(key) {
             self.reports.note_gone(&topic);
+            if let Some(log) = &topic.log {
+                let roomy = self.logging.forget(log);
+                effects.roomy.extend(roomy);
+            }
             remove::clear_topic(key, topic, store, effects);
         }
     }
@@ -139,7 +145,7 @@ impl TopicTable {
         remove::discard_channel(&mut self.tree, key, store, agenda, &mut self.effects);
     }
 
-    /// Declares what becomes of a topic's full channels.
+    /// Declares the behaviour of a topic's full channels.
     pub fn set_on_full(&mut self, key: TopicKey, on_full: Option<OnFull>) {
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return;
@@ -148,6 +154,17 @@ impl TopicTable {
             self.effects.catalog_changed = true;
             self.mark_dirty(key);
         }
+    }
+
+    /// Declares where a topic's messages are once they are accepted.
+    pub fn set_durability(&mut self, key: TopicKey, durability: Durability) {
+        if let Some(topic) = self.tree.topics.get_mut(key)
+            && topic.declared.durability != durability
+        {
+            topic.declared.durability = durability;
+            self.effects.catalog_changed = true;
+        }
+        self.logbook().begin_or_end(key);
     }
 
     /// Notes under which task a topic is served.
@@ -173,8 +190,9 @@ impl TopicTable {
         self.set_shared_limit(key, limit, None, now);
     }
 
-    /// Puts a limit on a topic, changes the one in force, or takes it away. `number` is what gossip knows it by, where brokers
-    /// share it among themselves under a controller; without one the topic's name says it.
+    /// Puts a limit on a topic, changes the one in force, or takes it away. `number` is its number
+    /// in gossip, where brokers share it among themselves under a controller; without one the
+    /// number follows from the topic's name.
     pub fn set_shared_limit(
         &mut self,
         key: TopicKey,
@@ -197,8 +215,8 @@ impl TopicTable {
         self.agenda.mark(key, topic);
     }
 
-    /// Hands a topic the share that a controller granted; one that is out of date changes nothing. False where there
-    /// is no limit to have a share of.
+    /// Hands a topic the share that a controller granted; an outdated one changes nothing. False
+    /// where there is no limit to have a share of.
     pub fn grant(&mut self, key: TopicKey, grant: &Grant, now: Instant) -> bool {
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return false;
@@ -219,9 +237,10 @@ impl TopicTable {
         }
     }
 
-    /// Shares limits with the brokers of `group` from now on. Another group than before begins anew: every shared limit
-    /// with its N-th part, and with no tokens but those that its bucket held. `None`: nothing of such limits passes. Each hears of it when
-    /// it is looked at next, as of `now`; what waits for it, in its turn of [`TopicTable::settle_next`].
+    /// Shares limits with the brokers of `group` from now on. With another group than before every
+    /// shared limit begins anew with its N-th part, and with only the tokens that its bucket held.
+    /// `None`: nothing of such limits passes. Each limit hears of it when it is looked at next, as
+    /// of `now`; messages that wait for it, in its turn of [`TopicTable::settle_next`].
     pub fn join(&mut self, group: Option<Group>, now: Instant) {
         if self.shared.join(group, now) {
             self.settling.begin(self.tree.topics.slots());
@@ -327,11 +346,13 @@ impl TopicTable {
     /// The batch of a queue that was lifted is with another broker, or is put back to where it was. Nothing happens to a queue that is gone or was
     /// emptied meanwhile.
     pub fn settle(&mut self, queue: &QueueName, is_taken: bool, now: Instant) {
-        let (parts, store) = ((&mut self.tree, &mut self.agenda), &mut self.memory.store);
+        let parts = (&mut self.tree, &mut self.agenda, &mut self.effects);
+        let store = &mut self.memory.store;
         handover::settle(parts, store, queue, is_taken, now);
     }
 
-    /// Takes a batch from another broker into a queue here: all of it or nothing. One that was taken is not taken twice. A topic is
+    /// Takes a batch from another broker into a queue here: all of it or nothing. One that was taken is not taken twice. Says what it is to
+    /// be answered with, as a publish. A topic is
     /// made if need be; a channel of one that is here only where no controller says which there are.
     ///
     /// # Errors
@@ -341,11 +362,11 @@ impl TopicTable {
         queue: &QueueName,
         batch: &Batch,
         now: Instant,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<Published, NotTaken> {
         if handover::is_ephemeral(queue) {
             return Err(NotTaken::Ephemeral);
         }
-        if self.leases.is_controlled && self.lacks_channel(queue) {
+        if self.leases.is_controlled && self.tree.lacks_channel(queue) {
             return Err(NotTaken::Unknown);
         }
         let key = self.find_or_create(queue.topic.as_str())?;
@@ -360,8 +381,13 @@ impl TopicTable {
         };
         let (store, intake) = (&mut self.memory.store, &mut self.intake);
         let Some(topic) = self.tree.topics.get_mut(key) else {
-            return Ok(());
+            return Ok(Published::Gone);
         };
+        if let Some(log) = &topic.log
+            && (log.is_full() || self.logging.is_full(key))
+        {
+            return Err(NotTaken::Full(count));
+        }
         match channel {
             None => {
                 handover::take_over_topic((key, topic), batch, intake, store, &self.bounds, now)?;
@@ -370,8 +396,8 @@ impl TopicTable {
                 let wakeups = &mut self.agenda.wakeups;
                 let wake = |at| wakeups.push(at, Target::Channel(channel_key));
                 if let Some(channel) = self.tree.channels.get_mut(channel_key) {
-                    let bounds = &self.bounds;
-                    handover::take_over_channel(channel, batch, intake, store, bounds, now, wake)?;
+                    let (bounds, to) = (&self.bounds, (channel, topic.log.as_deref_mut()));
+                    handover::take_over_channel(to, batch, intake, store, bounds, now, wake)?;
                 }
             }
         }
@@ -382,15 +408,13 @@ impl TopicTable {
             topic.hear(self.leases.said(&self.shared));
             self.effects.report_wanted |= topic.asks_for_share(now);
         }
+        let mut outcome = Published::Accepted;
+        if let Some(log) = &mut topic.log {
+            self.effects.note_log(key, log);
+            outcome = log.awaited().map_or(outcome, Published::Logged);
+        }
         self.agenda.mark(key, topic);
-        Ok(())
-    }
-
-    /// Whether the topic is here and has no such channel.
-    fn lacks_channel(&self, queue: &QueueName) -> bool {
-        let (topic, channel) = (self.find(queue.topic.as_str()), queue.channel.as_ref());
-        let both = topic.zip(channel);
-        both.is_some_and(|(topic, channel)| self.find_channel(topic, channel).is_none())
+        Ok(outcome)
     }
 
     /// Takes nothing in any more: publishes find [`Published::Gone`](crate::Published::Gone), and held publishers are orphans.
@@ -409,29 +433,15 @@ impl TopicTable {
     }
 
     /// Writes out all that is in memory, where there may be something outside, a segment at a time: `give` carries an order out and says
-    /// whether a segment is kept. Gives what is lost, as [`TopicTable::losses`] does where there is no such place. The table is of no
+    /// whether a segment is kept. What durable topics have is in their logs. Gives what is lost, as [`TopicTable::losses`] does where there is no such place. The table is of no
     /// use after that.
-    pub fn save(&mut self, now: Instant, mut give: impl FnMut(BacklogOrder) -> bool) -> Vec<Loss> {
+    pub fn save(&mut self, now: Instant, give: impl FnMut(BacklogOrder) -> bool) -> Vec<Loss> {
         if self.bounds.backlog.is_none() {
             return self.losses();
         }
-        let mut losses = Vec::new();
-        for slot in 0..self.tree.topics.slots() {
-            let Some(key) = self.tree.topics.key_at(slot) else {
-                continue;
-            };
-            if let Some(topic) = self.tree.topics.get_mut(key) {
-                let service = self.intake.service.as_mut();
-                topic.waiting.sort_in(service, &mut self.memory.store);
-            }
-            let mut saver = Saver {
-                store: &mut self.memory.store,
-                give: &mut give,
-                now,
-            };
-            losses.extend(saver.save(&mut self.tree, key));
-        }
-        losses
+        let store = &mut self.memory.store;
+        let mut saver = Saver { store, give, now };
+        saver.save_all(&mut self.tree, self.intake.service.as_mut())
     }
 
     /// Has a queue take up what it had outside when the broker ended, in the order of the numbers. Topic and channel are made if need be.
@@ -457,7 +467,11 @@ impl TopicTable {
             return Ok(false);
         };
         let channel = channel.and_then(|key| self.tree.channels.get_mut(key));
+        let number = channel
+            .as_ref()
+            .map_or(UNLOGGED, |channel| channel.log_number);
         let is_kept = save::restore(topic, channel, segments);
+        TopicLog::adopt_restored(topic, (key, number), queue, &mut self.effects);
         if self.leases.is_controlled {
             let new = || Box::new(Traffic::new(now));
             topic.reported.traffic.get_or_insert_with(new);
@@ -467,7 +481,8 @@ impl TopicTable {
         Ok(is_kept)
     }
 
-    /// Gives back memory that was not needed since this was called before, a piece of it; says whether there is more.
+    /// Gives back memory that was not needed since the last call, a piece of it; returns whether
+    /// there is more.
     pub fn trim(&mut self) -> bool {
         self.memory.store.trim()
     }

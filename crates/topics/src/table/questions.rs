@@ -1,4 +1,5 @@
-//! What is asked: counters, catalog, reports, windows and recordings, intervals, queues to hand over, losses.
+//! Questions from outside: counters, catalog, reports, windows and recordings, intervals, queues to
+//! hand over, losses.
 
 use clock::Instant;
 use limit::adaptor::HistoryLength;
@@ -31,7 +32,8 @@ impl TopicTable {
             telling.catch_up(key, topic, agenda);
             topic.hear(said);
         };
-        walk.step(&mut self.tree, now, settle, client)
+        let processing = self.processing.as_ref();
+        walk.step(&mut self.tree, (now, processing), settle, client)
     }
 
     /// What limiters have heard, or are to hear.

@@ -1,4 +1,5 @@
-//! A broker that is told what topics have: what it holds until then, what it asks, what it tells.
+//! A broker that is told what topics have: what waits until then, what it asks, and what it
+//! reports.
 
 use limit::{Grant, OnExceed, Share};
 use link::TopicChange;

@@ -1,4 +1,4 @@
-//! Queues with a backlog: somebody who keeps segments, as slow and unreliable as a test wants.
+//! Queues with a backlog, and a keeper of segments that is as slow and unreliable as a test wants.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! A stop in virtual time: how long it waits, for whom, and what it says is lost.
+//! A stop in virtual time: how long it waits, for whom, and what it reports as lost.
 
 use super::*;
 use crate::Held;

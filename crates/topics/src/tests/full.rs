@@ -1,4 +1,4 @@
-//! Channels that are full, and deferred messages that are too many: whom they stop, and what they lose.
+//! Full channels and too many deferred messages: whom they stop, and what they lose.
 
 use link::OnFull;
 

@@ -202,12 +202,15 @@ fn under_a_controller_a_batch_makes_no_channel() {
         channels: vec![("c".parse().expect("valid"), false)],
     };
     table.learn(&known).expect("room");
-    assert_eq!(table.take_over(&queue, &batch_of(1, &["a"]), now), Ok(()));
+    assert_eq!(
+        table.take_over(&queue, &batch_of(1, &["a"]), now),
+        Ok(Published::Accepted)
+    );
     // Where its topic is not, nobody has told of its channels yet.
     let elsewhere = queue_of("u", Some("c"));
     assert_eq!(
         table.take_over(&elsewhere, &batch_of(2, &["a"]), now),
-        Ok(())
+        Ok(Published::Accepted)
     );
 }
 
@@ -218,7 +221,10 @@ fn a_batch_that_is_said_twice_is_taken_once() {
     let now = target.now();
     for (number, here) in [(1, 1), (1, 1), (2, 2), (1, 2), (2, 2), (3, 3)] {
         let batch = batch_of(number, &["x"]);
-        assert_eq!(target.table.take_over(&queue, &batch, now), Ok(()));
+        assert_eq!(
+            target.table.take_over(&queue, &batch, now),
+            Ok(Published::Accepted)
+        );
         assert_eq!(unfinished(&target), here, "batch {number}");
     }
 }

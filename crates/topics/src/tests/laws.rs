@@ -11,7 +11,7 @@ use crate::Held;
 use crate::channel::{Channel, ChannelKey};
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Publish { batch: usize, delay_us: u64 },
     Subscribe { channel: usize, ready: u32 },
     Leave(usize),
@@ -34,7 +34,7 @@ enum Step {
     Keep(usize, bool),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (1..8usize, prop_oneof![Just(0u64), 1..50_000u64]).prop_map(|(batch, delay_us)| Step::Publish { batch, delay_us }),
         2 => (0..3usize, 0..6u32).prop_map(|(channel, ready)| Step::Subscribe { channel, ready }),
@@ -63,15 +63,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 const CHANNELS: [&str; 3] = ["a", "b", "c#ephemeral"];
 
 /// Plays steps against one topic and keeps the consumers' side of the books.
-struct Play {
-    world: World,
+pub(super) struct Play {
+    pub(super) world: World,
     keeper: Keeper,
     consumers: Vec<ConsumerKey>,
     flights: Vec<(ConsumerKey, u64)>,
 }
 
 impl Play {
-    fn step(&mut self, step: &Step) {
+    pub(super) fn new(bounds: Bounds) -> Play {
+        Play {
+            world: World::with(bounds),
+            keeper: Keeper::default(),
+            consumers: Vec::new(),
+            flights: Vec::new(),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
         let now = self.world.now();
         let topic = self.world.topic("t");
         let channel = |number: usize| CHANNELS[number].parse().expect("valid");
@@ -245,9 +254,7 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_or_leaked(steps in steps(), spills: bool) {
-        let world = World::with(if spills { SPILLING } else { BOUNDS });
-        let keeper = Keeper::default();
-        let mut play = Play { world, keeper, consumers: Vec::new(), flights: Vec::new() };
+        let mut play = Play::new(if spills { SPILLING } else { BOUNDS });
         for step in &steps {
             play.step(step);
             play.check()?;

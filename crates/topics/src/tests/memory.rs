@@ -1,4 +1,4 @@
-//! Messages within the memory that they may have: who waits, who does not, and who goes on.
+//! Messages within their memory: who waits, who does not, and who goes on.
 
 use super::*;
 use crate::Held;

@@ -2,6 +2,7 @@
 
 mod awaited;
 mod backlog;
+mod durable;
 mod ending;
 mod flow;
 mod full;
@@ -9,6 +10,7 @@ mod handover;
 mod laws;
 mod limits;
 mod memory;
+mod processing;
 mod prolongations;
 mod replay;
 mod reports;

@@ -1,4 +1,5 @@
-//! Leases that are prolonged all at once: each ends where it would if it had heard every word when it was said.
+//! Leases that are all prolonged at once: each ends where it would if it had heard every
+//! announcement when it was made.
 
 use limit::{Grant, LeaseHolder, OnExceed, Prolongation, Share};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Which topics a report to the controller names, and how leases last of which it says nothing.
+//! Which topics a report to the controller names, and how long leases of the others last.
 
 use limit::{Grant, Prolongation, Share};
 

@@ -1,5 +1,6 @@
-//! Brokers of one limit that die, come back with or without their data folder, join, and lose their controller: in virtual
-//! time, with the ledger that divides the limit. Whatever happens, they never release more than the limit together.
+//! Brokers of one limit that die, come back with or without their data folder, join, and lose their
+//! controller: in virtual time, with the ledger that divides the limit. Whatever happens, together
+//! they never release more than the limit.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A stop with a place outside of memory: the next life has everything, once, in order, as it was.
+//! A stop with a place outside memory: the next life has every message, once, in order, unchanged.
 
 use super::backlog::{Keeper, SPILLING, consume, numbers, publish};
 use super::handover::queue_of;
@@ -158,6 +158,30 @@ fn a_stop_waits_for_what_is_in_flight_and_delivers_nothing_more() {
     assert!(world.table.has_ended(now));
     assert_eq!(keeper.save(&mut world), []);
     assert_eq!(keeper.messages(), 2);
+}
+
+#[test]
+fn consumers_that_go_on_do_not_keep_a_stop_that_loses_nothing() {
+    const BODIES: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+    let mut world = World::with(SPILLING);
+    let mut keeper = Keeper::default();
+    let consumer = world.subscribe("t", "c", 1, 8);
+    world.publish("t", &BODIES);
+    let mut flights = world.deliveries().into_iter();
+    let now = world.now();
+    world.table.begin_ending(Duration::from_secs(5), now);
+    // One message each two seconds: there is always progress.
+    for seconds in [2, 4] {
+        world.advance_us(2_000_000);
+        let (id, now) = (flights.next().expect("in flight").id, world.now());
+        assert!(!world.table.has_ended(now), "after {seconds} s");
+        world.table.finish(consumer, id, now).expect("in flight");
+    }
+    world.advance_us(1_000_000);
+    let now = world.now();
+    assert!(world.table.has_ended(now));
+    assert_eq!(keeper.save(&mut world), []);
+    assert_eq!(keeper.messages(), 6);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What is said once for all topics: heard by each in its turn or when it is looked at, it comes to the same as at once.
+//! Announcements for all topics: the result is the same whether each hears them in its turn, when
+//! it is looked at, or at once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A limit that brokers share by gossip: who gets how much, what passes in all, and what changes when others come and go.
+//! A limit that brokers share by gossip: who gets how much, what passes in all, and what changes
+//! when others come and go.
 
 use limit::sharing::{Remote, Update};
 use limit::{OnExceed, Share, SharePolicy, Unit};

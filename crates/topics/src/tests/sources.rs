@@ -1,4 +1,4 @@
-//! Where publishes come from, and how long they wait, as publishers and controllers are told.
+//! Where publishes come from and how long they wait, as reported to publishers and controllers.
 
 use limit::Unit;
 
@@ -10,13 +10,13 @@ use crate::window::{WindowOrder, WindowResult};
 const SENSOR: Source = Source {
     reactor: 0,
     connection: 7,
-    is_announced: true,
+    is_declared: true,
 };
 
 const STRANGER: Source = Source {
     reactor: 1,
     connection: 7,
-    is_announced: false,
+    is_declared: false,
 };
 
 const ORDER: WindowOrder = WindowOrder {

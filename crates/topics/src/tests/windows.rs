@@ -1,4 +1,4 @@
-//! Profiling windows in virtual time: what belongs to one, and what it says.
+//! Profiling windows in virtual time: which messages belong to one, and what it reports.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a window says of known latencies.
+//! What a window reports for known latencies.
 
 use super::super::{Probe, TopicKey};
 use super::*;

@@ -1,7 +1,7 @@
 //! One line of an announcement: a topic, what the speaker does with it, and under which identifier.
 //!
-//! Where the identifier comes from is decided elsewhere; here is only how one follows from a name when nobody gives
-//! them out.
+//! The source of the identifier is decided elsewhere; here is only how one follows from a name when
+//! nobody gives them out.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub enum Role {
 /// A topic that the speaker publishes or subscribes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// Under which identifier: a subscriber expects it, a publisher sends it.
     pub id: TopicId,

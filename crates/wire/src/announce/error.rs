@@ -1,4 +1,4 @@
-//! Why a datagram is no announcement that may be believed.
+//! Why a datagram is not an announcement that may be believed.
 
 use super::MAX_EXPIRY_MS;
 
@@ -8,7 +8,7 @@ pub enum AnnounceError {
     /// It begins with other bytes: something else was sent to this port.
     #[error("not an announcement: it does not begin with TMPA")]
     Magic,
-    /// It is of a version that is not known here.
+    /// Its version is not known here.
     #[error("announcement of version {0}, but only 1 is known: update the older end")]
     Version(u8),
     /// It is longer than any announcement.

@@ -1,6 +1,7 @@
 //! An announcement's bytes: where each field is, written and read.
 //!
-//! All numbers are big-endian. Reading takes the bytes in order and once; whatever does not come out even is an error.
+//! All numbers are big-endian. Reading takes the bytes in order and once; bytes missing or left
+//! over are an error.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

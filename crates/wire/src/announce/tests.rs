@@ -1,4 +1,4 @@
-//! The layout by its bytes, what is refused and why, and that announcements come back as they went.
+//! The layout by its bytes, refusals and their reasons, and round trips.
 
 use core::net::SocketAddr;
 

@@ -1,6 +1,6 @@
-//! The frames for announced publishers: where to go, and that messages wait.
+//! The frames for declared publishers: where to go, and that messages wait.
 //!
-//! Both name a topic, since a connection may publish to others that nobody announced.
+//! Both name a topic, since a connection may also publish to topics that it did not declare.
 
 use super::{Frame, FrameType, put_header};
 use crate::is_valid_name;

@@ -73,6 +73,24 @@ impl Key {
         Ok(Key(key))
     }
 
+    /// The key of those who go by this list: who has another one, or its addresses in another order, has another key.
+    #[must_use]
+    pub fn among(&self, list: &[SocketAddr]) -> Key {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(b"srtm gossip among a list, version 1");
+        for &address in list {
+            let mut bytes = [0; ENDPOINT_BYTES];
+            let incarnation = 0;
+            Endpoint {
+                address,
+                incarnation,
+            }
+            .put(&mut bytes);
+            hasher.update(&bytes);
+        }
+        Key(*hasher.finalize().as_bytes())
+    }
+
     /// The path between two endpoints. Addresses of IPv4 count as the IPv6 addresses that they are mapped to.
     pub fn path(&self, from: Endpoint, to: Endpoint) -> Path {
         let mut bytes = [0; 2 * ENDPOINT_BYTES];

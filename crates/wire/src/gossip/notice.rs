@@ -1,4 +1,4 @@
-//! What a limiter that found the others by itself tells them: who takes part, and what its limits are.
+//! What a limiter that found the others by itself tells them: who takes part, and its limits.
 //!
 //! ```text
 //! member, 28 bytes                        limit, 43 bytes

@@ -1,4 +1,4 @@
-//! Counters of datagrams: the whole of one from its low bits, and which ones came already.
+//! Counters of datagrams: the whole of one from its low bits, and which ones have already come.
 
 /// Counters that a [`ReplayWindow`] looks back.
 pub const REPLAY_WINDOW: u64 = 64;

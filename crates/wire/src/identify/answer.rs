@@ -92,7 +92,7 @@ impl ServerFeatures {
             max_deflate_level: i64::from(server.max_deflate_level),
             snappy: follow.compression == Some(Compression::Snappy),
             sample_rate: i32::from(terms.sample_rate),
-            auth_required: false,
+            auth_required: server.auth_required,
             output_buffer_size: i64::from(terms.output_buffer_bytes),
             output_buffer_timeout: milliseconds(terms.output_buffer_timeout_ms),
             srtm: SrtmFeatures::granting(terms),

@@ -1,4 +1,4 @@
-//! What lies between a connection's commands and its bytes: encryption, compression.
+//! The layers between a connection's commands and its bytes: encryption, compression.
 
 use super::{Identify, Negotiated, ServerLimits};
 use crate::{ErrorCode, ProtocolError};

@@ -6,8 +6,8 @@
 //! after the object is an error. Two corners differ from Go: `-0` is refused, and a lone surrogate
 //! becomes more than one U+FFFD.
 //!
-//! The `srtm` object holds two wishes, for cumulative acks and to be known as a publisher. Without
-//! `publisher` any such object asks for acks; with it, only one that has an `ack_*` field.
+//! The `srtm` object holds two requests: for cumulative acks, and to be known as a publisher.
+//! Without `publisher` any such object asks for acks; with it, only one that has an `ack_*` field.
 
 use super::declaration::Declaration;
 use crate::{ErrorCode, ProtocolError};

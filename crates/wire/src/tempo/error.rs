@@ -1,4 +1,4 @@
-//! Why bytes on the data path cannot be taken.
+//! Errors in bytes on the data path.
 
 /// What is wrong with a connection's or a datagram's bytes. A connection cannot go on after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Hello and messages by their bytes, in parts, and what is refused.
+//! Hello and messages by their bytes, in parts, and refusals.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What follows from a spec, held against what the spec says.
+//! Arrivals compared with their spec.
 
 mod groups;
 mod laws;

@@ -1,8 +1,9 @@
 //! Traces as CSV.
 //!
-//! Ours begin with `# srtm trace 1`, describe the publishers in comments, name them by index and end in `# end N`.
-//! Anybody else's need only the line `at_ns,publisher,messages`: comments are passed over, and whatever stands in the
-//! second column is the publisher's name, in the order in which names come up. No quotes: a name holds no comma.
+//! Ours begin with `# srtm trace 1`, describe the publishers in comments, name them by index and
+//! end in `# end N`. Others need only the line `at_ns,publisher,messages`: comments are skipped,
+//! and the second column is the publisher's name, in the order in which names appear. No quotes: a
+//! name holds no comma.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What is wrong with a trace, and where.
+//! Errors in a trace, and where they are.
 
 use std::io;
 

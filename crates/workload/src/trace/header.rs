@@ -1,4 +1,4 @@
-//! What a trace says before its arrivals.
+//! The header of a trace.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a trace amounts to.
+//! The summary of a trace.
 
 use super::header::TraceHeader;
 use crate::Arrival;

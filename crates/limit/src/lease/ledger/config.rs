@@ -1,4 +1,4 @@
-//! What an operator may adjust about leases.
+//! What an operator may configure about leases.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct LedgerConfig {
     pub mode: Mode,
 }
 
-/// What a limit is divided by.
+/// The measure by which a limit is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
     /// By the traffic (the TB Adaptor); by weights until there is any.
@@ -55,7 +55,7 @@ impl LedgerConfig {
         received_at + self.ttl + self.drift
     }
 
-    /// `ttl` as it is sent.
+    /// `ttl` as sent.
     pub(crate) fn ttl_ms(&self) -> u64 {
         u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! What is to be sent: every target as far as it is free now.
+//! Which grants to send: every target, as far as it is free now.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Topics at rest: brokers need not name them in each report, and leases are renewed all at once.
 //!
-//! A report that does not name a topic says that nothing has changed there ([`Ledger::unchanged`]). Shares that nobody is to
-//! have otherwise are not granted again: the broker is told that all leases which have not ended there last as if each
-//! grant answered a later report ([`Prolongation::Renewed`](crate::Prolongation::Renewed)), and whoever keeps the ledger says that to it before
-//! it asks for anything ([`Ledger::renewed`]).
+//! A report that does not name a topic says that nothing has changed there ([`Ledger::unchanged`]).
+//! Shares whose targets do not change are not granted again. Instead the broker is told that all
+//! leases which have not ended there last as if each grant answered a later report
+//! ([`Prolongation::Renewed`](crate::Prolongation::Renewed)), and whoever keeps the ledger tells it
+//! so before asking it for anything ([`Ledger::renewed`]).
 
 use clock::Instant;
 

@@ -1,4 +1,4 @@
-//! What each broker is to have: the limit, without what silent brokers keep, divided by traffic or
+//! What each broker is to have: the limit less what silent brokers keep, divided by traffic or
 //! weight.
 
 use clock::Instant;
@@ -129,12 +129,16 @@ impl Ledger {
         };
         let members: Vec<&Member> = basis.brokers.iter().map(|id| &self.members[id]).collect();
         let traffic = self.traffic(&members, now);
+        // Whoever claims many times what may pass leaves the others what they ask for, up to equal parts: a broker that is wrong
+        // about itself, or lies, harms itself.
+        let is_absurd = traffic.iter().any(|traffic| exceeds(*traffic, &limit));
+        let brokers = members.len();
         let claims: Vec<Claim> = members
             .iter()
             .zip(traffic)
             .map(|(member, traffic)| Claim {
                 traffic,
-                floor: None,
+                floor: is_absurd.then(|| asked(traffic, &limit, brokers)).flatten(),
                 is_holder: member.target.is_some(),
             })
             .collect();
@@ -197,4 +201,27 @@ impl Ledger {
 
 fn believed(mean_rate: f64, max_backlog: f64) -> Traffic {
     Traffic::new(mean_rate.min(Traffic::MAX), max_backlog.min(Traffic::MAX)).unwrap_or_default()
+}
+
+/// A backlog beyond what a limit passes in so many seconds is no backlog.
+const BACKLOG_MAX_S: f64 = 3600.0;
+
+/// A rate of more than so many limits is not believed: a flood that is real is divided by like all traffic.
+const LIMITS_CLAIMED_MAX: f64 = 10.0;
+
+/// Whether this is many times the whole limit, or waits for longer than anybody would.
+fn exceeds(traffic: Traffic, limit: &Limit) -> bool {
+    let (rate, burst) = (limit.rate.get(), limit.burst.get());
+    traffic.mean_rate() > LIMITS_CLAIMED_MAX * rate
+        || traffic.max_backlog() > rate * BACKLOG_MAX_S + burst
+}
+
+/// What one of so many brokers asks for, up to its equal part.
+fn asked(traffic: Traffic, limit: &Limit, brokers: usize) -> Option<Share> {
+    let part = |whole: f64, claimed: f64| claimed.min(whole / brokers.max(1) as f64);
+    let asked = Exposure {
+        rate: part(limit.rate.get(), traffic.mean_rate()),
+        burst: part(limit.burst.get(), traffic.max_backlog().max(1.0)),
+    };
+    asked.to_share()
 }

@@ -1,11 +1,12 @@
 //! What all limiters of a limit together may still let through, or owe.
 //!
-//! The one bucket that they stand for, as each of them can tell it from what is said to have passed: it fills at L, what
-//! passes leaves it, and below 0 it is a debt. All see nearly the same debt and give up the same part of their limits
-//! until it is paid, so what was too much for a while is too little soon after.
+//! This models the one bucket that they stand for, as each can tell it from what is said to have
+//! passed: it fills at L, what passes leaves it, and below 0 it is a debt. All see nearly the same
+//! debt and give up the same part of their limits until it is paid, so an excess is followed by as
+//! much of a shortfall.
 //!
-//! What passes is an average and is heard late. So the debt is not exact, it bounds what it may cost, and it says nothing
-//! just after the limit has changed.
+//! What passes is an average and is heard late. So the debt is not exact, its cost is bounded, and
+//! it is not used just after the limit has changed.
 
 /// The bucket's level, and how long it has meant something.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,7 +38,7 @@ impl Balance {
         self.unchanged_s = 0.0;
     }
 
-    /// Ends an interval in which so many units per second `passed` all limiters.
+    /// Ends an interval in which `passed` units per second passed all limiters.
     pub(super) fn end(&mut self, seconds: f64, limit: f64, passed: f64, depth: f64) {
         self.unchanged_s += seconds;
         if self.level < 0.0 {

@@ -1,16 +1,20 @@
 //! How many flows were refused something lately, without remembering any of them.
 //!
-//! Where more is refused than passes, a TCP flow has no window any more: it sends a packet per timeout, waits twice as long
-//! after each one that is lost, and is fast for a second when it is lucky. A sample of flows then holds the lucky ones. They
-//! are about as fast at a limiter that has much as at one that has little, so the traffic divided by their rate says how
-//! much there is of it, not how many flows want it: limiters would keep whatever parts they happen to have, and drift.
-//! There the flows themselves are counted, and each counts as one: what it sends says nothing of what it would like to.
+//! Where more is refused than passes, a TCP flow no longer has a window: it sends a packet per
+//! timeout, waits twice as long after each one that is lost, and is fast for a second when it is
+//! lucky. A sample of flows then holds the lucky ones. They are about as fast at a limiter that has
+//! much as at one that has little, so the traffic divided by their rate says how much traffic there
+//! is, not how many flows want it: limiters would keep whatever parts they happen to have, and
+//! drift. There the flows themselves are counted, and each counts as one, because what it sends
+//! says nothing of what it wants.
 //!
-//! *Linear counting* (Whang, Vander-Zanden and Taylor): a flow marks one of m cells, by its hash. With n flows a cell stays
-//! free with probability e^(−n/m), so n = m ln(m/free). A cell remembers when it was marked last, not by whom.
+//! *Linear counting* (Whang, Vander-Zanden and Taylor): a flow marks one of m cells, by its hash.
+//! With n flows a cell stays free with probability e^(−n/m), so n = m ln(m/free). A cell remembers
+//! when it was marked last, not by whom.
 //!
-//! What this does not do: tell a flow that wants little from one that wants much. So nothing goes by it unless both hold,
-//! more than a third is refused and few packets pass per flow ([`Crowd::corrected`]). Figures: docs/sharing.md.
+//! It does not tell a flow that wants little from one that wants much. So it is used only where
+//! both hold: more than a third is refused, and few packets pass per flow ([`Crowd::corrected`]).
+//! Figures: docs/sharing.md.
 
 /// m. 3,500 flows are counted to 1.3 % (one standard deviation), 20,000 to 3.6 %.
 const CELLS: usize = 4096;
@@ -38,7 +42,7 @@ const FEW_PACKETS: f64 = 6.0;
 pub(super) struct Crowd {
     /// By cell, ticks since it was marked.
     ages: Box<[u8; CELLS]>,
-    /// What is left of the last tick.
+    /// The rest of the last tick.
     rest_s: f64,
 }
 

@@ -1,21 +1,23 @@
 //! A constant number of flows and how fast each is served.
 //!
-//! FPS takes the fastest flow of a limiter for one that nothing but the limiter holds back (DRL, section 3.2.2). To find
-//! it without a counter per flow, a set of flows is kept: a flow that is not in it gets in with one of its packets
-//! by chance, so the more it sends the sooner, and takes the place of the slowest.
+//! FPS takes the fastest flow of a limiter for one that only the limiter holds back (DRL, section
+//! 3.2.2). To find it without a counter per flow, a set of flows is kept. A flow outside it gets in
+//! by chance with one of its packets, the sooner the more it sends, and takes the place of the
+//! slowest.
 //!
-//! Beyond the paper, because a limiter would else take its luckiest flow for the rule:
+//! Beyond the paper, because a limiter would otherwise take its luckiest flow for typical:
 //!
-//! * the rate of an unbottlenecked flow is the mean of all flows that have at least half of what the fastest has: a loss
-//!   halves a flow, so they are where the fastest one was or will be;
-//! * flows are averaged over the time in which an unbottlenecked one sends [`PACKETS_TOLD`] packets, if that is longer than what
-//!   the EWMA remembers;
-//! * a flow counts when half of that time has been seen of it; a quarter of the set at most are flows that are not
-//!   there yet, and they are not displaced;
-//! * a flow that sends nothing for the time of [`PACKETS_MISSED`] packets of an unbottlenecked one is given up, or traffic whose
-//!   flows were all replaced would go by those that are over until the last of them is small;
-//! * all that is served is averaged in the same way, so that the number of flows, the one divided by the other, does
-//!   not lag behind when both change.
+//! * the rate of an unbottlenecked flow is the mean of all flows that have at least half of what
+//!   the fastest has: a loss halves a flow, so they are where the fastest one was or will be;
+//! * flows are averaged over the time in which an unbottlenecked one sends [`PACKETS_TOLD`]
+//!   packets, if that is longer than what the EWMA remembers;
+//! * a flow counts when it has been observed for half of that time; a quarter of the set at most
+//!   are flows that have not, and these are not displaced;
+//! * a flow that sends nothing for the time of [`PACKETS_MISSED`] packets of an unbottlenecked one
+//!   is given up; otherwise traffic whose flows were all replaced would be judged by ended flows
+//!   until the last of them is small;
+//! * all that is served is averaged in the same way, so that the number of flows, the one divided
+//!   by the other, does not lag behind when both change.
 
 use super::super::estimate::Smoothed;
 

@@ -64,7 +64,7 @@ fn a_smaller_limit_cuts_what_is_held() {
         limiter
             .set_limit(at_s(10.0), rate(LIMIT), burst(8.0))
             .expect("sane");
-        let most = limiter.share().burst.get();
+        let most = limiter.part().burst.get();
         assert!(most <= 8.0, "{policy}: {most}");
         let passed = f64::from(burst_at(limiter.as_mut(), at_s(10.0)));
         assert!((most - passed).abs() < 1.0, "{policy}: {passed} of {most}");
@@ -117,7 +117,7 @@ fn what_is_enforced_changes_in_proportion_and_is_what_figures_tell() {
         assert!((before.arriving / 1000.0 - 1.0).abs() < 0.01, "{before:?}");
         assert!(before.passing <= before.arriving * 1.01, "{before:?}");
         assert_eq!(before.limit, LIMIT, "{policy}");
-        assert_eq!(before.local_limit, limiter.share().rate.get(), "{policy}");
+        assert_eq!(before.local_limit, limiter.part().rate.get(), "{policy}");
         assert_eq!(before.weight > 0.0, policy == Policy::Fps, "{policy}");
         limiter
             .set_limit(now, rate(LIMIT / 2.0), burst(DEPTH / 2.0))
@@ -147,7 +147,7 @@ fn a_limit_that_cannot_be_leaves_the_old_one() {
         };
         let sharing = sharing.checked().expect("sane");
         let mut limiter = sharing.limiter(0, Instant::ZERO).expect("the first");
-        let before = (limiter.share(), limiter.figures());
+        let before = (limiter.part(), limiter.figures());
         let text = limiter
             .set_limit(at_s(1.0), rate(5.0), burst(9.0))
             .expect_err("shallower than the least depth")
@@ -156,7 +156,7 @@ fn a_limit_that_cannot_be_leaves_the_old_one() {
             text.starts_with("the least depth 10 exceeds the burst 9"),
             "{text}"
         );
-        assert_eq!((limiter.share(), limiter.figures()), before, "{policy}");
+        assert_eq!((limiter.part(), limiter.figures()), before, "{policy}");
         assert!(sharing.with_limit(rate(5.0), burst(9.0)).is_err());
     }
 }

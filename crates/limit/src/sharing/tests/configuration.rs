@@ -1,4 +1,4 @@
-//! What is refused, and with which words; what limiters begin with.
+//! Which configurations are refused, and with which words; what limiters begin with.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn limiters_begin_with_an_nth() {
         let share = sharing
             .limiter(0, Instant::ZERO)
             .expect("one of four")
-            .share();
+            .part();
         assert_eq!(
             (share.rate.get(), share.burst.get()),
             (rate, burst),

@@ -1,5 +1,5 @@
-//! The appendix's fixed point: it holds, and it attracts. How soon is left open by the paper; docs/sharing.md has the
-//! distribution that `intervals_until_converged` prints.
+//! The appendix's fixed point: it holds, and it attracts. The paper leaves open how soon;
+//! docs/sharing.md has the distribution that `intervals_until_converged` prints.
 
 use clock::stream;
 use rand::Rng;

@@ -1,7 +1,9 @@
-//! Flows as the paper's appendix has them: given numbers a_i of unbottlenecked flows and rates B_i of bottlenecked ones.
+//! Flows as the paper's appendix has them: given numbers a_i of unbottlenecked flows and rates B_i
+//! of bottlenecked ones.
 //!
-//! In every instant each unbottlenecked flow of limiter i asks for [`ASKED`] times (l_i − B_i)/a_i, and the limiter hears
-//! every update of the last interval. What is left is the question where the local limits go.
+//! At every instant each unbottlenecked flow of limiter i asks for [`ASKED`] times (l_i − B_i)/a_i,
+//! and the limiter hears every update of the last interval. The question that remains is where the
+//! local limits go.
 
 use std::time::Duration;
 
@@ -101,7 +103,7 @@ impl Ideal {
         let rates = self
             .limiters
             .iter()
-            .map(|limiter| limiter.share().rate.get());
+            .map(|limiter| limiter.part().rate.get());
         rates.collect()
     }
 
@@ -130,7 +132,7 @@ impl Ideal {
     fn step(&mut self) {
         self.now += STEP;
         for (at, (limiter, demands)) in self.limiters.iter_mut().zip(&self.demands).enumerate() {
-            let local_limit = limiter.share().rate.get();
+            let local_limit = limiter.part().rate.get();
             let flows = demands.unbottlenecked;
             let left = (local_limit - demands.bottlenecked).max(0.05 * local_limit);
             let each = ASKED * left / f64::from(flows.max(1));

@@ -60,13 +60,13 @@ fn random_drops_are_in_proportion_to_the_excess() {
         let mut limiter = limiter(Policy::Grd, 2);
         let found = part_that_passes(limiter.as_mut(), here, remote(there, 2), 100.0);
         assert!((found - part).abs() < 0.015, "{here} and {there}: {found}");
-        let share = limiter.share().rate.get();
+        let own = limiter.part().rate.get();
         let expected = if part < 1.0 {
             here * part
         } else {
             LIMIT - there
         };
-        assert!((share / expected - 1.0).abs() < 0.03, "{share} {expected}");
+        assert!((own / expected - 1.0).abs() < 0.03, "{own} {expected}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_global_bucket_gets_what_the_others_leave() {
 }
 
 #[test]
-fn a_share_is_what_a_limiter_lets_through() {
+fn a_part_is_what_a_limiter_lets_through() {
     for (policy, remote) in [
         (Policy::Static, remote(0.0, 4)),
         (Policy::Ctb, remote(0.0, 4)),
@@ -96,10 +96,10 @@ fn a_share_is_what_a_limiter_lets_through() {
     ] {
         let mut limiter = limiter(policy, 4);
         let found = part_that_passes(limiter.as_mut(), 4000.0, remote, 60.0) * 4000.0;
-        let share = limiter.share().rate.get();
+        let part = limiter.part().rate.get();
         assert!(
-            (found / share - 1.0).abs() < 0.01,
-            "{policy}: {found} of {share}"
+            (found / part - 1.0).abs() < 0.01,
+            "{policy}: {found} of {part}"
         );
     }
 }
@@ -110,7 +110,7 @@ fn to_watch_is_as_good_as_to_decide() {
     let mut limiter = limiter(Policy::Fps, 2);
     let mut now = Instant::ZERO;
     for _ in 0..400 {
-        let rate = limiter.share().rate.get();
+        let rate = limiter.part().rate.get();
         // Three publishers keep a queue filled: what is observed is what the bucket lets go, and all of it waited.
         for flow in 0..3 {
             limiter.observe(now, flow, rate * 0.05 / 3.0, true);
@@ -124,7 +124,7 @@ fn to_watch_is_as_good_as_to_decide() {
             },
         );
     }
-    let rate = limiter.share().rate.get();
+    let rate = limiter.part().rate.get();
     assert!((rate / 300.0 - 1.0).abs() < 0.02, "{rate}");
 }
 
@@ -232,15 +232,15 @@ proptest! {
                     limit = (rate, burst);
                 }
             }
-            let share = limiter.share();
+            let part = limiter.part();
             let (rate, burst) = limit;
-            prop_assert!(share.rate.get() <= rate * config.overbooking * 1.000_001, "{share}");
-            prop_assert!(share.burst.get() <= burst, "{share}");
+            prop_assert!(part.rate.get() <= rate * config.overbooking * 1.000_001, "{part}");
+            prop_assert!(part.burst.get() <= burst, "{part}");
             let Figures { arriving, passing, weight, local_limit, limit } = limiter.figures();
             for figure in [arriving, passing, weight, local_limit, limit] {
                 prop_assert!(figure.is_finite() && figure >= 0.0, "{policy}: {figure}");
             }
-            prop_assert_eq!(local_limit, share.rate.get());
+            prop_assert_eq!(local_limit, part.rate.get());
         }
     }
 
@@ -257,7 +257,7 @@ proptest! {
                 .set_limit(now, Rate::new(rate).expect("in range"), Burst::new(burst).expect("in range"))
                 .expect("sane");
             for step in 0..steps {
-                came_in += limiter.share().rate.get() * 0.001;
+                came_in += limiter.part().rate.get() * 0.001;
                 now += Duration::from_millis(1);
                 if limiter.handle(now, step % 3, 1.0) == Verdict::Forward {
                     passed += 1.0;

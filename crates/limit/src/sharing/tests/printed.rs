@@ -1,5 +1,6 @@
-//! Figure 2 to the letter, to hold the policy against: rates of arrival, w = local limit / fastest flow, an average of
-//! weights, no floors, the whole depth at every limiter, and unlimited bursts while the local limit is zero.
+//! Figure 2 to the letter, as a reference for the policy: rates of arrival, w = local limit /
+//! fastest flow, an average of weights, no floors, the whole depth at every limiter, and unlimited
+//! bursts while the local limit is zero.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +88,7 @@ impl Limiter for Printed {
         Update::measured(self.weight, self.traffic.passing())
     }
 
-    fn share(&self) -> Share {
+    fn part(&self) -> Share {
         self.bucket.share()
     }
 

@@ -1,7 +1,8 @@
 //! 490 limiters with 0 to 5 greedy flows each, a limit of 50 Mbit/s: DRL, section 5.6.
 //!
-//! A flow's fair part is three packets per second, which no TCP sends smoothly; the flows here are the idealised ones of
-//! [`super::world`]. What is tested is what the limiters make of so few packets and of late sums.
+//! A flow's fair part is three packets per second, which no TCP sends smoothly; the flows here are
+//! the idealised ones of [`super::world`]. The tests show how the limiters cope with so few packets
+//! and with late sums.
 
 use clock::{stream, uniform};
 

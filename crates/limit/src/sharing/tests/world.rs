@@ -1,8 +1,8 @@
-//! Limiters, flows and what carries demands between limiters, in virtual time.
+//! Limiters, flows and the transport of demand between limiters, in virtual time.
 //!
-//! A flow is a rate that sends packets: greedy ones grow by a constant per second and halve when something is dropped,
-//! once per round trip at most, as TCP does in the large; steady ones do not care. It is no TCP: nothing is
-//! retransmitted, there are no timeouts and no windows.
+//! A flow is a rate that sends packets: greedy ones grow by a constant per second and halve when
+//! something is dropped, once per round trip at most, as TCP does on the whole; steady ones do not
+//! care. It is not TCP: nothing is retransmitted, there are no timeouts and no windows.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ impl World {
         let rates = self
             .limiters
             .iter()
-            .map(|limiter| limiter.share().rate.get());
+            .map(|limiter| limiter.part().rate.get());
         rates.collect()
     }
 

@@ -1,4 +1,4 @@
-//! What holds for every load.
+//! Laws of every load.
 
 use proptest::prelude::*;
 

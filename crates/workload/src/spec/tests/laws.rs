@@ -1,4 +1,4 @@
-//! What holds for every spec and every text.
+//! Laws of every spec and every text.
 
 use std::time::Duration;
 

@@ -6,19 +6,19 @@ use super::estimate::Traffic;
 use super::{Figures, Limiter, Policy, Remote, Sharing, SharingError, Update, Verdict, counted};
 use crate::{Burst, Rate, Share, TokenBucket};
 
-/// A token bucket of the whole limit (`ctb`) or of 1/N of it (`static`). Hears nothing; its demand is told for who
-/// wants to see it.
+/// A token bucket of the whole limit (`ctb`) or of 1/N of it (`static`). It uses nothing that it
+/// hears; it tells its demand for those who want to see it.
 #[derive(Debug)]
-pub(super) struct FixedShare {
+pub(super) struct FixedPart {
     sharing: Sharing,
     bucket: TokenBucket,
     traffic: Traffic,
 }
 
-impl FixedShare {
+impl FixedPart {
     pub(super) fn new(sharing: &Sharing, now: Instant) -> Self {
-        let Share { rate, burst } = share_of(sharing);
-        FixedShare {
+        let Share { rate, burst } = part_of(sharing);
+        FixedPart {
             sharing: *sharing,
             bucket: TokenBucket::empty(rate, burst, now),
             traffic: Traffic::new(sharing.config().ewma_1s, now),
@@ -26,7 +26,7 @@ impl FixedShare {
     }
 }
 
-fn share_of(sharing: &Sharing) -> Share {
+fn part_of(sharing: &Sharing) -> Share {
     let config = sharing.config();
     let parts = match config.policy {
         Policy::Ctb => 1.0,
@@ -38,7 +38,7 @@ fn share_of(sharing: &Sharing) -> Share {
     }
 }
 
-impl Limiter for FixedShare {
+impl Limiter for FixedPart {
     fn handle(&mut self, now: Instant, _flow: u64, units: f64) -> Verdict {
         let units = counted(units);
         self.traffic.arrived(units);
@@ -59,13 +59,13 @@ impl Limiter for FixedShare {
         self.traffic.update()
     }
 
-    fn share(&self) -> Share {
+    fn part(&self) -> Share {
         self.bucket.share()
     }
 
     fn set_limit(&mut self, now: Instant, rate: Rate, burst: Burst) -> Result<(), SharingError> {
         self.sharing = self.sharing.with_limit(rate, burst)?;
-        let Share { rate, burst } = share_of(&self.sharing);
+        let Share { rate, burst } = part_of(&self.sharing);
         self.bucket.resize(now, rate, burst);
         Ok(())
     }
