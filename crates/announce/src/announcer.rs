@@ -1,12 +1,14 @@
 //! What an endpoint announces, and when.
 //!
-//! Everything that it publishes and subscribes, once an interval; soon after something changed or a new endpoint was heard,
-//! so that joining takes a round trip and not an interval. Intervals are shortened at random by up to a quarter, so that
-//! endpoints that started together do not go on speaking together, and the expiry is three intervals, so that it takes
-//! three losses in a row to be forgotten. Whatever happens, there is a pause of [`AnnouncerConfig::soon`] between two
-//! rounds.
+//! It announces all its publications and subscriptions once an interval, and soon after something
+//! changed or a new endpoint was heard, so that joining takes a round trip and not an interval.
+//! Intervals are shortened at random by up to a quarter, so that endpoints that started together do
+//! not go on speaking together, and the expiry is three intervals, so that an endpoint is forgotten
+//! only after three losses in a row. Whatever happens, there is a pause of
+//! [`AnnouncerConfig::soon`] between two rounds.
 //!
-//! It keeps no socket and no timer: [`Announcer::next_due`] says when to ask, [`Announcer::due`] what to send.
+//! It keeps no socket and no timer: [`Announcer::next_due`] says when to ask, [`Announcer::due`]
+//! what to send.
 
 mod pace;
 mod speaker;

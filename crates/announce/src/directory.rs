@@ -1,18 +1,21 @@
 //! What was heard and is still believed: who publishes and who subscribes, as soft state.
 //!
-//! Every announcement holds for the time that it says, from when it was heard. What is not said again is forgotten,
-//! topic by topic; who says that it leaves is forgotten at once. So no error lasts: a lost datagram costs nothing as
-//! long as one of those within the expiry arrives, a dead endpoint goes away by itself.
+//! Every announcement holds for the time that it says, from when it was heard. What is not repeated
+//! is forgotten, topic by topic; an endpoint that says that it leaves is forgotten at once. So no
+//! error lasts: a lost datagram costs nothing as long as one of those within the expiry arrives,
+//! and a dead endpoint disappears by itself.
 //!
-//! What is refused: one's own words, which multicast brings back; an announcement that is not newer than the last of its
-//! instance, a replay or one overtaken on its way; a new instance where there is no room. The last words of those that
-//! were forgotten are remembered, [`DirectoryConfig::instances_max`] of them, so that a late or replayed datagram does not
-//! bring them back.
+//! Refused are one's own words, which multicast brings back; an announcement that is not newer than
+//! the last of its instance, a replay or one overtaken on its way; and a new instance where there
+//! is no room. The last sequence numbers of forgotten instances are remembered,
+//! [`DirectoryConfig::instances_max`] of them, so that a late or replayed datagram does not bring
+//! them back.
 //!
-//! A restarted endpoint is a new instance at the same data address; it takes the place of the old one at once.
+//! A restarted endpoint is a new instance at the same data address; it takes the place of the old
+//! one at once.
 //!
-//! What it does not do: it cannot tell whether anybody speaks the truth (with a key [`wire::announce`] can), and a replay of
-//! an instance whose last words are forgotten is believed for one expiry.
+//! It cannot tell whether anybody speaks the truth (with a key [`wire::announce`] can), and a
+//! replay of an instance whose last number is forgotten is believed for one expiry.
 
 mod change;
 mod counters;

@@ -1,4 +1,4 @@
-//! Why something that was heard or assigned is not taken.
+//! Why something heard or assigned is refused.
 
 use wire::TopicName;
 use wire::announce::{InstanceId, TopicId};

@@ -1,19 +1,24 @@
-//! Who publishes and who subscribes what: soft state, identifiers of topics, proxies; without sockets and clocks.
+//! Who publishes and who subscribes to what: soft state, identifiers of topics, proxies; without
+//! sockets and clocks.
 //!
-//! Tempo's endpoints find each other by announcements on a channel: a broadcast or multicast domain, or a broker that
-//! speaks for both sides. Here is what follows from announcements, as values that take the time as an argument:
+//! Tempo's endpoints find each other by announcements on a channel: a broadcast or multicast
+//! domain, or a broker that speaks for both sides. This crate has what follows from announcements,
+//! as values that take the time as an argument:
 //!
 //! * [`Directory`]: what was heard and is still believed.
-//! * [`Names`]: which four-byte identifier stands for a topic, given out by a service or agreed on without one.
-//! * [`Announcer`]: what an endpoint says, and when. [`Proxy`]: what a broker says for those behind it.
-//! * [`Route`]: whom a publisher sends to, the broker or its subscribers themselves.
+//! * [`Names`]: which four-byte identifier stands for a topic, given out by a service or agreed on
+//!   without one.
+//! * [`Announcer`]: what an endpoint says, and when. [`Proxy`]: what a broker says for those behind
+//!   it.
+//! * [`Route`]: to whom a publisher sends: the broker, or its subscribers themselves.
 //! * [`SubBucket`]: a publisher's part of a topic's limit where no broker enforces it.
 //!
-//! One turn of an endpoint: a datagram is decoded ([`wire::announce`]) and heard ([`Directory::hear`]), each of its topics
-//! goes to [`Names::hear`], what changed is routed anew; then [`Announcer::due`] says what to send. Everything is soft
-//! state: what is lost is said again, what is not said again is forgotten.
+//! One turn of an endpoint: a datagram is decoded ([`wire::announce`]) and heard
+//! ([`Directory::hear`]), each of its topics goes to [`Names::hear`], what changed is routed anew;
+//! then [`Announcer::due`] says what to send. Everything is soft state: what is lost is repeated,
+//! what is not repeated is forgotten.
 //!
-//! What it does not do: send, receive, connect, or carry data.
+//! It does not send, receive, connect, or carry data.
 
 mod announcer;
 mod directory;

@@ -1,19 +1,22 @@
 //! Which four-byte identifier stands for a topic.
 //!
-//! A service gives identifiers out where there is one ([`Names::assign`]). Otherwise endpoints agree by themselves: the
-//! identifier of a name at its k-th attempt is a hash that everybody can compute ([`TopicId::hashed`]), and everybody begins
-//! with k = 0. Who knows two names that meet at one identifier raises k of both, and who hears a name at a greater k than
-//! its own follows. So k only grows, and everybody ends at the greatest that anyone found necessary, in whatever order they
-//! hear of each other.
+//! Where there is a service, it gives identifiers out ([`Names::assign`]). Otherwise endpoints
+//! agree by themselves: the identifier of a name at its k-th attempt is a hash that everybody can
+//! compute ([`TopicId::hashed`]), and everybody begins with k = 0. An endpoint that knows two names
+//! with one identifier raises k of both, and one that hears a name at a greater k than its own
+//! follows. So k only grows, and everybody ends at the greatest that anyone found necessary, in
+//! whatever order they hear of each other.
 //!
-//! A name goes on claiming the identifiers that it has left, since messages under them may still come. One that a single
-//! name claims means that name; one that several claim means nothing: such a message is dropped and counted, rather than
-//! delivered to a topic that it may not belong to. That is why *both* names leave. A subscriber that is sent messages
-//! under the identifier that it announced itself therefore never takes one for another topic's.
+//! A name goes on claiming the identifiers that it has left, since messages under them may still
+//! come. An identifier that a single name claims means that name; one that several claim means
+//! nothing: such a message is dropped and counted, rather than delivered to a topic that it may not
+//! belong to. That is why *both* names leave. A subscriber that is sent messages under the
+//! identifier that it announced itself therefore never takes one for another topic's.
 //!
-//! Identifiers of a service win over hashed ones: an endpoint that cannot reach the service follows those that can.
+//! Identifiers of a service win over hashed ones: an endpoint that cannot reach the service follows
+//! those that can.
 //!
-//! What it does not do: it forgets only what it is told to ([`Names::forget`]), and it does not decide whom to believe.
+//! It forgets only what it is told to ([`Names::forget`]), and it does not decide whom to believe.
 
 mod claims;
 mod settling;

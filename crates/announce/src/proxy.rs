@@ -1,13 +1,15 @@
 //! What a broker announces in the name of those behind it.
 //!
-//! To publishers it is the one subscriber of their topics, to subscribers the one publisher, however many there really are
-//! (Tempo, figure 1). Each endpoint hears only of its own topics, in datagrams to the address that it announces from:
+//! To publishers it is the one subscriber of their topics, to subscribers the one publisher,
+//! however many there really are (Tempo, figure 1). Each endpoint hears only of its own topics, in
+//! datagrams to the address that it announces from:
 //!
-//! * that the broker subscribes a topic, if the endpoint publishes it and there is somebody to pass it on to: a subscriber
-//!   that announced itself, or the broker itself (a channel of an NSQ client, say);
-//! * that the broker publishes a topic, if the endpoint subscribes it.
+//! * that the broker subscribes to a topic, if the endpoint publishes it and there is somebody to
+//!   pass it on to: a subscriber that announced itself, or the broker itself (a channel of an NSQ
+//!   client, say);
+//! * that the broker publishes a topic, if the endpoint subscribes to it.
 //!
-//! What it says for others is never said for other brokers: their announcements count for nothing here, so brokers on one
+//! It never speaks for other brokers: their announcements do not count here, so brokers on one
 //! channel do not feed each other in circles.
 //!
 //! Its memory is that of the [`Directory`], and what it told each endpoint last.

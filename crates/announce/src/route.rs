@@ -1,10 +1,11 @@
-//! Whom a publisher sends to: the broker, or its subscribers themselves.
+//! To whom a publisher sends: the broker, or its subscribers themselves.
 //!
-//! A publisher does not see the difference in what it hears: a broker is a subscriber like any other, marked as a proxy.
-//! Where both are heard a message must not arrive on both ways, so one of them is chosen, for a topic at a time.
+//! A publisher sees no difference in what it hears: a broker is a subscriber like any other, marked
+//! as a proxy. Where both are heard a message must not arrive by both ways, so one of them is
+//! chosen, topic by topic.
 //!
-//! It is a function of what is believed at the moment. A broker that dies is believed in until its announcements expire;
-//! for so long, messages of a publisher that prefers it go to nobody.
+//! The route is a function of what is believed at the moment. A dead broker is believed in until
+//! its announcements expire; for so long, messages of a publisher that prefers it go to nobody.
 
 use crate::Endpoint;
 

@@ -1,27 +1,32 @@
 //! A publisher's part of a topic's limit (r, b) where no broker enforces it.
 //!
-//! The publishers of the topic that hear each other divide its limit equally: of n each uses at most r/n and b/n. They only
-//! tell each other what they use ([`Held`]), at intervals, by datagrams that may be lost:
+//! The publishers of the topic that hear each other divide its limit equally: of n each uses at
+//! most r/n and b/n. They only tell each other what they use ([`Held`]), at intervals, by datagrams
+//! that may be lost:
 //!
-//! * Who hears of a further publisher uses less at once.
-//! * Who is new uses nothing until it has announced itself and listened for a whole expiry.
-//! * Who may use more, after that or since somebody left, does so only when every other publisher that it knows has
-//!   said that it knows exactly the same ones and uses no more than its part.
+//! * A publisher that hears of a further one uses less at once.
+//! * A new publisher uses nothing until it has announced itself and listened for a whole expiry.
+//! * A publisher that may use more, after that or since somebody left, does so only when every
+//!   other publisher that it knows has said that it knows exactly the same ones and uses no more
+//!   than its part.
 //! * Nobody uses more than what the words of the others leave of the limit.
-//! * Who has not announced itself for an expiry uses nothing any more: the others may have forgotten it. It is new then.
+//! * A publisher that has not announced itself for an expiry uses nothing any more: the others may
+//!   have forgotten it. It is new then.
 //!
-//! The law: Σ r_l ≤ r at every instant, as long as every two publishers hear each other at least once within every expiry.
-//! Because then, of two that use something, each has listened for an expiry in which the other spoke, so all of those
-//! that use something know each other, and each uses at most r divided by a number that counts them all. For b it is the
-//! same down to one token: a bucket of less would let no message through, so beyond b publishers each has one token and
-//! they have n together. Buckets begin empty and room that is added is empty, so together they let at most
-//! max(b, n) + r·Δt through in any Δt.
+//! The law: Σ r_l ≤ r at every instant, as long as every two publishers hear each other at least
+//! once within every expiry. The reason: of two that use something, each has listened for an expiry
+//! in which the other spoke, so all of those that use something know each other, and each uses at
+//! most r divided by a number that counts them all. For b the same holds down to one token: a
+//! bucket of less would let no message through, so beyond b publishers each has one token and they
+//! have n together. Buckets begin empty and room that is added is empty, so together they let at
+//! most max(b, n) + r·Δt through in any Δt.
 //!
-//! Where they do not hear each other the limit does not hold: of a parted network each side divides the whole limit among
-//! those that it hears, so k sides use up to k·r. Where only one of two hears the other, that one does not grow and yields
-//! to what the other says it uses. All publishers of a topic must have one limit and one expiry; with different limits
-//! those with the smaller one yield, those with the greater one do not know. Clocks must run equally fast to within what an
-//! announcement's way and the last interval leave of the expiry.
+//! Where they do not hear each other the limit does not hold: each side of a partitioned network
+//! divides the whole limit among those that it hears, so k sides use up to k·r. Where only one of
+//! two hears the other, that one does not grow and yields to what the other says it uses. All
+//! publishers of a topic must have one limit and one expiry; with different limits those with the
+//! smaller one yield, those with the greater one do not know. The speeds of clocks must agree to
+//! within what an announcement's way and the last interval leave of the expiry.
 
 use std::time::Duration;
 

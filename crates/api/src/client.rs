@@ -1,4 +1,4 @@
-//! One question, one answer.
+//! A client: one question, one answer.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Response, StatusCode};
-use ureq::{Body, Error};
+use ureq::{Body, Error, RequestBuilder};
 
-use crate::servers::Servers;
-use crate::{ApiError, Target, Why};
+use crate::encryption;
+use crate::servers::{Scheme, Servers};
+use crate::{ApiError, Target, Token, Trust, Why};
 
 /// How long a question may take and how large its answer may be.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ pub struct Bounds {
     pub answer_max_bytes: u64,
 }
 
-/// What is to be done with a [`Target`].
+/// The operation on a [`Target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// GET.
@@ -43,9 +44,12 @@ pub struct Client {
     servers: Servers,
     agent: Agent,
     answer_max_bytes: u64,
+    token: Option<Token>,
+    /// Of a base that has none.
+    scheme: Scheme,
 }
 
-/// What a server said, whether it did what was asked or not.
+/// A server's answer, whether it did what was asked or not.
 #[derive(Clone, Debug)]
 pub struct Answer {
     method: Method,
@@ -85,22 +89,41 @@ impl Client {
     /// connection is made yet.
     #[must_use]
     pub fn new(base: &str, bounds: Bounds) -> Client {
+        Client::trusting(base, bounds, None)
+    }
+
+    /// The same for servers that speak HTTPS: it believes whom `trust` says. With it, a scheme that is left out is `https`.
+    #[must_use]
+    pub fn trusting(base: &str, bounds: Bounds, trust: Option<&Trust>) -> Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(bounds.timeout))
-            .timeout_connect(bounds.connect_timeout);
+            .timeout_connect(bounds.connect_timeout)
+            .tls_config(encryption::settings(trust));
+        let scheme = match trust {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        };
         Client {
-            servers: Servers::new(base),
+            servers: Servers::new(base, scheme),
             agent: config.build().into(),
             answer_max_bytes: bounds.answer_max_bytes,
+            token: None,
+            scheme,
         }
+    }
+
+    /// The same, showing this token, if there is one.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Client {
+        Client { token, ..self }
     }
 
     /// The server at another `base`, with the same bounds and connections.
     #[must_use]
     pub fn at(&self, base: &str) -> Client {
         Client {
-            servers: Servers::new(base),
+            servers: Servers::new(base, self.scheme),
             ..self.clone()
         }
     }
@@ -206,7 +229,7 @@ impl Client {
             why,
         };
         let answer = self.send(method, &url, body);
-        let mut answer = answer.map_err(|error| failed(Why::Unreachable(error.to_string())))?;
+        let mut answer = answer.map_err(|error| failed(Why::Unreachable(self.explain(&error))))?;
         let limited = answer.body_mut().with_config().limit(self.answer_max_bytes);
         let body = limited.read_to_vec();
         let body = body.map_err(|error| failed(Why::Broken(error.to_string())))?;
@@ -218,6 +241,20 @@ impl Client {
         })
     }
 
+    fn explain(&self, error: &Error) -> String {
+        let is_disbelieved = match error {
+            Error::Rustls(_) => true,
+            Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+            _ => false,
+        };
+        match self.scheme {
+            Scheme::Http if is_disbelieved => format!(
+                "{error}; no authority is named that the server's certificate is judged by: give --ca"
+            ),
+            _ => error.to_string(),
+        }
+    }
+
     fn send(
         &self,
         method: Method,
@@ -225,14 +262,23 @@ impl Client {
         body: Option<String>,
     ) -> Result<Response<Body>, Error> {
         let request = match method {
-            Method::Get => return self.agent.get(url).call(),
-            Method::Delete => return self.agent.delete(url).call(),
-            Method::Put => self.agent.put(url),
-            Method::Post => self.agent.post(url),
+            Method::Get => return self.showing(self.agent.get(url)).call(),
+            Method::Delete => return self.showing(self.agent.delete(url)).call(),
+            Method::Put => self.showing(self.agent.put(url)),
+            Method::Post => self.showing(self.agent.post(url)),
         };
         match body {
             None => request.send_empty(),
             Some(body) => request.content_type("application/json").send(body),
+        }
+    }
+}
+
+impl Client {
+    fn showing<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.token {
+            None => request,
+            Some(token) => request.header("Authorization", format!("Bearer {}", token.secret())),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::view::{
     BrokerView, BrokerViews, ChannelViews, PlacementView, PublisherViews, TopicSpec, TopicView,
     TopicViews,
 };
-use crate::{ApiError, Bounds, Client, Target};
+use crate::{ApiError, Bounds, Client, Target, Token, Trust};
 
 /// A controller, or several of which one leads. Every function fails with the [`ApiError`] of its question.
 #[derive(Clone, Debug)]
@@ -23,6 +23,22 @@ impl Controller {
     pub fn new(base: &str) -> Controller {
         Controller {
             client: Client::new(base, Bounds::default()),
+        }
+    }
+
+    /// The same where it speaks HTTPS ([`Client::trusting`]).
+    #[must_use]
+    pub fn trusting(base: &str, trust: Option<&Trust>) -> Controller {
+        Controller {
+            client: Client::trusting(base, Bounds::default(), trust),
+        }
+    }
+
+    /// The same, showing this token, if there is one.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Controller {
+        Controller {
+            client: self.client.with_token(token),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Why a question has no answer that can be used.
+//! Why a question has no usable answer.
 
 use crate::Method;
 
@@ -6,9 +6,9 @@ use crate::Method;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {url}: {why}", method.name())]
 pub struct ApiError {
-    /// What was to be done.
+    /// The operation.
     pub method: Method,
-    /// What was asked for.
+    /// The URL that was asked.
     pub url: String,
     /// What happened.
     pub why: Why,
@@ -28,7 +28,7 @@ pub enum Why {
     Refused {
         /// HTTP status.
         status: u16,
-        /// What the server says: `error` of SRTM's answers, `message` of nsqd's, or the whole body.
+        /// The server's text: `error` of SRTM's answers, `message` of nsqd's, or the whole body.
         reason: String,
     },
     /// The answer is not JSON.

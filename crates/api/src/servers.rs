@@ -1,8 +1,9 @@
-//! Which of several servers that stand for each other is asked: in turn, and the one that leads first where that is known.
+//! Which of several equivalent servers is asked: each in turn, or first the one that is known to
+//! lead.
 //!
-//! The rule, for every client of a controller: whoever answered last is asked first. One that is out of reach, or says that it does not
-//! lead (421), is not asked again for this question; the leader that it names is next, whether it is of the list or not, else the
-//! next of the list.
+//! The rule, for every client of a controller: the server that answered last is asked first. One
+//! that is out of reach, or says that it does not lead (421), is not asked again for this question;
+//! the leader that it names is next, on the list or not, otherwise the next of the list.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +15,16 @@ const STRANGERS_MAX: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     bases: Arc<[String]>,
-    /// Who answered last.
+    /// The server that answered last.
     last: Arc<Mutex<String>>,
+    scheme: Scheme,
+}
+
+/// What a server's address begins with where it does not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
 }
 
 /// One question's way through them.
@@ -24,24 +33,26 @@ pub(crate) struct Turn {
     to_ask: VecDeque<String>,
     asked: Vec<String>,
     strangers: usize,
+    scheme: Scheme,
 }
 
 impl Servers {
     /// Those of a list with commas between them; schemes may be left out.
-    pub(crate) fn new(list: &str) -> Servers {
+    pub(crate) fn new(list: &str, scheme: Scheme) -> Servers {
         let parts = list.split(',').map(str::trim);
         let named = parts.filter(|part| !part.is_empty());
-        let mut bases: Vec<String> = named.map(with_scheme).collect();
+        let mut bases: Vec<String> = named.map(|base| scheme.put(base)).collect();
         if bases.is_empty() {
-            bases.push(with_scheme(list));
+            bases.push(scheme.put(list));
         }
         Servers {
             last: Arc::new(Mutex::new(bases[0].clone())),
             bases: bases.into(),
+            scheme,
         }
     }
 
-    /// Who is asked first.
+    /// The server to ask first.
     pub(crate) fn first(&self) -> String {
         let last = self.last.lock();
         last.unwrap_or_else(PoisonError::into_inner).clone()
@@ -58,6 +69,7 @@ impl Servers {
             to_ask: std::iter::once(first).chain(behind).collect(),
             asked: Vec::new(),
             strangers: 0,
+            scheme: self.scheme,
         }
     }
 
@@ -80,7 +92,7 @@ impl Turn {
 
     /// The one that was asked last does not lead, and says that this one does.
     pub(crate) fn led_to(&mut self, leader: &str) {
-        let leader = with_scheme(leader);
+        let leader = self.scheme.put(leader);
         if self.asked.contains(&leader) {
             return;
         }
@@ -93,12 +105,14 @@ impl Turn {
     }
 }
 
-fn with_scheme(base: &str) -> String {
-    let base = base.trim_end_matches('/');
-    if base.contains("://") {
-        base.to_owned()
-    } else {
-        format!("http://{base}")
+impl Scheme {
+    fn put(self, base: &str) -> String {
+        let base = base.trim_end_matches('/');
+        match self {
+            _ if base.contains("://") => base.to_owned(),
+            Scheme::Http => format!("http://{base}"),
+            Scheme::Https => format!("https://{base}"),
+        }
     }
 }
 
@@ -112,7 +126,7 @@ mod tests {
 
     #[test]
     fn all_are_asked_in_turn_from_the_one_that_answered_last() {
-        let servers = Servers::new("a:1, http://b:2/,c:3,");
+        let servers = Servers::new("a:1, http://b:2/,c:3,", Scheme::Http);
         assert_eq!(
             rest(servers.turn()),
             ["http://a:1", "http://b:2", "http://c:3"]
@@ -122,12 +136,14 @@ mod tests {
             rest(servers.turn()),
             ["http://b:2", "http://c:3", "http://a:1"]
         );
-        assert_eq!(rest(Servers::new("").turn()), ["http://"]);
+        assert_eq!(rest(Servers::new("", Scheme::Http).turn()), ["http://"]);
+        let secure = Servers::new("a:1,http://b:2", Scheme::Https);
+        assert_eq!(rest(secure.turn()), ["https://a:1", "http://b:2"]);
     }
 
     #[test]
     fn the_leader_is_next_and_nobody_is_asked_twice() {
-        let servers = Servers::new("a,b,c");
+        let servers = Servers::new("a,b,c", Scheme::Http);
         let mut turn = servers.turn();
         assert_eq!(turn.next().as_deref(), Some("http://a"));
         turn.led_to("c");
@@ -145,7 +161,7 @@ mod tests {
 
     #[test]
     fn servers_that_name_ever_others_end() {
-        let mut turn = Servers::new("a").turn();
+        let mut turn = Servers::new("a", Scheme::Http).turn();
         let mut asked = 0;
         while turn.next().is_some() {
             asked += 1;

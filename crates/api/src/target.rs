@@ -1,4 +1,4 @@
-//! What of a server is asked for: path and query, escaped.
+//! The target of a question at a server: path and query, escaped.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Target {
         }
     }
 
-    /// With one more segment of the path, of any characters.
+    /// Appends a segment to the path, of any characters.
     #[must_use]
     pub fn segment(mut self, text: &str) -> Target {
         self.text.push('/');
@@ -36,14 +36,14 @@ impl Target {
         self
     }
 
-    /// With `path` behind it, which begins with `/` and stands as it is.
+    /// Appends `path`, which begins with `/` and is taken literally.
     #[must_use]
     pub fn then(mut self, path: &'static str) -> Target {
         self.text += path;
         self
     }
 
-    /// With a value of the query, of any characters; `key` stands as it is.
+    /// Appends a value to the query, of any characters; `key` is taken literally.
     #[must_use]
     pub fn query(mut self, key: &'static str, value: &str) -> Target {
         self.text.push(if self.has_query { '&' } else { '?' });

@@ -257,7 +257,7 @@ pub struct BrokerView {
     pub broker: String,
     /// Where NSQ clients connect.
     pub tcp_address: String,
-    /// Where its HTTP is.
+    /// Where its HTTP is: `host:port`, behind `https://` where it is encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_address: Option<String>,
     /// Where other brokers gossip with it; none: it shares no limits by gossip.

@@ -1,10 +1,11 @@
-//! How fast one publisher and one subscriber are without a broker: messages per second, and the delay of messages.
+//! The speed of one publisher and one subscriber without a broker: messages per second, and the
+//! delay of messages.
 //!
 //! `cargo run --release -p client --example peer_speed [SECONDS [BODY_BYTES]]`
 //!
-//! Two endpoints in one process meet on the loopback interface. First the publisher sends as fast as the subscriber takes;
-//! then at fixed rates, and marked messages tell their delay by UDP echoes, as in Tempo's experiments (the datagram's way
-//! back is part of it).
+//! Two endpoints in one process meet on the loopback interface. First the publisher sends as fast
+//! as the subscriber takes; then at fixed rates, and marked messages measure their delay by UDP
+//! echoes, as in Tempo's experiments (the datagram's way back is part of it).
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

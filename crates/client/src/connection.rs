@@ -1,15 +1,17 @@
 //! One TCP connection to a broker: frames come out, bytes go in.
 //!
-//! Reads are buffered and take as much as there is, so that a burst of frames costs one system call. The buffer grows
-//! to the largest frame, which is bounded.
+//! Reads are buffered and take all available bytes, so a burst of frames costs one system call. The
+//! buffer grows to the largest frame, which is bounded.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use wire::identify::Identify;
+use api::Token;
+use wire::identify::{Identify, ServerFeatures};
 use wire::{Frame, FrameDecoded, command};
 
+use crate::encryption::{Stream, Tls};
 use crate::error::ClientError;
 
 /// Largest frame accepted from a broker.
@@ -18,7 +20,7 @@ const INITIAL_BUFFER_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     buffer: Vec<u8>,
     /// The unread part of the buffer.
     start: usize,
@@ -27,10 +29,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, says who it is, and returns the broker's answer to IDENTIFY.
+    /// Connects, says who it is, shows `token` where the broker asks for one, and returns its answer to IDENTIFY.
     pub(crate) fn open(
         address: impl ToSocketAddrs,
         identify: &Identify,
+        token: Option<&Token>,
+        tls: Option<&Tls>,
         timeout: Duration,
     ) -> Result<(Self, Vec<u8>), ClientError> {
         let stream = connect(address, timeout)?;
@@ -40,6 +44,11 @@ impl Connection {
         stream
             .set_write_timeout(Some(timeout))
             .map_err(ClientError::io("set the write timeout"))?;
+        let stream = Stream::new(stream, tls, timeout)?;
+        let mut bytes = match stream.is_greeted() {
+            true => Vec::new(),
+            false => wire::MAGIC_V2.to_vec(),
+        };
         let mut connection = Self {
             stream,
             buffer: vec![0; INITIAL_BUFFER_BYTES],
@@ -47,16 +56,27 @@ impl Connection {
             end: 0,
             read_timeout: None,
         };
-        let mut bytes = wire::MAGIC_V2.to_vec();
         command::put_identify(&mut bytes, &identify.to_json());
         connection.write(&bytes)?;
         let answer = connection.response(timeout)?;
+        if let Some(token) = token
+            && asks_for_token(&answer)
+        {
+            let mut bytes = Vec::new();
+            command::put_auth(&mut bytes, token.secret().as_bytes());
+            connection.write(&bytes)?;
+            connection.response(timeout)?;
+        }
         Ok((connection, answer))
     }
 
     /// Writes everything. When the broker has hung up, says why if it said so.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
-        match self.stream.write_all(bytes) {
+        match self
+            .stream
+            .write_all(bytes)
+            .and_then(|()| self.stream.flush())
+        {
             Ok(()) => Ok(()),
             Err(source) => Err(self.final_error().unwrap_or(ClientError::Io {
                 what: "write to the broker",
@@ -129,13 +149,13 @@ impl Connection {
 
     fn read_within(&mut self, timeout: Duration) -> io::Result<usize> {
         if timeout.is_zero() {
-            self.stream.set_nonblocking(true)?;
+            self.stream.socket().set_nonblocking(true)?;
             let result = self.stream.read(&mut self.buffer[self.end..]);
-            self.stream.set_nonblocking(false)?;
+            self.stream.socket().set_nonblocking(false)?;
             return result;
         }
         if self.read_timeout != Some(timeout) {
-            self.stream.set_read_timeout(Some(timeout))?;
+            self.stream.socket().set_read_timeout(Some(timeout))?;
             self.read_timeout = Some(timeout);
         }
         self.stream.read(&mut self.buffer[self.end..])
@@ -166,6 +186,11 @@ impl Connection {
         }
         None
     }
+}
+
+/// Whether AUTH has to follow this answer to IDENTIFY.
+pub(crate) fn asks_for_token(answer: &[u8]) -> bool {
+    ServerFeatures::from_json(answer).is_ok_and(|features| features.auth_required)
 }
 
 fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, ClientError> {

@@ -1,12 +1,15 @@
-//! End-to-end latency without synchronised clocks, as the publisher sees it: marked messages and UDP echoes.
+//! End-to-end latency without synchronised clocks, as the publisher sees it: marked messages and
+//! UDP echoes.
 //!
-//! The way of Tempo's experiments. The publisher marks a random sample of its messages; the subscribing program sends
-//! each mark straight back to it by UDP; the publisher's one clock tells the time in between. That is the latency plus
-//! the datagram's way back, so it overestimates by about half a round trip between the two machines. Unlike the
-//! broker's own figure it ends in the subscribing program and needs that program's help.
+//! This is the method of Tempo's experiments. The publisher marks a random sample of its messages;
+//! the subscribing program sends each mark straight back by UDP; the publisher measures the time in
+//! between on its own clock. That is the latency plus the datagram's way back, so it overestimates
+//! by about half a round trip between the two machines. Unlike the broker's own figure it ends in
+//! the subscribing program and needs that program's help.
 //!
-//! Nothing is marked unless asked for: a mark changes the body ([`Mark`]), and a subscriber that does not know of
-//! marks sees [`MARK_BYTES`] bytes more at its end. One that does passes bodies through [`Echoer::echo`].
+//! Nothing is marked unless asked for: a mark changes the body ([`Mark`]), and a subscriber that
+//! does not know of marks sees [`MARK_BYTES`] more bytes at its end. One that does passes bodies
+//! through [`Echoer::echo`].
 //!
 //! ```no_run
 //! use client::{EchoListener, Echoer, Publisher, PublisherOptions, Subscriber, SubscriberOptions};
@@ -27,9 +30,10 @@
 //! # }
 //! ```
 //!
-//! **Trust.** A mark names the address that the echo goes to, so whoever may publish can make an echoing subscriber
-//! send datagrams of [`MARK_BYTES`] bytes there: never more bytes than it was sent, and at most
-//! [`ECHOES_PER_SECOND`]. Echo only where publishers are trusted that far. Echoes are not authenticated either.
+//! **Trust.** A mark names the address that the echo goes to, so whoever may publish can make an
+//! echoing subscriber send datagrams of [`MARK_BYTES`] bytes there: never more bytes than it was
+//! sent, and at most [`ECHOES_PER_SECOND`]. Echo only where publishers are trusted that far. Echoes
+//! are not authenticated either.
 
 mod mark;
 
@@ -51,7 +55,7 @@ pub const ECHOES_PER_SECOND: u32 = 1000;
 /// Latencies that wait to be taken; at the bound further ones are dropped.
 const LATENCIES_MAX: usize = 65_536;
 
-/// An echo older than this is of no use, and perhaps not ours.
+/// An echo older than this is useless, and perhaps not ours.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The publisher's side: marks messages and hears their echoes.
@@ -249,7 +253,8 @@ fn listen(
     }
 }
 
-/// What an echo says that arrives at `age` of the listener at `reply_to`; `None` for what is no echo of its own.
+/// The latency that an echo shows when it arrives at `age` of the listener at `reply_to`; `None` if
+/// it is not one of its own.
 fn latency_of(datagram: &[u8], reply_to: SocketAddr, age: Duration) -> Option<Duration> {
     let (rest, mark) = Mark::split(datagram)?;
     let latency = age.checked_sub(Duration::from_nanos(mark.sent_ns))?;

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its broker, as one enum.
+//! Errors between a client and its broker, as one enum.
 
 use std::io;
 use std::time::Duration;
@@ -16,6 +16,9 @@ pub enum ClientError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The broker does not speak TLS; nothing but that was said to it.
+    #[error("the broker offers no TLS; start it with --tls-cert and --tls-key, or connect without")]
+    NoTls,
     /// The broker closed the connection without saying why.
     #[error("the broker closed the connection")]
     Closed,
@@ -43,14 +46,14 @@ pub enum ClientError {
         /// The name.
         name: String,
     },
-    /// What a publisher says of itself is not valid; nothing was sent.
+    /// A publisher's declaration is not valid; nothing was sent.
     #[error("{field} {value:?} is not valid: {allowed}")]
     Declaration {
         /// The field of [`crate::PlacedOptions`].
         field: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// No broker has taken messages for as long as the publisher's patience lasts. Those published before stay in its
@@ -62,7 +65,7 @@ pub enum ClientError {
         /// What went wrong last.
         reason: String,
     },
-    /// The controller will not place this publisher, and says why; trying again is of no use.
+    /// The controller will not place this publisher, and says why; trying again is useless.
     #[error("the controller refused: {0}")]
     NotPlaced(String),
     /// A message is empty or a batch has no message, which no broker accepts; nothing was sent.
@@ -123,8 +126,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the connection is of no use any more. False for errors that concern one call only: an invalid name,
-    /// a full window, a FIN, REQ or TOUCH of a message that is not in flight.
+    /// Whether the connection can no longer be used. False for errors that concern one call only:
+    /// an invalid name, a full window, a FIN, REQ or TOUCH of a message that is not in flight.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Refused { code, .. } => code.is_none_or(ErrorCode::is_fatal),
@@ -140,6 +143,7 @@ impl ClientError {
             | Self::Option { .. }
             | Self::Kernel(_) => false,
             Self::Io { .. }
+            | Self::NoTls
             | Self::Closed
             | Self::Silent(_)
             | Self::Protocol(_)

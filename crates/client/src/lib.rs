@@ -23,17 +23,20 @@
 //! ```
 //!
 //! Deliberately absent: reconnection of the plain publisher and of the subscriber (the caller decides what to do with
-//! messages whose fate is unknown), lookup of brokers by subscribers, TLS and compression.
+//! messages whose fate is unknown), lookup of brokers by subscribers, compression.
 
 mod connection;
 pub mod echo;
+mod encryption;
 mod error;
 pub mod placed;
 mod publisher;
 mod subscriber;
 pub mod tempo;
 
+pub use credentials::Trust;
 pub use echo::{EchoListener, Echoer};
+pub use encryption::Tls;
 pub use error::ClientError;
 pub use placed::{PlacedOptions, PlacedPublisher};
 pub use publisher::{Acknowledgement, AtWindow, Publisher, PublisherOptions};

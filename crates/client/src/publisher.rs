@@ -9,11 +9,13 @@ use std::collections::VecDeque;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
+use api::Token;
 use serde_json::Value;
 use wire::identify::{AckRequest, Identify};
 use wire::{Frame, command};
 
 use crate::connection::{Connection, check_name};
+use crate::encryption::Tls;
 use crate::error::ClientError;
 
 /// How the broker tells that it accepted messages.
@@ -21,9 +23,9 @@ use crate::error::ClientError;
 pub enum Acknowledgement {
     /// `OK` for every publish call, as every NSQ broker does.
     Each,
-    /// The SRTM extension: a count after so many messages, and no later than so many milliseconds after the first of
-    /// them. Spares the broker about a third of its work. A broker without the extension gives
-    /// [`Acknowledgement::Each`] instead.
+    /// The SRTM extension: a count after this many messages, and no later than this many
+    /// milliseconds after the first of them. Spares the broker about a third of its work. A broker
+    /// without the extension gives [`Acknowledgement::Each`] instead.
     Cumulative {
         /// Messages between two acknowledgements; 1 to 65536.
         every_messages: u32,
@@ -63,6 +65,8 @@ pub enum AtWindow {
 pub struct PublisherOptions {
     /// Short name that the broker shows for this client.
     pub client_id: String,
+    /// What is shown to a broker that asks for it.
+    pub token: Option<Token>,
     /// How acceptance is told.
     pub acknowledgement: Acknowledgement,
     /// Most messages without an acknowledgement, at least 1. A larger batch goes alone.
@@ -71,6 +75,8 @@ pub struct PublisherOptions {
     pub at_window: AtWindow,
     /// Longest wait for the connection, for one acknowledgement and for room in the socket.
     pub timeout: Duration,
+    /// TLS with the broker; `None`: none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for PublisherOptions {
@@ -78,10 +84,12 @@ impl Default for PublisherOptions {
     fn default() -> Self {
         Self {
             client_id: "srtm-client".to_owned(),
+            token: None,
             acknowledgement: Acknowledgement::Each,
             window_messages: 1000,
             at_window: AtWindow::Wait,
             timeout: Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -132,7 +140,13 @@ impl Publisher {
             srtm: options.acknowledgement.request(),
             ..Identify::default()
         };
-        let (connection, answer) = Connection::open(address, &identify, options.timeout)?;
+        let (connection, answer) = Connection::open(
+            address,
+            &identify,
+            options.token.as_ref(),
+            options.tls.as_ref(),
+            options.timeout,
+        )?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(Self {
             connection,

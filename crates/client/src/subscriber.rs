@@ -1,15 +1,18 @@
-//! Receiving messages of a channel and saying what became of them.
+//! Receiving messages of a channel and answering them.
 //!
-//! FIN, REQ and TOUCH are gathered and written together before the next read from the network, so a burst of messages
-//! costs one write. The broker sends at most `ready_messages` ahead, which bounds everything that waits here.
+//! FIN, REQ and TOUCH are gathered and written together before the next read from the network, so a
+//! burst of messages costs one write. The broker sends at most `ready_messages` ahead, which bounds
+//! everything that waits here.
 
 use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
+use api::Token;
 use wire::identify::Identify;
 use wire::{Frame, MessageId, command};
 
 use crate::connection::{Connection, check_name};
+use crate::encryption::Tls;
 use crate::error::ClientError;
 
 /// Bytes of gathered answers above which they are written without waiting for the next read.
@@ -20,6 +23,8 @@ const MAX_ANSWER_BYTES: usize = 16 << 10;
 pub struct SubscriberOptions {
     /// Short name that the broker shows for this client.
     pub client_id: String,
+    /// What is shown to a broker that asks for it.
+    pub token: Option<Token>,
     /// Messages that the broker may send before earlier ones are finished (RDY); nsqd allows 2500.
     pub ready_messages: u32,
     /// Time to finish a message before the broker sends it again; `None`: the broker's default.
@@ -32,6 +37,8 @@ pub struct SubscriberOptions {
     pub output_buffer_timeout: Option<Duration>,
     /// Longest wait for the connection and for room in the socket.
     pub timeout: Duration,
+    /// TLS with the broker; `None`: none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for SubscriberOptions {
@@ -39,11 +46,13 @@ impl Default for SubscriberOptions {
     fn default() -> Self {
         Self {
             client_id: "srtm-client".to_owned(),
+            token: None,
             ready_messages: 256,
             msg_timeout: None,
             heartbeat_interval: Duration::from_secs(30),
             output_buffer_timeout: None,
             timeout: Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -122,7 +131,13 @@ impl Subscriber {
             },
             ..Identify::default()
         };
-        let (mut connection, _) = Connection::open(address, &identify, options.timeout)?;
+        let (mut connection, _) = Connection::open(
+            address,
+            &identify,
+            options.token.as_ref(),
+            options.tls.as_ref(),
+            options.timeout,
+        )?;
         let mut subscribe = Vec::new();
         command::put_sub(&mut subscribe, topic, channel);
         connection.write(&subscribe)?;

@@ -1,9 +1,11 @@
-//! Tempo's endpoints: publish and subscribe on a messaging kernel, through a broker or directly from peer to peer.
+//! Tempo's endpoints: publish and subscribe on a messaging kernel, through a broker or directly
+//! from peer to peer.
 //!
-//! A [`Node`] is an endpoint. Each publication, each subscription and each timer of it is a task of one kernel with a share of
-//! its time ([`kernel`]); a few threads, as a rule one per core, serve them. Endpoints find each other by announcements on a
-//! [`Channel`]: a multicast or broadcast group, where publishers then send to subscribers directly, or a broker, which stands
-//! between them. The channel's address is all that is different ("Toward scalable real-time messaging").
+//! A [`Node`] is an endpoint. Each of its publications, subscriptions and timers is a task of one
+//! kernel with a CPU share ([`kernel`]); a few threads, as a rule one per core, serve them.
+//! Endpoints find each other by announcements on a [`Channel`]: a multicast or broadcast group,
+//! where publishers then send to subscribers directly, or a broker, which stands between them. Only
+//! the channel's address differs ("Toward scalable real-time messaging").
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -24,15 +26,21 @@
 //!
 //! What a program may count on:
 //!
-//! * The messages of one publisher on one topic arrive in their order, each at most once (by datagram: in any order).
-//! * Nothing is stored: who subscribes later, or is away, misses what was published. Messages on their way to a
-//!   subscriber that dies are lost, and so are those published before a subscriber was found.
-//! * Every topic has connections and a task of its own: a subscriber that does not keep up slows its own topic.
-//! * Every queue has a bound, and every message that is dropped is counted where it is dropped ([`NodeStats`]).
-//! * Callbacks of one subscription or timer run one at a time, those of different ones at once on several threads.
+//! * The messages of one publisher on one topic arrive in their order, each at most once (by
+//!   datagram: in any order).
+//! * Nothing is stored: who subscribes later, or is away, misses what was published. Messages on
+//!   their way to a subscriber that dies are lost, and so are those published before a subscriber
+//!   was found.
+//! * Every topic has connections and a task of its own: a subscriber that does not keep up slows
+//!   its own topic.
+//! * Every queue has a bound, and every message that is dropped is counted where it is dropped
+//!   ([`NodeStats`]).
+//! * Callbacks of one subscription or timer run one at a time, those of different ones at once on
+//!   several threads.
 //!
-//! Deliberately absent: acknowledgements, storage, topics by pattern, encryption. With a key, announcements and greetings
-//! prove their origin; messages themselves are neither signed nor hidden.
+//! Deliberately absent: acknowledgements, storage, topics by pattern, encryption. With a key,
+//! announcements and greetings prove their origin; messages themselves are neither signed nor
+//! hidden.
 
 mod alarms;
 mod channel;

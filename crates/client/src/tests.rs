@@ -1,4 +1,5 @@
-//! Publisher and subscriber against a scripted broker: a thread that checks what it is sent and answers by script.
+//! Publisher and subscriber against a scripted broker: a thread that checks what it is sent and
+//! answers by script.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Gossip that cannot be set up or asked for.
+//! Errors in setting up gossip and in requests to it.
 
 use core::net::SocketAddr;
 use std::time::Duration;

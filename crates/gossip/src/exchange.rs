@@ -1,19 +1,23 @@
-//! One limiter's part in the sums of one limit.
+//! One limiter's side of the sums of one limit.
 //!
-//! *Mesh*: every limiter tells every other one its own numbers, and each adds up what it heard last.
+//! *Mesh*: every limiter tells every other one its own numbers, and each adds up what it heard
+//! last.
 //!
-//! *Random*: push-sum (Kempe, Dobra and Gehrke; DRL, section 3.1). A limiter holds a mass: sums, and a weight that is 1 at
-//! first. Its own changes enter the sums. At the end of an interval it divides the mass into equal parts, keeps one and
-//! sends the others to limiters picked at random. Sums by weight go towards the mean of all limiters, as fast as a rumour
-//! spreads. A lost message takes mass away; the next one from the same limiter is counted once for itself and once for
-//! each that is missing before it (DRL, section 4.2).
+//! *Random*: push-sum (Kempe, Dobra and Gehrke; DRL, section 3.1). A limiter holds a mass: sums,
+//! and a weight that is 1 at first. Its own changes enter the sums. At the end of an interval it
+//! divides the mass into equal parts, keeps one and sends the others to limiters picked at random.
+//! Sums by weight go towards the mean of all limiters, as fast as a rumour spreads. A lost message
+//! takes mass away; the next one from the same limiter is counted once for itself and once for each
+//! that is missing before it (DRL, section 4.2).
 //!
-//! What that scaling cannot mend, and what a limiter that is gone leaves behind, ends with an *epoch*: all begin anew
-//! from their own numbers, and go by the old sums until the new ones have spread. Whoever hears of a newer epoch joins it.
+//! An *epoch* ends what that scaling cannot mend, and what a departed limiter leaves behind: all
+//! begin anew from their own numbers, and use the old sums until the new ones have spread. Whoever
+//! hears of a newer epoch joins it.
 //!
-//! Messages are numbered per receiver, over all epochs: a gap that began in the last epoch counts in this one. It says how
-//! many messages of this sender get lost, and on average the mass stays what it was. Gaps counted per epoch would miss
-//! most of the loss wherever two limiters meet only a few times in it.
+//! Messages are numbered per receiver, over all epochs: a gap that began in the last epoch counts
+//! in this one. It says how many messages of this sender get lost, and on average the mass stays
+//! what it was. Gaps counted per epoch would miss most of the loss wherever two limiters meet only
+//! a few times in it.
 
 mod mass;
 mod message;
@@ -191,8 +195,9 @@ impl Exchange {
         Heard::Counted { lost }
     }
 
-    /// Limiter `peer` is there, or there again. What it says counts from now on, wherever its numbers begin. Its 1/N comes
-    /// with its numbers: in a mesh with its first word, among sums when those of an epoch that began later have spread.
+    /// Limiter `peer` is there, or there again. What it says counts from now on, wherever its
+    /// numbers begin. Its 1/N comes with its numbers: in a mesh with its first message, among sums
+    /// when those of an epoch that began later have spread.
     pub fn connected(&mut self, peer: u32) {
         if peer as usize == self.me {
             return;
@@ -229,8 +234,8 @@ impl Exchange {
         }
     }
 
-    /// What the others demand, as far as is known here. Who was never heard does not count as connected: beside limiters
-    /// of which nothing is known this one keeps to its 1/N.
+    /// The demand of the others, as far as it is known here. A limiter that was never heard does
+    /// not count as connected: beside limiters of which nothing is known this one keeps to its 1/N.
     pub fn remote(&self) -> Remote {
         match self.branches {
             Branches::Mesh => self.remote_of_mesh(),
@@ -296,10 +301,10 @@ impl Exchange {
         self.sums = self.latest_sums();
     }
 
-    /// The limiter's own numbers become `own`. While nothing is lost all weights together are N, and a change enters the
-    /// sums as it is. With loss they drift, by chance and because one message can make up only for those that it shows to be
-    /// missing; then a change enters by the weight that is here, and the mass is renewed little by little, so that errors
-    /// are forgotten.
+    /// The limiter's own numbers become `own`. While nothing is lost all weights together are N,
+    /// and a change enters the sums unscaled. With loss they drift, by chance and because one
+    /// message can make up only for those that it shows to be missing; then a change enters by the
+    /// weight that is here, and the mass is renewed little by little, so that errors are forgotten.
     fn change(&mut self, own: Update) {
         let lossless_for = self.lossless_for.map(|intervals| intervals + 1);
         self.lossless_for = lossless_for.filter(|intervals| *intervals < EPOCH_INTERVALS);

@@ -1,11 +1,14 @@
-//! What limiters of one limit tell each other (DRL, sections 3.1, 4.2 and 5.6).
+//! Gossip between the limiters of one limit (DRL, sections 3.1, 4.2 and 5.6).
 //!
-//! * [`Exchange`] is one limiter's part in the sums of one limit: at the end of each estimate interval it says what to
-//!   send to whom, and from what it hears it tells how much the others demand.
-//! * [`Node`] is one process's part in the gossip of all its limits: the exchanges, who is connected (SWIM, by `foca`),
-//!   and the datagrams in between, tagged with a key. It takes and gives bytes, and time is an argument.
+//! * [`Exchange`] is one limiter's side of the sums of one limit: at the end of each estimate
+//!   interval it says what to send to whom, and from what it hears it computes how much the others
+//!   demand.
+//! * [`Node`] is one process's side of the gossip of all its limits: the exchanges, who is
+//!   connected (SWIM, by `foca`), and the datagrams in between, tagged with a key. It takes and
+//!   gives bytes, and time is an argument.
 //! * [`Roster`] finds the limiters where nobody hands out a list of them.
-//! * [`Socket`] carries a node's datagrams. Only it does input and output; what to wait for and when is its owner's.
+//! * [`Socket`] carries a node's datagrams. Only it does input and output; its owner decides what
+//!   to wait for and when.
 //!
 //! docs/gossip.md has the bytes, what is safe against whom, and what happens when something fails.
 

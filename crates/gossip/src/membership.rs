@@ -1,8 +1,10 @@
-//! Who is connected: SWIM, as `foca` has it, over the fixed list of peers (DRL, section 5.6).
+//! Who is connected: SWIM, as `foca` implements it, over the fixed list of peers (DRL, section
+//! 5.6).
 //!
-//! A member is probed at random, by way of others if it does not answer, then suspected, and taken for gone if it does not
-//! object. Whoever is not connected is asked to join again and again, some at a time: those that have not started yet,
-//! those that crashed, and those on the other side of a cut.
+//! A member is probed at random, by way of others if it does not answer, then suspected, and taken
+//! for gone if it does not object. Limiters that are not connected are asked to join again and
+//! again, some at a time: those that have not started yet, those that crashed, and those on the
+//! other side of a cut.
 
 mod life;
 

@@ -1,11 +1,14 @@
-//! One process's part in the gossip of all its limits: exchanges, membership, and the datagrams in between.
+//! One process's side of the gossip of all its limits: exchanges, membership, and the datagrams in
+//! between.
 //!
-//! The owner gives it what arrived ([`Node::receive`]), the ends of estimate intervals ([`Node::queue_updates`]) and, when
-//! [`Node::next_wake`] says so, the time ([`Node::wake`]), and after each of them sends what [`Node::poll_transmit`] has.
-//! What cannot be believed is counted ([`Counters`]) and changes nothing.
+//! The owner gives it what arrived ([`Node::receive`]), the ends of estimate intervals
+//! ([`Node::queue_updates`]) and, when [`Node::next_wake`] says so, the time ([`Node::wake`]), and
+//! after each of them sends what [`Node::poll_transmit`] has. What cannot be believed is counted
+//! ([`Counters`]) and changes nothing.
 //!
-//! Updates of a limit are counted per pair of limiters. A counter begins anew with an incarnation of either end and never
-//! else, not even when a limit is removed and added again, so no tag is ever good twice.
+//! Updates of a limit are counted per pair of limiters. A counter begins anew only with an
+//! incarnation of either end, not even when a limit is removed and added again, so no tag is ever
+//! good twice.
 
 mod config;
 mod counters;
@@ -158,7 +161,7 @@ impl Node {
         Ok(())
     }
 
-    /// What the others demand of a limit, as far as is known; of one that was not added, nothing.
+    /// The others' demand on a limit, as far as it is known; for a limit that was not added, none.
     pub fn remote(&self, id: LimitId) -> Remote {
         let exchange = self
             .limits

@@ -1,16 +1,18 @@
 //! Who takes part, where no list is handed out: everybody tells everybody whom it knows.
 //!
-//! A roster begins with the addresses that its owner was told, and each *notice* brings those that its sender knows. So
-//! all rosters become the same within a few notices, and the list that [`crate::Node`] wants is the roster in the order of
-//! addresses. Whoever is on it counts, whether it can be heard or not: that is what keeps parts of a network that cannot
-//! hear each other within the limit together. One leaves the roster when it says so itself, or when an operator does.
+//! A roster begins with the addresses that its owner was told, and each *notice* brings those that
+//! its sender knows. So all rosters become the same within a few notices, and the list that
+//! [`crate::Node`] wants is the roster in the order of addresses. Everybody on it counts, reachable
+//! or not: that keeps parts of a network that cannot hear each other within the limit together. A
+//! limiter leaves the roster when it says so itself, or when an operator does.
 //!
-//! Of two words about a limiter the one about its later life counts, of two about the same life the one that it is gone. Who
-//! finds itself called gone, or called by a later life than its own, answers with a life beyond that: rosters only grow
-//! in this order, so they agree whatever is lost, late or said twice.
+//! Of two notices about a limiter the one about its later life counts; of two about the same life,
+//! the one that it is gone. A limiter that is called gone, or called by a later life than its own,
+//! answers with a life beyond that: rosters only grow in this order, so they agree whatever is
+//! lost, late or said twice.
 //!
-//! Notices are signed like membership. One that was recorded says nothing that is not known; a sender's limits count only
-//! with a greater counter than before.
+//! Notices are signed like membership. A recorded one says nothing new; a sender's limits count
+//! only with a greater counter than before.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use wire::gossip::{
     NoticedMember, SealedMembership, put_notice,
 };
 
-/// What a roster is told; the key is that of all others.
+/// A roster's configuration; the key is that of all others.
 #[derive(Clone, Debug)]
 pub struct RosterConfig {
     /// Where this limiter receives, as the others see it.
@@ -33,7 +35,7 @@ pub struct RosterConfig {
     pub key: Key,
 }
 
-/// Who takes part, as one limiter knows it.
+/// The participants, as one limiter knows them.
 #[derive(Debug)]
 pub struct Roster {
     me: SocketAddr,
@@ -43,6 +45,8 @@ pub struct Roster {
     has_left: bool,
     members: BTreeMap<SocketAddr, Member>,
     counter: u64,
+    /// Notices to everybody so far.
+    rounds: u64,
     /// Where the next notice goes on in the members, and in the limits.
     next: (usize, usize),
     next_notice: Instant,
@@ -69,7 +73,7 @@ struct Heard {
     at: Instant,
 }
 
-/// A limiter on the roster, for who wants to see it.
+/// A limiter on the roster, for statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RosterMember {
     /// Where it is reached.
@@ -87,11 +91,15 @@ const MAX_LIMITS: usize = 1024;
 /// Time between two notices to everybody.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a limiter waits for an answer of those that it was told of, before it takes the part that it has among them.
+/// One in this many notices goes also to those that are called gone.
+const GONE_TOLD_EVERY: u64 = 10;
+
+/// How long a limiter waits for answers of those it was told of, before it takes its part among
+/// them.
 const ANSWER_WAIT: Duration = Duration::from_secs(3);
 
-/// How long a list must have been the same before a limiter that has begun goes by it. Meanwhile the others hear of it, and
-/// take their smaller parts.
+/// How long a list must have been the same before a limiter that has just begun uses it. Meanwhile
+/// the others hear of it, and take their smaller parts.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// How long a limit counts that its limiter does not tell of any more. All limits of a limiter are told within it, if there
@@ -114,6 +122,7 @@ impl Roster {
             has_left: false,
             members: BTreeMap::from([(me, own)]),
             counter: 0,
+            rounds: 1,
             next: (0, 0),
             next_notice: now,
             began: now,
@@ -127,14 +136,12 @@ impl Roster {
     pub fn add(&mut self, address: SocketAddr, now: Instant) {
         let address = canonical(address);
         if !self.members.contains_key(&address) {
-            self.merge(
-                NoticedMember {
-                    address,
-                    life: 0,
-                    is_gone: false,
-                },
-                now,
-            );
+            let said = NoticedMember {
+                address,
+                life: 0,
+                is_gone: false,
+            };
+            self.merge(said, now);
         }
     }
 
@@ -235,13 +242,16 @@ impl Roster {
         }
         self.next_notice = now + NOTICE_INTERVAL;
         let payload = self.payload(own);
-        // Who was called gone and speaks all the same is told, so that it can object.
+        // Who was called gone and speaks all the same is told, so that it can object. So are all who are, now and then: one that left may be there
+        // again and know of nobody, and two that were cut off may each have been told that the other is gone.
+        let all_are_told = self.rounds.is_multiple_of(GONE_TOLD_EVERY);
+        self.rounds += 1;
         let lately = |member: &Member| {
             let heard = member.heard.map(|heard| heard.at);
             heard.is_some_and(|at| now < at + 2 * NOTICE_INTERVAL)
         };
         let told = self.members.iter();
-        let told = told.filter(|(_, member)| !member.is_gone || lately(member));
+        let told = told.filter(|(_, member)| !member.is_gone || all_are_told || lately(member));
         let told = told.map(|(address, _)| *address).collect();
         self.sealed(&payload, told)
     }

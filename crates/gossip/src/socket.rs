@@ -9,7 +9,7 @@ use wire::gossip::MAX_MEMBERSHIP_BYTES;
 
 use crate::Node;
 
-/// A UDP socket for one node. What it waits for, and how it tells the time, is its owner's.
+/// A UDP socket for one node. Its owner decides what it waits for and tells it the time.
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
@@ -96,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// What became of what was sent and received.
+    /// Counts of what was sent and received.
     pub fn counters(&self) -> SocketCounters {
         self.counters
     }

@@ -1,4 +1,4 @@
-//! Bodies on their way: a request's says when it is all there, an answer's when it has left.
+//! Bodies under way: a request's signals when it is complete, an answer's when it has left.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One connection's requests: whom they reach and what each answer says besides.
+//! One connection's requests: their routes, and what each answer says besides.
 
 use std::sync::Arc;
 

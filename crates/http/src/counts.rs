@@ -1,4 +1,4 @@
-//! What has become of a port's connections, as metrics.
+//! Counts of a port's connections, as metrics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ struct Numbers {
     open: AtomicU64,
     gave_way: AtomicU64,
     refused: AtomicU64,
+    exhausted: AtomicU64,
     foreign: AtomicU64,
 }
 
@@ -25,7 +26,7 @@ struct Numbers {
 pub struct Figure {
     /// `http_…`.
     pub name: &'static str,
-    /// What it counts.
+    /// Its meaning.
     pub help: &'static str,
     /// Whether it only grows.
     pub is_counter: bool,
@@ -39,7 +40,7 @@ pub(crate) struct Open(Counts);
 impl Counts {
     /// All numbers now.
     #[must_use]
-    pub fn figures(&self) -> [Figure; 4] {
+    pub fn figures(&self) -> [Figure; 5] {
         let numbers = &*self.0;
         let figure = |name, help, is_counter, value: &AtomicU64| {
             let value = value.load(Ordering::Relaxed);
@@ -70,6 +71,12 @@ impl Counts {
                 &numbers.refused,
             ),
             figure(
+                "http_exhausted",
+                "Times that no connection could be accepted because the process had no descriptors left.",
+                true,
+                &numbers.exhausted,
+            ),
+            figure(
                 "http_foreign",
                 "Changes that were refused because a web page from elsewhere or a foreign name asked for them.",
                 true,
@@ -89,6 +96,10 @@ impl Counts {
 
     pub(crate) fn refused(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn exhausted(&self) {
+        self.0.exhausted.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn foreign(&self) {

@@ -1,18 +1,18 @@
-//! One question over HTTP to somebody else.
+//! One question over HTTP to another port.
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Asks over a connection of its own; reads up to `answer_max_bytes` of the answer.
 ///
 /// # Errors
 /// Why there is no answer; whether the question arrived is not known then.
 pub async fn exchange(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     request: Request<Bytes>,
     answer_max_bytes: usize,
 ) -> Result<(StatusCode, Bytes), String> {

@@ -1,8 +1,8 @@
 //! Who may change something: programs may, web pages only if they come from here.
 //!
-//! A browser lets every page send requests to every address that it reaches, and says of each change which page asks for it (`Origin`). A page
-//! whose name was turned to this address in the meantime (DNS rebinding) has the right origin; what gives it away is the name
-//! by which it asks (`Host`).
+//! A browser lets every page send requests to every address that it reaches, and says with each
+//! change which page asks for it (`Origin`). A page whose name was turned to this address in the
+//! meantime (DNS rebinding) has the right origin; the name by which it asks (`Host`) gives it away.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, header};
 
-/// Longest piece of a foreign header that is told in an answer.
+/// Longest piece of a foreign header that an answer repeats.
 const TOLD_MAX_CHARS: usize = 80;
 
 /// The names by which changes may be asked for.

@@ -1,4 +1,4 @@
-//! Bodies as JSON: what is wrong is said with its place, and of two values for one key neither counts.
+//! JSON bodies: an error names its place, and of two values for one key neither counts.
 
 use std::fmt;
 

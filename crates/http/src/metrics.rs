@@ -1,6 +1,6 @@
-//! Metrics as tables: a family has a name, a meaning, a kind, and where its value comes from.
+//! Metrics as tables: a family has a name, a meaning, a kind, and the source of its value.
 //!
-//! Counters get `_total` from the format. Units stand last in a name.
+//! The format adds `_total` to counters. Units stand last in a name.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Kind {
 pub struct Series<T: 'static> {
     /// Without the registry's prefix and the ending of counters.
     pub name: &'static str,
-    /// What it tells.
+    /// Its meaning.
     pub help: &'static str,
     /// Whether it only grows.
     pub kind: Kind,

@@ -1,7 +1,8 @@
-//! A connection whose peer takes what it asked for, at some pace.
+//! A connection whose peer takes its answers at a minimum pace.
 //!
-//! While the peer lets output wait it has [`GRACE`], and a second more for each [`RATE_MIN_BYTES_PER_S`] that it takes meanwhile. Who is
-//! slower has its connection ended: what waits for it is memory, and its place is one of few.
+//! While output waits for the peer it has [`GRACE`], and a second more for each
+//! [`RATE_MIN_BYTES_PER_S`] that it takes meanwhile. The connection of a slower peer is ended: its
+//! output holds memory, and places are few.
 
 use std::io;
 use std::pin::Pin;
@@ -37,7 +38,7 @@ impl<S> Paced<S> {
         }
     }
 
-    /// What came of offering so many bytes, seen from the pace.
+    /// The verdict on offering this many bytes, as to the pace.
     fn judge(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -85,7 +86,7 @@ impl Waiting {
     }
 }
 
-/// How long it may take until so many bytes are taken and further ones wait.
+/// The time allowed until this many bytes are taken while further ones wait.
 fn allowed(taken_bytes: usize) -> Duration {
     GRACE + Duration::from_secs_f64(taken_bytes as f64 / RATE_MIN_BYTES_PER_S)
 }
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes so much to a peer that takes some bytes each second; what became of it, and when.
+    /// Writes this much to a peer that takes some bytes each second; returns the outcome, and when.
     async fn write(total_bytes: usize, taken_bytes_per_s: usize) -> (io::Result<()>, Duration) {
         let began = Instant::now();
         let (stream, mut peer) = duplex(1024);

@@ -1,4 +1,4 @@
-//! Answers that are being read, and what they may take.
+//! Answers that are being read, and the bound on their memory.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Places for connections, none of which one address can take from all others.
 //!
-//! One address holds half of them at most. When places are short, the connection gives way whose peer keeps the server waiting longest:
+//! One address holds a part of them at most, a half at HTTP ports. When places are short, the connection gives way whose peer keeps the server waiting longest:
 //! idle between requests, within a head or within a body. Those whose peer waits for the server never give way.
 
 mod table;
@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use clock::Instant;
 use tokio::sync::Notify;
 
-use table::Table;
+pub use table::{Given, Party, Shares, Table};
 
-/// A number of places, half of them for one address at most.
+/// A number of places, of which one address has a part at most.
 #[derive(Debug)]
 pub struct Places {
     table: Mutex<Table<Arc<Notify>>>,
@@ -29,17 +29,23 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many places.
+    /// So many places, half of them for one address.
     #[must_use]
     pub fn new(most: usize) -> Arc<Places> {
+        Places::of(Shares::halves(most))
+    }
+
+    /// Places that are shared so.
+    #[must_use]
+    pub fn of(shares: Shares) -> Arc<Places> {
         Arc::new(Places {
-            table: Mutex::new(Table::new(most)),
+            table: Mutex::new(Table::new(shares)),
             zero: tokio::time::Instant::now(),
         })
     }
 
-    /// A place for a connection from `address`, whose peer is waited for; `None` if all that it might have are of those that are
-    /// being served.
+    /// A place for a connection from `address`, whose peer is waited for; `None` if all places that
+    /// it might have belong to peers that are being served.
     pub fn enter(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
         let gone = Arc::new(Notify::new());
         let given = self
@@ -53,6 +59,15 @@ impl Places {
             number: given.number,
             gone,
         })
+    }
+
+    /// Has the connection leave whose peer is waited for longest; says whether there is one.
+    pub fn make_room(&self) -> bool {
+        let former = self.table().take_longest_waiting();
+        if let Some(gone) = &former {
+            gone.notify_one();
+        }
+        former.is_some()
     }
 
     /// Places that are held.
@@ -85,7 +100,7 @@ impl Place {
     }
 
     /// Completes when the place has gone over to somebody else.
-    pub(crate) async fn gone(&self) {
+    pub async fn gone(&self) {
         self.gone.notified().await;
     }
 }

@@ -1,7 +1,8 @@
 //! Query strings with Go's rules.
 //!
-//! Go refuses what the usual form decoders let pass: a broken `%` escape or a semicolon anywhere makes
-//! the whole request invalid. A key that is given twice does so too: nobody can know which of them was meant.
+//! Go refuses what the usual form decoders let pass: a broken `%` escape or a semicolon anywhere
+//! makes the whole request invalid. So does a key given twice: nobody can know which of them was
+//! meant.
 
 use std::fmt;
 

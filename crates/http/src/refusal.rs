@@ -38,7 +38,7 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, text)
     }
 
-    /// Why a body of at most so many bytes was not read: 400, 408, 413 or 503.
+    /// Why a body of at most this many bytes was not read: 400, 408, 413 or 503.
     #[must_use]
     pub fn unread(error: &BodyError, max_bytes: usize) -> Refusal {
         let text = match error {

@@ -1,7 +1,7 @@
-//! Room for bodies: what all requests of a port hold in memory together.
+//! Room for bodies: a bound on the memory of all requests of a port together.
 //!
-//! Each body is charged for as much as it may become. When the room is short, the bodies give way that have been on their way
-//! longest; those that are there whole, and wait to be acted on, keep their share.
+//! Each body is charged for as much as it may become. When the room is short, the bodies that have
+//! been under way longest give way; complete ones that wait to be acted on keep their place.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -97,7 +97,8 @@ struct Entry<'a> {
 }
 
 impl Room {
-    /// Room for so many bytes; even the smallest body is charged `charge_min_bytes`, which bounds the number of bodies.
+    /// Room for this many bytes; even the smallest body is charged `charge_min_bytes`, which bounds
+    /// the number of bodies.
     #[must_use]
     pub fn new(bytes: usize, charge_min_bytes: usize) -> Room {
         let bytes = bytes.min(Semaphore::MAX_PERMITS);
@@ -165,8 +166,9 @@ impl Room {
         Err(BodyError::Busy)
     }
 
-    /// Has as many give way as it takes, the longest on their way first; nobody, if all that are not whole would not do. Some of those may
-    /// just be going, or have just got their share.
+    /// Makes as many bodies give way as needed, the longest under way first; none, if all
+    /// incomplete ones would not be enough. Some of those may just be going, or have just got their
+    /// part.
     fn make_way(&self, charge: u32) -> Result<(), BodyError> {
         let mut arriving = self.arriving();
         let wanted = u64::from(charge);
@@ -264,7 +266,7 @@ mod tests {
 
     const CHARGE_BYTES: usize = 16;
 
-    /// A body of so many bytes that never comes.
+    /// A body of this many bytes that never comes.
     struct Awaited(u64);
 
     impl HttpBody for Awaited {

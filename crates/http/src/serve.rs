@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them.
+//! Accepts connections and ends them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::conversation::{Conversation, HttpState};
 use crate::output::Paced;
+use crate::spare::{SPARES, Spares, is_exhaustion};
 use crate::{Counts, Encryption, Gate, Place, Places, hostname};
 
 /// Connections served at once.
@@ -31,6 +31,8 @@ const RESERVE_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, which usually means that descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause between connections that are on the last descriptors: so long each may be answered before it has to give way.
+const LAST_PAUSE: Duration = Duration::from_millis(2);
 /// Time that an NSQ client has to read its refusal.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -85,28 +87,32 @@ pub async fn serve(
     let port = Arc::new(Port::new(router, settings));
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
+    let mut spares = Spares::default();
+    spares.fill();
     tokio::pin!(stopped);
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "HTTP: cannot accept");
-                sleep(ACCEPT_PAUSE).await;
+            Some(_) = connections.join_next() => {
+                spares.fill();
                 continue;
             }
+            accepted = port.accept(&listener, &mut spares) => accepted,
         };
-        let Some((rules, place)) = port.admit(peer) else {
+        let Some((stream, peer)) = accepted else {
+            continue;
+        };
+        let is_last = !spares.fill();
+        let Some((rules, place)) = port.admit(peer, is_last) else {
             // Not even in the reserve.
             port.state.counts.refused();
             continue;
         };
         let (port, watcher) = (Arc::clone(&port), graceful.watcher());
         connections.spawn(async move { port.hold(stream, peer, rules, place, watcher).await });
+        if is_last {
+            sleep(LAST_PAUSE).await;
+        }
     }
     drop(listener);
     if timeout(close_timeout, graceful.shutdown()).await.is_err() {
@@ -122,6 +128,8 @@ struct Port {
     encryption: Option<Encryption>,
     usual: (Rules, Arc<Places>),
     reserve: (Rules, Arc<Places>),
+    /// Of connections on the last descriptors.
+    last: (Rules, Arc<Places>),
 }
 
 /// How a connection is treated.
@@ -158,12 +166,45 @@ impl Port {
                 Rules::new(RESERVE_HEAD_TIMEOUT, true),
                 Places::new(RESERVE_PLACES),
             ),
+            last: (Rules::new(RESERVE_HEAD_TIMEOUT, true), Places::new(SPARES)),
         }
     }
 
-    fn admit(&self, peer: SocketAddr) -> Option<(Rules, Place)> {
-        [&self.usual, &self.reserve]
-            .into_iter()
+    /// The next connection; `None` after a pause in which there may be one again.
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+        spares: &mut Spares,
+    ) -> Option<(TcpStream, SocketAddr)> {
+        let error = match listener.accept().await {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => error,
+        };
+        tracing::warn!(%error, "HTTP: cannot accept");
+        if !is_exhaustion(&error) {
+            sleep(ACCEPT_PAUSE).await;
+            return None;
+        }
+        self.state.counts.exhausted();
+        let accepted = spares.accept(listener).await;
+        if accepted.is_none() {
+            // Who has the last descriptors and asks nothing gives way.
+            let pause = match spares.is_empty() && self.last.1.make_room() {
+                true => LAST_PAUSE,
+                false => ACCEPT_PAUSE,
+            };
+            sleep(pause).await;
+        }
+        accepted
+    }
+
+    /// A place for `peer`, which may be on one of the last descriptors.
+    fn admit(&self, peer: SocketAddr, is_last: bool) -> Option<(Rules, Place)> {
+        let all: &[&(Rules, Arc<Places>)] = match is_last {
+            true => &[&self.last],
+            false => &[&self.usual, &self.reserve],
+        };
+        all.iter()
             .find_map(|(rules, places)| Some((rules.clone(), places.enter(peer.ip())?)))
     }
 
@@ -192,9 +233,9 @@ impl Port {
         place: &Arc<Place>,
         watcher: Watcher,
     ) {
+        let mut first = [0];
         if let Some(nsq_port) = self.nsq_port {
             // NSQ's magic begins with a space, which no HTTP request does: the first byte decides.
-            let mut first = [0];
             match timeout(rules.head_timeout, stream.peek(&mut first)).await {
                 Ok(Ok(1)) if first == [b' '] => return refuse_nsq(&mut stream, nsq_port).await,
                 Ok(Ok(1)) => {}
@@ -207,8 +248,12 @@ impl Port {
         let Some(encryption) = &self.encryption else {
             return self.answer(stream, peer, rules, place, watcher).await;
         };
-        let accepting = TlsAcceptor::from(encryption.current()).accept(stream);
-        match timeout(rules.head_timeout, accepting).await {
+        match timeout(rules.head_timeout, stream.peek(&mut first)).await {
+            Ok(Ok(1)) if first[0].is_ascii_uppercase() => return refuse_plain(&mut stream).await,
+            Ok(Ok(1)) => {}
+            Ok(_) | Err(_) => return,
+        }
+        match timeout(rules.head_timeout, encryption.accept(stream)).await {
             Ok(Ok(stream)) => self.answer(stream, peer, rules, place, watcher).await,
             Ok(Err(error)) => tracing::debug!(%error, "HTTPS: no handshake"),
             Err(_) => tracing::debug!("HTTPS: no handshake in time"),
@@ -256,9 +301,19 @@ impl Rules {
 
 /// Tells an NSQ client that this is not its port.
 async fn refuse_nsq(stream: &mut TcpStream, nsq_port: u16) {
-    let body = format!(
+    let text = format!(
         "400 Bad Request: this is the HTTP port; the NSQ protocol is spoken on port {nsq_port}\n"
     );
+    refuse(stream, &text).await;
+}
+
+/// Tells whoever asks without TLS that this port speaks nothing else: a request begins with a letter, TLS does not.
+async fn refuse_plain(stream: &mut TcpStream) {
+    let text = "400 Bad Request: this port speaks HTTPS; write https:// before its address\n";
+    refuse(stream, text).await;
+}
+
+async fn refuse(stream: &mut TcpStream, body: &str) {
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",

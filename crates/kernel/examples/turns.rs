@@ -1,5 +1,5 @@
-//! What a turn costs: takes and finishes of tasks that always have work, on one thread; and on two, that have one schedule
-//! between them or one each.
+//! The cost of a turn: takes and finishes of tasks that always have work, on one thread, and on two
+//! that share one schedule or have one each.
 //!
 //! `cargo run -p kernel --release --example turns`
 #![allow(

@@ -1,8 +1,9 @@
-//! What one task has left, has used, and how it has behaved.
+//! One task's remaining credits, its use, and its behaviour.
 //!
-//! An account belongs to whoever took its task out of SchedulableTasks, or made it schedulable; nobody else writes to
-//! it meanwhile (Tempo, section on scalability for multi-core architectures). So it needs no lock, and whoever reads it for
-//! statistics keeps nobody waiting: each figure is right, but two may be a turn apart.
+//! An account belongs to whoever took its task out of SchedulableTasks, or made it schedulable;
+//! nobody else writes to it meanwhile (Tempo, section on scalability for multi-core architectures).
+//! So it needs no lock, and reading it for statistics keeps nobody waiting: each figure is right,
+//! but two may be a turn apart.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Where threads without work rest, and how they are woken.
 //!
-//! A sleeper makes itself known and only then looks once more whether there is work; a waker puts the work in and only then
-//! looks whether anybody is known. Whichever of the two comes later sees the other, so no wake-up is lost, and
-//! while all are awake a wake-up costs one look (Tempo, section on sleeping).
+//! A sleeper makes itself known and only then looks once more whether there is work; a waker puts
+//! the work in and only then looks whether anybody is known. Whichever comes later sees the other,
+//! so no wake-up is lost, and while all are awake a wake-up costs one look (Tempo, section on
+//! sleeping).
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 

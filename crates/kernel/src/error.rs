@@ -1,4 +1,4 @@
-//! What a kernel refuses.
+//! The kernel's refusals.
 
 use std::time::Duration;
 

@@ -1,17 +1,20 @@
-//! Tempo's messaging kernel: every task a queueing system of its own, with its own share of the server.
+//! Tempo's messaging kernel: every task is a queueing system of its own, with its own share of the
+//! server.
 //!
-//! A [`Scheduler`] knows tasks (a publication, a subscription, a periodic timer; in the broker: a topic), counts their
-//! events and says whose turn it is. A task is entitled to a [`CpuShare`] of every period T; what it is served for is
-//! taken from its credits, the task with the most credits that has work goes first, and when no task with work has
-//! credits left, all get theirs anew. Turns are not interrupted; work for another task that comes up in one is
-//! [charged](Scheduler::charge) to that. The source is "Toward scalable real-time messaging"
+//! A [`Scheduler`] knows tasks (a publication, a subscription, a periodic timer; in the broker: a
+//! topic), counts their events and says whose turn it is. A task is entitled to a [`CpuShare`] of
+//! every period T. The time it is served is taken from its credits, the task with the most credits
+//! that has work goes first, and when no task with work has credits left, all get theirs anew.
+//! Turns are not interrupted; work for another task that comes up in one is
+//! [charged](Scheduler::charge) to that task. The source is "Toward scalable real-time messaging"
 //! (Tempo).
 //!
-//! A [`Kernel`] is a scheduler whose tasks have handlers: threads lend themselves to it, and those that find no work rest at a
-//! [`Rest`], as a rule a [`Bell`]. A task's events wait wherever they are best kept: here is only their number.
+//! A [`Kernel`] is a scheduler whose tasks have handlers: threads lend themselves to it, and those
+//! that find no work rest at a [`Rest`], as a rule a [`Bell`]. A task's events wait wherever they
+//! are best kept; the kernel has only their number.
 //!
-//! Nothing here reads a clock, and no thread is started: time is an argument, and threads are those of the callers.
-//! `docs/kernel.md` is the page for users.
+//! Nothing here reads a clock or starts a thread: time is an argument, and threads are those of the
+//! callers. `docs/kernel.md` is the page for users.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,10 +1,11 @@
 //! SchedulableTasks: a concurrent priority queue of tasks by the credits they have left.
 //!
-//! Credits are told apart in N steps; each step is a bucket with a FIFO queue. Buckets stand in groups of √N, and both a
-//! bucket and a group count what is in them, so that the fullest bucket is found by about √N comparisons instead of N/2
-//! (Tempo, section on SchedulableTasks). One more bucket, the last, holds tasks without credits. Everything is lock-free:
-//! between a look at a counter and the taking somebody else may put a better task in, so "most credits" holds up to
-//! what happens at the same instant.
+//! Credits are divided into N steps; each step is a bucket with a FIFO queue. Buckets stand in
+//! groups of √N, and both a bucket and a group count what is in them, so that the fullest bucket is
+//! found by about √N comparisons instead of N/2 (Tempo, section on SchedulableTasks). One more
+//! bucket, the last, holds tasks without credits. Everything is lock-free: between reading a
+//! counter and taking a task somebody else may put a better task in, so "most credits" holds except
+//! for what happens at the same instant.
 
 use std::ops::Range;
 

@@ -1,12 +1,14 @@
 //! The scheduler: tasks, their credits, and who is served next.
 //!
-//! A task has events in a queue of its own, wherever that is: here is only their number. The writer whose events found none
-//! makes the task schedulable; the thread that takes it serves it, says what that took, and puts it back while events are
-//! left. So a task is with one thread at most, and in between with none or in the queue: each event is counted before
-//! the thread looks whether to put the task back, hence none is forgotten (Tempo, figure 3).
+//! A task has events in a queue of its own, elsewhere; the scheduler has only their number. The
+//! writer whose event finds none makes the task schedulable; the thread that takes it serves it,
+//! reports how long that took, and puts it back while events are left. So a task is with one thread
+//! at most, and in between with none or in the queue: each event is counted before the thread looks
+//! whether to put the task back, hence none is forgotten (Tempo, figure 3).
 //!
-//! Posting, taking, finishing and reading statistics take no lock; making and unmaking tasks and changing shares do.
-//! Threads belong to the caller, and so do clocks: every call that needs the time takes it.
+//! Posting, taking, finishing and reading statistics take no lock; making and unmaking tasks and
+//! changing shares do. Threads belong to the caller, and so do clocks: every call that needs the
+//! time takes it.
 
 use std::time::Duration;
 

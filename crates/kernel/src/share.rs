@@ -1,4 +1,4 @@
-//! Shares of the period: what a task may declare, and what is left for those that declare nothing.
+//! Shares of the period: those that tasks declare, and the rest for tasks that declare none.
 
 use std::fmt;
 

@@ -1,10 +1,11 @@
-//! The place of one task: its events, and who owns it.
+//! The slot of one task: its events, and who owns it.
 //!
-//! One word holds the number of events and the generation of the task, so that one instruction says both whether the
-//! task still is and whether its queue was empty. Who counts up from zero, and who counts down and not to zero, owns
-//! the task: may write to its account, and must put it where it is served (Tempo, figure 3). In a vacant place, and in that of
-//! a task that is leaving, the generation is even and the number never zero: nobody finds it, and nobody comes to own it by
-//! an event.
+//! One word holds the number of events and the generation of the task, so that one instruction says
+//! both whether the task still exists and whether its queue was empty. Whoever counts up from zero,
+//! or counts down and not to zero, owns the task: may write to its account, and must put it where
+//! it is served (Tempo, figure 3). In a vacant slot, and in that of a task that is leaving, the
+//! generation is even and the number never zero: nobody finds it, and nobody comes to own it by an
+//! event.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! How often a thread looks for work before it sleeps.
 //!
-//! Falling asleep and being woken costs more than many looks, so looks pay where work is usually near, and are lost
-//! where it is not. How often looking found work in the recent past decides how often is looked (Tempo, section on
-//! sleeping). On one core nobody puts work in while somebody looks, so there nobody looks.
+//! Falling asleep and being woken costs more than many looks, so looks pay where work is usually
+//! near, and are wasted where it is not. The success of recent looks decides how often a thread
+//! looks (Tempo, section on sleeping). On one core nobody puts work in while somebody looks, so
+//! there nobody looks.
 
 /// Most looks before one sleep: some tens of microseconds, about what a sleep and a wake-up cost.
 pub const LOOKS_MAX: u32 = 1_000;

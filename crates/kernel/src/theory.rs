@@ -1,15 +1,18 @@
-//! Queueing theory of tasks with shares: what to expect before anything is measured, and how to calibrate what is.
+//! Queueing theory of tasks with shares: what to expect before anything is measured, and how to
+//! calibrate from measurements.
 //!
-//! Every task is a queueing system of its own whose server is a share of the whole (Tempo, section on the scheduling
-//! mechanism). Four tools follow from that:
+//! Every task is a queueing system of its own whose server is a share of the whole (Tempo, section
+//! on the scheduling mechanism). Four tools follow from that:
 //!
-//! * [`guaranteed_rate`], [`Mm1`], [`mean_wait`], [`largest_share`]: what shares, rates and the number of threads imply.
+//! * [`guaranteed_rate`], [`Mm1`], [`mean_wait`], [`largest_share`]: what shares, rates and the
+//!   number of threads imply.
 //! * [`wait_bound`]: how long an event waits at worst, whatever other tasks do.
-//! * [`Demand`]: the work that arrives within any window, which decides whether no event waits longer than a period.
+//! * [`Demand`]: the work that arrives within any window, which decides whether no event waits
+//!   longer than a period.
 //! * [`ShareSearch`]: the smallest share under which a wanted mean wait is measured.
 //!
-//! Rates are events per second. Nothing here is fitted to anything, and none of it knows what a turn costs beside its
-//! events.
+//! Rates are events per second. Nothing here is fitted to anything, and the costs of a turn beside
+//! its events are left out.
 //!
 //! ```
 //! use kernel::theory::{Mm1, guaranteed_rate, largest_share};

@@ -1,10 +1,11 @@
-//! The kernel with what tasks do: threads lend themselves, tasks are served, whoever finds no work rests.
+//! The kernel with handlers: threads lend themselves, tasks are served, and whoever finds no work
+//! rests.
 //!
-//! A task's handler is with the thread that has the task, so handlers need no locks of their own. No thread is
-//! started here and no clock is read but the one that the lending thread gives.
+//! A task's handler is with the thread that has the task, so handlers need no locks of their own.
+//! No thread is started here and no clock is read but the one that the lending thread gives.
 //!
-//! A handler that panics harms nobody else: its task is removed, and [`KernelStats`] says how often that happened, to which
-//! task last, and with what words.
+//! A handler that panics harms nobody else: its task is removed, and [`KernelStats`] says how often
+//! that happened, to which task last, and with what words.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

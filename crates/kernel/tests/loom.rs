@@ -1,5 +1,6 @@
-//! The kernel under every order of steps that its threads can take, as far as loom finds them: with at most so many switches
-//! away from a thread that could go on, and with all values that the memory orders allow.
+//! The kernel under every order of steps that its threads can take, as far as loom finds them: with
+//! a bounded number of switches away from a thread that could go on, and with all values that the
+//! memory orders allow.
 //!
 //! `cargo test -p kernel --features loom --test loom`
 #![cfg(feature = "loom")]

@@ -1,5 +1,5 @@
-//! Laws of the scheduler on one thread, in virtual time, held against what the paper says in its simplest form: tasks with
-//! numbers, and a loop over all of them.
+//! Laws of the scheduler on one thread, in virtual time, compared with the paper's scheduler in its
+//! simplest form: tasks with numbers, and a loop over all of them.
 #![cfg(not(feature = "loom"))]
 
 use std::time::Duration;

@@ -1,8 +1,10 @@
-//! Two ways to divide several processors, in virtual time: one schedule that all threads take from (the paper's), and one schedule
-//! per thread with a task for each topic that the thread does something for (the broker's reactors).
+//! Two ways to divide several processors, in virtual time: one schedule that all threads take from
+//! (the paper's), and one schedule per thread with a task for each topic that the thread works for
+//! (the broker's reactors).
 //!
-//! A message costs its reading, anywhere, and its passing on, which in the second way is done at the topic's home.
-//! Publishers are on all threads and always have more. What docs/kernel.md says of the two is asserted here.
+//! A message costs its reading, anywhere, and its passing on, which the second way does at the
+//! topic's home. Publishers are on all threads and always have more. The statements of
+//! docs/kernel.md about the two are asserted here.
 #![cfg(not(feature = "loom"))]
 
 use std::time::Duration;

@@ -21,7 +21,7 @@ mod tournament;
 pub(crate) use groups::Groups;
 pub(crate) use tournament::{Tournament, Work};
 
-/// What is to be chosen. Publishers and brokers are numbered from 0 in here.
+/// The question. Publishers and brokers are numbered from 0 in here.
 pub(crate) struct Choice<'a> {
     /// Messages per second of each publisher, all above 0.
     pub(crate) rates: &'a [f64],
@@ -32,8 +32,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) targets: &'a [f64],
     /// What each broker can take at most, in messages per second.
     pub(crate) rooms: &'a [f64],
-    /// All publishers have the same rate and the targets are whole multiples of it: they are to be met
-    /// exactly.
+    /// All publishers have the same rate and the targets are whole multiples of it: the targets
+    /// must be met exactly.
     pub(crate) is_exact: bool,
 }
 

@@ -1,15 +1,18 @@
-//! One iteration of the Load Distributor, steps 1 and 2: on how many brokers, and which publisher where.
+//! One iteration of the Load Distributor, steps 1 and 2: on how many brokers, and which publisher
+//! where.
 //!
-//! Step 1 (SRTM-long, section 4.2) takes the fewest brokers whose residual capacities hold what is to be
-//! placed: those that carry the topic already come first, since they are paid for, then the emptiest.
-//! Step 2 divides the rate over them by the [`Policy`] and then picks publishers for every broker's quota,
-//! for [`Policy::Srtm`] from every correlation group in proportion (section 4.3).
+//! Step 1 (SRTM-long, section 4.2) takes the fewest brokers whose residual capacities hold what is
+//! to be placed: those that already carry the topic come first, since they are paid for, then the
+//! emptiest. Step 2 divides the rate over them by the [`Policy`] and then picks publishers for
+//! every broker's quota, for [`Policy::Srtm`] from every correlation group in proportion (section
+//! 4.3).
 //!
-//! Publishers are indivisible. When those chosen do not fit into the capacities, they are packed tightly;
-//! when that fails too, one more broker is taken.
+//! Publishers are indivisible. When those chosen do not fit into the capacities, they are packed
+//! tightly; when that fails too, one more broker is taken.
 //!
-//! It does not look at latency: whether a broker keeps its SLO with what it was given is for the fitting to
-//! find out. Publishers that are placed stay where they are, whatever the policy would prefer.
+//! Latency is not considered here: whether a broker keeps its SLO with its publishers is for the
+//! fitting to find out. Publishers that are placed stay where they are, whatever the policy would
+//! prefer.
 
 use thiserror::Error;
 
@@ -21,7 +24,8 @@ mod account;
 
 use account::{Demand, Supply};
 
-/// What one iteration is asked: which publishers are to be placed, what is placed, what is full.
+/// The question of one iteration: which publishers are to be placed, which are placed, which
+/// brokers are full.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The rule.
@@ -35,7 +39,7 @@ pub struct Question<'a> {
     pub brokers: &'a [BrokerState],
     /// Brokers that get no more of this topic, found full by the fitting.
     pub full: &'a [bool],
-    /// Use at least so many brokers in all, as far as there are any; 0 or 1: as few as possible.
+    /// Use at least this many brokers in all, as far as there are any; 0 or 1: as few as possible.
     pub k_min: usize,
 }
 

@@ -1,19 +1,22 @@
-//! Correlation groups found in arrival stamps, when nobody told them.
+//! Correlation groups found in arrival stamps, when nobody declared them.
 //!
-//! SRTM relies on keys that users give (SRTM-long, section 4.3), since measuring correlation of all against
-//! all is costly. What is needed is less: who sends at the same instants as whom, over and over. Asked of one
-//! publisher, that takes a sample of its sends and a look at what else arrived within a tolerance around each.
-//! Whoever is there at half of them, and far more often than his rate makes likely, belongs to it.
+//! SRTM relies on keys that users give (SRTM-long, section 4.3), since measuring correlation of all
+//! against all is costly. Less is needed: who sends at the same instants as whom, over and over.
+//! For one publisher, that takes a sample of its sends and a look at what else arrived within a
+//! tolerance around each. A publisher that is there at half of them, and far more often than its
+//! rate makes likely, belongs to it.
 //!
-//! So groups are stars. A publisher that belongs to nobody yet leads, those that keep company with it
-//! join, and one that is closer in time to a later leader changes over. Leaders are compared with all,
-//! members with leaders only: memory is linear in arrivals and time nearly so, even for one group of all.
-//! Members of one group are at most two tolerances apart, where chains of pairs could join everybody.
+//! So groups are stars. A publisher that belongs to nobody yet leads, those that keep company with
+//! it join, and one that is closer in time to a later leader changes over. Leaders are compared
+//! with all, members with leaders only: memory is linear in arrivals and time nearly so, even for
+//! one group of all. Members of one group are at most two tolerances apart, where chains of pairs
+//! could join everybody.
 //!
-//! Periodic groups whose phases happen to be near do send together for as long as they last. Where their offsets
-//! from the leader leave a clear gap they are told apart nevertheless, since two groups each split in proportion
-//! are split in proportion together, and the reverse does not hold. With less of a gap they are one group, and
-//! rightly so. What is not found: publishers that follow each other at a distance beyond the tolerance.
+//! Periodic groups whose phases happen to be near do send together for as long as they last. Where
+//! their offsets from the leader leave a clear gap they are told apart nevertheless, since two
+//! groups each split in proportion are split in proportion together, and the reverse does not hold.
+//! With less of a gap they are one group, and rightly so. Publishers that follow each other at a
+//! distance beyond the tolerance are not found.
 
 mod chance;
 mod sends;
@@ -197,7 +200,7 @@ impl Company {
         self.squares += weight * offset * offset;
     }
 
-    /// What it would be to belong to the leader whose sends were looked at.
+    /// The membership in the group of the leader whose sends were looked at.
     fn membership(&self, leader: u32, looks: usize) -> Membership {
         let times = f64::from(self.times);
         let mean = self.offsets / times;

@@ -1,7 +1,8 @@
-//! The Load Distributor's decisions: how many brokers, which publisher where, and the fit to an SLO.
+//! The Load Distributor's decisions: how many brokers, which publisher where, and the fit to an
+//! SLO.
 //!
-//! Pure: no clock, no sockets, no global randomness. What it decides on comes in as values; the control
-//! plane carries the decisions out and brings back what was measured.
+//! Pure: no clock, no sockets, no global randomness. The inputs of decisions come in as values; the
+//! control plane carries the decisions out and brings back measurements.
 
 mod choose;
 mod distribute;

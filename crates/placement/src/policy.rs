@@ -1,4 +1,4 @@
-//! The rules by which a topic's publishers are distributed: SRTM's own and those it is measured against.
+//! The rules by which a topic's publishers are distributed: SRTM's own and the baselines.
 //!
 //! The baselines are kept because the worth of each principle is a comparison (SRTM-long, sections
 //! 6.2 to 6.4); an operator may also choose one of them for a topic.

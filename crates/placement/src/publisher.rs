@@ -1,4 +1,4 @@
-//! What is placed, and where it may go: publishers and brokers as numbers in a slice.
+//! Publishers and brokers of a placement, as numbers in a slice.
 
 use limit::Rate;
 use serde::{Deserialize, Serialize};
@@ -31,9 +31,9 @@ pub struct Publisher {
 /// What the distributor knows of a broker, in messages per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BrokerState {
-    /// What it carries under the SLO at most, found by a benchmark phase (mcap).
+    /// The most that it carries under the SLO, found by a benchmark phase (mcap).
     pub mcap: f64,
-    /// What it carries already for other topics, and for clients that cannot be moved.
+    /// Its present load of other topics and of clients that cannot be moved.
     pub load: f64,
     /// Whether it may be given publishers of this topic: not draining, not dead.
     pub is_available: bool,

@@ -1,9 +1,9 @@
-//! Max-min shares: how a rate is divided over brokers that hold unequal amounts already.
+//! Max-min shares: how a rate is divided over brokers that already hold unequal amounts.
 //!
-//! The picture is water poured over columns of unequal height with lids of unequal height: it fills the
-//! lowest first, and what a lid keeps out rises elsewhere. The level it reaches is the greatest minimum
-//! that any division reaches (SRTM-long, section 4.2, step 2). For publishers that all have the same rate
-//! the same is done in whole publishers.
+//! The picture is water poured over columns of unequal height with lids of unequal height: it fills
+//! the lowest first, and what a lid keeps out rises elsewhere. The level it reaches is the greatest
+//! minimum that any division reaches (SRTM-long, section 4.2, step 2). For publishers that all have
+//! the same rate the division is made in whole publishers.
 
 use crate::choose::{Tournament, Work};
 

@@ -1,4 +1,5 @@
-//! Fits driven through whole runs on virtual brokers whose truth is unlike the model that the fit is told.
+//! Fits driven through whole runs on virtual brokers whose true service differs from the fit's
+//! model.
 
 mod virtual_cluster;
 

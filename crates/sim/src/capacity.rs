@@ -1,4 +1,4 @@
-//! The benchmark phase in virtual time: what a broker carries under a promise.
+//! The benchmark phase in virtual time: how much a broker carries under a promise.
 
 use model::ServiceModel;
 use placement::{Gate, Left, PublisherIndex, Station};
@@ -32,7 +32,7 @@ pub fn capacity(model: &ServiceModel, batch_messages: u16, slo_us: f64, percenti
     met
 }
 
-/// The latency at `percentile` that so many messages per second have, in microseconds.
+/// The latency at `percentile` at this rate of messages per second, in microseconds.
 fn latency_us(model: &ServiceModel, batch_messages: u16, rate: f64, percentile: f64) -> f64 {
     let mut random = clock::stream(1, "capacity");
     let mean_gap_ns = 1e9 * f64::from(batch_messages.max(1)) / rate;

@@ -1,9 +1,9 @@
-//! The cluster as it runs: arrivals to stations, once a second reports and grants, failures.
+//! The running cluster: arrivals at stations, reports and grants once a second, failures.
 //!
-//! There is no queue of events. Arrivals come in the order of time from the spec; stations are independent of each
-//! other between two ticks and compute a departure when it is known, so that an arrival costs a route, a service and
-//! a token, and memory does not grow with the time that is simulated. Ticks (reports, grants, failures) stand between
-//! arrivals.
+//! There is no queue of events. Arrivals come from the spec in order of time. Stations are
+//! independent of each other between two ticks and compute a departure once it is determined, so an
+//! arrival costs a route, a service and a token, and memory does not grow with the simulated time.
+//! Ticks (reports, grants, failures) stand between arrivals.
 
 mod others;
 mod outage;
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
         self.recorder.keep_seconds();
     }
 
-    /// What was recorded since [`Engine::begin_recording`].
+    /// The recording since [`Engine::begin_recording`].
     pub(crate) fn end_recording(&mut self) -> Recording {
         self.recorder.end(self.now_ns)
     }

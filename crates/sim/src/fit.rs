@@ -1,4 +1,4 @@
-//! Placement in virtual time: steps 1 to 3 of the Load Distributor, told of profiling windows.
+//! Placement in virtual time: steps 1 to 3 of the Load Distributor, with profiling windows.
 
 use placement::{
     BrokerIndex, BrokerWindow, FitState, FitStatus, Fitting, Question, Step, Window, distribute,

@@ -1,13 +1,14 @@
-//! A cluster in virtual time: the load of a [`workload::Spec`] through the same pure crates that run live.
+//! A cluster in virtual time: the load of a [`workload::Spec`] through the same pure crates that
+//! run live.
 //!
-//! Publishers send by the spec's arrivals; each broker is a [`placement::Station`] (servers behind one queue, the
-//! topic's bucket behind them); publishers are placed by [`placement::Fitting`], which is told of profiling windows
-//! exactly as the control plane tells it; shares move as leases of a [`limit::Ledger`]. Nothing reads a clock and
-//! everything random comes from the spec's seed: the same spec gives the same messages at the same nanoseconds, and
-//! [`Measured::hash`] says so.
+//! Publishers send by the spec's arrivals; each broker is a [`placement::Station`] (servers behind
+//! one queue, the topic's bucket behind them); publishers are placed by [`placement::Fitting`],
+//! which gets profiling windows exactly as from the control plane; shares move as leases of a
+//! [`limit::Ledger`]. Nothing reads a clock, and all randomness comes from the spec's seed: the
+//! same spec gives the same messages at the same nanoseconds; [`Measured::hash`] proves it.
 //!
-//! What it does not do: model packets, subscribers that are slow, or a network between brokers. Packets are the matter of
-//! [`drl`], limiters of TCP traffic.
+//! Not modelled: packets, slow subscribers, and the network between brokers. [`drl`] deals with
+//! packets: limiters of TCP traffic.
 
 mod capacity;
 pub mod drl;

@@ -33,7 +33,7 @@ pub struct Percentiles {
     pub delayed: u64,
 }
 
-/// What was measured at one broker.
+/// The measurements at one broker.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BrokerMeasured {
     /// Publishers placed there.
@@ -51,7 +51,7 @@ pub struct Second {
     pub p99_us: Option<f64>,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Of all brokers together.

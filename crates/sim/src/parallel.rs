@@ -1,4 +1,5 @@
-//! Independent runs on several threads; results come in the order of the questions, whoever was first.
+//! Independent runs on several threads; results come in the order of the questions, whichever
+//! finishes first.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

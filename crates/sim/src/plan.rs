@@ -1,9 +1,11 @@
-//! The planner: the fewest brokers for a promise, what it will look like, what splitting costs, and what if.
+//! The planner: the fewest brokers for a promise, the expected latencies, the cost of splitting,
+//! and what-if questions.
 //!
-//! Publishers are placed by [`crate::fit`]; the placement is then measured on several independent runs of traffic, whose
-//! spread gives the confidence interval. A fit knows the arrivals of its windows only: where the promise breaks on
-//! others, more brokers are taken until it holds in the mean. Every number of brokers is tried as well, so that one
-//! sees why it concentrated: with fewer the promise breaks, with more messages wait longer for tokens.
+//! Publishers are placed by [`crate::fit`]; the placement is then measured on several independent
+//! runs of traffic, whose spread gives the confidence interval. A fit knows only the arrivals of
+//! its windows: where the promise breaks on others, brokers are added until it holds in the mean.
+//! Every number of brokers is tried as well, to show why the planner concentrates: with fewer the
+//! promise breaks, with more messages wait longer for tokens.
 
 mod choose;
 mod estimate;
@@ -33,7 +35,7 @@ pub struct PlanOptions {
     pub what_ifs: Vec<WhatIf>,
 }
 
-/// What the planner found.
+/// The planner's result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// Publishers of the load.
@@ -70,7 +72,7 @@ pub struct Plan {
     pub placement: Vec<PlannedBroker>,
     /// Every number of brokers.
     pub by_k: Vec<ByK>,
-    /// Why so many.
+    /// Why this many.
     pub why: Vec<String>,
     /// Answers to the further questions.
     pub what_ifs: Vec<Answer>,
@@ -93,7 +95,7 @@ pub struct PlannedBroker {
     pub latency: Estimate,
 }
 
-/// A topic spread over so many brokers.
+/// A topic spread over this many brokers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ByK {
     /// Brokers.

@@ -1,4 +1,4 @@
-//! What is simulated: a spec, with everything that follows from it worked out.
+//! The simulated scene: a spec, with everything that follows from it worked out.
 
 mod source;
 
@@ -125,7 +125,7 @@ impl Scene {
         &self.brokers
     }
 
-    /// What a message costs at each broker.
+    /// The cost of a message at each broker.
     #[must_use]
     pub fn models(&self) -> &[ServiceModel] {
         &self.models
@@ -137,8 +137,8 @@ impl Scene {
         &self.publishers
     }
 
-    /// The steady access delay of the load under its limit, where theory speaks of it: one class of independent Poisson
-    /// publishers that send all the time.
+    /// The steady access delay of the load under its limit, where theory covers it: one class of
+    /// independent Poisson publishers that send all the time.
     #[must_use]
     pub fn theory(&self) -> Option<AccessDelay> {
         let (rate, burst) = self.limit?;

@@ -1,13 +1,16 @@
-//! TCP as far as a rate limiter meets it: one direction of data, state machines that are driven by events.
+//! TCP as far as it matters to a rate limiter: one direction of data, as state machines driven by
+//! events.
 //!
-//! A [`Sender`] is asked what it wants to send ([`Sender::next_segment`]) after it was opened, heard an [`Ack`], or its
-//! deadline came; a [`Receiver`] answers segments with acknowledgements. Growth is NewReno's; losses are found as by RACK
-//! and tail loss probes (RFC 8985) on a SACK scoreboard, windows are reduced in proportion (RFC 6937), timeouts back off
-//! (RFC 6298) and a timeout is doubted for a round trip (F-RTO, RFC 5682). Where the RFCs leave room it does as Linux
-//! does, since few packets per flow and second make the timers decide who gets what.
+//! A [`Sender`] is asked what it wants to send ([`Sender::next_segment`]) after it was opened,
+//! after an [`Ack`], and at its deadline; a [`Receiver`] answers segments with acknowledgements.
+//! Growth is NewReno's; losses are found as by RACK and tail loss probes (RFC 8985) on a SACK
+//! scoreboard, windows are reduced in proportion (RFC 6937), timeouts back off (RFC 6298) and a
+//! timeout is doubted for a round trip (F-RTO, RFC 5682). Where the RFCs leave room it does as
+//! Linux does: with few packets per flow and second, the timers decide who gets what.
 //!
-//! Segments are counted, not bytes: all have [`MSS_BYTES`] but the last of a transfer. What it does not model: receive
-//! windows, FIN, ECN, losses of acknowledgements, undoing a reduction that proves needless, and senders that pause.
+//! Segments are counted, not bytes: all have [`MSS_BYTES`] but the last of a transfer. Not
+//! modelled: receive windows, FIN, ECN, losses of acknowledgements, undoing a reduction that proves
+//! needless, and senders that pause.
 
 mod receiver;
 mod round_trip;
@@ -29,16 +32,16 @@ pub const HEADER_BYTES: u32 = 52;
 /// A SYN with its options, bytes.
 pub const SYN_BYTES: u32 = 60;
 
-/// What a sender puts on the wire.
+/// A segment that a sender puts on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// What it carries.
+    /// Its content.
     pub content: Content,
     /// When it was sent: its time stamp, which the acknowledgement echoes.
     pub sent_at: Instant,
 }
 
-/// What a segment carries.
+/// The content of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The wish to begin.
@@ -62,7 +65,7 @@ impl Segment {
     }
 }
 
-/// What a receiver answers.
+/// A receiver's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// All segments below this number are there.

@@ -1,4 +1,5 @@
-//! Whole clusters in virtual time: the same for the same seed, nothing lost but what died, as theory says.
+//! Whole clusters in virtual time: equal for equal seeds, nothing lost but what died, and as theory
+//! predicts.
 
 use limit::theory::{AccessDelay, Batches, Poisson, Which};
 use limit::{Burst, Rate};

@@ -1,4 +1,5 @@
-//! The results that are kept are of the definitions that are built in, whole, and read to the last digit.
+//! The stored results belong to the built-in definitions, are complete, and are read to the last
+//! digit.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Who speaks: what is the same in all announcements of an instance, and their numbers.
+//! The speaker: what is the same in all announcements of an instance, and their numbers.
 
 use core::net::SocketAddr;
 

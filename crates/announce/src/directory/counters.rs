@@ -1,4 +1,4 @@
-//! What came in, each datagram counted once.
+//! Counts of datagrams, each counted once.
 
 use wire::announce::AnnounceError;
 

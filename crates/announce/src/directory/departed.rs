@@ -1,6 +1,7 @@
-//! Departed instances: the number of the last announcement of each, so that a replay of it is refused.
+//! Departed instances: the number of the last announcement of each, so that a replay of it is
+//! refused.
 //!
-//! Bounded: with each one beyond the bound the one put in first is lost.
+//! Bounded: beyond the bound each new one displaces the oldest.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Taking an announcement: whether it is new, whether there is room, and what it says.
+//! Taking an announcement: whether it is new, whether there is room, and its content.
 
 use core::net::SocketAddr;
 

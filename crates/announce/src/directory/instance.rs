@@ -1,4 +1,5 @@
-//! One instance as the directory knows it: how it was heard last, and its entries with their ends.
+//! One instance as the directory knows it: where it was heard from last, and its entries with their
+//! expiries.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;

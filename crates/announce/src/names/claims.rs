@@ -1,6 +1,7 @@
 //! Which topics claim which identifiers.
 //!
-//! Looked up for every message that arrives, so one that a single topic claims, as nearly all are, is found in one step.
+//! The lookup is per message that arrives, so an identifier that a single topic claims, as nearly
+//! all are, is found in one step.
 
 use rustc_hash::FxHashMap;
 use wire::TopicName;

@@ -1,6 +1,6 @@
-//! How a topic comes to an identifier that is its own.
+//! How a topic gets an identifier of its own.
 //!
-//! Attempts only grow, so it ends: at the latest when every name has used up its own.
+//! Attempts only grow, so this ends: at the latest when every name has used up its own.
 
 use wire::TopicName;
 use wire::announce::TopicId;

@@ -1,4 +1,4 @@
-//! Identifiers: given out, hashed, contested; and that endpoints end with the same ones.
+//! Identifiers: given out, hashed, contested; and that all endpoints agree in the end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Who is told what by a broker.
+//! Whom a broker tells what.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A topic's declaration: the contract that brokers keep, and what the controller makes of it.
+//! A topic's declaration: the contract that brokers keep, and the fields for the controller.
 //!
 //! In JSON it is one object, in which the fields of the contract stand beside the others.
 
@@ -70,6 +70,11 @@ struct Declared {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     on_full: Option<link::OnFull>,
+    /// Where a message is once its publisher hears that it was accepted: `memory`, `disk` (it outlives the broker) or `fsync`
+    /// (it outlives the machine).
+    #[serde(default, skip_serializing_if = "link::Durability::is_memory")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    durability: link::Durability,
     /// How publishers are distributed.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -90,6 +95,7 @@ impl From<Declared> for TopicSpec {
             slo,
             cpu_share,
             on_full,
+            durability,
             policy,
             fit,
             infer_groups,
@@ -99,6 +105,7 @@ impl From<Declared> for TopicSpec {
                 limit,
                 cpu_share,
                 on_full,
+                durability,
             },
             slo,
             policy,
@@ -121,12 +128,14 @@ impl From<TopicSpec> for Declared {
             limit,
             cpu_share,
             on_full,
+            durability,
         } = contract;
         Declared {
             limit,
             slo,
             cpu_share,
             on_full,
+            durability,
             policy,
             fit,
             infer_groups,

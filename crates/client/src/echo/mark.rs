@@ -20,7 +20,7 @@ pub const MARK_BYTES: usize = 32;
 const MAGIC: [u8; 4] = [0xe7, b'M', b'R', b'K'];
 const CHECKED_BYTES: usize = 26;
 
-/// Who wants an echo, and when it was sent.
+/// Where the echo goes, and when the message was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Where the echo goes to.

@@ -1,4 +1,4 @@
-//! Marks survive the way, nothing else is taken for one, and echoes come back.
+//! Marks survive the way, nothing else is taken for a mark, and echoes come back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

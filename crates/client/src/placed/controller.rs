@@ -1,11 +1,12 @@
 //! The controller's HTTP, as far as publishers need it.
 //!
-//! One blocking call per question; it never fails but says what the answer means for the publisher. Answers are
-//! bounded in time and size.
+//! One blocking call per question. It never fails; its result says what the answer means for the
+//! publisher. Answers are bounded in time and size.
 
 use std::time::Duration;
 
-use api::{Answer as HttpAnswer, ApiError, Bounds, Client, Method, Target, Why};
+use api::{Answer as HttpAnswer, ApiError, Bounds, Client, Method, Target, Token, Why};
+use credentials::Trust;
 use serde_json::{Value, json};
 
 use super::follower::{Answer, Enquiry};
@@ -24,16 +25,24 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The one of [`PlacedOptions::controller`], without a connection yet.
+    /// The one of [`PlacedOptions::controller`], without a connection yet; by HTTPS where there is `trust`.
     #[must_use]
-    pub fn new(controller: &str) -> Self {
+    pub fn new(controller: &str, trust: Option<&Trust>) -> Self {
         let bounds = Bounds {
             timeout: TIMEOUT,
             connect_timeout: Some(CONNECT_TIMEOUT),
             answer_max_bytes: MAX_ANSWER_BYTES,
         };
         Self {
-            client: Client::new(controller, bounds),
+            client: Client::trusting(controller, bounds, trust),
+        }
+    }
+
+    /// The same, showing this token, if there is one.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Self {
+        Self {
+            client: self.client.with_token(token),
         }
     }
 
@@ -57,7 +66,8 @@ impl Controller {
     }
 }
 
-/// Where a publisher goes that nobody declared: to the topic's first broker, which tells the controller of it.
+/// Where a publisher that nobody declared goes: to the topic's first broker, which tells the
+/// controller of it.
 fn first_broker(client: &Client, options: &PlacedOptions) -> Answer {
     let placement = of_topic(options).then("/placement");
     read(client.ask(Method::Get, &placement, None), |body| {

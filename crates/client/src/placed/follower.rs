@@ -1,19 +1,21 @@
 //! Following a placement, without sockets and clocks.
 //!
-//! A driver tells a [`Follower`] what happened and does what [`Follower::next_action`] and [`Follower::output`] say:
+//! A driver tells a [`Follower`] what happened and does what [`Follower::next_action`] and
+//! [`Follower::output`] say:
 //!
 //! ```text
 //! publish, connected, received, written, closed, told, tick  ->  Follower  ->  Connect, Close, Ask; bytes to write
 //! ```
 //!
-//! At any time there is at most one *active* link, which gets what is published, one link in the *making*, which takes
-//! its place when the broker has greeted, and a few that are *leaving*: they only wait for acknowledgements. A link that
-//! breaks gives back what was not acknowledged; it goes out again on the active one. Every instant is an argument, and
-//! the waits before repeated tries are drawn from a stream with a given seed.
+//! At any time there is at most one *active* connection, which gets what is published, one in the
+//! *making*, which takes its place when the broker has greeted, and a few that are *leaving*: they
+//! only wait for acknowledgements. A connection that breaks gives back what was not acknowledged;
+//! that goes out again on the active one. Every instant is an argument, and the waits before
+//! repeated tries are drawn from a stream with a given seed.
 
+mod connections;
 mod enquiring;
 mod hearing;
-mod links;
 mod moving;
 #[cfg(test)]
 mod tests;
@@ -25,29 +27,29 @@ use std::time::Duration;
 use clock::Instant;
 use wire::command;
 
+use self::connections::{Connections, Making};
 use self::enquiring::Enquiring;
 pub use self::enquiring::{Answer, Enquiry};
-use self::links::{Links, Making};
 pub use self::traffic::{Throttled, Traffic};
-use super::link::{Command, Link, LinkId, Phase};
+use super::connection::{BrokerConnection, Command, ConnectionId, Phase};
 use super::options::PlacedOptions;
 use crate::error::ClientError;
 use crate::publisher::check;
 
 /// Longest wait for a connection and the answer to IDENTIFY. A broker that needs longer counts as out of reach.
 pub(super) const MAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What the driver has to do.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Connect to `address` (`host:port`) and say [`Follower::connected`] or [`Follower::closed`].
     Connect {
-        /// Name of the new link.
-        link: LinkId,
+        /// Name of the new connection.
+        connection: ConnectionId,
         /// Where to.
         address: String,
     },
-    /// Close the link's socket, or forget the attempt to connect it. Nothing more needs to be said about it.
-    Close(LinkId),
+    /// Close the connection's socket, or forget the attempt to connect it. Nothing more needs to be said about it.
+    Close(ConnectionId),
     /// Ask the controller and say [`Follower::told`], exactly once and within a bounded time.
     Ask(Enquiry),
 }
@@ -56,18 +58,18 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Follower {
     options: PlacedOptions,
-    /// The first bytes on each link.
+    /// The first bytes on each connection.
     greeting: Vec<u8>,
-    links: Links,
-    /// Commands that no link has; the oldest first.
+    connections: Connections,
+    /// Commands that no connection has; the oldest first.
     waiting: VecDeque<Command>,
     /// Messages and bytes published and neither acknowledged nor refused.
     held_messages: usize,
     held_bytes: usize,
     enquiring: Enquiring,
-    /// Where the last active link went.
+    /// Where the last active connection went.
     last_address: Option<String>,
-    /// Why a link broke, a connection failed or the controller gave no place, the last time.
+    /// Why a connection failed or broke, or the controller gave no place, the last time.
     trouble: String,
     /// The broker's last refusal that was not fetched yet.
     refusal: Option<ClientError>,
@@ -91,7 +93,7 @@ impl Follower {
         let mut follower = Self {
             options,
             greeting,
-            links: Links::default(),
+            connections: Connections::default(),
             waiting: VecDeque::new(),
             held_messages: 0,
             held_bytes: 0,
@@ -109,7 +111,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Publishes one message: to the active link, or to the buffer while there is none.
+    /// Publishes one message: to the active connection, or to the buffer while there is none.
     ///
     /// # Errors
     /// [`ClientError::Empty`], [`ClientError::WindowFull`]; nothing was taken.
@@ -147,27 +149,31 @@ impl Follower {
         self.actions.pop_front()
     }
 
-    /// The links that the driver has to serve: those it was told to connect and not to close.
-    pub fn links(&self) -> impl Iterator<Item = LinkId> {
-        self.links.all().map(|link| link.id)
+    /// The connections that the driver has to serve: those it was told to connect and not to close.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionId> {
+        self.connections.all().map(|connection| connection.id)
     }
 
-    /// What is to be written to a link; empty for one that is not connected.
-    pub fn output(&self, link: LinkId) -> &[u8] {
-        self.links.get(link).map_or(&[], Link::output)
+    /// The bytes to write to a connection; empty for one that is not connected.
+    pub fn output(&self, connection: ConnectionId) -> &[u8] {
+        self.connections
+            .get(connection)
+            .map_or(&[], BrokerConnection::output)
     }
 
-    /// The link's socket took the first `bytes` of its output.
-    pub fn written(&mut self, link: LinkId, bytes: usize) {
-        if let Some(link) = self.links.get_mut(link) {
-            link.written(bytes);
+    /// The connection's socket took the first `bytes` of its output.
+    pub fn written(&mut self, connection: ConnectionId, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.written(bytes);
         }
     }
 
-    /// The link is connected.
-    pub fn connected(&mut self, now: Instant, link: LinkId) {
-        if let Some(Making { link: made, .. }) = &mut self.links.making
-            && made.id == link
+    /// The connection's socket is connected.
+    pub fn connected(&mut self, now: Instant, connection: ConnectionId) {
+        if let Some(Making {
+            connection: made, ..
+        }) = &mut self.connections.making
+            && made.id == connection
             && made.phase == Phase::Connecting
         {
             made.phase = Phase::Greeting;
@@ -176,27 +182,31 @@ impl Follower {
         }
     }
 
-    /// The link's connection failed, broke or was closed by the broker; `reason` is for people.
-    pub fn closed(&mut self, now: Instant, link: LinkId, reason: &str) {
-        self.lose(now, link, reason, true);
+    /// The connection failed, broke or was closed by the broker; `reason` is for people.
+    pub fn closed(&mut self, now: Instant, connection: ConnectionId, reason: &str) {
+        self.lose(now, connection, reason, true);
     }
 
     /// Carries out what is due; to be called at [`Follower::next_deadline`] or later.
     pub fn tick(&mut self, now: Instant) {
         let silence = self.silence();
-        let mut silent: Vec<LinkId> = Vec::new();
-        if let Some(making) = &self.links.making
-            && now >= making.link.since + MAKE_TIMEOUT
+        let mut silent: Vec<ConnectionId> = Vec::new();
+        if let Some(making) = &self.connections.making
+            && now >= making.connection.since + MAKE_TIMEOUT
         {
-            silent.push(making.link.id);
+            silent.push(making.connection.id);
         }
-        let made = self.links.active.iter().chain(&self.links.leaving);
+        let made = self
+            .connections
+            .active
+            .iter()
+            .chain(&self.connections.leaving);
         silent.extend(
-            made.filter(|link| now >= link.heard + silence)
-                .map(|link| link.id),
+            made.filter(|connection| now >= connection.heard + silence)
+                .map(|connection| connection.id),
         );
-        for link in silent {
-            self.lose(now, link, "no sign of life in time", true);
+        for connection in silent {
+            self.lose(now, connection, "no sign of life in time", true);
         }
         if let Some(enquiry) = self.enquiring.due(now) {
             self.actions.push_back(Action::Ask(enquiry));
@@ -207,29 +217,34 @@ impl Follower {
     pub fn next_deadline(&self) -> Instant {
         let silence = self.silence();
         let making = self
-            .links
+            .connections
             .making
             .iter()
-            .map(|making| making.link.since + MAKE_TIMEOUT);
-        let made = self.links.active.iter().chain(&self.links.leaving);
-        made.map(|link| link.heard + silence)
+            .map(|making| making.connection.since + MAKE_TIMEOUT);
+        let made = self
+            .connections
+            .active
+            .iter()
+            .chain(&self.connections.leaving);
+        made.map(|connection| connection.heard + silence)
             .chain(making)
             .chain(self.enquiring.due_at())
             .min()
             .unwrap_or(Instant::MAX)
     }
 
-    /// Whether so many messages, with so many bytes of bodies, may be published now. A batch above the window goes
-    /// when nothing else is under way.
+    /// Whether this many messages, with this many bytes of bodies, may be published now. A batch
+    /// above the window goes when nothing else is under way.
     pub fn has_room(&self, messages: usize, bytes: usize) -> bool {
         let fits = self.held_messages + messages <= self.options.window_messages
             && self.held_bytes + bytes <= self.options.window_bytes;
         self.held_messages == 0 || fits
     }
 
-    /// Whether a link has bytes to be written.
+    /// Whether a connection has bytes to be written.
     pub fn has_output(&self) -> bool {
-        self.links().any(|link| !self.output(link).is_empty())
+        self.connections()
+            .any(|connection| !self.output(connection).is_empty())
     }
 
     /// Messages published and neither acknowledged nor refused.
@@ -237,19 +252,22 @@ impl Follower {
         self.held_messages
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
     /// Address of the broker that gets what is published; `None` while there is none.
     pub fn broker(&self) -> Option<&str> {
-        self.links.active.as_ref().map(|link| link.address.as_str())
+        self.connections
+            .active
+            .as_ref()
+            .map(|connection| connection.address.as_str())
     }
 
     /// Whether former brokers still owe acknowledgements.
     pub fn is_moving(&self) -> bool {
-        !self.links.leaving.is_empty()
+        !self.connections.leaving.is_empty()
     }
 
     /// The last notice of the present broker that the topic's limit holds messages back.
@@ -294,9 +312,9 @@ impl Follower {
         self.send_waiting();
     }
 
-    /// Gives the active link everything that waits.
+    /// Gives the active connection everything that waits.
     fn send_waiting(&mut self) {
-        let Some(active) = &mut self.links.active else {
+        let Some(active) = &mut self.connections.active else {
             return;
         };
         for command in self.waiting.drain(..) {

@@ -1,7 +1,9 @@
-//! What a placed publisher says of itself, and its bounds.
+//! A placed publisher's declaration of itself, and its bounds.
 
 use std::time::Duration;
 
+use api::Token;
+use credentials::Trust;
 use wire::TopicName;
 use wire::identify::{MAX_PUBLISHER_BATCH, MAX_PUBLISHER_RATE, MAX_PUBLISHER_TEXT_BYTES};
 
@@ -14,8 +16,10 @@ const MAX_HEARTBEAT: Duration = Duration::from_secs(60);
 /// Who a placed publisher is, where its controller is, and how much it keeps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOptions {
-    /// The controller's HTTP address: `host:port`, or with `http://` before it. Several, of which one leads, have commas between them.
+    /// The controller's HTTP address: `host:port`, or with `http://` or `https://` before it. Several, of which one leads, have commas between them.
     pub controller: String,
+    /// What is shown to controller and brokers that ask for it.
+    pub token: Option<Token>,
     /// The one topic that it publishes to.
     pub topic: String,
     /// Unique within the topic: 1 to 128 printable ASCII characters without blanks.
@@ -39,6 +43,8 @@ pub struct PlacedOptions {
     pub heartbeat_interval: Duration,
     /// Longest time that a call waits while no broker takes messages; `None`: for ever.
     pub patience: Option<Duration>,
+    /// Whom to believe that it is a broker or the controller: all are spoken to by TLS then. `None`: without TLS.
+    pub trust: Option<Trust>,
 }
 
 impl PlacedOptions {
@@ -52,6 +58,7 @@ impl PlacedOptions {
     ) -> Self {
         Self {
             controller: controller.into(),
+            token: None,
             topic: topic.into(),
             id: id.into(),
             group: None,
@@ -63,6 +70,7 @@ impl PlacedOptions {
             window_bytes: 16 << 20,
             heartbeat_interval: Duration::from_secs(10),
             patience: None,
+            trust: None,
         }
     }
 

@@ -1,9 +1,11 @@
 //! The blocking driver of one follower.
 //!
-//! A thread owns the sockets and drives the [`Follower`]; the program's calls put messages into it and wait for room or
-//! for acknowledgements. So a publisher that says nothing for hours still answers heartbeats and moves when it is told
-//! to. Connecting and asking the controller block, so each runs in a short thread of its own.
+//! A thread owns the sockets and drives the [`Follower`]; the program's calls put messages into it
+//! and wait for room or for acknowledgements. So a publisher that sends nothing for hours still
+//! answers heartbeats and moves when it is told to. Connecting and asking the controller block, so
+//! each runs in a short-lived thread of its own.
 
+mod line;
 mod service;
 
 use std::fmt;
@@ -140,7 +142,7 @@ impl PlacedPublisher {
         self.flush()
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     pub fn traffic(&self) -> Traffic {
         self.lock().follower.traffic()
     }
@@ -247,7 +249,7 @@ impl Drop for PlacedPublisher {
 }
 
 impl Guarded {
-    /// What the program must hear before anything else.
+    /// The error that the program must hear before anything else.
     fn fail_for_good(&mut self) -> Result<(), ClientError> {
         if let Some(refusal) = self.follower.take_refusal() {
             return Err(refusal);

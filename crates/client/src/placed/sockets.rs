@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// A socket and what is awaited of it, then what came.
+/// A socket with the readiness awaited of it, and then the one that came.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interest<'fd> {
     pub(super) socket: BorrowedFd<'fd>,

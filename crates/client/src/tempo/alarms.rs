@@ -1,4 +1,4 @@
-//! What is to be signalled when: instants in their order, each with what it is for. Pure; the poller sleeps by it.
+//! Alarms: instants in order, each with its target. Pure; the poller sleeps until the next one.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The sockets that announcements go through.
 //!
-//! A group has a socket bound to its address, shared with whoever else on this machine is in the group; every datagram to it
-//! is heard by all, the sender included. A broker has one with a port of its own, which it answers to. Which of the two
-//! there are is all that tells the modes of operation apart.
+//! A group has a socket bound to its address, shared with whoever else on this machine is in the
+//! group; everybody hears every datagram to it, the sender included. A broker has one with a port
+//! of its own, to which it answers. Nothing else distinguishes the modes of operation.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

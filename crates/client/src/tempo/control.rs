@@ -1,8 +1,9 @@
-//! The task that runs Tempo's protocol: announcements in and out, names, greetings, and who is told what of it.
+//! The task that runs Tempo's protocol: announcements in and out, names, greetings, and who has to
+//! be told of changes.
 //!
-//! It is a task like the others, with a small share, so that a storm of announcements costs the data path no more than that. The
-//! program's calls (publish this, subscribe that) change the same state under a lock and leave the rest to the task;
-//! the data path never comes here.
+//! It is a task like the others, with a small CPU share, so a storm of announcements costs the data
+//! path no more than that. The program's calls (publish this, subscribe that) change the same state
+//! under a lock and leave the rest to the task; the data path never comes here.
 
 mod announcing;
 mod arrivals;
@@ -44,7 +45,7 @@ const ARRIVALS: u32 = 16;
 /// Datagrams or connections taken in one turn; the rest is for the next.
 const TAKEN_PER_TURN: usize = 64;
 
-/// What the control task has seen besides announcements.
+/// The control task's counts besides announcements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlCounts {
     /// Messages with an identifier of no topic that is subscribed here.

@@ -1,6 +1,8 @@
-//! What a program holds of its publications, subscriptions and timers. Dropping a handle ends what it is of.
+//! A program's handles to its publications, subscriptions and timers. Dropping a handle ends what
+//! it stands for.
 //!
-//! Handles know their endpoint weakly: a callback may own one without keeping the endpoint alive.
+//! Handles refer to their endpoint weakly: a callback may own one without keeping the endpoint
+//! alive.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -116,7 +118,7 @@ impl TopicPublisher {
         &self.topic
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     #[must_use]
     pub fn counts(&self) -> PublicationCounts {
         self.outbox.counts()
@@ -144,7 +146,7 @@ impl Subscription {
         &self.topic
     }
 
-    /// What it has seen so far.
+    /// Its counts so far.
     #[must_use]
     pub fn counts(&self) -> SubscriptionCounts {
         self.tally.counts()
@@ -166,7 +168,7 @@ impl Timer {
         }
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     #[must_use]
     pub fn counts(&self) -> TimerCounts {
         self.tally.counts()

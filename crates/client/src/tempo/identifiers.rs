@@ -1,8 +1,8 @@
-//! The controller's name service: which identifier a topic has, everywhere alike.
+//! The controller's name service: a topic's identifier, the same everywhere.
 //!
-//! A thread asks for each topic of this endpoint, `PUT /v1/names/{topic}`, until it is told; meanwhile, and where there is
-//! no controller, identifiers are hashed from names. Once told, nothing is asked again: what others call a topic is heard
-//! from their announcements.
+//! A thread asks for each topic of this endpoint, `PUT /v1/names/{topic}`, until it is told; until
+//! then, and where there is no controller, identifiers are hashed from names. Once told, it does
+//! not ask again: announcements say how others identify a topic.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};

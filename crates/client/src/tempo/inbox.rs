@@ -1,8 +1,8 @@
-//! The events of one task, in their order, and their number told to the kernel.
+//! The events of one task in order, with their number reported to the kernel.
 //!
-//! Putting one in and posting it are one step for everybody who does it, before and after the task has got its name. A
-//! bound is each writer's own: a socket and an alarm have one event in it at most, a publication one for all that is in its
-//! buffer.
+//! Putting an event in and posting it are one step for every writer, before and after the task has
+//! got its identifier. Each writer has its own bound: a socket and an alarm have at most one event
+//! in it, a publication one for everything in its buffer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

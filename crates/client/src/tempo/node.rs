@@ -184,7 +184,7 @@ impl Node {
         Ok(Timer::new(number, inbox, tally, &self.shared))
     }
 
-    /// What all tasks have done and what was heard, as of now.
+    /// The counts of all tasks and of announcements, as of now.
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         NodeStats::of(&self.shared, now())

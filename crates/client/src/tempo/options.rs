@@ -1,4 +1,4 @@
-//! What an endpoint, a publication and a subscription are made for.
+//! Options of an endpoint, a publication and a subscription.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub struct NodeOptions {
     pub udp: bool,
     /// A secret that all endpoints share: who does not know it is not heard.
     pub key: Option<Key>,
-    /// The controller that is asked for topics' identifiers, `http://host:4180`; without one they are made of the names.
+    /// The controller to ask for topics' identifiers, `http://host:4180`; without one they are
+    /// derived from the names.
     pub controller: Option<String>,
     /// Share of the period for announcements and greetings.
     pub control_share: CpuShare,
@@ -90,7 +91,7 @@ pub enum OnFull {
     Drop,
 }
 
-/// What a publication is made for.
+/// Options of a publication.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublicationOptions {
     /// Share of the period; none: an equal part of what declared ones leave.
@@ -107,7 +108,7 @@ pub struct PublicationOptions {
     pub by_datagram: bool,
 }
 
-/// What a subscription is made for.
+/// Options of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionOptions {
     /// Share of the period; none: an equal part of what declared ones leave.

@@ -1,9 +1,11 @@
-//! How long a turn may last, and how often to look at the clock meanwhile. Pure: readings are arguments.
+//! How long a turn may last, and how often to look at the clock meanwhile. Pure: readings are
+//! arguments.
 //!
-//! Turns are not interrupted, so a task that has much to do ends its turn itself and takes another: after its credits,
-//! and after [`TURN_MAX`] even where it has more. Reading the clock after every message would cost a fast callback a
-//! noticeable part of its time, reading it rarely would make a slow one overrun; so the stride doubles while steps are
-//! short and falls back to one when they are not.
+//! Turns are not interrupted, so a busy task ends its turn itself and takes another: after its
+//! credits, and after [`TURN_MAX`] even where it has more. Reading the clock after every message
+//! would cost a fast callback a noticeable part of its time, reading it rarely would make a slow
+//! one overrun; so the stride doubles while steps are short and falls back to one when they are
+//! not.
 
 use std::time::Duration;
 

@@ -1,14 +1,16 @@
-//! Where the kernel's threads sleep: one epoll set with all sockets of an endpoint, a bell and an alarm clock in it.
+//! Where the kernel's threads sleep: one epoll set with all sockets of an endpoint, a bell and an
+//! alarm clock.
 //!
-//! There is no network thread. A kernel thread without work sleeps here and is woken by a socket, by an alarm or by a
-//! writer of its own process; it posts what it was woken by to the tasks concerned and serves them itself. A thread
-//! that always has work glances here every [`GLANCE_INTERVAL`], so that load does not shut the network out.
+//! There is no network thread. A kernel thread without work sleeps here and is woken by a socket,
+//! by an alarm or by a writer of its own process; it posts these events to their tasks and serves
+//! them itself. A thread that always has work glances here every [`GLANCE_INTERVAL`], so that load
+//! does not shut the network out.
 //!
-//! Sockets are watched edge-triggered, for everything at once. A [`Watch`] remembers that it has told its task, so a
-//! task has at most one event per socket in its inbox; the task calls [`Watching::look`] before it takes what there is,
-//! and is told anew of what comes later.
+//! Sockets are watched edge-triggered, for everything at once. A [`Watch`] remembers that it has
+//! told its task, so a task has at most one event per socket in its inbox; the task calls
+//! [`Watching::look`] before it takes what there is, and is told anew of what comes later.
 //!
-//! What it deliberately does not do: read or write anything, or know what a task is.
+//! It deliberately does not read or write anything, and does not know what a task is.
 
 use std::cell::Cell;
 use std::io;
@@ -29,7 +31,7 @@ use slab::Slab;
 use super::alarms::{AlarmId, Alarms};
 use super::monotonic::now;
 
-/// Busy threads look for readiness so often.
+/// Interval at which busy threads look for readiness.
 pub(super) const GLANCE_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Sockets that one look takes note of; the others are met by the next.
@@ -57,13 +59,13 @@ pub(super) enum Signal {
     Alarm(u32),
 }
 
-/// Who is told. Must not wait.
+/// A target of wake-ups. Must not wait.
 pub(super) trait Target: Send + Sync {
     /// Takes note of a signal.
     fn signal(&self, signal: Signal);
 }
 
-/// One epoll set, the alarms, and who is told of what.
+/// One epoll set, the alarms, and their targets.
 pub(super) struct Poller {
     epoll: OwnedFd,
     /// A semaphore: each unit lets one sleeper go.
@@ -75,7 +77,7 @@ pub(super) struct Poller {
     alarms: Mutex<Alarms<(Arc<dyn Target>, u32)>>,
 }
 
-/// Who is told of one socket.
+/// The target of one socket.
 pub(super) struct Watch {
     target: Arc<dyn Target>,
     key: u32,

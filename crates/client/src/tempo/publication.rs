@@ -1,16 +1,18 @@
 //! The task of a publication: writes what was published to every subscriber.
 //!
-//! The handler takes all that has gathered in the outbox and writes it to each subscriber's connection, without waiting.
-//! A batch is finished when everybody has it; then comes the next. What a subscriber does not take at once is, by the publication's
-//! choice, waited for (the batch stays, the outbox fills up, writers block), or put aside up to a bound beyond
-//! which messages are dropped for that subscriber alone.
+//! The handler takes all that has gathered in the outbox and writes it to each subscriber's
+//! connection, without waiting. A batch is finished when everybody has it; then comes the next. If
+//! a subscriber does not take everything at once, the publication either waits (the batch stays,
+//! the outbox fills up, writers block) or puts the rest aside, up to a bound beyond which messages
+//! are dropped for that subscriber alone.
 //!
-//! Where a limit delays, only so much of the batch may be written as the bucket has tokens for; an alarm brings the task
-//! back when the next message's are there.
+//! Where a limit delays, only as much of the batch may be written as the bucket has tokens for; an
+//! alarm brings the task back when the next message's tokens are there.
 //!
-//! An event means "there is something to write", whatever its number of messages; messages are counted apart.
+//! An event means "there is something to write", whatever the number of messages; messages are
+//! counted apart.
 
-mod link;
+mod delivery;
 mod outbox;
 
 use std::net::UdpSocket;
@@ -23,8 +25,8 @@ use slab::Slab;
 use wire::announce::{InstanceId, Key};
 use wire::tempo::MESSAGE_HEADER_BYTES;
 
-pub(super) use self::link::Subscriber;
-use self::link::{Link, Taken};
+pub(super) use self::delivery::Subscriber;
+use self::delivery::{Delivery, Taken};
 use self::outbox::Batch;
 pub(super) use self::outbox::{Outbox, Put};
 use super::alarms::AlarmId;
@@ -34,10 +36,10 @@ use super::options::OnFull;
 use super::pace::TURN_MAX;
 use super::poller::{Poller, Signal};
 
-/// The alarm for the next message's tokens; other keys are those of links.
+/// The alarm for the next message's tokens; other keys are those of deliveries.
 const TOKENS: u32 = u32::MAX;
 
-/// What a publication has seen.
+/// A publication's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublicationCounts {
     /// Messages taken from the program.
@@ -91,9 +93,9 @@ impl From<Signal> for Event {
 pub(super) struct Publication {
     ground: Ground,
     outbox: Arc<Outbox>,
-    links: Slab<Link>,
-    /// Where the next pass over the links begins.
-    next_link: usize,
+    deliveries: Slab<Delivery>,
+    /// Where the next pass over the deliveries begins.
+    next_delivery: usize,
     batch: Batch,
     /// So many bytes of the batch may be written.
     released: usize,
@@ -103,7 +105,7 @@ pub(super) struct Publication {
     by_datagram: bool,
 }
 
-/// What links stand on.
+/// What deliveries stand on.
 pub(super) struct Ground {
     pub(super) instance: InstanceId,
     pub(super) key: Option<Key>,
@@ -121,7 +123,7 @@ enum Tokens {
     Part,
 }
 
-/// How a pass over all links ended.
+/// How a pass over all deliveries ended.
 enum Pass {
     /// Everybody has all that was released.
     Written,
@@ -152,40 +154,45 @@ impl Publication {
                 datagrams: None,
             },
             outbox,
-            links: Slab::new(),
-            next_link: 0,
+            deliveries: Slab::new(),
+            next_delivery: 0,
             batch: Batch::default(),
             released: 0,
             awaits: None,
         }
     }
 
-    /// Makes links to newcomers and ends those to who is gone. Who is gone while others come (a broker dies, or appears)
-    /// still gets messages until the first of those is reached.
+    /// Makes deliveries to new subscribers and ends those to departed ones. A subscriber that
+    /// departs while others come (a broker dies, or appears) still gets messages until the first of
+    /// those is reached.
     fn follow(&mut self, subscribers: Vec<Subscriber>) {
-        for (_, link) in &mut self.links {
-            link.is_retiring = !subscribers.contains(&link.subscriber);
+        for (_, delivery) in &mut self.deliveries {
+            delivery.is_retiring = !subscribers.contains(&delivery.subscriber);
         }
-        let mut links = self.links.iter();
-        let has_others = links.any(|(_, link)| link.is_open() && !link.is_retiring);
+        let mut deliveries = self.deliveries.iter();
+        let has_others =
+            deliveries.any(|(_, delivery)| delivery.is_open() && !delivery.is_retiring);
         if subscribers.is_empty() || has_others {
             self.end_retiring();
         }
         for subscriber in subscribers {
-            let mut links = self.links.iter();
-            if !links.any(|(_, link)| link.subscriber == subscriber) {
-                let key = self.links.insert(Link::new(subscriber));
+            let mut deliveries = self.deliveries.iter();
+            if !deliveries.any(|(_, delivery)| delivery.subscriber == subscriber) {
+                let key = self.deliveries.insert(Delivery::new(subscriber));
                 self.connect(key);
             }
         }
-        self.note_links();
+        self.note_deliveries();
     }
 
-    /// A link is open: where it replaces others it goes on with the first message that they do not have whole.
+    /// A delivery is open: where it replaces others it goes on with the first message that they do not have whole.
     fn take_over(&mut self, key: usize) {
-        let links = self.links.iter();
-        let retiring = links.filter(|(_, link)| link.is_retiring);
-        if let Some(sent) = retiring.filter_map(|(_, link)| link.progress()).min() {
+        let deliveries = self.deliveries.iter();
+        let retiring = deliveries.filter(|(_, delivery)| delivery.is_retiring);
+        if let Some(sent) = retiring
+            .filter_map(|(_, delivery)| delivery.progress())
+            .min()
+        {
             let mut begins = 0;
             while begins < sent {
                 let ends = begins + message_bytes(&self.batch.bytes[begins..]);
@@ -194,37 +201,40 @@ impl Publication {
                 }
                 begins = ends;
             }
-            self.links[key].join(begins);
+            self.deliveries[key].join(begins);
         }
         self.end_retiring();
-        self.note_links();
+        self.note_deliveries();
     }
 
-    /// Ends links to who is gone.
+    /// Ends deliveries to departed subscribers.
     fn end_retiring(&mut self) {
-        let links = self.links.iter();
-        let retiring = links.filter(|(_, link)| link.is_retiring);
+        let deliveries = self.deliveries.iter();
+        let retiring = deliveries.filter(|(_, delivery)| delivery.is_retiring);
         let retiring: Vec<usize> = retiring.map(|(key, _)| key).collect();
         if retiring.is_empty() {
             return;
         }
-        let ended: Vec<Link> = retiring.iter().map(|&key| self.links.remove(key)).collect();
-        for link in &ended {
-            link.call_off(&self.ground);
+        let ended: Vec<Delivery> = retiring
+            .iter()
+            .map(|&key| self.deliveries.remove(key))
+            .collect();
+        for delivery in &ended {
+            delivery.call_off(&self.ground);
         }
         // The count first, then the connections.
-        self.note_links();
+        self.note_deliveries();
         drop(ended);
     }
 
     fn connect(&mut self, key: usize) {
-        let Some(link) = self.links.get_mut(key) else {
+        let Some(delivery) = self.deliveries.get_mut(key) else {
             return;
         };
         let name = u32::try_from(key).unwrap_or(TOKENS);
-        if link.connect(&mut self.ground, name, self.by_datagram) == Taken::Lost {
+        if delivery.connect(&mut self.ground, name, self.by_datagram) == Taken::Lost {
             self.lose(key);
-        } else if link.is_open() {
+        } else if delivery.is_open() {
             self.take_over(key);
         }
     }
@@ -232,23 +242,23 @@ impl Publication {
     fn lose(&mut self, key: usize) {
         self.outbox.tally.losses.fetch_add(1, Ordering::Relaxed);
         let name = u32::try_from(key).unwrap_or(TOKENS);
-        if let Some(link) = self.links.get_mut(key) {
-            link.rest(&self.ground, name, now());
+        if let Some(delivery) = self.deliveries.get_mut(key) {
+            delivery.rest(&self.ground, name, now());
         }
         // Who is gone does not wait for one that cannot be reached.
         self.end_retiring();
-        self.note_links();
+        self.note_deliveries();
     }
 
     fn look_at(&mut self, key: u32) {
-        let Some(link) = self.links.get_mut(key as usize) else {
+        let Some(delivery) = self.deliveries.get_mut(key as usize) else {
             return;
         };
-        let was_open = link.is_open();
-        if link.look(&self.ground) == Taken::Lost {
+        let was_open = delivery.is_open();
+        if delivery.look(&self.ground) == Taken::Lost {
             return self.lose(key as usize);
         }
-        if !was_open && link.is_open() {
+        if !was_open && delivery.is_open() {
             self.outbox.tally.connects.fetch_add(1, Ordering::Relaxed);
             self.take_over(key as usize);
         }
@@ -259,12 +269,16 @@ impl Publication {
             self.awaits = None;
         } else {
             self.connect(key as usize);
-            self.note_links();
+            self.note_deliveries();
         }
     }
 
-    fn note_links(&self) {
-        let open = self.links.iter().filter(|(_, link)| link.is_open()).count();
+    fn note_deliveries(&self) {
+        let open = self
+            .deliveries
+            .iter()
+            .filter(|(_, delivery)| delivery.is_open())
+            .count();
         self.outbox.set_subscribers(open);
     }
 
@@ -289,14 +303,21 @@ impl Publication {
     /// Whether everybody has the whole batch.
     fn is_finished(&self) -> bool {
         let bytes = self.batch.bytes.len();
-        self.released == bytes && self.links.iter().all(|(_, link)| link.has(bytes))
+        self.released == bytes
+            && self
+                .deliveries
+                .iter()
+                .all(|(_, delivery)| delivery.has(bytes))
     }
 
     /// Counts the batch that is finished and takes the next; false where there is none.
     fn begin_batch(&mut self) -> bool {
         let messages = self.batch.messages;
         let tally = &self.outbox.tally;
-        let hearers = self.links.iter().filter(|(_, link)| link.takes_part());
+        let hearers = self
+            .deliveries
+            .iter()
+            .filter(|(_, delivery)| delivery.takes_part());
         let hearers = hearers.count() as u64;
         tally.sent.fetch_add(messages * hearers, Ordering::Relaxed);
         if hearers == 0 {
@@ -305,8 +326,8 @@ impl Publication {
         self.batch.bytes.clear();
         self.batch.messages = 0;
         self.released = 0;
-        for (_, link) in &mut self.links {
-            link.begin_batch();
+        for (_, delivery) in &mut self.deliveries {
+            delivery.begin_batch();
         }
         self.outbox.exchange(&mut self.batch)
     }
@@ -314,7 +335,10 @@ impl Publication {
     /// Lets go what the bucket has tokens for, and asks to be called when it has those of the next message.
     fn release(&mut self) {
         let bytes = self.batch.bytes.len();
-        let is_heard = self.links.iter().any(|(_, link)| link.takes_part());
+        let is_heard = self
+            .deliveries
+            .iter()
+            .any(|(_, delivery)| delivery.takes_part());
         if !is_heard || !self.outbox.delays() {
             self.released = bytes;
             return;
@@ -346,23 +370,23 @@ impl Publication {
         }
     }
 
-    /// One pass over all links, beginning where the last one was cut short.
+    /// One pass over all deliveries, beginning where the last one was cut short.
     fn write(&mut self, ends: Instant) -> Pass {
         let released = &self.batch.bytes[..self.released];
-        let places = self.links.capacity();
-        let first = std::mem::take(&mut self.next_link);
+        let places = self.deliveries.capacity();
+        let first = std::mem::take(&mut self.next_delivery);
         let mut pass = Pass::Written;
         let mut lost = None;
         for step in 0..places {
             let key = (first + step) % places;
-            let Some(link) = self.links.get_mut(key) else {
+            let Some(delivery) = self.deliveries.get_mut(key) else {
                 continue;
             };
-            match link.write(&self.ground, released, &self.outbox.tally) {
+            match delivery.write(&self.ground, released, &self.outbox.tally) {
                 Taken::All => {}
                 Taken::Some => pass = Pass::OutOfTime,
                 Taken::Full if self.on_full == OnFull::Drop => {
-                    let dropped = link.put_aside(released, self.backlog_bytes);
+                    let dropped = delivery.put_aside(released, self.backlog_bytes);
                     let tally = &self.outbox.tally.dropped_behind;
                     tally.fetch_add(dropped, Ordering::Relaxed);
                 }
@@ -371,7 +395,7 @@ impl Publication {
                 Taken::Lost => lost = Some(key),
             }
             if lost.is_some() || now() >= ends {
-                self.next_link = key + 1;
+                self.next_delivery = key + 1;
                 pass = Pass::OutOfTime;
                 break;
             }

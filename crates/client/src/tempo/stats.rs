@@ -1,4 +1,4 @@
-//! What an endpoint tells about itself: each task's share and use, and what came over the channel.
+//! An endpoint's statistics: each task's CPU share and use, and the traffic of the channel.
 
 use announce::{Counters, NameCounts};
 use clock::Instant;
@@ -17,7 +17,7 @@ pub struct NodeStats {
     pub tasks: Vec<TaskReport>,
     /// The kernel as a whole.
     pub kernel: KernelStats,
-    /// Announcements by what became of them.
+    /// Announcements by outcome.
     pub announcements: Counters,
     /// Troubles with identifiers.
     pub names: NameCounts,
@@ -30,15 +30,15 @@ pub struct NodeStats {
 /// One task.
 #[derive(Clone, Debug)]
 pub struct TaskReport {
-    /// The topic, or what a task without one is for.
+    /// The topic, or the purpose of a task without one.
     pub name: String,
-    /// What it does, with its own counts.
+    /// Its activity, with its own counts.
     pub activity: Activity,
     /// Its share, what it used and waited, its overruns, whether it is unstable.
     pub task: TaskStats,
 }
 
-/// What a task does.
+/// The activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// The protocol.

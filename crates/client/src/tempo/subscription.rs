@@ -1,13 +1,15 @@
 //! The task of a subscription: reads what publishers send and calls the program back.
 //!
-//! Each publisher has a connection of its own per topic, so a subscription that does not keep up is felt by the publishers
-//! of its topic alone: its sockets fill up. An event is "something is to be read here"; the handler reads up to
-//! [`READ_BYTES`], calls back for each message, and comes again for the rest.
+//! Each publisher has a connection of its own per topic, so a subscription that does not keep up
+//! slows only the publishers of its topic: its sockets fill up. An event means "there is something
+//! to read here"; the handler reads up to [`READ_BYTES`], calls back for each message, and comes
+//! again for the rest.
 //!
-//! A message with an identifier that is not the topic's is dropped and counted. A connection that breaks the protocol is
-//! closed and counted.
+//! A message with an identifier that is not the topic's is dropped and counted. A connection that
+//! breaks the protocol is closed and counted.
 //!
-//! Deliberately absent: acknowledgements and repetition. What a subscriber that goes away had not read is lost.
+//! Deliberately absent: acknowledgements and repetition. What a subscriber had not read when it
+//! went away is lost.
 
 mod incoming;
 
@@ -32,7 +34,7 @@ use super::poller::{Poller, Signal};
 pub struct TempoMessage<'m> {
     /// The topic.
     pub topic: &'m TopicName,
-    /// What the publisher said.
+    /// The publisher's bytes.
     pub body: &'m [u8],
     /// The endpoint that sent it, the publisher or a broker for it; unknown where it came as a datagram.
     pub sender: Option<InstanceId>,
@@ -41,7 +43,7 @@ pub struct TempoMessage<'m> {
 /// Messages that came as datagrams and wait for their turn at most.
 const DATAGRAMS_MAX: u64 = 1024;
 
-/// What a subscription has seen.
+/// A subscription's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionCounts {
     /// Messages that the program was called back for.
@@ -89,7 +91,7 @@ impl From<Signal> for Event {
     }
 }
 
-/// What the program is called back with.
+/// The program's callback.
 pub(super) type Callback = Box<dyn FnMut(&TempoMessage<'_>) + Send>;
 
 /// The handler of the task.
@@ -234,7 +236,7 @@ impl Tally {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Whether one more datagram may wait; it counts if so.
+    /// Whether another datagram may wait; it counts if so.
     pub(super) fn may_queue(&self) -> bool {
         let may = self.datagrams.load(Ordering::Relaxed) < DATAGRAMS_MAX;
         if may {

@@ -14,7 +14,7 @@ use super::inbox::Inbox;
 use super::monotonic::now;
 use super::poller::{Poller, Signal};
 
-/// What a timer has done.
+/// A timer's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimerCounts {
     /// Calls made.

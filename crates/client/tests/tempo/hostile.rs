@@ -1,4 +1,4 @@
-//! What must not disturb an endpoint: strangers, forgers, garbage, callbacks that panic.
+//! Strangers, forgers, garbage and panicking callbacks do not disturb an endpoint.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Shares of the kernel's time, as endpoints see them.
+//! CPU shares, as endpoints see them.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};

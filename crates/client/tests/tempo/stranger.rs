@@ -1,4 +1,4 @@
-//! An endpoint made of bare sockets: says and sends what a test wants said, true or not.
+//! An endpoint made of bare sockets: it says and sends whatever a test wants, true or not.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! What the tests build on: a group that nobody else is in, endpoints in it, and waiting for what must come about.
+//! The ground of the tests: a group of their own, endpoints in it, and waiting for conditions.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};

@@ -12,8 +12,8 @@ pub(super) struct Mass {
     demand: f64,
     passed: f64,
     weight: f64,
-    /// What is left here of what this limiter put in and nothing was mixed with. In a mean of all it would seem N times as
-    /// large as it is.
+    /// The rest of what this limiter put in and nothing has been mixed with. In a mean of all it
+    /// would seem N times as large as it is.
     unmixed: Unmixed,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn carried_own(own: Update) -> (f32, f32) {
 }
 
 impl Mass {
-    /// What a limiter begins with.
+    /// A limiter's initial mass.
     pub(super) fn of(own: Update) -> Self {
         Mass {
             demand: own.demand(),
@@ -57,9 +57,10 @@ impl Mass {
         self.weight - self.unmixed.weight
     }
 
-    /// The limiter's own numbers change, by so many times `weight` in the sums, as far as no sum here falls below 0: what is
-    /// below 0 cannot be divided, and would stay here alone while its weight is given away. Gives the numbers that are in
-    /// the sums now; what is missing enters when more was heard.
+    /// The limiter's own numbers change, by `weight` times the difference in the sums, as far as no
+    /// sum here falls below 0: a negative sum cannot be divided, and would stay here alone while
+    /// its weight is given away. Returns the numbers that are in the sums now; the rest enters when
+    /// more has been heard.
     pub(super) fn change(&mut self, before: Update, after: Update, weight: f64) -> Update {
         let demand = changed(&mut self.demand, before.demand(), after.demand(), weight);
         let passed = changed(&mut self.passed, before.passed(), after.passed(), weight);
@@ -79,15 +80,16 @@ impl Mass {
         renewed(&mut self.unmixed.weight, 1.0);
     }
 
-    /// Takes in a part that counts so many `times`.
+    /// Takes in a part that counts `times` times.
     pub(super) fn take(&mut self, part: Update, weight: f64, times: f64) {
         self.demand += part.demand() * times;
         self.passed += part.passed() * times;
         self.weight += weight * times;
     }
 
-    /// Gives `parts` parts away, all as large as what is left but for rounding. What travels is rounded first and
-    /// subtracted as it is, so nothing is lost. What would not be believed stays: what is beyond all bounds.
+    /// Gives `parts` parts away, each as large as what is left except for rounding. A part is
+    /// rounded first and then subtracted, so nothing is lost. What would not be believed, because
+    /// it is beyond all bounds, stays.
     pub(super) fn divide(&mut self, parts: u32) -> Part {
         let parts = f64::from(parts);
         let equal = |sum: f64, most: f64| carried((sum / (parts + 1.0)).min(most));

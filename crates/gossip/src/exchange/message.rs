@@ -1,4 +1,4 @@
-//! What limiters say of a limit, and whether it can be believed.
+//! Messages about a limit, and whether they can be believed.
 
 use limit::sharing::Update;
 
@@ -12,7 +12,7 @@ pub enum Branches {
     Random(u16),
 }
 
-/// What one limiter tells another about one limit.
+/// A message of one limiter to another about one limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
     /// Counts the messages of one limiter to another, modulo 65,536. Where it begins does not matter.
@@ -27,15 +27,15 @@ pub struct Message {
     pub weight: f32,
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It counted, for itself and for so many lost ones before it.
+    /// It counted, for itself and for this many lost ones before it.
     Counted {
         /// Messages of the same limiter that are missing before it, as far as they are made up for.
         lost: u16,
     },
-    /// A later one was there first, or it is of an older epoch.
+    /// A later one was there first, or its epoch is over.
     Overtaken,
     /// Its numbers cannot be, or it comes from a limiter that gossips the other way, that is not connected or that does
     /// not exist.

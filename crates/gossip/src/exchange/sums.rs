@@ -1,4 +1,4 @@
-//! What a limiter makes of its mass: the sums of all others, smoothed.
+//! The sums of all others, derived from a limiter's mass and smoothed.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use limit::sharing::Update;
 
 use super::mass::Mass;
 
-/// What is left of an old sum after one second.
+/// The fraction of an old sum that remains after one second.
 const KEPT_1S: f64 = 0.01;
 
 /// Smoothed sums of all limiters, and this one's own numbers smoothed alike, so that a change of its own does not appear
@@ -52,7 +52,8 @@ impl Sums {
         self.among
     }
 
-    /// Takes in a mass that has spread among so many limiters. An epoch's first one counts as it is.
+    /// Takes in a mass that has spread among this many limiters. An epoch's first one counts in
+    /// full.
     pub(super) fn take(&mut self, mass: &Mass, own: Update, among: u32) {
         let limiters = f64::from(among);
         let (demand, passed) = mass.means();
@@ -81,7 +82,7 @@ impl Sums {
         }
     }
 
-    /// What all others demand, those that are gone since included, and what passes at the `connected` ones.
+    /// The demand of all others, departed ones included, and what passes at the `connected` ones.
     pub(super) fn others(&self, connected: u32) -> Update {
         let left = match self.among {
             0 => 1.0,

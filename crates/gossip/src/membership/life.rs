@@ -1,4 +1,4 @@
-//! Who a member is to SWIM, and the bytes of SWIM's messages.
+//! A member's identity in SWIM, and the bytes of SWIM's messages.
 //!
 //! ```text
 //! life     index 2 | incarnation 8 | generation 2

@@ -1,4 +1,4 @@
-//! The bytes of SWIM's messages, and messages that are none.
+//! The bytes of SWIM's messages, and bytes that are not one.
 
 use foca::{Codec, Header, Member, Message, State};
 use proptest::collection::vec;

@@ -1,4 +1,4 @@
-//! What a node is told, and what is refused.
+//! A node's configuration, and its refusals.
 
 use core::net::SocketAddr;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a node sent, received and left out.
+//! Counts of what a node sent, received and left out.
 
 use super::Transmit;
 use crate::exchange::Heard;

@@ -1,4 +1,4 @@
-//! The limits that a node knows of, with the counters of each pair.
+//! The limits that a node knows, with the counters of each pair.
 
 use std::collections::BTreeMap;
 

@@ -161,6 +161,28 @@ fn who_crashes_stays_who_leaves_goes_and_who_comes_back_counts() {
 }
 
 #[test]
+fn who_left_and_is_there_again_is_found() {
+    let mut world = World::new(3);
+    world.start(0, &[]);
+    world.start(1, &[0]);
+    world.start(2, &[0]);
+    world.run_ms(3000);
+    // All but one end, and those that are there again name nobody.
+    for index in [0, 1] {
+        let farewell = world.rosters[index].as_mut().map(Roster::leave);
+        world.deliver(index, farewell.expect("it runs"));
+        world.rosters[index] = None;
+    }
+    world.run_ms(3000);
+    assert_eq!(world.list(2), Some(vec![2]));
+    world.start(0, &[]);
+    world.run_ms(8000);
+    for index in [0, 2] {
+        assert_eq!(world.list(index), Some(vec![0, 2]));
+    }
+}
+
+#[test]
 fn who_is_forgotten_comes_back_if_it_is_there() {
     let mut world = World::new(3);
     (0..3).for_each(|index| world.start(index, &[0, 1, 2]));

@@ -1,31 +1,44 @@
 //! Who holds a place and who gives way: a table without a clock.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use clock::Instant;
 
+/// How many places there are, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// In all.
+    pub all: usize,
+    /// For one party.
+    pub of_one: usize,
+    /// For programs of this machine together: one of them may be a proxy that speaks for many.
+    pub of_this_machine: usize,
+}
+
 /// Places by number. `T` is what tells a holder that its place is gone.
 #[derive(Debug)]
-pub(super) struct Table<T> {
-    most: usize,
+pub struct Table<T> {
+    shares: Shares,
     places: HashMap<u64, Held<T>>,
-    by_party: HashMap<Party, usize>,
+    by_party: HashMap<Party, Line>,
     /// Those whose peer is waited for, since when.
     waiting: BTreeSet<(Instant, u64)>,
     next: u64,
 }
 
-/// Who counts as one: an IPv4 address, or the network part of an IPv6 address, whose other half its holder may choose.
+/// What counts as one address: an IPv4 address, or the network part of an IPv6 address, whose other
+/// half its holder may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Party(IpAddr);
+pub struct Party(IpAddr);
 
 /// A place that was given.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Given<T> {
-    pub(super) number: u64,
+pub struct Given<T> {
+    /// What it is called.
+    pub number: u64,
     /// Whose place it was until now.
-    pub(super) from: Option<T>,
+    pub from: Option<T>,
 }
 
 #[derive(Debug)]
@@ -35,11 +48,39 @@ struct Held<T> {
     holder: T,
 }
 
-impl<T> Table<T> {
+/// The places of one party, and those of them whose peer is waited for.
+#[derive(Debug, Default)]
+struct Line {
+    held: usize,
+    waiting: BTreeSet<(Instant, u64)>,
+}
+
+impl Shares {
     /// So many places, half of them for one party at most.
-    pub(super) fn new(most: usize) -> Table<T> {
+    #[must_use]
+    pub fn halves(all: usize) -> Shares {
+        let half = all.div_ceil(2);
+        Shares {
+            all,
+            of_one: half,
+            of_this_machine: half,
+        }
+    }
+
+    fn of(&self, party: Party) -> usize {
+        match party.is_this_machine() {
+            true => self.of_this_machine,
+            false => self.of_one,
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// All places are free.
+    #[must_use]
+    pub fn new(shares: Shares) -> Table<T> {
         Table {
-            most,
+            shares,
             places: HashMap::new(),
             by_party: HashMap::new(),
             waiting: BTreeSet::new(),
@@ -47,12 +88,16 @@ impl<T> Table<T> {
         }
     }
 
-    /// Gives a place to `party`, whose peer is waited for from `now` on. Where there is none, or the party has its half, the
+    /// Gives a place to `party`, whose peer is waited for from `now` on. Where there is none, or the party has its share, the
     /// place (of that party) goes over whose peer is waited for longest; no place if all are being served.
-    pub(super) fn give(&mut self, party: Party, holder: T, now: Instant) -> Option<Given<T>> {
-        let has_its_half = self.by_party.get(&party).copied().unwrap_or(0) >= self.most.div_ceil(2);
-        let from = if has_its_half || self.places.len() >= self.most {
-            Some(self.take_longest_waiting(has_its_half.then_some(party))?)
+    pub fn give(&mut self, party: Party, holder: T, now: Instant) -> Option<Given<T>> {
+        let held = self.by_party.get(&party).map_or(0, |line| line.held);
+        let has_its_share = held >= self.shares.of(party);
+        let from = if has_its_share || self.places.len() >= self.shares.all {
+            let line = has_its_share.then(|| self.by_party.get(&party)).flatten();
+            let waiting = line.map_or(&self.waiting, |line| &line.waiting);
+            let (_, number) = *waiting.first()?;
+            Some(self.take(number)?)
         } else {
             None
         };
@@ -60,32 +105,39 @@ impl<T> Table<T> {
         self.next += 1;
         let held = Held {
             party,
-            waits_since: Some(now),
+            waits_since: None,
             holder,
         };
         self.places.insert(number, held);
-        self.waiting.insert((now, number));
-        *self.by_party.entry(party).or_default() += 1;
+        self.by_party.entry(party).or_default().held += 1;
+        self.stand(number, Some(now));
         Some(Given { number, from })
     }
 
     /// Its peer is waited for from `now` on; a place that went over stays gone.
-    pub(super) fn wait(&mut self, number: u64, now: Instant) {
+    pub fn wait(&mut self, number: u64, now: Instant) {
         self.stand(number, Some(now));
     }
 
     /// Its peer waits for an answer, so the place stays; `false` if it went over before.
-    pub(super) fn serve(&mut self, number: u64) -> bool {
+    pub fn serve(&mut self, number: u64) -> bool {
         self.stand(number, None)
     }
 
     /// The place is free, unless it went over before.
-    pub(super) fn free(&mut self, number: u64) {
+    pub fn free(&mut self, number: u64) {
         self.take(number);
     }
 
+    /// Takes the place whose peer is waited for longest.
+    pub fn take_longest_waiting(&mut self) -> Option<T> {
+        let (_, number) = *self.waiting.first()?;
+        self.take(number)
+    }
+
     /// Places that are held.
-    pub(super) fn taken(&self) -> usize {
+    #[must_use]
+    pub fn taken(&self) -> usize {
         self.places.len()
     }
 
@@ -93,34 +145,43 @@ impl<T> Table<T> {
         let Some(held) = self.places.get_mut(&number) else {
             return false;
         };
+        let line = self.by_party.entry(held.party).or_default();
         if let Some(since) = std::mem::replace(&mut held.waits_since, waits_since) {
             self.waiting.remove(&(since, number));
+            line.waiting.remove(&(since, number));
         }
         if let Some(since) = waits_since {
             self.waiting.insert((since, number));
+            line.waiting.insert((since, number));
         }
         true
     }
 
-    fn take_longest_waiting(&mut self, of: Option<Party>) -> Option<T> {
-        let is_meant = |number: &u64| of.is_none_or(|party| self.places[number].party == party);
-        let mut waiting = self.waiting.iter().map(|(_, number)| *number);
-        let number = waiting.find(is_meant)?;
-        self.take(number)
-    }
-
     fn take(&mut self, number: u64) -> Option<T> {
+        self.stand(number, None);
         let held = self.places.remove(&number)?;
-        if let Some(since) = held.waits_since {
-            self.waiting.remove(&(since, number));
-        }
-        if let Some(count) = self.by_party.get_mut(&held.party) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(line) = self.by_party.get_mut(&held.party) {
+            line.held -= 1;
+            if line.held == 0 {
                 self.by_party.remove(&held.party);
             }
         }
         Some(held.holder)
+    }
+}
+
+impl Party {
+    /// Whether it is this machine by the address that its programs use among themselves.
+    #[must_use]
+    pub fn is_this_machine(self) -> bool {
+        // Of ::1 its network is left, which is nobody else's.
+        self.0 == Ipv4Addr::LOCALHOST || self.0 == Ipv6Addr::UNSPECIFIED
+    }
+
+    /// Its address, or its network.
+    #[must_use]
+    pub fn address(self) -> IpAddr {
+        self.0
     }
 }
 
@@ -168,8 +229,30 @@ mod tests {
     }
 
     #[test]
+    fn programs_of_this_machine_have_a_share_of_their_own() {
+        let shares = Shares {
+            all: 4,
+            of_one: 1,
+            of_this_machine: 4,
+        };
+        for (address, given_from) in [
+            ("127.0.0.1", None),
+            ("::1", None),
+            ("::ffff:127.0.0.1", None),
+            ("127.0.0.2", Some(1)),
+            ("10.0.0.1", Some(1)),
+            ("2001:db8::1", Some(1)),
+        ] {
+            let mut table = Table::new(shares);
+            assert!(table.give(party(address), 1, at(1)).is_some());
+            let second = table.give(party(address), 2, at(2)).expect("given");
+            assert_eq!(second.from, given_from, "{address}");
+        }
+    }
+
+    #[test]
     fn who_keeps_the_server_waiting_longest_gives_way() {
-        let mut table = Table::new(4);
+        let mut table = Table::new(Shares::halves(4));
         let (stranger, other, third) = (party("10.0.0.1"), party("10.0.0.2"), party("10.0.0.3"));
         let first = table.give(stranger, "half a head", at(1)).expect("free");
         let second = table.give(stranger, "idle", at(2)).expect("free");
@@ -198,7 +281,7 @@ mod tests {
 
     #[test]
     fn places_of_those_who_are_served_are_not_for_others() {
-        let mut table = Table::new(2);
+        let mut table = Table::new(Shares::halves(2));
         for address in ["10.0.0.1", "10.0.0.2"] {
             let given = table.give(party(address), address, at(1)).expect("free");
             assert!(table.serve(given.number));
@@ -217,7 +300,7 @@ mod tests {
         fn nobody_has_more_than_its_share_and_the_table_forgets_who_left(
             steps in prop::collection::vec((0_u8..4, 0_u8..4, 0_u64..20), 0..200)
         ) {
-            let mut table = Table::new(5);
+            let mut table = Table::new(Shares::halves(5));
             for (now, (what, who, number)) in (0..).map(at).zip(steps) {
                 match what {
                     0 => drop(table.give(Party(IpAddr::from([10, 0, 0, who])), (), now)),
@@ -226,8 +309,10 @@ mod tests {
                     _ => table.free(number),
                 }
                 prop_assert!(table.taken() <= 5);
-                prop_assert!(table.by_party.values().all(|count| (1..=3).contains(count)));
-                prop_assert_eq!(table.by_party.values().sum::<usize>(), table.taken());
+                let lines = || table.by_party.values();
+                prop_assert!(lines().all(|line| (1..=3).contains(&line.held)));
+                prop_assert_eq!(lines().map(|line| line.held).sum::<usize>(), table.taken());
+                prop_assert_eq!(lines().map(|line| line.waiting.len()).sum::<usize>(), table.waiting.len());
                 let waiting = table.places.values().filter(|held| held.waits_since.is_some());
                 prop_assert_eq!(table.waiting.len(), waiting.count());
             }

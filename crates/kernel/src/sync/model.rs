@@ -1,11 +1,13 @@
-//! Loom's atomics, with a way to load from them that hides no order of steps.
+//! Loom's atomics, with loads that hide no order of steps.
 //!
-//! Loom tries another order where two threads' accesses to one atomic collide, but remembers only the last access to each.
-//! A thread that loads before it stores thereby hides from itself that another had loaded before, so orders are
-//! left out in which the store falls behind the other's load. Where loads [collide](let_loads_collide), they are
-//! read-modify-writes of nothing, which collide with everything: more orders are tried, but a load no longer sees old
-//! values, as it may in truth. A model is to be checked both ways. Stores are swaps then: loom has no order between a
-//! plain store and a read-modify-write of what was there before it, and would bring that back.
+//! Loom tries another order where two threads' accesses to one atomic collide, but remembers only
+//! the last access to each. A thread that loads before it stores thereby hides from loom that
+//! another had loaded before, so orders are left out in which the store falls behind the other's
+//! load. Where loads [collide](let_loads_collide), they are read-modify-writes of nothing, which
+//! collide with everything: more orders are tried, but a load no longer sees old values, as it may
+//! in reality. A model has to be checked both ways. Stores are swaps then: loom has no order
+//! between a plain store and a read-modify-write of what was there before it, and would bring that
+//! back.
 
 use std::cell::Cell;
 

@@ -1,24 +1,27 @@
 //! How long an event waits at worst, whatever other tasks do.
 //!
-//! The paper says that no event waits longer than a period T while all tasks are conformant (no overruns) and stable (no
-//! lasting backlog). That is not enough, for two reasons. A stable task may have a burst; its last event waits for its first
-//! ones, a period for every allotment of work ahead of it. And credits are given out anew only when *all* tasks with
-//! work have used theirs: a task that has used its own early waits until others have used theirs, and then, in the new
+//! The paper says that no event waits longer than a period T while all tasks are conformant (no
+//! overruns) and stable (no lasting backlog). That is not enough, for two reasons. A stable task
+//! may have a burst; its last event waits for its first ones, a period for every allotment of work
+//! ahead of it. And credits are given out anew only when *all* tasks with work have used theirs: a
+//! task that has used its own early waits until others have used theirs, and then, in the new
 //! period, for those with more credits than it has.
 //!
-//! What holds for one thread that always runs, with overruns held against a task ([`crate::OnOverrun::Penalise`]), is
-//! counted here. Let A_j be the credits of task j in a period, C_j its longest event, q the width of a bucket, and w the
-//! work of its own that is ahead of an event of task i. At worst the credits of i are spent, and its last event ran
-//! over by C_i. Then its event begins in the k-th period from the next, k = ⌊(w + C_i)/A_i⌋ + 1, when
-//! c = k·A_i − w − C_i credits are left to i. Until then another task j has been served for at most
+//! The bound computed here holds for one thread that always runs, with overruns held against a task
+//! ([`crate::OnOverrun::Penalise`]). Let A_j be the credits of task j in a period, C_j its longest
+//! event, q the width of a bucket, and w the work of its own that is ahead of an event of task i.
+//! At worst the credits of i are spent, and its last event ran over by C_i. Then its event begins
+//! in the k-th period from the next, k = ⌊(w + C_i)/A_i⌋ + 1, when c = k·A_i − w − C_i credits are
+//! left to i. Until then another task j has been served for at most
 //!
 //! ```text
 //! k·A_j  +  min(A_j, max(0, A_j − c + q))  +  C_j
 //! ```
 //!
-//! once for the rest of the present period and each full one, then as long as it has more credits than i, then one event
-//! that ran over; what others overran by earlier is missing from their credits. The sum of that over all j, and w, is the
-//! bound. Without work ahead and with short events it is (T − A_i) + Σ max(0, A_j − A_i), less than 2·T·(1 − S_i).
+//! once for the rest of the present period and each full one, then as long as it has more credits
+//! than i, then one event that ran over; earlier overruns of others are missing from their credits.
+//! The sum of that over all j, and w, is the bound. Without work ahead and with short events it is
+//! (T − A_i) + Σ max(0, A_j − A_i), less than 2·T·(1 − S_i).
 
 use std::time::Duration;
 

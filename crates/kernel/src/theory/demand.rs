@@ -1,15 +1,18 @@
 //! Work that arrives within any window of a given length.
 //!
-//! This decides what the paper's "conformant and stable" is meant to decide: where the work of all tasks together that arrives
-//! in any window of length T is at most T, no event waits longer than T. For a busy period begins with an empty system, and
-//! while there is work at least one thread serves; so when T has passed, all that arrived in that time has been served, and no
-//! busy period is longer than T. That each task keeps to its part, at most S_i · T in every window of length T, implies it.
-//! It holds on any number of threads that always run, and for every order of service.
+//! It decides what the paper's "conformant and stable" is meant to decide: where the work of all
+//! tasks together that arrives in any window of length T is at most T, no event waits longer than
+//! T. The reason: a busy period begins with an empty system, and while there is work at least one
+//! thread serves; so when T has passed, all that arrived in that time has been served, and no busy
+//! period is longer than T. That each task keeps to its part, at most S_i · T in every window of
+//! length T, implies it. It holds on any number of threads that always run, and for every order of
+//! service.
 //!
-//! What shares add is what remains of it when others do not keep to theirs. While those leave the server no pause, a period
-//! of credits is never longer than L = Σ (A_j + C_j), all allotments and one event of each task; a task that keeps to A_i − C_i
-//! in every window of length L then never runs out of credits, and waits at most L. After a pause it may wait as long as
-//! [`super::wait_bound`] says: credits that were used before the pause are still used after it.
+//! Shares add a guarantee for when others do not keep to theirs. While those leave the server no
+//! pause, a period of credits is never longer than L = Σ (A_j + C_j), all allotments and one event
+//! of each task; a task that keeps to A_i − C_i in every window of length L then never runs out of
+//! credits, and waits at most L. After a pause it may wait as long as [`super::wait_bound`] says:
+//! credits that were used before the pause are still used after it.
 
 use std::collections::VecDeque;
 use std::time::Duration;

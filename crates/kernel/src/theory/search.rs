@@ -1,10 +1,12 @@
 //! The smallest share under which a wanted mean wait is measured.
 //!
-//! How the wait falls with the share depends on the distributions of arrivals and service, so it is measured (Tempo, section
-//! on the scheduling mechanism: the share is increased until the wait is adequate or the configuration is found not to be
-//! feasible). The share is doubled until the wait holds, so that others lose no more than they must, and then
-//! bisected between the last that did not hold and the first that did. It is assumed that a larger share never waits
-//! longer; where measurements are noisy, the share found is one under which the wait was measured, not the smallest.
+//! How the wait falls with the share depends on the distributions of arrivals and service, so it is
+//! measured (Tempo, section on the scheduling mechanism: the share is increased until the wait is
+//! adequate or the configuration is found not to be feasible). The share is doubled until the wait
+//! holds, so that others lose no more than they must, and then bisected between the last that did
+//! not hold and the first that did. The search assumes that a larger share never waits longer;
+//! where measurements are noisy, the share found is one under which the wait was measured, not the
+//! smallest.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who sends together with whom, arranged for being spread.
+//! Who sends together with whom, arranged for spreading.
 
 use std::ops::Range;
 

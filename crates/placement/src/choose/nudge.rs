@@ -1,9 +1,10 @@
 //! Single moves for publishers of unequal rates, where no exact division exists.
 //!
-//! A broker is off if it exceeds its room, or misses its target by more than the largest publisher. A move
-//! is made when it brings such a broker closer, puts no other one off, and leaves the publisher's group within
-//! one publisher of its proportional share. Every move lessens what brokers are off in all, so this ends;
-//! when no such move is found among the likeliest partners, the rest is for [`super::settle`].
+//! A broker is off if it exceeds its room, or misses its target by more than the largest publisher.
+//! A move is made when it brings such a broker closer, puts no other one off, and leaves the
+//! publisher's group within one publisher of its proportional share. Every move lessens the sum by
+//! which brokers are off, so this ends; when no such move is found among the likeliest partners,
+//! the rest is for [`super::settle`].
 
 use super::groups::ALONE;
 use super::spread::TOLERANCE;

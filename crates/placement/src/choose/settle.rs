@@ -19,7 +19,7 @@ pub(super) fn settle(choice: &Choice<'_>, draft: &mut Draft, work: &mut Work) {
     }
 }
 
-/// The rate of those without a broker.
+/// The rate of publishers without a broker.
 fn left_out(choice: &Choice<'_>, draft: &Draft) -> f64 {
     let rates = choice.rates.iter().zip(&draft.broker_of);
     rates

@@ -1,13 +1,13 @@
 //! The first draft: every group divided within one publisher, the sums nearly so.
 //!
-//! Within a group a broker's deficit is its proportional share less what it got. A publisher goes to the
-//! broker with the largest deficit as long as that is a whole publisher or more; afterwards any broker
-//! with a deficit will do, and the one is taken that lags furthest behind in the whole. So no share is
-//! exceeded by a publisher (it had a deficit) and none is missed by one: while one lags by a whole publisher
-//! nobody else is served, and once none does, deficits only shrink.
+//! Within a group a broker's deficit is its proportional share less what it got. A publisher goes
+//! to the broker with the largest deficit as long as that is a whole publisher or more; afterwards
+//! any broker with a deficit will do, and the one that lags furthest behind in the whole is taken.
+//! So no share is exceeded by a publisher (it had a deficit) and none is missed by one: while one
+//! lags by a whole publisher nobody else is served, and once none does, deficits only shrink.
 //!
-//! Lag in the whole is measured as in stride scheduling, (sum + half a publisher) / share: it depends on
-//! nothing but the broker itself, so that serving one leaves the order of the others alone.
+//! Lag in the whole is measured as in stride scheduling, (sum + half a publisher) / share: it
+//! depends only on the broker itself, so serving one leaves the order of the others alone.
 
 use std::collections::BinaryHeap;
 

@@ -1,4 +1,4 @@
-//! What is to be placed, and the capacity there is for it.
+//! The rate to be placed, and the capacity for it.
 
 use crate::Publisher;
 use crate::choose::{Groups, Work};

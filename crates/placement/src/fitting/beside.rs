@@ -1,4 +1,4 @@
-//! Promised topics beside the one that is fitted: what windows said of them.
+//! Promised topics beside the one that is fitted: their results in windows.
 
 use limit::{Burst, Rate};
 

@@ -1,4 +1,4 @@
-//! What a fit is asked to reach, and why it may be refused.
+//! The goal of a fit, and why it may be refused.
 
 use limit::{Burst, Rate};
 use thiserror::Error;

@@ -3,7 +3,7 @@
 use super::{BrokerFit, FitState, Fitting, Phase, Search, Step, Window, shedding_order};
 use crate::BrokerIndex;
 
-/// A window with too few samples is run again so many times.
+/// How often a window with too few samples is run again.
 const MOST_REPEATS: u32 = 2;
 
 impl Fitting {
@@ -133,8 +133,8 @@ impl Fitting {
         Step::Done(self.places.home.iter().copied().flatten().collect())
     }
 
-    /// The end for want of brokers. The complete assignment that was measured best stays; without one,
-    /// what is left over is spread over all.
+    /// The end for want of brokers. The best measured complete assignment stays; if there is none,
+    /// the publishers left over are spread over all brokers.
     pub(super) fn out_of_brokers(&mut self, missing: f64, why: String) -> Step {
         self.phase = Phase::Ended;
         self.status.state = FitState::OutOfBrokers;

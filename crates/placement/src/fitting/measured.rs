@@ -1,4 +1,4 @@
-//! What windows measured on each broker: of the topic itself, and of those beside it.
+//! Windows' measurements on each broker: of the topic itself, and of those beside it.
 
 use super::beside::Beside;
 use super::status::Deciding;
@@ -14,7 +14,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Nothing, of so many brokers.
+    /// No measurements, of this many brokers.
     pub(super) fn new(brokers: usize) -> Measured {
         Measured {
             own_us: vec![None; brokers],
@@ -28,7 +28,7 @@ impl Measured {
         self.pressed_us.push(None);
     }
 
-    /// What was measured at a broker counts no more.
+    /// The measurement at a broker no longer counts.
     pub(super) fn lose(&mut self, broker: BrokerIndex) {
         self.own_us[broker.0 as usize] = None;
         self.pressed_us[broker.0 as usize] = None;

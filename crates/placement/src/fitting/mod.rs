@@ -1,26 +1,28 @@
-//! Step 3 of the Load Distributor: online fitting, as a state machine that says what to measure next.
+//! Step 3 of the Load Distributor: online fitting, as a state machine that says what to measure
+//! next.
 //!
-//! Steps 1 and 2 ([`crate::distribute`]) know rates only; what a broker really holds under the SLO depends on
-//! bursts, connections and other topics. Two ways find it out ([`Mode`]):
+//! Steps 1 and 2 ([`crate::distribute`]) know rates only; what a broker really holds under the SLO
+//! depends on bursts, connections and other topics. Two ways find it out ([`Mode`]):
 //!
-//! * **measured** (SRTM-long, sections 4.2 and 6.5): a window; brokers that violate the SLO search in parallel
-//!   for the number of publishers that may stay, one window a round, and count as full then; the excess is
-//!   distributed over the others in the next iteration. What a broker must shed cannot be stopped from
-//!   sending, so for the rounds of the search it waits at brokers that are not measured: neither searching nor
-//!   full. Where there is none with room, the caller is asked to withhold it. Before more brokers are called
-//!   for, one window tries the even distribution over all of them.
-//! * **replay**: the first window's arrivals are replayed ([`crate::fit_by_replay`]) under every k, the result
-//!   is put into effect and confirmed by a second window. If that fails, the service models are corrected
-//!   by what was measured, and a third window confirms. If that fails too, the measured search takes over,
-//!   from where the replay came to.
+//! * **measured** (SRTM-long, sections 4.2 and 6.5): a window; brokers that violate the SLO search
+//!   in parallel for the number of publishers that may stay, one window a round, and then count as
+//!   full; the excess is distributed over the others in the next iteration. Publishers that a
+//!   broker must shed cannot be stopped from sending, so for the rounds of the search they wait at
+//!   brokers that are not measured: neither searching nor full. Where there is none with room, the
+//!   caller is asked to withhold them. Before more brokers are called for, one window tries the
+//!   even distribution over all of them.
+//! * **replay**: the first window's arrivals are replayed ([`crate::fit_by_replay`]) under every k,
+//!   the result is put into effect and confirmed by a second window. If that fails, the service
+//!   models are corrected by the measurement, and a third window confirms. If that fails too, the
+//!   measured search takes over, from the result of the replay.
 //!
-//! The promises of other topics on the same brokers count like the topic's own: a window that shows one of them broken on a
-//! broker is a violation there, replays judge all topics of a broker together, and it is the topic that is fitted which gives
-//! publishers away.
+//! The promises of other topics on the same brokers count like the topic's own: a window that shows
+//! one of them broken on a broker is a violation there, replays judge all topics of a broker
+//! together, and the topic being fitted is the one that gives publishers away.
 //!
-//! Measuring, moving publishers and waiting are the caller's. Broken answers never end a fit: a broker
-//! that has none is asked again twice and is then taken to be within the SLO, with a note in the
-//! [`FitStatus`]. Every fit ends after a bounded number of windows.
+//! Measuring, moving publishers and waiting are the caller's. Broken answers never end a fit: a
+//! broker that has none is asked again twice and is then taken to be within the SLO, with a note in
+//! the [`FitStatus`]. Every fit ends after a bounded number of windows.
 
 mod beside;
 mod calibration;
@@ -59,7 +61,7 @@ pub struct Fitting {
     places: Places,
     recording: Recording,
     phase: Phase,
-    /// What was asked for last.
+    /// The last request.
     step: Step,
     status: FitStatus,
     /// Windows in a row that were asked for again.
@@ -70,11 +72,11 @@ pub struct Fitting {
     has_rebalanced: bool,
     /// It is being tried now: what to go back to.
     fitted: Option<Fitted>,
-    /// What the last window showed.
+    /// The measurements of the last window.
     measured: Measured,
 }
 
-/// What the next window is for.
+/// The purpose of the next window.
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     /// All brokers are judged.
@@ -272,7 +274,7 @@ impl Fitting {
         &self.status
     }
 
-    /// What was asked for last, as far as it is an assignment of publishers to brokers.
+    /// The last request, if it is an assignment of publishers to brokers.
     fn assignment(&self) -> Vec<Option<BrokerIndex>> {
         match &self.step {
             Step::Measure(broker_of)

@@ -4,7 +4,7 @@ use crate::{
     BrokerIndex, BrokerState, Distribution, OutOfBrokers, Policy, Publisher, Question, distribute,
 };
 
-/// What is placed, as far as a fit has come.
+/// The placement so far.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) policy: Policy,

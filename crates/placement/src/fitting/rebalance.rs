@@ -1,14 +1,14 @@
 //! The last resort of the measured way: everything once more, evenly over all brokers.
 //!
-//! A search fills one broker after the other, and the last one gets what is left over. With a tight limit
-//! that can be too little: its sub-bucket is small, and a burst waits for tokens however idle the broker is
-//! (SRTM-long, equation 1 and the max-min principle). So before a fit calls for more brokers, one window shows
-//! whether an even distribution over those that are there would do.
+//! A search fills one broker after the other, and the last one gets what is left over. With a tight
+//! limit that can be too little: its sub-bucket is small, and a burst waits for tokens however idle
+//! the broker is (SRTM-long, equation 1 and the max-min principle). So before a fit calls for more
+//! brokers, one window shows whether an even distribution over those that are there would do.
 
 use super::{Fitting, Step};
 use crate::{BrokerIndex, OutOfBrokers};
 
-/// What the search came to, while the even distribution is tried.
+/// The result of the search, while the even distribution is tried.
 #[derive(Clone, Debug)]
 pub(super) struct Fitted {
     home: Vec<Option<BrokerIndex>>,

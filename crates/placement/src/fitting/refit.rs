@@ -1,4 +1,4 @@
-//! The way by replay: what was recorded, and the assignments that are computed from it.
+//! The way by replay: the recorded arrivals, and the assignments computed from them.
 
 use super::beside::Beside;
 use super::calibration::Calibration;
@@ -25,7 +25,7 @@ type Measured = (f64, Vec<Option<BrokerIndex>>);
 pub(super) struct Recording {
     pub(super) calibration: Calibration,
     trace: Option<Trace>,
-    /// The topic's neighbours in the window that the trace is of.
+    /// The topic's neighbours in the window of the trace.
     beside: Vec<Beside>,
     /// Replays made, one per margin at most.
     replays: usize,
@@ -63,7 +63,7 @@ impl Recording {
         self.best.as_ref().map(|(_, best)| best.clone())
     }
 
-    /// What was best with `broker` is not any more.
+    /// The best assignment with `broker` no longer counts.
     pub(super) fn lose(&mut self, broker: BrokerIndex) {
         self.best.take_if(|(_, best)| best.contains(&Some(broker)));
     }
@@ -109,7 +109,8 @@ impl Recording {
 }
 
 impl Fitting {
-    /// A window showed a violation: what a replay makes of it. `None`: the measured search is next.
+    /// A window showed a violation: the answer of a replay to it. `None`: the measured search is
+    /// next.
     pub(super) fn refit(&mut self, window: &Window<'_>) -> Option<Step> {
         if self.config.mode == Mode::Measure || self.recording.is_given_up {
             return None;

@@ -1,4 +1,4 @@
-//! The binary search for what one broker holds.
+//! The binary search for how much one broker holds.
 
 use crate::BrokerIndex;
 
@@ -42,7 +42,8 @@ impl Search {
         search
     }
 
-    /// Takes the latency of this round; without one, what stays counts as fitting.
+    /// Takes the latency of this round; if there is none, the publishers that stay count as
+    /// fitting.
     pub(super) fn narrow(&mut self, latency_us: Option<f64>, slo_us: f64, band: f64) {
         if latency_us.is_some_and(|latency| latency > slo_us) {
             self.violating = self.kept;
@@ -65,7 +66,7 @@ impl Search {
         self.is_settled
     }
 
-    /// Those who stay in this round; for good, once settled.
+    /// The publishers that stay in this round; once settled, for ever.
     pub(super) fn kept(&self) -> &[u32] {
         &self.order[..self.kept]
     }

@@ -36,7 +36,7 @@ pub struct Deciding {
     pub broker: BrokerIndex,
     /// What its latency was, or would have been, in microseconds.
     pub latency_us: f64,
-    /// What is promised of it, in microseconds.
+    /// Its promise, in microseconds.
     pub promise_us: f64,
 }
 
@@ -118,8 +118,8 @@ impl FitStatus {
         }
     }
 
-    /// Brings the present iteration's brokers up to date. What was measured at a broker before stays, if it
-    /// was not measured now.
+    /// Brings the present iteration's brokers up to date. An earlier measurement at a broker stays,
+    /// if there is no new one.
     pub(super) fn brokers(&mut self, now: Vec<BrokerFit>) {
         let Some(iteration) = self.iterations.last_mut() else {
             return;

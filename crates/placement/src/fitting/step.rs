@@ -1,8 +1,8 @@
-//! What a fit asks for, and what it is told.
+//! What a fit asks for, and the answers.
 
 use crate::{BrokerIndex, Neighbour, Trace};
 
-/// What is to be done next. Assignments go by publisher.
+/// The next step. Assignments go by publisher.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Move publishers so, let traffic settle, run one profiling window, then call

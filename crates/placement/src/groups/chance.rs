@@ -1,4 +1,4 @@
-//! Whether a coincidence that was seen again and again can be one.
+//! Whether a repeated coincidence can be chance.
 
 /// Decides so that, over all pairs, only a given number of independent ones is taken for dependent.
 #[derive(Clone, Copy, Debug)]

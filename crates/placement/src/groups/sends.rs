@@ -2,7 +2,7 @@
 
 use crate::PublisherIndex;
 
-/// At most so many sends are looked at on either side of an instant; beyond, the nearest.
+/// Sends that are looked at on either side of an instant; beyond, only the nearest.
 const MOST_NEIGHBOURS: usize = 16_384;
 
 /// The sends of a trace, in order of time and by publisher.

@@ -6,7 +6,7 @@ use crate::GroupIndex;
 /// over the whole tolerance leave far smaller ones.
 const PARTING_GAP: f64 = 0.25;
 
-/// A gap parts only if it is also so many standard errors of the neighbours' mean offsets.
+/// A gap separates only if it is also this many standard errors of the neighbours' mean offsets.
 const PARTING_ERRORS: f64 = 4.0;
 
 /// To whom a publisher belongs.

@@ -1,4 +1,4 @@
-//! Worlds with hidden groups, of which the inference is shown the arrivals only.
+//! Worlds with hidden groups, of which the inference sees only the arrivals.
 
 use clock::{Xoshiro256PlusPlus, stream, uniform};
 use limit::Rate;

@@ -8,7 +8,7 @@ use super::{Neighbour, Trace};
 use crate::{BrokerIndex, BrokerState, Policy, Publisher};
 use model::ServiceModel;
 
-/// What is to be fitted. `brokers`, `models` and `backgrounds` go by broker index.
+/// The problem. `brokers`, `models` and `backgrounds` go by broker index.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayProblem<'a> {
     /// What arrived.
@@ -17,7 +17,7 @@ pub struct ReplayProblem<'a> {
     pub publishers: &'a [Publisher],
     /// Where they may go.
     pub brokers: &'a [BrokerState],
-    /// What a message costs there.
+    /// The cost of a message there.
     pub models: &'a [ServiceModel],
     /// Utilisation by other topics there, 0 to 1.
     pub backgrounds: &'a [f64],
@@ -35,7 +35,7 @@ pub struct ReplayProblem<'a> {
     pub neighbours: &'a [Neighbour<'a>],
 }
 
-/// What the replay found.
+/// The result of the replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayFit {
     /// By publisher. `None` only where the capacities do not hold everybody.

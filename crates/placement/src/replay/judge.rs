@@ -20,7 +20,7 @@ pub(crate) struct Judge<'a> {
     together: Option<Together>,
 }
 
-/// What a replay makes of one broker.
+/// The replay's prediction for one broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     /// The topic's latency at the percentile, in microseconds; `None` where nothing of it would arrive.
@@ -68,7 +68,7 @@ impl<'a> Judge<'a> {
             .collect()
     }
 
-    /// What one broker would come to if its service took `factor` times as long.
+    /// The prediction for one broker whose service takes `factor` times as long.
     pub(crate) fn predict_at(
         &mut self,
         broker: BrokerIndex,

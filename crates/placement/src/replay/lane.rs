@@ -1,4 +1,4 @@
-//! One topic at a broker: what lets its messages pass, and those that wait for it.
+//! One topic at a broker: its bucket, and the messages that wait for it.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ pub(super) struct Lane {
     pub(super) gate: Gate,
     /// Messages that wait for a token.
     waiting: VecDeque<Waiting>,
-    /// When the head of those that wait has its token, as the bucket stands.
+    /// When the head of those that wait gets its token, as the bucket stands.
     head_leaves_at: Option<Instant>,
     left_ns: f64,
 }

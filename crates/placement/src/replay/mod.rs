@@ -1,19 +1,20 @@
 //! What a broker would have done: recorded arrivals through a service model and a token bucket.
 //!
-//! A profiling window leaves behind when every publisher sent. Replaying those arrivals tells the latency
+//! A profiling window records when every publisher sent. Replaying those arrivals gives the latency
 //! of *any* assignment of the same publishers within milliseconds, where measuring it live takes a
-//! window of a minute. The law is that of the broker itself: messages are served first come first served
-//! on identical servers while the topic's bucket judges their arrival stamps, so service and tokens
-//! overlap, and nobody overtakes (SRTM-long, appendix A).
+//! window of a minute. The law is that of the broker itself: messages are served first come first
+//! served on identical servers while the topic's bucket judges their arrival stamps, so service and
+//! tokens overlap, and nobody overtakes (SRTM-long, appendix A).
 //!
 //! * [`Trace`]: the arrivals of one window.
-//! * [`Station`]: one broker, with a [`model::ServiceModel`], as a queue with a bucket, message by message.
-//! * [`replay`], [`Replayer`]: one broker's latencies under an assignment; with [`Neighbour`]s, those of all its topics
-//!   together, through one queue and a bucket each.
+//! * [`Station`]: one broker, with a [`model::ServiceModel`], as a queue with a bucket, message by
+//!   message.
+//! * [`replay`], [`Replayer`]: one broker's latencies under an assignment; with [`Neighbour`]s,
+//!   those of all its topics together, through one queue and a bucket each.
 //! * [`fit_by_replay`]: the assignment with the fewest brokers whose replay meets the SLO.
 //!
-//! What it does not do: model a network that loses packets, publishers that react to back-pressure, or
-//! subscribers that are slow. A window measured live has the last word ([`crate::Fitting`]).
+//! Not modelled: a network that loses packets, publishers that react to back-pressure, and slow
+//! subscribers. A window measured live has the last word ([`crate::Fitting`]).
 
 mod fit;
 mod judge;

@@ -1,4 +1,4 @@
-//! Topics beside the one that is placed.
+//! Topics beside the one being placed.
 
 use limit::{Burst, Rate};
 
@@ -9,7 +9,7 @@ use crate::{BrokerIndex, Publisher};
 /// like the other's own (SRTM, section IV-B, step 3).
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
     /// The percentile that its latency is promised for, above 0 and below 100.
     pub percentile: f64,

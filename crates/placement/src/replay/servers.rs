@@ -1,4 +1,4 @@
-//! What topics of a broker share: its servers, first come first served.
+//! The servers that topics of a broker share, first come first served.
 
 use crate::PublisherIndex;
 use model::ServiceModel;

@@ -1,7 +1,6 @@
-//! A limit divided over brokers in proportion to the rates that were placed there.
+//! A limit divided over brokers in proportion to the rates placed there.
 //!
-//! What the TB Adaptor does later with traffic that it sees, done with the rates that are known when
-//! nothing was seen yet.
+//! The TB Adaptor does this later with observed traffic; here the declared rates stand in for it.
 
 use limit::{Burst, Rate};
 

@@ -1,10 +1,11 @@
 //! One broker as a queue: servers, and the topic's bucket behind them.
 //!
-//! Message m of a command that arrived at a: a server takes it at max(a, S), S being when the first server is free,
-//! and is done at c after its share of the [`ServiceModel`]'s costs; the bucket (r, b) judges a and releases it at d. It
-//! leaves at max(c, d), never before its predecessor. Service and tokens overlap because the broker judges arrival
-//! stamps (SRTM-long, section 5.2). Everything is computed when it is known, nothing is scheduled: a station that
-//! nobody calls costs nothing.
+//! Message m of a command that arrived at a: a server takes it at max(a, S), S being when the first
+//! server is free, and is done at c after its share of the [`ServiceModel`]'s costs; the bucket (r,
+//! b) judges a and releases it at d. It leaves at max(c, d), never before its predecessor. Service
+//! and tokens overlap because the broker judges arrival stamps (SRTM-long, section 5.2). Everything
+//! is computed once it is determined, nothing is scheduled: a station that nobody calls costs
+//! nothing.
 //!
 //! Messages that wait for tokens are kept, so that a share which changes meanwhile counts for them.
 

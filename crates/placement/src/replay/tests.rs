@@ -1,4 +1,5 @@
-//! The replay against an event simulation and the bucket's oracle; the fit against trying everything.
+//! The replay against an event simulation and the bucket's oracle; the fit against exhaustive
+//! search.
 
 use clock::Instant;
 use limit::oracle::{Held, gd1_departures};

@@ -35,7 +35,8 @@ struct Arrival {
 }
 
 impl Together {
-    /// What was recorded of all of them. Neighbours without a trace, and those beyond 65,534, are left out.
+    /// The recordings of all of them. Neighbours without a trace, and those beyond 65,534, are left
+    /// out.
     pub(super) fn new(problem: &ReplayProblem<'_>) -> Together {
         let mut together = Together::default();
         let neighbours = problem.neighbours.iter().map(|neighbour| neighbour.trace);

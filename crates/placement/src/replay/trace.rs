@@ -7,7 +7,7 @@ use crate::{Publisher, PublisherIndex};
 pub struct Arrival {
     /// Arrival in nanoseconds.
     pub at_ns: u64,
-    /// Who sent it.
+    /// The publisher that sent it.
     pub publisher: PublisherIndex,
     /// Messages in the command.
     pub messages: u16,

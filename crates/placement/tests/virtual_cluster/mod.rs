@@ -1,7 +1,7 @@
-//! Brokers that exist in virtual time only, for fits to be tried on.
+//! Brokers in virtual time, for trying fits.
 //!
-//! Their truth is a service model of their own, unlike the one that the fit is told; what a window
-//! reports carries noise besides. Groups are perfectly synchronised, as in section 6.5 of SRTM-long.
+//! Their truth is a service model of their own, unlike the one that the fit is told; the reports of
+//! windows carry noise besides. Groups are perfectly synchronised, as in section 6.5 of SRTM-long.
 
 #![allow(dead_code, reason = "each program uses its part")]
 

@@ -1,9 +1,10 @@
 //! The figures and tables of DRL's evaluation, in virtual time.
 //!
-//! A definition is a TOML file ([`Study`]): a [`Scenario`](super::Scenario), its traffic in parts, series that set keys
-//! of it anew, and perhaps keys that are varied. It serves one or several [`Figure`]s of the paper. It makes one
-//! [`Record`] per run, in the form that live results have, which does not depend on the machine, the threads or the
-//! hour. [`check`] holds records against what the paper found, [`table`] shows them.
+//! A definition is a TOML file ([`Study`]): a [`Scenario`](super::Scenario), its traffic in parts,
+//! series that override keys of it, and optionally keys that are varied. It serves one or several
+//! [`Figure`]s of the paper. It makes one [`Record`] per run, in the form of live results, which
+//! does not depend on the machine, the threads or the hour. [`check`] compares records with the
+//! paper's findings, [`table`] shows them.
 //!
 //! Nothing here reads a clock or writes a file.
 

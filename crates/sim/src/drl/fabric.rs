@@ -1,4 +1,4 @@
-//! What carries updates between limiters.
+//! The transport of updates between limiters.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What came of a scenario.
+//! The outcome of a scenario.
 
 use clock::Instant;
 use statistics::jain;
@@ -11,7 +11,7 @@ const SAMPLE_S: f64 = 0.1;
 /// The time in which delivered bytes are told apart, seconds.
 const GOODPUT_BIN_S: f64 = 1.0;
 
-/// What came of a scenario. Spans of time are seconds since its beginning, and count whole bins.
+/// The outcome of a scenario. Spans of time are seconds since its beginning, and count whole bins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Of every verdict: when, about whose packet, and what it was. Equal runs have equal ones.
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// What a limiter did.
+/// A limiter's outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimiterOutcome {
     /// IP bytes that it let through, by bin.
@@ -49,7 +49,7 @@ pub struct LimiterOutcome {
     pub demands: Vec<f32>,
 }
 
-/// What a flow got.
+/// A flow's outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowOutcome {
     /// The limiter that it passes.

@@ -1,4 +1,4 @@
-//! What is to be simulated, as data.
+//! A scenario to simulate, as data.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Scenario {
     pub depth_bytes: f64,
     /// Time between two updates of a limiter.
     pub estimate_interval_ms: f64,
-    /// What is left of an old estimate after one second.
+    /// The fraction of an old estimate that remains after one second.
     pub ewma_1s: f64,
     /// The most that all `fps` limits together may be, as a multiple of L; `None` for the policy's own.
     pub overbooking: Option<f64>,
@@ -47,7 +47,7 @@ pub struct Scenario {
     pub link_mbps: f64,
     /// How long it lasts.
     pub duration_s: f64,
-    /// What all random numbers follow from.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// The shortest time in which forwarded bytes are told apart.
     pub bin_ms: f64,

@@ -1,4 +1,4 @@
-//! The queue of events: in the order of time, and of their making where times are equal.
+//! The queue of events: in order of time and, at equal times, of their creation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

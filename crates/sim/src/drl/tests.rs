@@ -1,4 +1,4 @@
-//! The world by itself, the paper's experiments in it, and what goes wrong between limiters.
+//! The world by itself, the paper's experiments in it, and failures between limiters.
 
 mod bound;
 mod failures;

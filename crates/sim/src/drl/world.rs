@@ -1,4 +1,5 @@
-//! The world: takes events in order, lets each end of a flow and each limiter do its part, and notes what happens.
+//! The world: takes events in order, lets each end of a flow and each limiter do its part, and
+//! records what happens.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -310,8 +311,8 @@ impl<'a> World<'a> {
         let remote = self.fabric.remote(limiter);
         let deciding = &mut self.limiters[limiter as usize];
         let own = deciding.estimate(now, remote);
-        let share = deciding.share();
-        self.noted[limiter as usize].sample(now, share.rate.get(), own.demand());
+        let part = deciding.part();
+        self.noted[limiter as usize].sample(now, part.rate.get(), own.demand());
         let mut departures = std::mem::take(&mut self.departures);
         self.fabric.end_interval(now, limiter, own, &mut departures);
         for Departure { at, to, message } in departures.drain(..) {

@@ -1,4 +1,4 @@
-//! Traffic of other topics at one broker: it takes servers, and no token.
+//! Traffic of other topics at one broker: it takes servers, but no tokens.
 
 use clock::Xoshiro256PlusPlus;
 use placement::Station;

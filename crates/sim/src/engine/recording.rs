@@ -1,4 +1,5 @@
-//! What is kept of a run: latencies by broker, seconds, a hash of every departure, and the trace of a window.
+//! The record of a run: latencies by broker, seconds, a hash of every departure, and the trace of a
+//! window.
 
 use hdrhistogram::Histogram;
 use placement::{Left, PublisherIndex, Trace};

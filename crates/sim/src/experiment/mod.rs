@@ -1,13 +1,14 @@
-//! What an experiment is, whosever evaluation it repeats: a definition, the runs that it asks for, a record of each run, and
+//! Experiments, whichever evaluation they repeat: a definition, its runs, a record of each run, and
 //! findings that the records show or do not show.
 //!
-//! An [`Experiment`] says which cells there are and what comes of one. [`run_experiment`] works them off on all cores and keeps
-//! one record per run in a file of JSON lines that is the same byte for byte for the same seed, whatever the order of
-//! execution and however often it was interrupted ([`Results`]). A [`Verdict`] is a finding held against records, and asks
-//! nobody whether these were made just now or read from the file.
+//! An [`Experiment`] names its cells and computes each. [`run_experiment`] works them off on all
+//! cores and keeps one record per run in a file of JSON lines, which is the same byte for byte for
+//! the same seed, whatever the order of execution and however often it was interrupted
+//! ([`Results`]). A [`Verdict`] is a finding compared with records, whether these were made just
+//! now or read from the file.
 //!
-//! [`crate::figures`] are the experiments of the SRTM paper, [`crate::drl::experiment`] those of DRL. Nothing here reads a clock;
-//! what a run took and where it ran is the caller's to note.
+//! [`crate::figures`] are the experiments of the SRTM paper, [`crate::drl::experiment`] those of
+//! DRL. Nothing here reads a clock; the caller notes how long a run took and where it ran.
 
 mod error;
 pub(crate) mod overrides;

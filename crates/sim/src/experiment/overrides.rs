@@ -1,4 +1,4 @@
-//! Keys of a base load set anew: `publishers.count = 3000` without copying the load.
+//! Overridden keys of a base load: `publishers.count = 3000` without copying the load.
 
 use toml::{Table, Value};
 use workload::Spec;

@@ -1,8 +1,9 @@
 //! Files of results: `NAME.jsonl`, and while a run lasts `NAME.jsonl.part`.
 //!
-//! The part begins with a line that says what its records belong to; these are appended as they come. A run that was
-//! interrupted goes on from there: a last line without its end is cut off. When all are there they are
-//! sorted, written beside the old file and renamed over it, so that a file without `.part` is always whole.
+//! The part begins with a line that says what its records belong to; records are appended as they
+//! come. An interrupted run goes on from there: an incomplete last line is cut off. When all are
+//! there they are sorted, written beside the old file and renamed over it, so a file without
+//! `.part` is always whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Works off the cells of an experiment on several threads; the results do not depend on who was first.
+//! Works off the cells of an experiment on several threads; results do not depend on which finishes
+//! first.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;

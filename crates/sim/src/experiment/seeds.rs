@@ -1,4 +1,4 @@
-//! Seeds of runs, and the fingerprint of what results belong to.
+//! Seeds of runs, and the fingerprint of the definition that results belong to.
 
 use clock::Streams;
 use rand::Rng;

@@ -1,4 +1,4 @@
-//! What an experiment is: a base load, what is varied, and how publishers are placed.
+//! The definition of an experiment: a base load, what is varied, and how publishers are placed.
 
 use workload::Spec;
 

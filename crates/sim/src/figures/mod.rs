@@ -1,8 +1,9 @@
 //! The experiments of the SRTM paper's evaluation, in virtual time.
 //!
-//! A figure is a TOML file ([`Figure`]): a base load in the workload language, an x-axis and series that override keys
-//! of it, and panels, each an experiment ([`Panel`]): a grid of x × repeats × series with one [`Row`] per run. [`Summary`]
-//! aggregates the rows, [`check`] holds them against what the paper found.
+//! A figure is a TOML file ([`Figure`]): a base load in the workload language, an x-axis and series
+//! that override keys of it, and panels, each an experiment ([`Panel`]): a grid of x × repeats ×
+//! series with one [`Row`] per run. [`Summary`] aggregates the rows, [`check`] compares them with
+//! the paper's findings.
 
 mod built_in;
 mod cell;

@@ -1,8 +1,8 @@
 //! From TOML to a figure; errors name the line.
 //!
-//! A file is a spec of the workload language with four kinds of tables more: `[experiment]`, `[x]`, `[[series]]` and
-//! `[[panel]]`. The two parts are parsed apart, each with the lines of the other left empty, so that line numbers
-//! of errors are those of the file.
+//! A file is a spec of the workload language with four more kinds of tables: `[experiment]`, `[x]`,
+//! `[[series]]` and `[[panel]]`. The two parts are parsed apart, each with the lines of the other
+//! left empty, so that line numbers in errors are those of the file.
 
 use serde::Deserialize;
 use toml::{Spanned, Table};

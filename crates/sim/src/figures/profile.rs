@@ -1,9 +1,10 @@
 //! A recorded trace of a topic, and its bucket as the paper chooses it.
 //!
-//! SRTM-long, section 6: r is a tenth above the mean rate, b the smallest bucket that delays nothing at the promised
-//! percentile over a representative trace. Over one long trace such a bucket stands on a knife edge: exactly the allowed
-//! part of the messages waits, and for bursty topics so long that in every second shorter measurement the limit alone
-//! breaks the promise. So b is the smallest bucket for which the rule holds in *each* window of the trace.
+//! SRTM-long, section 6: r is a tenth above the mean rate, b the smallest bucket that delays
+//! nothing at the promised percentile over a representative trace. Over one long trace such a
+//! bucket is on a knife edge: exactly the allowed part of the messages waits, and for bursty topics
+//! so long that in every second shorter measurement the limit alone breaks the promise. So b is the
+//! smallest bucket for which the rule holds in *each* window of the trace.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The fewest brokers that keep the promise not only on the arrivals of a fit's windows.
+//! The fewest brokers that keep the promise, on arrivals beyond those of a fit's windows too.
 
 use placement::BrokerIndex;
 

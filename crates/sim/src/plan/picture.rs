@@ -1,4 +1,4 @@
-//! A plan as a picture: what every number of brokers would give, beside the promise.
+//! A plan as a picture: the result of every number of brokers, beside the promise.
 
 use plotters::coord::ranged1d::IntoSegmentedCoord;
 use plotters::prelude::*;

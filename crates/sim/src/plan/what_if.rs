@@ -1,4 +1,4 @@
-//! Questions to a plan: one broker more, one dead, another rate.
+//! What-if questions to a plan: one broker more, one dead, another rate.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Where arrivals come from: the spec, or a recording that is repeated for as long as the simulation lasts.
+//! The source of arrivals: the spec, or a recording that is repeated for as long as the simulation
+//! lasts.
 
 use std::sync::Arc;
 

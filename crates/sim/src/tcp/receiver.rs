@@ -1,8 +1,8 @@
-//! The receiver: what is there, and when to say so.
+//! The receiver: which segments it has, and when to acknowledge them.
 //!
-//! Every second segment is answered, or the first one after 40 ms; at once is answered what is out of order, fills a
-//! gap or was there before, and the first segments of a transfer and after a long pause, as the sender may be at its
-//! smallest window then.
+//! Every second segment is answered, or the first one after 40 ms. Answered at once are segments
+//! that are out of order, fill a gap or were there before, and the first segments of a transfer and
+//! after a long pause, when the sender may be at its smallest window.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The segments between the last acknowledged and the next one to send, and what is known of each.
+//! The segments between the last acknowledged and the next one to send, and the state of each.
 
 use std::collections::VecDeque;
 use std::time::Duration;

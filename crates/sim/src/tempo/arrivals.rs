@@ -1,4 +1,4 @@
-//! Random draws of a task: when its next event arrives, how long it takes.
+//! Random draws of a task: when its next event arrives and how long it takes.
 
 use std::time::Duration;
 

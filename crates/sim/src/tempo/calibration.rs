@@ -1,7 +1,7 @@
-//! What theory says about tasks, what a simulation measures, and the shares that wanted waits need.
+//! Tasks in theory and in simulation, and the CPU shares that wanted waits need.
 //!
-//! A task's guaranteed rate takes the mean service time of its own events for that of the server, so that a task of long events
-//! is not promised the rate of short ones.
+//! A task's guaranteed rate uses the mean service time of its own events, not that of the server,
+//! so that a task of long events is not promised the rate of short ones.
 
 use std::time::Duration;
 

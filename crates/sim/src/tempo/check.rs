@@ -1,4 +1,4 @@
-//! What a spec must hold beyond its types: ranges, and values that agree with each other.
+//! Checks of a spec beyond its types: ranges, and values that must agree with each other.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! The kernel as it runs: events arrive, threads take turns, processors come and go.
+//! The running kernel: events arrive, threads take turns, processors come and go.
 //!
-//! An agenda holds what is to happen, one entry per task and thread. Everything that happens at an instant happens before
-//! threads without work look for some, in the order of their numbers. The scheduler is the real one.
+//! An agenda holds future events, one entry per task and thread. Everything due at an instant
+//! happens before threads without work look for some, in the order of their numbers. The scheduler
+//! is the real one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,12 +1,14 @@
-//! Tempo's messaging kernel in virtual time: tasks with arrivals and service times, scheduler threads, bounded queues.
+//! Tempo's messaging kernel in virtual time: tasks with arrivals and service times, scheduler
+//! threads, bounded queues.
 //!
-//! The scheduler is [`kernel::Scheduler`] itself, told of instants instead of reading them; what is simulated is the
-//! world around it: when events arrive, how long a turn takes, when the operating system lets a scheduler thread run.
-//! A [`Spec`] says that, as TOML or built by hand; [`simulate`] gives what each task obtained and how long its events
-//! waited; [`calibrate`] sets that beside queueing theory and finds the share that a wanted wait needs.
+//! The scheduler is [`kernel::Scheduler`] itself, which is told instants instead of reading them.
+//! Simulated is the world around it: when events arrive, how long a turn takes, when the operating
+//! system lets a scheduler thread run. A [`Spec`] describes that, as TOML or built by hand;
+//! [`simulate`] says what each task obtained and how long its events waited; [`calibrate`] compares
+//! that with queueing theory and finds the CPU share that a wanted wait needs.
 //!
-//! Equal specs give equal results, down to the hash of all events. Nothing here costs what it costs on a real machine:
-//! taking a turn, waking a thread and moving a task between processors take no time.
+//! Equal specs give equal results, down to the hash of all events. Overheads of a real machine are
+//! not modelled: taking a turn, waking a thread and moving a task between processors take no time.
 //!
 //! ```
 //! use sim::tempo::{Spec, simulate};

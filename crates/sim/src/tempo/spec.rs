@@ -1,4 +1,4 @@
-//! What is simulated, as values. The same names are the keys of the TOML.
+//! A simulated kernel's spec, as values. The same names are the keys of the TOML.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One task as it runs: its queue, its writer, and what it is measured by.
+//! One running task: its queue, its writer, and its measurements.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The real scheduler in a simulated world: what it gives, how long events wait, and what theory says to both.
+//! The real scheduler in a simulated world: what it gives, how long events wait, and the theory of
+//! both.
 
 mod shares;
 mod specs;

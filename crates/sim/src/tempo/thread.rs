@@ -1,4 +1,4 @@
-//! A scheduler thread as the operating system lets it run.
+//! A scheduler thread, which runs when the operating system lets it.
 
 use std::time::Duration;
 

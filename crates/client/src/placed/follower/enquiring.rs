@@ -1,7 +1,7 @@
-//! Asking the controller where to publish: when, how, and what to make of its answer.
+//! Asking the controller where to publish: when, how, and what its answer means.
 //!
-//! One question is under way at most. A question that has no useful answer is repeated with growing waits for as long
-//! as the publisher has no broker, and ten times more rarely while it has one.
+//! One question is under way at most. A question without a useful answer is repeated with growing
+//! waits for as long as the publisher has no broker, and ten times less often while it has one.
 
 use clock::Instant;
 
@@ -94,7 +94,7 @@ impl Enquiring {
         })
     }
 
-    /// A link is lost; `has_lasted` says that it was no accident right after the connection.
+    /// A connection is lost; `has_lasted` says that it was no accident right after connecting.
     pub(super) fn lost(&mut self, address: Option<String>, has_lasted: bool) {
         if address.is_some() {
             self.avoid = address;
@@ -104,7 +104,7 @@ impl Enquiring {
         }
     }
 
-    /// A link to `address` became active.
+    /// A connection to `address` became active.
     pub(super) fn arrived(&mut self, address: &str, is_fallback: bool) {
         if !is_fallback {
             self.avoid = None;
@@ -157,9 +157,9 @@ impl Follower {
         }
     }
 
-    /// Asks soon, unless a link is in the making: then only if it fails.
+    /// Asks soon, unless a connection is in the making: then only if it fails.
     pub(super) fn ask_again(&mut self, now: Instant) {
-        if self.links.making.is_none() {
+        if self.connections.making.is_none() {
             let wait = self.enquiring.backoff.next();
             self.enquiring.ask_at(now + wait);
         }
@@ -168,21 +168,21 @@ impl Follower {
     fn retry(&mut self, now: Instant, trouble: &str) {
         trouble.clone_into(&mut self.trouble);
         let mut wait = self.enquiring.backoff.next();
-        if self.links.active.is_some() {
+        if self.connections.active.is_some() {
             wait *= CALM_FACTOR;
         }
         self.enquiring.ask_at(now + wait);
     }
 
     fn place(&mut self, now: Instant, address: String) {
-        if let Some(active) = &self.links.active
+        if let Some(active) = &self.connections.active
             && active.address == address
         {
             self.enquiring.avoid = None;
             return;
         }
-        match &mut self.links.making {
-            Some(making) if making.link.address == address => making.is_fallback = false,
+        match &mut self.connections.making {
+            Some(making) if making.connection.address == address => making.is_fallback = false,
             // A broker has said later than the controller was asked where to go.
             Some(making) if !making.is_fallback => {}
             _ => self.make(now, address, false),
@@ -191,8 +191,8 @@ impl Follower {
 
     /// Without controller and broker: tries the broker that it had.
     fn fall_back(&mut self, now: Instant) {
-        if self.links.active.is_none()
-            && self.links.making.is_none()
+        if self.connections.active.is_none()
+            && self.connections.making.is_none()
             && let Some(address) = self.last_address.clone()
         {
             self.make(now, address, true);

@@ -1,4 +1,4 @@
-//! What brokers say, and what follows from it.
+//! Messages of brokers, and their consequences.
 
 use clock::Instant;
 use wire::identify::{Declaration, Identify};
@@ -6,7 +6,7 @@ use wire::{ErrorCode, TopicName};
 
 use super::{Follower, Throttled};
 use crate::error::ClientError;
-use crate::placed::link::{Heard, LinkId, Phase};
+use crate::placed::connection::{ConnectionId, Heard, Phase};
 use crate::placed::options::PlacedOptions;
 
 /// The first bytes on a connection: the magic and IDENTIFY with the declaration. `topic` is the options' topic.
@@ -33,50 +33,59 @@ pub(super) fn greeting(options: &PlacedOptions, topic: TopicName) -> Vec<u8> {
 }
 
 impl Follower {
-    /// Bytes read from a link.
-    pub fn received(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
-        match self.links.get_mut(link) {
-            Some(link) if link.phase != Phase::Connecting => link.received(bytes, now),
+    /// Bytes read from a connection.
+    pub fn received(&mut self, now: Instant, connection: ConnectionId, bytes: &[u8]) {
+        match self.connections.get_mut(connection) {
+            Some(connection) if connection.phase != Phase::Connecting => {
+                connection.received(bytes, now)
+            }
             _ => return,
         }
-        // A frame may end the link, so it is looked up for each.
-        while let Some(connection) = self.links.get_mut(link) {
-            match connection.hear() {
-                Ok(Some(heard)) => self.heard(now, link, heard),
+        // A frame may end the connection, so it is looked up for each.
+        while let Some(found) = self.connections.get_mut(connection) {
+            match found.hear() {
+                Ok(Some(heard)) => self.heard(now, connection, heard),
                 Ok(None) => break,
-                Err(reason) => self.lose_for_protocol(now, link, &reason),
+                Err(reason) => self.lose_for_protocol(now, connection, &reason),
             }
         }
         self.close_drained(now);
     }
 
-    fn heard(&mut self, now: Instant, link: LinkId, heard: Heard) {
+    fn heard(&mut self, now: Instant, connection: ConnectionId, heard: Heard) {
         match heard {
-            Heard::Greeted(answer) => self.switch(now, &answer),
-            Heard::Ok | Heard::Accepted(_) => self.accepted(now, link, &heard),
-            Heard::Error(text) => self.complained(now, link, text),
+            Heard::Greeted(answer) => {
+                let token = self.options.token.as_ref();
+                let found = self.connections.get_mut(connection);
+                let answer = found.and_then(|found| found.introduced(answer, token));
+                if let Some(answer) = answer {
+                    self.switch(now, &answer);
+                }
+            }
+            Heard::Ok | Heard::Accepted(_) => self.accepted(now, connection, &heard),
+            Heard::Error(text) => self.complained(now, connection, text),
             Heard::Migrate { topic, address } if topic == self.options.topic => {
-                self.migrate(now, link, address);
+                self.migrate(now, connection, address);
             }
             Heard::Throttled {
                 topic,
                 retry_after_us,
-            } if topic == self.options.topic && self.links.is_active(link) => {
+            } if topic == self.options.topic && self.connections.is_active(connection) => {
                 self.throttled = Some(Throttled {
                     at: now,
                     retry_after_us,
                 });
             }
-            // Of a topic that this publisher does not publish to, or of a link that it leaves.
+            // Of a topic that this publisher does not publish to, or of a connection that it leaves.
             Heard::Nothing | Heard::Migrate { .. } | Heard::Throttled { .. } => {}
         }
     }
 
-    fn accepted(&mut self, now: Instant, link: LinkId, heard: &Heard) {
-        let Some(connection) = self.links.get_mut(link) else {
+    fn accepted(&mut self, now: Instant, connection: ConnectionId, heard: &Heard) {
+        let Some(found) = self.connections.get_mut(connection) else {
             return;
         };
-        match connection.acknowledge(heard) {
+        match found.acknowledge(heard) {
             Ok(commands) => {
                 for command in commands {
                     self.traffic.acknowledged += command.messages;
@@ -84,17 +93,17 @@ impl Follower {
                 }
                 self.enquiring.went_well();
             }
-            Err(reason) => self.lose_for_protocol(now, link, reason),
+            Err(reason) => self.lose_for_protocol(now, connection, reason),
         }
     }
 
     /// An error frame: the broker closes the connection after it.
-    fn complained(&mut self, now: Instant, link: LinkId, text: String) {
-        let Some(connection) = self.links.get_mut(link) else {
+    fn complained(&mut self, now: Instant, connection: ConnectionId, text: String) {
+        let Some(found) = self.connections.get_mut(connection) else {
             return;
         };
-        let is_about_command = connection.phase == Phase::Ready && refuses_command(&text);
-        let refused = is_about_command.then(|| connection.take_oldest()).flatten();
+        let is_about_command = found.phase == Phase::Ready && refuses_command(&text);
+        let refused = is_about_command.then(|| found.take_oldest()).flatten();
         let reason = format!("the broker refused: {text}");
         if let Some(command) = &refused {
             self.traffic.refused += command.messages;
@@ -102,21 +111,21 @@ impl Follower {
             self.refusal = Some(ClientError::refused(text.as_bytes()));
         }
         // The broker lives if it judges messages: no reason to avoid it.
-        self.lose(now, link, &reason, refused.is_none());
+        self.lose(now, connection, &reason, refused.is_none());
     }
 
-    fn migrate(&mut self, now: Instant, link: LinkId, address: String) {
-        if !self.links.is_active(link) {
+    fn migrate(&mut self, now: Instant, connection: ConnectionId, address: String) {
+        if !self.connections.is_active(connection) {
             // Two brokers send it to different places: the controller knows.
             self.ask_again(now);
             return;
         }
         let is_there = self.broker() == Some(&address);
         let is_under_way = self
-            .links
+            .connections
             .making
             .as_ref()
-            .is_some_and(|making| making.link.address == address);
+            .is_some_and(|making| making.connection.address == address);
         if !is_there && !is_under_way {
             self.make(now, address, false);
         }
@@ -127,9 +136,9 @@ impl Follower {
         self.held_bytes -= bytes;
     }
 
-    fn lose_for_protocol(&mut self, now: Instant, link: LinkId, reason: &str) {
+    fn lose_for_protocol(&mut self, now: Instant, connection: ConnectionId, reason: &str) {
         let reason = format!("the broker broke the protocol: {reason}");
-        self.lose(now, link, &reason, true);
+        self.lose(now, connection, &reason, true);
     }
 }
 

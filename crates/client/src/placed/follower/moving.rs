@@ -1,85 +1,91 @@
-//! Links that come and go: make before break, and what happens when one breaks.
+//! Connections that come and go: make before break, and what happens when one breaks.
 
 use std::time::Duration;
 
 use clock::Instant;
 
-use super::links::{MAX_LEAVING, Making};
+use super::connections::{MAX_LEAVING, Making};
 use super::{Action, Follower};
-use crate::placed::link::{Link, LinkId, Phase};
+use crate::placed::connection::{BrokerConnection, ConnectionId, Phase};
 
-/// A link that held so long was no accident: the next try after it begins with short waits.
+/// A connection that held so long was no accident: the next try after it begins with short waits.
 const LASTING: Duration = Duration::from_secs(1);
 
 impl Follower {
-    /// Begins a link to `address`, in place of one that is in the making.
+    /// Begins a connection to `address`, in place of one that is in the making.
     pub(super) fn make(&mut self, now: Instant, address: String, is_fallback: bool) {
-        if self.links.leaving.len() >= MAX_LEAVING {
-            self.links.postponed = Some(address);
+        if self.connections.leaving.len() >= MAX_LEAVING {
+            self.connections.postponed = Some(address);
             return;
         }
-        self.links.postponed = None;
-        if let Some(making) = self.links.making.take() {
-            self.actions.push_back(Action::Close(making.link.id));
+        self.connections.postponed = None;
+        if let Some(making) = self.connections.making.take() {
+            self.actions.push_back(Action::Close(making.connection.id));
         }
-        let id = self.links.next_id();
+        let id = self.connections.next_id();
         self.actions.push_back(Action::Connect {
-            link: id,
+            connection: id,
             address: address.clone(),
         });
-        self.links.making = Some(Making {
-            link: Link::new(id, address, now),
+        self.connections.making = Some(Making {
+            connection: BrokerConnection::new(id, address, now),
             is_fallback,
         });
     }
 
-    /// The broker has greeted: what comes next goes there, and the former active link leaves.
+    /// The broker has greeted: what comes next goes there, and the former active connection leaves.
     pub(super) fn switch(&mut self, now: Instant, answer: &[u8]) {
         let Some(Making {
-            mut link,
+            mut connection,
             is_fallback,
-        }) = self.links.making.take()
+        }) = self.connections.making.take()
         else {
             return;
         };
-        link.greeted(answer, now);
-        self.last_address = Some(link.address.clone());
-        self.enquiring.arrived(&link.address, is_fallback);
-        if let Some(mut former) = self.links.active.replace(link) {
+        connection.greeted(answer, now);
+        self.last_address = Some(connection.address.clone());
+        self.enquiring.arrived(&connection.address, is_fallback);
+        if let Some(mut former) = self.connections.active.replace(connection) {
             self.traffic.moves += 1;
             let mut unbegun = former.take_unbegun();
             unbegun.append(&mut self.waiting);
             self.waiting = unbegun;
-            self.links.leaving.push(former);
+            self.connections.leaving.push(former);
             self.close_drained(now);
         }
         self.throttled = None;
         self.send_waiting();
     }
 
-    /// Closes the leaving links that have nothing outstanding any more.
+    /// Closes the leaving connections that have nothing outstanding any more.
     pub(super) fn close_drained(&mut self, now: Instant) {
         let actions = &mut self.actions;
-        self.links.leaving.retain(|link| {
-            let stays = !link.is_drained();
+        self.connections.leaving.retain(|connection| {
+            let stays = !connection.is_drained();
             if !stays {
-                actions.push_back(Action::Close(link.id));
+                actions.push_back(Action::Close(connection.id));
             }
             stays
         });
-        if self.links.leaving.len() < MAX_LEAVING
-            && let Some(address) = self.links.postponed.take()
+        if self.connections.leaving.len() < MAX_LEAVING
+            && let Some(address) = self.connections.postponed.take()
         {
             self.make(now, address, false);
         }
     }
 
-    /// Gives up a link: what it has not acknowledged waits again, and the controller is asked where to go.
-    pub(super) fn lose(&mut self, now: Instant, link: LinkId, reason: &str, avoid: bool) {
-        let Some((mut lost, was_leaving)) = self.links.remove(link) else {
+    /// Gives up a connection: what it has not acknowledged waits again, and the controller is asked where to go.
+    pub(super) fn lose(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        reason: &str,
+        avoid: bool,
+    ) {
+        let Some((mut lost, was_leaving)) = self.connections.remove(connection) else {
             return;
         };
-        self.actions.push_back(Action::Close(link));
+        self.actions.push_back(Action::Close(connection));
         self.trouble = format!("{}: {reason}", lost.address);
         let mut again = lost.take_outstanding();
         again.append(&mut self.waiting);

@@ -38,7 +38,7 @@ fn it_registers_connects_and_sends_what_waited() {
     world.perform(Deed::Publish(1));
     world.perform(Deed::Publish(3));
     assert_eq!(world.follower.broker(), None);
-    assert!(world.follower.output(LinkId(0)).is_empty());
+    assert!(world.follower.output(ConnectionId(0)).is_empty());
     world.run_for(s(1));
     assert_all_once(&world);
     let enquiries: Vec<bool> = world.enquiries.iter().map(|(_, e)| e.register).collect();
@@ -55,7 +55,7 @@ fn a_move_goes_there_before_it_leaves() {
     world.run_for(s(1));
     world.perform(Deed::Move(1));
     world.run_for(s(1));
-    // The old broker owes an OK: its link stays, but what comes next goes to the new one.
+    // The old broker owes an OK: its connection stays, but what comes next goes to the new one.
     assert_eq!(world.follower.broker(), Some("b1:4150"));
     assert!(world.follower.is_moving());
     world.perform(Deed::Publish(1));
@@ -68,7 +68,7 @@ fn a_move_goes_there_before_it_leaves() {
     world.perform(Deed::Hold(0, false));
     world.run_for(s(1));
     assert!(!world.follower.is_moving());
-    assert_eq!(world.follower.links().count(), 1);
+    assert_eq!(world.follower.connections().count(), 1);
     assert_all_once(&world);
     let traffic = world.follower.traffic();
     assert_eq!((traffic.moves, traffic.resent), (1, 0));
@@ -178,21 +178,21 @@ fn the_window_bounds_what_waits() {
 }
 
 /// A follower at b0 without a world: frames by hand.
-fn ready() -> (Follower, LinkId) {
+fn ready() -> (Follower, ConnectionId) {
     let now = Instant::ZERO;
     let mut follower = Follower::new(World::options(), 1, now).expect("valid");
     assert!(matches!(follower.next_action(), Some(Action::Ask(_))));
     follower.told(now, Answer::At("b0:4150".to_owned()));
-    let Some(Action::Connect { link, .. }) = follower.next_action() else {
+    let Some(Action::Connect { connection, .. }) = follower.next_action() else {
         panic!("it connects");
     };
-    follower.connected(now, link);
-    follower.written(link, follower.output(link).len());
+    follower.connected(now, connection);
+    follower.written(connection, follower.output(connection).len());
     let mut answer = Vec::new();
     wire::put_response(&mut answer, b"{}");
-    follower.received(now, link, &answer);
+    follower.received(now, connection, &answer);
     assert!(follower.broker().is_some());
-    (follower, link)
+    (follower, connection)
 }
 
 fn error(text: &str) -> Vec<u8> {
@@ -210,13 +210,13 @@ fn a_refused_message_is_told_once_and_not_sent_again() {
         ("E_PUB_FAILED PUB failed exiting", false),
         ("E_INVALID who knows", false),
     ] {
-        let (mut follower, link) = ready();
+        let (mut follower, connection) = ready();
         follower.publish(b"a").expect("room");
         follower.publish(b"b").expect("room");
-        follower.written(link, follower.output(link).len());
-        follower.received(Instant::ZERO, link, &error(text));
+        follower.written(connection, follower.output(connection).len());
+        follower.received(Instant::ZERO, connection, &error(text));
         assert_eq!(follower.broker(), None, "{text}");
-        assert_eq!(follower.next_action(), Some(Action::Close(link)));
+        assert_eq!(follower.next_action(), Some(Action::Close(connection)));
         assert_eq!(follower.take_refusal().is_some(), is_refused, "{text}");
         assert!(follower.take_refusal().is_none());
         assert_eq!(follower.traffic().refused, u64::from(is_refused));
@@ -231,7 +231,7 @@ fn a_refused_message_is_told_once_and_not_sent_again() {
 
 #[test]
 fn heartbeats_are_answered_and_notices_kept() {
-    let (mut follower, link) = ready();
+    let (mut follower, connection) = ready();
     let mut bytes = wire::HEARTBEAT_FRAME.to_vec();
     wire::put_throttled(&mut bytes, "other", 1);
     wire::put_throttled(&mut bytes, TOPIC, 25_000);
@@ -239,9 +239,9 @@ fn heartbeats_are_answered_and_notices_kept() {
     let at = Instant::from_nanos(5);
     // Byte by byte: frames may come in any pieces.
     for byte in bytes {
-        follower.received(at, link, &[byte]);
+        follower.received(at, connection, &[byte]);
     }
-    assert_eq!(follower.output(link), b"NOP\n");
+    assert_eq!(follower.output(connection), b"NOP\n");
     let throttled = Throttled {
         at,
         retry_after_us: 25_000,
@@ -257,31 +257,34 @@ fn a_broker_against_the_protocol_is_left() {
     let mut answer = Vec::new();
     wire::put_response(&mut answer, b"CLOSE_WAIT");
     for frame in [wire::OK_FRAME.to_vec(), ack, answer, vec![0xff; 8]] {
-        let (mut follower, link) = ready();
-        follower.received(Instant::ZERO, link, &frame);
+        let (mut follower, connection) = ready();
+        follower.received(Instant::ZERO, connection, &frame);
         assert_eq!(follower.broker(), None);
         assert!(
             follower.trouble().contains("protocol"),
             "{}",
             follower.trouble()
         );
-        assert_eq!(follower.next_action(), Some(Action::Close(link)));
+        assert_eq!(follower.next_action(), Some(Action::Close(connection)));
     }
 }
 
 #[test]
 fn what_no_socket_took_is_sent_once_elsewhere() {
-    let (mut follower, link) = ready();
+    let (mut follower, connection) = ready();
     for body in [b"a", b"b", b"c"] {
         follower.publish(body).expect("room");
     }
     // The socket took the first command and a byte of the second.
     let taken = b"PUB telemetry\n\0\0\0\x01aP".len();
-    follower.written(link, taken);
+    follower.written(connection, taken);
     let mut migrate = Vec::new();
     wire::put_migrate(&mut migrate, TOPIC, "b1:4150");
-    follower.received(Instant::ZERO, link, &migrate);
-    let Some(Action::Connect { link: next, .. }) = follower.next_action() else {
+    follower.received(Instant::ZERO, connection, &migrate);
+    let Some(Action::Connect {
+        connection: next, ..
+    }) = follower.next_action()
+    else {
         panic!("it connects");
     };
     follower.connected(Instant::ZERO, next);
@@ -289,9 +292,9 @@ fn what_no_socket_took_is_sent_once_elsewhere() {
     let mut answer = Vec::new();
     wire::put_response(&mut answer, b"{}");
     follower.received(Instant::ZERO, next, &answer);
-    assert_eq!(follower.output(link), b"UB telemetry\n\0\0\0\x01b");
+    assert_eq!(follower.output(connection), b"UB telemetry\n\0\0\0\x01b");
     assert_eq!(follower.output(next), b"PUB telemetry\n\0\0\0\x01c");
-    follower.closed(Instant::ZERO, link, "gone");
+    follower.closed(Instant::ZERO, connection, "gone");
     // Only the command that was whole in the socket may come twice.
     assert_eq!(follower.traffic().resent, 1);
     assert_eq!(follower.unacknowledged(), 3);
@@ -345,7 +348,7 @@ fn live_through(history: Vec<(u64, Deed)>, seed: u64, acknowledgement: Acknowled
         world.perform(deed);
         world.act();
         assert!(world.follower.unacknowledged() <= 50);
-        assert!(world.follower.links().count() <= 2 + links::MAX_LEAVING);
+        assert!(world.follower.connections().count() <= 2 + connections::MAX_LEAVING);
     }
     world
 }

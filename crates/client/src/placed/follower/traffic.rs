@@ -1,4 +1,4 @@
-//! What a follower has done so far, and what its broker says of the limit.
+//! A follower's counts so far, and what its broker says of the limit.
 
 use clock::Instant;
 

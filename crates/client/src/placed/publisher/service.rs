@@ -1,29 +1,27 @@
 //! The thread behind a placed publisher: does what the follower says.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
 
 use clock::Instant;
 
+use super::line::Line;
 use super::{Guarded, Shared};
-use crate::connection::connect;
 use crate::error::ClientError;
-use crate::placed::LinkId;
+use crate::placed::ConnectionId;
 use crate::placed::controller::Controller;
-use crate::placed::follower::{Action, Answer, Follower, MAKE_TIMEOUT};
+use crate::placed::follower::{Action, Answer, Follower};
 use crate::placed::options::PlacedOptions;
 use crate::placed::sockets::{Interest, wait};
 
 const READ_BYTES: usize = 16 << 10;
 
-/// What a short thread found out.
+/// The result of a short-lived thread.
 enum News {
-    Connected(LinkId, Result<TcpStream, ClientError>),
+    Connected(ConnectionId, Result<Line, ClientError>),
     Told(Answer),
 }
 
@@ -32,7 +30,7 @@ pub(super) struct Service {
     options: Arc<PlacedOptions>,
     controller: Controller,
     woken: UnixStream,
-    sockets: Vec<(LinkId, TcpStream)>,
+    sockets: Vec<(ConnectionId, Line)>,
     news: Receiver<News>,
     messenger: Sender<News>,
 }
@@ -42,7 +40,8 @@ impl Service {
         let (messenger, news) = channel();
         Self {
             shared,
-            controller: Controller::new(&options.controller),
+            controller: Controller::new(&options.controller, options.trust.as_ref())
+                .with_token(options.token.clone()),
             options: Arc::new(options),
             woken,
             sockets: Vec::new(),
@@ -54,7 +53,7 @@ impl Service {
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let mut buffer = vec![0; READ_BYTES];
-        let mut readable: Vec<LinkId> = Vec::new();
+        let mut readable: Vec<ConnectionId> = Vec::new();
         loop {
             let mut state = shared.lock();
             if state.must_stop {
@@ -65,7 +64,7 @@ impl Service {
             self.read(follower, &readable, &mut buffer);
             self.take_news(follower);
             follower.tick(self.shared.clock.now());
-            // Writing may lose a link, and what that leads to must be done before the wait.
+            // Writing may lose a connection, and what that leads to must be done before the wait.
             self.act(follower);
             self.write(follower);
             self.act(follower);
@@ -80,17 +79,23 @@ impl Service {
         }
     }
 
-    fn read(&mut self, follower: &mut Follower, readable: &[LinkId], buffer: &mut [u8]) {
-        for (link, socket) in &mut self.sockets {
-            if !readable.contains(link) {
+    fn read(&mut self, follower: &mut Follower, readable: &[ConnectionId], buffer: &mut [u8]) {
+        for (connection, socket) in &mut self.sockets {
+            if !readable.contains(connection) {
                 continue;
             }
             let now = self.shared.clock.now();
-            match socket.read(buffer) {
-                Ok(0) => follower.closed(now, *link, "the broker closed the connection"),
-                Ok(read) => follower.received(now, *link, &buffer[..read]),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => follower.closed(now, *link, &error.to_string()),
+            loop {
+                match socket.read(buffer) {
+                    Ok(0) => follower.closed(now, *connection, "the broker closed the connection"),
+                    Ok(read) => follower.received(now, *connection, &buffer[..read]),
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => follower.closed(now, *connection, &error.to_string()),
+                }
+                // What TLS has opened already, no socket tells of.
+                if !socket.has_more() {
+                    break;
+                }
             }
         }
     }
@@ -100,12 +105,14 @@ impl Service {
             let now = self.shared.clock.now();
             match news {
                 News::Told(answer) => follower.told(now, answer),
-                News::Connected(link, Err(error)) => follower.closed(now, link, &error.to_string()),
-                News::Connected(link, Ok(socket)) => {
+                News::Connected(connection, Err(error)) => {
+                    follower.closed(now, connection, &error.to_string())
+                }
+                News::Connected(connection, Ok(socket)) => {
                     // One that the follower has given up meanwhile is dropped, and so closed.
-                    if follower.links().any(|known| known == link) {
-                        self.sockets.push((link, socket));
-                        follower.connected(now, link);
+                    if follower.connections().any(|known| known == connection) {
+                        self.sockets.push((connection, socket));
+                        follower.connected(now, connection);
                     }
                 }
             }
@@ -115,11 +122,17 @@ impl Service {
     fn act(&mut self, follower: &mut Follower) {
         while let Some(action) = follower.next_action() {
             match action {
-                Action::Close(link) => self.sockets.retain(|(open, _)| *open != link),
-                Action::Connect { link, address } => {
-                    let refused = self.aside(move || News::Connected(link, open(&address)));
+                Action::Close(connection) => self.sockets.retain(|(open, _)| *open != connection),
+                Action::Connect {
+                    connection,
+                    address,
+                } => {
+                    let options = Arc::clone(&self.options);
+                    let refused = self.aside(move || {
+                        News::Connected(connection, Line::open(&address, options.trust.clone()))
+                    });
                     if let Err(error) = refused {
-                        follower.closed(self.shared.clock.now(), link, &error.to_string());
+                        follower.closed(self.shared.clock.now(), connection, &error.to_string());
                     }
                 }
                 Action::Ask(enquiry) => {
@@ -136,16 +149,20 @@ impl Service {
     }
 
     fn write(&mut self, follower: &mut Follower) {
-        for (link, socket) in &mut self.sockets {
-            while !follower.output(*link).is_empty() {
-                match socket.write(follower.output(*link)) {
-                    Ok(written) => follower.written(*link, written),
+        for (connection, socket) in &mut self.sockets {
+            while socket.has_unwritten() || !follower.output(*connection).is_empty() {
+                match socket.write(follower.output(*connection)) {
+                    Ok(written) => follower.written(*connection, written),
                     Err(error) if is_passing(&error) => break,
                     Err(error) => {
                         // The broker may have said why before it closed; reading will find that, or the end.
-                        let is_readable = socket.peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+                        let is_readable = socket.has_something_to_read();
                         if !is_readable {
-                            follower.closed(self.shared.clock.now(), *link, &error.to_string());
+                            follower.closed(
+                                self.shared.clock.now(),
+                                *connection,
+                                &error.to_string(),
+                            );
                         }
                         break;
                     }
@@ -154,24 +171,25 @@ impl Service {
         }
     }
 
-    /// The links with bytes that found no room.
-    fn writing(&self, follower: &Follower) -> Vec<LinkId> {
-        let links = self.sockets.iter().map(|(link, _)| *link);
-        links
-            .filter(|link| !follower.output(*link).is_empty())
-            .collect()
+    /// The connections with bytes that found no room.
+    fn writing(&self, follower: &Follower) -> Vec<ConnectionId> {
+        let sockets = self.sockets.iter();
+        let writing = sockets.filter(|(connection, socket)| {
+            !follower.output(*connection).is_empty() || socket.has_unwritten()
+        });
+        writing.map(|(connection, _)| *connection).collect()
     }
 
-    /// Waits for sockets, for a wake-up and for the deadline; gives the links with something to read.
-    fn wait(&self, writing: &[LinkId], deadline: Instant) -> io::Result<Vec<LinkId>> {
+    /// Waits for sockets, for a wake-up and for the deadline; gives the connections with something to read.
+    fn wait(&self, writing: &[ConnectionId], deadline: Instant) -> io::Result<Vec<ConnectionId>> {
         let interest = |socket, wants_room| Interest {
             socket,
             wants_room,
             is_readable: false,
         };
         let mut interests = vec![interest(self.woken.as_fd(), false)];
-        for (link, socket) in &self.sockets {
-            interests.push(interest(socket.as_fd(), writing.contains(link)));
+        for (connection, socket) in &self.sockets {
+            interests.push(interest(socket.as_fd(), writing.contains(connection)));
         }
         let timeout =
             (deadline < Instant::MAX).then(|| deadline.saturating_since(self.shared.clock.now()));
@@ -179,10 +197,10 @@ impl Service {
         if interests[0].is_readable {
             let _drained = (&self.woken).read(&mut [0; 64]);
         }
-        let links = self.sockets.iter().zip(&interests[1..]);
-        Ok(links
+        let connections = self.sockets.iter().zip(&interests[1..]);
+        Ok(connections
             .filter(|(_, interest)| interest.is_readable)
-            .map(|((link, _), _)| *link)
+            .map(|((connection, _), _)| *connection)
             .collect())
     }
 
@@ -204,15 +222,6 @@ impl Service {
         state.failure = Some(error.to_string());
         self.shared.changed.notify_all();
     }
-}
-
-fn open(address: &str) -> Result<TcpStream, ClientError> {
-    let socket = connect(address, MAKE_TIMEOUT - Duration::from_millis(500))?;
-    socket
-        .set_nodelay(true)
-        .and_then(|()| socket.set_nonblocking(true))
-        .map_err(ClientError::io("prepare the socket"))?;
-    Ok(socket)
 }
 
 fn is_passing(error: &io::Error) -> bool {

@@ -1,4 +1,4 @@
-//! What this endpoint says, when, and to whom.
+//! This endpoint's announcements: what, when, and to whom.
 
 use clock::Instant;
 use wire::announce::{Announcement, Entry, Role};
@@ -25,7 +25,7 @@ impl State {
         }
     }
 
-    /// Gives everything up, in words and in deeds.
+    /// Leaves: announces it, and gives everything up.
     pub(in crate::tempo) fn leave(&mut self) {
         if self.has_left {
             return;

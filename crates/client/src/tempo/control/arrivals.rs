@@ -1,8 +1,10 @@
-//! Connections until it is known whose they are: the hello, and the first message that a subscription is waiting for.
+//! Connections whose sender or topic is not known yet: they wait for the hello and for the first
+//! message of a subscribed topic.
 //!
-//! A sender says who it is and sends the messages of one topic. The first one tells which, and the connection goes to
-//! that subscription with everything that was read. Messages that nobody here subscribes are dropped and counted until
-//! then; a sender that has nothing to say yet stays here.
+//! A sender says who it is and sends the messages of one topic. The first one identifies the topic,
+//! and the connection goes to that subscription with everything that was read. Until then, messages
+//! that nobody here subscribes to are dropped and counted; a sender that has not sent a message
+//! stays here.
 
 use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
@@ -29,7 +31,7 @@ const READ_BYTES: usize = 4096;
 /// Bytes of messages that are not whole yet, of all connections here; one that would exceed it is closed.
 const BYTES_MAX: usize = 64 << 20;
 
-/// A connection that is no subscription's yet.
+/// A connection that belongs to no subscription yet.
 struct Arrival {
     watching: Watching,
     stream: TcpStream,
@@ -37,7 +39,7 @@ struct Arrival {
     sender: Option<InstanceId>,
 }
 
-/// What is to become of an arrival.
+/// The next step for an arrival.
 enum Fate {
     Waits,
     /// Its first message is of this topic.
@@ -115,8 +117,8 @@ impl Arrivals {
         true
     }
 
-    /// Reads from a connection that nobody has yet. Where its first message tells whose it is, gives that topic of those that are
-    /// `listening`, and the connection.
+    /// Reads from a connection without an owner. If its first message identifies one of the topics
+    /// that are `listening`, returns that topic and the connection.
     pub(super) fn greet(
         &mut self,
         key: u32,
@@ -219,7 +221,7 @@ impl Arrival {
         }
     }
 
-    /// Takes the hello, as soon as it is whole.
+    /// Takes the hello, as soon as it is complete.
     fn introduce(&mut self, key: Option<&Key>) -> Result<(), ()> {
         if let HelloDecoded::Complete { instance, used } =
             decode_hello(&self.read, key).map_err(|_| ())?

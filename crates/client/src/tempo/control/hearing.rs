@@ -1,4 +1,4 @@
-//! Announcements of others: from the datagram to what changes by them.
+//! Announcements of others: from the datagram to the changes that follow.
 
 use std::io;
 
@@ -27,8 +27,9 @@ impl State {
         }
     }
 
-    /// Forgets who has been silent for too long. What has come and only was not read yet is heard first: this task, or the
-    /// whole process, may have been kept from running for longer than announcements hold.
+    /// Forgets endpoints that have been silent for too long. Datagrams that have arrived but not
+    /// been read are heard first: this task, or the whole process, may have been kept from running
+    /// for longer than announcements hold.
     pub(super) fn forget(&mut self, now: Instant) {
         if self.directory.next_expiry().is_some_and(|at| at <= now) {
             for way in 0..self.ways.len() {
@@ -40,7 +41,8 @@ impl State {
         self.apply(&change, now);
     }
 
-    /// Takes what waits in a socket, `at_most` so many announcements; says whether that was all.
+    /// Takes announcements that wait in a socket, at most `at_most`; returns whether those were
+    /// all.
     fn hear_all(&mut self, way: usize, at_most: usize, now: Instant) -> bool {
         // One byte more than an announcement has: what fills it is none.
         let mut datagram = [0; MAX_DATAGRAM_BYTES + 1];

@@ -1,4 +1,4 @@
-//! The publications and subscriptions of this endpoint, and what each of them is told.
+//! The publications and subscriptions of this endpoint, and what each is told.
 
 use std::sync::Arc;
 
@@ -250,8 +250,9 @@ impl State {
         }
     }
 
-    /// Messages under an identifier that a topic left for one of the service's may still be on their way and are taken. One
-    /// that it left because another topic has it too is not its own any more.
+    /// Messages under an identifier that a topic left for one of the service's may still be on
+    /// their way and are taken. An identifier that it left because another topic has it too is no
+    /// longer its own.
     fn identify(&mut self, topic: &TopicName) {
         let id = self.names.id_of(topic);
         let Some(member) = self.subscriptions.get_mut(topic) else {

@@ -1,4 +1,4 @@
-//! The state without a thread that serves it: time passes as a test says.
+//! The state without a thread that serves it: the test moves time.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! What a program has published and the task has not taken yet: one buffer of framed messages, which the task exchanges for
-//! an empty one.
+//! What a program has published and the task has not taken yet: one buffer of framed messages,
+//! which the task swaps for an empty one.
 //!
-//! The writer whose message finds the buffer unannounced posts to the task; everybody after it only appends. So under
-//! load messages make batches by themselves, and an idle publication sends each message at once. The buffers go to and fro: in
-//! steady state a message allocates nothing.
+//! The writer whose message finds the buffer unannounced posts to the task; later writers only
+//! append. So under load messages form batches by themselves, and an idle publication sends each
+//! message at once. The buffers are reused: in steady state a message allocates nothing.
 //!
-//! A publication's limit between peers is judged here too, where it drops or rejects; where it delays, the task asks
-//! for each message's departure.
+//! A publication's limit between peers is judged here too, where it drops or rejects; where it
+//! delays, the task asks for each message's departure.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -109,7 +109,7 @@ impl Outbox {
         }
     }
 
-    /// What the publication was made for.
+    /// The publication's options.
     pub(super) fn options(&self) -> PublicationOptions {
         self.options
     }
@@ -168,7 +168,7 @@ impl Outbox {
         Ok(if is_first { Put::First } else { Put::Behind })
     }
 
-    /// What a limit that does not delay says against a message.
+    /// The objection of a limit that does not delay to a message.
     fn judge(
         &self,
         state: &mut State,

@@ -1,7 +1,8 @@
-//! One connection from a publisher: its socket, and the bytes of it that wait for their turn.
+//! One connection from a publisher: its socket, and received bytes that wait for their turn.
 //!
-//! Between turns a connection keeps only what is left over, usually the beginning of a message that was cut in two; the
-//! room to read into belongs to the task, so that a thousand quiet publishers cost little.
+//! Between turns a connection keeps only what is left over, usually the beginning of a message that
+//! was cut in two; the room to read into belongs to the task, so a thousand quiet publishers cost
+//! little.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ pub(in crate::tempo) const READ_BYTES: usize = 64 * 1024;
 
 /// A connection whose sender has said who it is.
 pub(in crate::tempo) struct Incoming {
-    /// Who sends.
+    /// The sender.
     pub(in crate::tempo) sender: InstanceId,
     watching: Option<Watching>,
     stream: TcpStream,
@@ -25,7 +26,7 @@ pub(in crate::tempo) struct Incoming {
     left: Vec<u8>,
 }
 
-/// What a read needs beside the connection.
+/// What a read needs besides the connection.
 pub(super) struct Reading<'t> {
     /// Room, with whatever content.
     pub(super) work: &'t mut Vec<u8>,
@@ -33,14 +34,14 @@ pub(super) struct Reading<'t> {
     pub(super) body_bytes_max: u32,
 }
 
-/// What is to become of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It goes on.
     Open,
     /// The sender has closed it, or the network has.
     Ended,
-    /// What came is not the protocol.
+    /// The bytes break the protocol.
     Broken,
 }
 

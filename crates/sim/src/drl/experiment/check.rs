@@ -1,8 +1,8 @@
 //! The paper's findings as predicates over records.
 //!
-//! A finding is a sentence of DRL's evaluation, not one of its numbers: machines, TCP and links are others. Each comes
-//! with the figures that it was judged by, medians over rounds where nothing else is said. How near "near" is stands with
-//! each finding as a constant that was chosen before the first run.
+//! A finding is a sentence of DRL's evaluation, not one of its numbers: machines, TCP and links
+//! differ. Each comes with the figures that it was judged by, medians over rounds unless stated
+//! otherwise. The tolerance of each finding is a constant that was chosen before the first run.
 
 mod few;
 mod many;

@@ -1,4 +1,4 @@
-//! From what a simulation did to the figures that results keep.
+//! Turns the outcome of a simulation into the figures that results keep.
 
 use statistics::jain;
 

@@ -1,4 +1,4 @@
-//! What a run of a study is, and what becomes of it.
+//! A run of a study and its result.
 
 use limit::sharing::Policy;
 

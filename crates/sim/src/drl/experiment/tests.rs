@@ -1,4 +1,4 @@
-//! Definitions, what runs make of them, and findings judged on records that were altered.
+//! Definitions, the runs that follow from them, and findings judged on altered records.
 
 use super::*;
 use crate::experiment::{Experiment, RunOptions, Verdict};

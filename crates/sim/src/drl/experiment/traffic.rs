@@ -1,6 +1,7 @@
-//! The traffic of an experiment as its definition has it, and what a simulation makes of it.
+//! The traffic of an experiment as its definition has it, and the flows that a simulation makes of
+//! it.
 //!
-//! The parts are those of live results (`workload.traffic`), so that one can be held beside the other.
+//! The parts are those of live results (`workload.traffic`), so that the two can be compared.
 
 use clock::{Streams, uniform};
 use serde::{Deserialize, Serialize};

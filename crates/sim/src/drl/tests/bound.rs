@@ -1,4 +1,4 @@
-//! The most that limiters let through together, over any time.
+//! The most that limiters let through together, over any stretch of time.
 
 use limit::sharing::Policy;
 

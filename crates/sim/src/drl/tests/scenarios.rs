@@ -1,4 +1,4 @@
-//! What is simulated is what the scenario says, the same each time; nonsense is refused.
+//! A simulation does what the scenario says, the same each time; nonsense is refused.
 
 use limit::sharing::Policy;
 

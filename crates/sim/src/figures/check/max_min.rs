@@ -1,5 +1,5 @@
-//! Figure 8: equal total loads against the highest least share, on brokers that are loaded already (SRTM-long,
-//! section 6.3).
+//! Figure 8: equal total loads against the highest least share, on brokers that are already loaded
+//! (SRTM-long, section 6.3).
 
 use super::{NOISE, Verdicts, across, judged, keeps_promise, ms, pairs};
 use crate::figures::summary::{Point, Summary};

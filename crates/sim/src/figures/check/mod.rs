@@ -1,7 +1,8 @@
 //! The paper's findings as predicates over results.
 //!
-//! A finding is a sentence of the paper's evaluation, not one of its numbers: the testbed is another. Each comes with
-//! the figures that it was judged by, medians over repeats. What depends on two runs being equal is judged with [`NOISE`].
+//! A finding is a sentence of the paper's evaluation, not one of its numbers: the testbed differs.
+//! Each comes with the figures that it was judged by, medians over repeats. Findings that depend on
+//! two runs being equal are judged with [`NOISE`].
 
 mod concentration;
 mod convergence;

@@ -1,4 +1,4 @@
-//! Figure 6: what splitting a bucket costs, and what it gains (SRTM-long, section 6.1).
+//! Figure 6: the cost and the gain of splitting a bucket (SRTM-long, section 6.1).
 
 use super::{NOISE, Verdicts, ms};
 use crate::figures::summary::{Point, Summary};

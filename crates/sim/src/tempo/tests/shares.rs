@@ -1,4 +1,4 @@
-//! Shares obtained, waits of queueing theory, and a noisy neighbour, on one thread.
+//! CPU shares obtained, waits of queueing theory, and a noisy neighbour, on one thread.
 
 use std::time::Duration;
 

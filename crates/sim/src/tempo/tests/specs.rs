@@ -1,4 +1,4 @@
-//! Reading a spec: what is accepted, and what is said to what is not.
+//! Reading a spec: what is accepted, and the errors for the rest.
 
 use super::*;
 

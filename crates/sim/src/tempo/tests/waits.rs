@@ -1,5 +1,6 @@
-//! How long events wait at worst. "If the system is conformant and stable, no event will wait in a queue for longer than a
-//! period T before being scheduled" (Tempo): where that fails, and what holds instead.
+//! The worst waits of events. "If the system is conformant and stable, no event will wait in a
+//! queue for longer than a period T before being scheduled" (Tempo): where that fails, and what
+//! holds instead.
 
 use std::time::Duration;
 

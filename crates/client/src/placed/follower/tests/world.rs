@@ -1,7 +1,7 @@
 //! Brokers, a controller and a network in virtual time, with one follower in it.
 //!
-//! Brokers decode what they get with the real decoder; bytes travel in order on each link, in pieces and with delays
-//! drawn from the test's seed.
+//! Brokers decode what they get with the real decoder; bytes travel in order on each connection, in
+//! pieces and with delays drawn from the test's seed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -12,7 +12,7 @@ use rand::Rng;
 use wire::{Command, Decoded, Limits, Phase};
 
 use super::super::{Action, Answer, Enquiry, Follower};
-use crate::placed::{LinkId, PlacedOptions};
+use crate::placed::{ConnectionId, PlacedOptions};
 
 pub(super) const TOPIC: &str = "telemetry";
 const HEARTBEATS: Duration = Duration::from_secs(5);
@@ -40,13 +40,13 @@ pub(super) enum Deed {
 
 #[derive(Debug)]
 enum Event {
-    Connect(LinkId, usize),
-    Connected(LinkId),
-    Refused(LinkId),
-    ToBroker(LinkId, Vec<u8>),
-    ToClient(LinkId, Vec<u8>),
-    Gone(LinkId),
-    Left(LinkId),
+    Connect(ConnectionId, usize),
+    Connected(ConnectionId),
+    Refused(ConnectionId),
+    ToBroker(ConnectionId, Vec<u8>),
+    ToClient(ConnectionId, Vec<u8>),
+    Gone(ConnectionId),
+    Left(ConnectionId),
     Told(Answer),
     /// All brokers send heartbeats, every 5 s.
     Heartbeats,
@@ -81,7 +81,7 @@ pub(super) struct World {
     pub(super) enquiries: Vec<(Instant, Enquiry)>,
     pub(super) published: u32,
     brokers: Vec<Broker>,
-    sessions: BTreeMap<LinkId, Session>,
+    sessions: BTreeMap<ConnectionId, Session>,
     place: usize,
     controller_answers: bool,
     is_known: bool,
@@ -185,45 +185,48 @@ impl World {
     pub(super) fn act(&mut self) {
         while let Some(action) = self.follower.next_action() {
             match action {
-                Action::Connect { link, address } => {
+                Action::Connect {
+                    connection,
+                    address,
+                } => {
                     let broker = (0..self.brokers.len()).find(|n| Self::name(*n) == address);
                     let after = self.delay();
-                    self.schedule(after, Event::Connect(link, broker.expect("known")));
+                    self.schedule(after, Event::Connect(connection, broker.expect("known")));
                 }
-                Action::Close(link) => {
-                    let at = match self.sessions.get(&link) {
+                Action::Close(connection) => {
+                    let at = match self.sessions.get(&connection) {
                         Some(session) => session.last_to_broker.max(self.now),
                         None => self.now,
                     };
-                    self.schedule(at, Event::Left(link));
+                    self.schedule(at, Event::Left(connection));
                 }
                 Action::Ask(enquiry) => self.answer(enquiry),
             }
         }
-        let links: Vec<LinkId> = self.follower.links().collect();
-        for link in links {
-            self.carry_output(link);
+        let connections: Vec<ConnectionId> = self.follower.connections().collect();
+        for connection in connections {
+            self.carry_output(connection);
         }
     }
 
     /// Moves output into the network in pieces; sometimes the socket takes only a part.
-    fn carry_output(&mut self, link: LinkId) {
-        while !self.follower.output(link).is_empty() {
-            let most = self.follower.output(link).len() as u64;
-            let Some(session) = self.sessions.get(&link) else {
+    fn carry_output(&mut self, connection: ConnectionId) {
+        while !self.follower.output(connection).is_empty() {
+            let most = self.follower.output(connection).len() as u64;
+            let Some(session) = self.sessions.get(&connection) else {
                 return;
             };
             if session.is_frozen && self.random.next_u64().is_multiple_of(2) {
                 return;
             }
             let bytes = 1 + (self.random.next_u64() % most) as usize;
-            let piece = self.follower.output(link)[..bytes].to_vec();
-            self.follower.written(link, bytes);
+            let piece = self.follower.output(connection)[..bytes].to_vec();
+            self.follower.written(connection, bytes);
             let delay = self.delay();
-            if let Some(session) = self.sessions.get_mut(&link) {
+            if let Some(session) = self.sessions.get_mut(&connection) {
                 session.last_to_broker = session.last_to_broker.max(delay);
                 let at = session.last_to_broker;
-                self.schedule(at, Event::ToBroker(link, piece));
+                self.schedule(at, Event::ToBroker(connection, piece));
             }
         }
     }
@@ -250,34 +253,37 @@ impl World {
     fn happen(&mut self, event: Event) {
         let now = self.now;
         match event {
-            Event::Connect(link, broker) if self.brokers[broker].is_dead => {
+            Event::Connect(connection, broker) if self.brokers[broker].is_dead => {
                 let at = self.delay();
-                self.schedule(at, Event::Refused(link));
+                self.schedule(at, Event::Refused(connection));
             }
             Event::Connect(_, broker) if self.brokers[broker].is_blocked => {}
-            Event::Connect(link, broker) => {
-                self.sessions.insert(link, Session::new(broker, now));
+            Event::Connect(connection, broker) => {
+                self.sessions.insert(connection, Session::new(broker, now));
                 let at = self.delay();
-                self.schedule(at, Event::Connected(link));
+                self.schedule(at, Event::Connected(connection));
             }
-            Event::Connected(link) => self.follower.connected(now, link),
-            Event::Refused(link) => self.follower.closed(now, link, "refused"),
-            Event::ToBroker(link, bytes) => self.serve(link, &bytes),
-            Event::ToClient(link, bytes) => {
-                if self.sessions.get(&link).is_some_and(|s| !s.is_frozen) {
-                    self.follower.received(now, link, &bytes);
+            Event::Connected(connection) => self.follower.connected(now, connection),
+            Event::Refused(connection) => self.follower.closed(now, connection, "refused"),
+            Event::ToBroker(connection, bytes) => self.serve(connection, &bytes),
+            Event::ToClient(connection, bytes) => {
+                if self.sessions.get(&connection).is_some_and(|s| !s.is_frozen) {
+                    self.follower.received(now, connection, &bytes);
                 }
             }
-            Event::Gone(link) => self.follower.closed(now, link, "reset"),
-            Event::Left(link) => drop(self.sessions.remove(&link)),
+            Event::Gone(connection) => self.follower.closed(now, connection, "reset"),
+            Event::Left(connection) => drop(self.sessions.remove(&connection)),
             Event::Told(answer) => self.follower.told(now, answer),
             Event::Heartbeats => {
                 let greeted = self
                     .sessions
                     .iter()
                     .filter(|(_, session)| session.has_magic);
-                for link in greeted.map(|(link, _)| *link).collect::<Vec<_>>() {
-                    self.send(link, wire::HEARTBEAT_FRAME.to_vec());
+                for connection in greeted
+                    .map(|(connection, _)| *connection)
+                    .collect::<Vec<_>>()
+                {
+                    self.send(connection, wire::HEARTBEAT_FRAME.to_vec());
                 }
                 self.schedule(now + HEARTBEATS, Event::Heartbeats);
             }
@@ -320,28 +326,28 @@ impl World {
     fn move_to(&mut self, broker: usize) {
         self.place = broker;
         let newest = self.sessions.iter().next_back();
-        if let Some((link, session)) = newest
+        if let Some((connection, session)) = newest
             && session.broker != broker
         {
-            let link = *link;
+            let connection = *connection;
             let mut frame = Vec::new();
             wire::put_migrate(&mut frame, TOPIC, &Self::name(broker));
-            self.send(link, frame);
+            self.send(connection, frame);
         }
     }
 
     fn kill(&mut self, broker: usize) {
         self.brokers[broker].is_dead = true;
-        let ended: Vec<LinkId> = self
+        let ended: Vec<ConnectionId> = self
             .sessions
             .iter()
             .filter(|(_, session)| session.broker == broker)
-            .map(|(link, _)| *link)
+            .map(|(connection, _)| *connection)
             .collect();
-        for link in ended {
-            self.sessions.remove(&link);
+        for connection in ended {
+            self.sessions.remove(&connection);
             let at = self.delay();
-            self.schedule(at, Event::Gone(link));
+            self.schedule(at, Event::Gone(connection));
         }
     }
 
@@ -350,19 +356,19 @@ impl World {
         if is_held {
             return;
         }
-        let links: Vec<LinkId> = self.sessions.keys().copied().collect();
-        for link in links {
-            let held = match self.sessions.get_mut(&link) {
+        let connections: Vec<ConnectionId> = self.sessions.keys().copied().collect();
+        for connection in connections {
+            let held = match self.sessions.get_mut(&connection) {
                 Some(session) if session.broker == broker => std::mem::take(&mut session.held),
                 _ => continue,
             };
-            self.send(link, held);
+            self.send(connection, held);
         }
     }
 
-    /// A broker's side of a link: decodes commands and answers them.
-    fn serve(&mut self, link: LinkId, bytes: &[u8]) {
-        let Some(session) = self.sessions.get_mut(&link) else {
+    /// A broker's side of a connection: decodes commands and answers them.
+    fn serve(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(&connection) else {
             return;
         };
         if session.is_frozen {
@@ -374,21 +380,21 @@ impl World {
         if broker.is_held {
             session.held.extend(answers);
         } else {
-            self.send(link, answers);
+            self.send(connection, answers);
         }
     }
 
-    fn send(&mut self, link: LinkId, bytes: Vec<u8>) {
+    fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
         let delay = self.delay();
         let cut = match bytes.len() {
             0 => return,
             length => (self.random.next_u64() % length as u64) as usize,
         };
-        if let Some(session) = self.sessions.get_mut(&link) {
+        if let Some(session) = self.sessions.get_mut(&connection) {
             session.last_to_client = session.last_to_client.max(delay);
             let at = session.last_to_client;
             for piece in [&bytes[..cut], &bytes[cut..]] {
-                self.schedule(at, Event::ToClient(link, piece.to_vec()));
+                self.schedule(at, Event::ToClient(connection, piece.to_vec()));
             }
         }
     }

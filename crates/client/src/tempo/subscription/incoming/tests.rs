@@ -1,4 +1,4 @@
-//! Messages out of a byte stream, however it is cut.
+//! Messages from a byte stream, however it is cut.
 
 use std::io::Write;
 use std::net::TcpListener;

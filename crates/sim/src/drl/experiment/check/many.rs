@@ -1,4 +1,4 @@
-//! Many flows, many limiters, and what goes wrong between them (DRL, sections 5.6 and 5.7).
+//! Many flows, many limiters, and failures between them (DRL, sections 5.6 and 5.7).
 
 use super::{Findings, JAIN_NOISE, NEAR, NEAR_MANY, is_near, jain};
 use crate::drl::experiment::record::Record;

@@ -1,26 +1,31 @@
-//! One connection of a follower, as bytes: what came in, what goes out, what awaits its acknowledgement.
+//! One connection of a follower, as bytes: input, output, and commands that wait for their
+//! acknowledgement.
 //!
-//! Commands are written in the order in which they were sent and acknowledged in the same order, by `OK` one by one or
-//! by a running count. Each knows its place in the stream of bytes, which tells what the socket has taken already.
+//! Commands are written in the order in which they were sent and acknowledged in the same order, by
+//! `OK` one by one or by a running count. Each knows its place in the stream of bytes, which shows
+//! what the socket has already taken.
 
 use std::collections::VecDeque;
 
+use api::Token;
 use clock::Instant;
 use wire::{Frame, FrameDecoded};
+
+use crate::connection::asks_for_token;
 
 /// Largest frame accepted from a broker; a publisher gets short answers only.
 const MAX_FRAME_BYTES: u32 = 1 << 20;
 
 /// Names one connection of one follower; never used again by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub u64);
+pub struct ConnectionId(pub u64);
 
 /// A publish command that is not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) messages: u64,
     pub(super) bytes: Vec<u8>,
-    /// Its place in the link's stream of bytes.
+    /// Its place in the connection's stream of bytes.
     begin: u64,
     end: u64,
     /// A broker may have accepted it already.
@@ -45,14 +50,16 @@ pub(super) enum Phase {
     Connecting,
     /// IDENTIFY is under way.
     Greeting,
+    /// AUTH is under way.
+    Authenticating,
     /// Commands may be sent.
     Ready,
 }
 
-/// What a broker said, without a loan of the input.
+/// A broker's frame, without a borrow of the input.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// The answer to IDENTIFY.
+    /// The answer to IDENTIFY, or to AUTH.
     Greeted(Vec<u8>),
     /// The oldest command is accepted.
     Ok,
@@ -72,8 +79,8 @@ pub(super) enum Heard {
 }
 
 #[derive(Debug)]
-pub(super) struct Link {
-    pub(super) id: LinkId,
+pub(super) struct BrokerConnection {
+    pub(super) id: ConnectionId,
     pub(super) address: String,
     pub(super) phase: Phase,
     /// When the driver was told to connect, then when commands could first be sent.
@@ -86,14 +93,16 @@ pub(super) struct Link {
     output: Vec<u8>,
     /// Bytes that the socket took since the connection began.
     written: u64,
+    /// The answer to IDENTIFY, until AUTH is answered.
+    greeting: Vec<u8>,
     outstanding: VecDeque<Command>,
     is_cumulative: bool,
-    /// Messages accepted on this link.
+    /// Messages accepted on this connection.
     accepted: u64,
 }
 
-impl Link {
-    pub(super) fn new(id: LinkId, address: String, now: Instant) -> Self {
+impl BrokerConnection {
+    pub(super) fn new(id: ConnectionId, address: String, now: Instant) -> Self {
         Self {
             id,
             address,
@@ -104,6 +113,7 @@ impl Link {
             heard_bytes: 0,
             output: Vec::new(),
             written: 0,
+            greeting: Vec::new(),
             outstanding: VecDeque::new(),
             is_cumulative: false,
             accepted: 0,
@@ -149,7 +159,7 @@ impl Link {
         taken
     }
 
-    /// Takes back everything that is not acknowledged; the link is of no further use.
+    /// Takes back everything that is not acknowledged; the connection is of no further use.
     pub(super) fn take_outstanding(&mut self) -> VecDeque<Command> {
         let written = self.written;
         let mut taken = std::mem::take(&mut self.outstanding);
@@ -163,6 +173,21 @@ impl Link {
     /// Takes the oldest command that is not acknowledged: the one that an error is about.
     pub(super) fn take_oldest(&mut self) -> Option<Command> {
         self.outstanding.pop_front()
+    }
+
+    /// Shows `token`, where the answer to IDENTIFY asks for it; gives that answer once nothing more is to be said before commands.
+    pub(super) fn introduced(&mut self, answer: Vec<u8>, token: Option<&Token>) -> Option<Vec<u8>> {
+        if self.phase == Phase::Authenticating {
+            return Some(std::mem::take(&mut self.greeting));
+        }
+        let token = token.filter(|_| asks_for_token(&answer));
+        let Some(token) = token else {
+            return Some(answer);
+        };
+        wire::command::put_auth(&mut self.output, token.secret().as_bytes());
+        self.phase = Phase::Authenticating;
+        self.greeting = answer;
+        None
     }
 
     /// The broker's answer to IDENTIFY: commands may be sent.
@@ -250,7 +275,9 @@ fn heard(frame: Frame<'_>, phase: Phase) -> Result<Option<Heard>, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Some(match frame {
         Frame::Response(b"_heartbeat_") => return Ok(None),
-        Frame::Response(answer) if phase == Phase::Greeting => Heard::Greeted(answer.to_vec()),
+        Frame::Response(answer) if matches!(phase, Phase::Greeting | Phase::Authenticating) => {
+            Heard::Greeted(answer.to_vec())
+        }
         Frame::Response(b"OK") => Heard::Ok,
         Frame::Response(other) => return Err(format!("an unexpected answer {:?}", text(other))),
         Frame::Error(body) => Heard::Error(text(body)),

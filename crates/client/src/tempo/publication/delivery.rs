@@ -1,4 +1,4 @@
-//! One subscriber of a publication: its connection, how far it has the batch, and what it is behind with.
+//! One subscriber of a publication: its connection, how much of the batch it has, and its backlog.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -31,7 +31,7 @@ const REST_MAX: Duration = Duration::from_secs(2);
 /// Bytes before the identifier in a framed message; a datagram is what follows them.
 const LENGTH_BYTES: usize = 4;
 
-/// Who gets what is published.
+/// A receiver of what is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::tempo) struct Subscriber {
     /// Its life; a restarted one is another.
@@ -43,7 +43,7 @@ pub(in crate::tempo) struct Subscriber {
 }
 
 /// A subscriber and the way to it.
-pub(super) struct Link {
+pub(super) struct Delivery {
     pub(super) subscriber: Subscriber,
     /// It is gone, and keeps its connection until somebody who came instead is reached.
     pub(super) is_retiring: bool,
@@ -51,7 +51,7 @@ pub(super) struct Link {
     failures: u32,
     /// Bytes of the batch that it has; none: the batch began before it came.
     has: Option<usize>,
-    /// What goes before the rest of the batch, from `aside_sent` on.
+    /// Bytes to send before the rest of the batch, from `aside_sent` on.
     aside: Vec<u8>,
     aside_sent: usize,
 }
@@ -69,7 +69,7 @@ struct Connection {
     stream: TcpStream,
 }
 
-/// What a link took of what it was offered.
+/// How much a delivery took of what it was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Everything, or it takes no part.
@@ -82,9 +82,9 @@ pub(super) enum Taken {
     Lost,
 }
 
-impl Link {
+impl Delivery {
     pub(super) fn new(subscriber: Subscriber) -> Self {
-        Link {
+        Delivery {
             subscriber,
             is_retiring: false,
             state: State::Rests(None),
@@ -105,7 +105,7 @@ impl Link {
         self.progress().is_some()
     }
 
-    /// Whether it is through with a batch of so many bytes.
+    /// Whether it has a whole batch of this many bytes.
     pub(super) fn has(&self, bytes: usize) -> bool {
         !self.is_open() || self.has.is_none_or(|has| has >= bytes)
     }

@@ -1,4 +1,4 @@
-//! What is put aside for a subscriber that is behind.
+//! Messages put aside for a subscriber that is behind.
 
 use proptest::prelude::*;
 use wire::announce::TopicId;
@@ -6,8 +6,8 @@ use wire::tempo::put_message_header;
 
 use super::*;
 
-fn link() -> Link {
-    Link::new(Subscriber {
+fn delivery() -> Delivery {
+    Delivery::new(Subscriber {
         instance: InstanceId(1),
         data: SocketAddr::from(([127, 0, 0, 1], 1)),
         udp: false,
@@ -40,13 +40,13 @@ fn what_does_not_fit_is_dropped_by_whole_messages() {
         (18, 0, 0, 2),
         (54, 0, 0, 0),
     ] {
-        let mut link = link();
-        link.has = Some(has);
+        let mut delivery = delivery();
+        delivery.has = Some(has);
         let case = format!("{has} of {bytes_max}");
-        assert_eq!(link.put_aside(&bytes, bytes_max), dropped, "{case}");
-        assert_eq!(link.aside.len(), kept, "{case}");
+        assert_eq!(delivery.put_aside(&bytes, bytes_max), dropped, "{case}");
+        assert_eq!(delivery.aside.len(), kept, "{case}");
         assert_eq!(
-            link.has,
+            delivery.has,
             Some(bytes.len()),
             "{case}: the batch is dealt with"
         );
@@ -56,9 +56,9 @@ fn what_does_not_fit_is_dropped_by_whole_messages() {
 #[test]
 fn a_batch_that_is_not_for_it_is_not_put_aside() {
     let (bytes, _) = batch(&[10]);
-    let mut link = link();
-    assert_eq!(link.put_aside(&bytes, 1000), 0);
-    assert!(link.aside.is_empty() && link.has.is_none());
+    let mut delivery = delivery();
+    assert_eq!(delivery.put_aside(&bytes, 1000), 0);
+    assert!(delivery.aside.is_empty() && delivery.has.is_none());
 }
 
 proptest! {
@@ -71,11 +71,11 @@ proptest! {
     ) {
         let (bytes, ends) = batch(&lengths);
         let has = (part * bytes.len() as f64) as usize;
-        let mut link = link();
-        link.has = Some(has);
-        let dropped = link.put_aside(&bytes, bytes_max);
+        let mut delivery = delivery();
+        delivery.has = Some(has);
+        let dropped = delivery.put_aside(&bytes, bytes_max);
         let mut sent = bytes[..has].to_vec();
-        sent.extend_from_slice(&link.aside);
+        sent.extend_from_slice(&delivery.aside);
         let (mut at, mut messages) = (0, 0);
         while at < sent.len() {
             at += message_bytes(&sent[at..]);
