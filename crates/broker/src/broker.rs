@@ -11,6 +11,7 @@ use realtime::{Realtime, RealtimeError};
 use topics::{Bounds, Loss, MessageIds, TopicTable};
 use wire::identify::ServerLimits;
 
+use crate::auth::AuthServers;
 use crate::backlog::{Backlog, BacklogConfig, Found};
 use crate::handle::Reactors;
 use crate::losses::Losses;
@@ -26,6 +27,9 @@ const OUTPUT_BUFFER_BYTES: u32 = 16 * 1024;
 
 /// Descriptors beside those of connections: listeners, epoll, wake-ups, files, HTTP.
 const DESCRIPTORS_BESIDES: usize = 256;
+
+/// Those who have not said who they are have half of the connections at most, but so many in any case.
+const UNIDENTIFIED_LEAST: usize = 64;
 
 /// A broker and its threads. Dropping it without [`Broker::stop`] leaves them running.
 #[derive(Debug)]
@@ -66,6 +70,8 @@ impl Broker {
             );
             config.max_connections = connections;
         }
+        let unidentified = (config.max_connections / 2).max(UNIDENTIFIED_LEAST);
+        config.max_unidentified = config.max_unidentified.min(unidentified);
         let io = |what: String| move |source| BrokerError::Io { what, source };
         let listening = format!("listening on {}", config.tcp_address);
         let listener = sys::listen(config.tcp_address).map_err(io(listening.clone()))?;
@@ -78,12 +84,16 @@ impl Broker {
         let tls = config.tls.as_ref();
         let handshakes = tls.map(|tls| Handshakes::start(tls, &inboxes));
         let handshakes = handshakes.transpose()?;
+        let asks = !config.auth.addresses.is_empty();
+        let auth = asks.then(|| AuthServers::start(&config.auth, tls, &inboxes));
+        let auth = auth.transpose()?;
         let backlog = config.backlog.as_ref();
         let backlog = backlog
             .map(|config| Backlog::start(config, Arc::clone(&inboxes)))
             .transpose()?;
         let shared = Arc::new(Shared {
             handshakes,
+            auth,
             backlog: backlog.as_ref().map(Backlog::health),
             ..Shared::new(config, inboxes)
         });
@@ -127,6 +137,7 @@ impl Broker {
             handing: self.shared.handing.clone(),
             sharing: self.shared.sharing.clone(),
             memory: self.shared.memory.clone(),
+            names: self.shared.names.clone(),
             declaring: Arc::clone(&self.shared.declaring),
             lookupds: self.shared.lookupds.clone(),
             credentials: handshakes.map(|handshakes| Arc::clone(handshakes.credentials())),
@@ -170,7 +181,7 @@ impl Broker {
             homes[home_of(found.0.topic.as_str(), inboxes.len())].push(found);
         }
         for (inbox, found) in inboxes.iter().zip(homes) {
-            if !found.is_empty() {
+            if self.backlog.is_some() {
                 inbox.post(&mut vec![Mail::Restore(found)]);
             }
         }
@@ -295,6 +306,7 @@ impl Config {
             max_output_buffer_timeout_ms: self.max_output_buffer_timeout.as_millis() as u64,
             tls: self.tls.is_some(),
             tls_required: self.tls_required.is_for_clients(),
+            auth_required: self.auth_terms().is_some(),
             snappy: self.snappy,
             deflate: self.deflate,
             max_deflate_level: self.max_deflate_level,
@@ -327,6 +339,10 @@ impl Config {
             table = table.controlled();
         } else if !self.sharing.join.is_empty() {
             table = table.gathering();
+        }
+        let processing = &self.processing;
+        if !processing.percentiles.is_empty() {
+            table = table.measuring_processing(&processing.percentiles, processing.window);
         }
         match &self.service_time {
             Some(model) => table.emulating(model),

@@ -1,11 +1,10 @@
-//! The catalog on disk: topics, channels, pauses and contracts outlive a restart, messages do not.
+//! The catalog on disk: topics, channels, pauses and contracts survive a restart; messages do not.
 //!
-//! One JSON file in the data folder, written whole: to a temporary file, synced, then renamed over
-//! the old one, so that a crash leaves either the old or the new catalog; contracts since then stand in
-//! a journal beside it. Names stand inside the
-//! file and never become paths. A file that cannot be read stops the start: it is the operator's,
-//! and it is not overwritten before it was understood. Buckets start empty whatever the file says,
-//! since it holds no tokens.
+//! The catalog is one JSON file in the data folder. It is always written whole: to a temporary
+//! file, which is synced and renamed over the old one, so a crash leaves either the old or the new
+//! catalog. Contracts declared since then are in a journal beside it. Names are stored inside the
+//! file and never become paths. A file that cannot be read stops the start: it belongs to the
+//! operator and is not overwritten unread. Buckets start empty, because the file holds no tokens.
 
 mod contracts;
 mod document;
@@ -35,16 +34,16 @@ pub use volume::{DataFolder, Volume, VolumeFile};
 
 /// Name of the file inside the data folder.
 pub const FILE_NAME: &str = "srtm.catalog.json";
-/// What it is called while it is written.
+/// The file's name while it is being written.
 const TEMPORARY_NAME: &str = "srtm.catalog.json.new";
 
 /// The catalog file of one broker, in a folder that is its own for as long as this lives.
 #[derive(Debug)]
 pub struct CatalogFile<V: Volume = DataFolder> {
     volume: V,
-    /// What the file holds, with what the journal held when it was opened.
+    /// The content of the file and, from the opening, of the journal.
     written: Catalog,
-    /// What the journal says otherwise.
+    /// What the journal says differently.
     declared: BTreeMap<String, Contract>,
     /// They may hold something else: a write failed halfway, or another process wrote the journal. So the catalog is to be
     /// written whole.
@@ -133,13 +132,14 @@ impl<V: Volume> CatalogFile<V> {
         })
     }
 
-    /// What the folder held when it was opened, or has been saved since.
+    /// The catalog found at the opening, or saved since.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.written
     }
 
-    /// The same as it is put into force: a contract, then its topic with its channels.
+    /// The topics in the order in which they are put into force: a contract, then its topic with
+    /// its channels.
     pub fn topics(&self) -> impl Iterator<Item = (Contract, KnownTopic)> {
         self.written.topics.iter().filter_map(|topic| {
             let channels = topic.channels.iter();

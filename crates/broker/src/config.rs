@@ -1,32 +1,26 @@
-//! What a broker is told at its start. Flags and files are read elsewhere; here are values.
+//! A broker's configuration, as values. Flags and files are read elsewhere.
+
+mod validate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kernel::{OnOverrun, Scheduler, SchedulerConfig};
+use access::InForce;
+use kernel::{OnOverrun, SchedulerConfig};
 use link::{Identity, LinkKey};
 use model::ServiceModel;
 use realtime::Realtime;
-use wire::announce::MAX_EXPIRY_MS;
 
-use crate::BrokerError;
-use crate::agent::{CONTROLLERS_MAX, EpochFile};
+use crate::agent::EpochFile;
 use crate::announce::AnnounceConfig;
+use crate::auth::AuthConfig;
 use crate::backlog::BacklogConfig;
-use crate::lookupd::{LookupdConfig, are_addresses};
+use crate::lookupd::LookupdConfig;
 use crate::memory::default_budget;
 use crate::sharing::SharingConfig;
+use crate::statsd::StatsdConfig;
 use crate::tls::{TlsConfig, TlsRequired};
-
-/// Longest time between two loop turns that may be asked for.
-const TURN_SPACING_MAX: Duration = Duration::from_millis(10);
-
-/// Longest name of a broker, in bytes.
-const BROKER_NAME_MAX: usize = 64;
-
-/// The least budget, in largest commands, so that each part holds at least one.
-const COMMANDS_IN_BUDGET: u64 = 8;
 
 /// Which clock gives a message its arrival time (long version, section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +38,8 @@ pub struct ControllerLink {
     pub addresses: Vec<String>,
     /// What both ends prove that they know.
     pub key: LinkKey,
+    /// Whether words are hidden, and both ends need a certificate.
+    pub is_encrypted: bool,
     /// The broker's name, unique in the cluster and kept over restarts.
     pub broker_name: String,
     /// Which broker of that name ([`crate::agent::identity`]).
@@ -73,6 +69,7 @@ impl ControllerLink {
         ControllerLink {
             addresses: vec![address],
             key,
+            is_encrypted: false,
             broker_name,
             identity: Identity([0; 16]),
             epoch_file: None,
@@ -82,6 +79,24 @@ impl ControllerLink {
             mcap: None,
             model: None,
             pass_after: None,
+        }
+    }
+}
+
+/// What is measured of the time from a message's arrival to its FIN, per channel. nsqd's: end-to-end processing latency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessingConfig {
+    /// Percentiles to tell, each above 0 and at most 1; empty: nothing is measured.
+    pub percentiles: Vec<f64>,
+    /// Over how long a time.
+    pub window: Duration,
+}
+
+impl Default for ProcessingConfig {
+    fn default() -> ProcessingConfig {
+        ProcessingConfig {
+            percentiles: Vec::new(),
+            window: Duration::from_secs(600),
         }
     }
 }
@@ -97,6 +112,11 @@ pub struct Config {
     pub https_address: Option<SocketAddr>,
     /// Further names by which HTTP may be asked to change something.
     pub http_hosts: Vec<String>,
+    /// Tokens that there are, and what they are for; `None`: everybody may do everything, but for what [`Config::auth`] says of NSQ's
+    /// clients.
+    pub access: Option<InForce>,
+    /// The auth servers that are asked about NSQ's clients.
+    pub auth: AuthConfig,
     /// Address told to clients and in `/info`.
     pub broadcast_address: String,
     /// Folder for the catalog (topics, channels, limits); `None` keeps nothing.
@@ -147,9 +167,9 @@ pub struct Config {
     pub output_buffer_timeout: Duration,
     /// Consumers per channel, 0 = no bound.
     pub max_channel_consumers: usize,
-    /// What it takes to offer TLS; `None`: it is not offered.
+    /// Certificate and key for TLS; `None`: TLS is not offered.
     pub tls: Option<TlsConfig>,
-    /// Who is not served without it.
+    /// Which clients are refused without TLS.
     pub tls_required: TlsRequired,
     /// Whether snappy is offered to clients.
     pub snappy: bool,
@@ -159,6 +179,10 @@ pub struct Config {
     pub max_deflate_level: u32,
     /// Connections in all; one more is closed at once.
     pub max_connections: usize,
+    /// Connections that have not said who they are; at the bound the one goes that has kept the broker waiting longest.
+    pub max_unidentified: usize,
+    /// Those of one IPv4 address or of one /64 network, but for this machine's own.
+    pub max_unidentified_per_address: usize,
     /// Topics on one reactor; publishing to one more fails.
     pub max_topics: usize,
     /// Channels of one topic; subscribing to one more fails.
@@ -171,7 +195,12 @@ pub struct Config {
     pub share_period: Duration,
     /// What happens to a topic that was served for longer than its credits.
     pub on_overrun: OnOverrun,
-    /// Time a new connection has for its protocol magic.
+    /// Topics and channels that one IPv4 address or /64 network has made within `names_window` and that are there, this machine's own
+    /// excepted; making one more fails. 0: no bound.
+    pub max_names_per_address: usize,
+    /// How long a topic or channel counts against its maker.
+    pub names_window: Duration,
+    /// Time a new connection has for its protocol magic and its first command, and for a handshake of TLS.
     pub handshake_timeout: Duration,
     /// How long a stop waits while connected consumers finish no message.
     pub drain_timeout: Duration,
@@ -189,6 +218,10 @@ pub struct Config {
     pub sharing: SharingConfig,
     /// How it registers with nsqlookupds.
     pub lookupd: LookupdConfig,
+    /// What it sends to statsd.
+    pub statsd: StatsdConfig,
+    /// What it measures of the time from a message's arrival to its FIN.
+    pub processing: ProcessingConfig,
     /// How many instants of releases are kept per topic for `GET /v1/topics/{topic}/releases`, 8 bytes each; 0: none. For tests.
     pub release_log_messages: usize,
 }
@@ -200,6 +233,8 @@ impl Default for Config {
             http_address: Some(([127, 0, 0, 1], 4151).into()),
             https_address: None,
             http_hosts: Vec::new(),
+            access: None,
+            auth: AuthConfig::default(),
             broadcast_address: String::from("localhost"),
             data_path: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -230,8 +265,12 @@ impl Default for Config {
             deflate: true,
             max_deflate_level: 6,
             max_connections: 65_536,
+            max_unidentified: 4096,
+            max_unidentified_per_address: 2048,
             max_topics: 65_536,
             max_channels: 1024,
+            max_names_per_address: 10_000,
+            names_window: Duration::from_secs(24 * 60 * 60),
             turn_spacing: Duration::from_micros(100),
             share_period: SchedulerConfig::default().period,
             on_overrun: OnOverrun::default(),
@@ -243,6 +282,8 @@ impl Default for Config {
             announce: None,
             sharing: SharingConfig::default(),
             lookupd: LookupdConfig::default(),
+            statsd: StatsdConfig::default(),
+            processing: ProcessingConfig::default(),
             release_log_messages: 0,
         }
     }
@@ -256,179 +297,5 @@ impl Config {
             on_overrun: self.on_overrun,
             ..SchedulerConfig::default()
         }
-    }
-
-    /// Checks ranges that types cannot hold.
-    ///
-    /// # Errors
-    /// [`BrokerError::Config`] naming the option, the value and what is allowed.
-    pub fn validate(&self) -> Result<(), BrokerError> {
-        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
-        if self.threads == 0 || self.threads > 64 {
-            return bad(
-                "--threads",
-                format!("{} is not within 1..=64", self.threads),
-            );
-        }
-        if self.node_id >= 1024 {
-            return bad(
-                "--node-id",
-                format!("{} is not within 0..1024", self.node_id),
-            );
-        }
-        if self.mem_queue_size == 0 {
-            return bad(
-                "--mem-queue-size",
-                "0 would hold no message; use 1 or more".into(),
-            );
-        }
-        if self.max_msg_size == 0 || self.max_msg_size > 1 << 30 {
-            return bad(
-                "--max-msg-size",
-                format!("{} is not within 1..=1073741824 bytes", self.max_msg_size),
-            );
-        }
-        if self.max_body_size < self.max_msg_size || self.max_body_size > 1 << 30 {
-            let (body, message) = (self.max_body_size, self.max_msg_size);
-            return bad(
-                "--max-body-size",
-                format!("{body} is not within {message} (--max-msg-size) ..=1073741824 bytes"),
-            );
-        }
-        let least = COMMANDS_IN_BUDGET * u64::from(self.max_body_size);
-        if self.memory_budget_bytes < least {
-            let budget = self.memory_budget_bytes;
-            return bad(
-                "--memory-budget",
-                format!(
-                    "{budget} is less than {least} bytes, eight times --max-body-size; allow more, or smaller bodies"
-                ),
-            );
-        }
-        if self.turn_spacing > TURN_SPACING_MAX {
-            let (spacing, most) = (self.turn_spacing, TURN_SPACING_MAX);
-            return bad(
-                "--turn-spacing",
-                format!("{spacing:?} is more than {most:?}"),
-            );
-        }
-        if self.service_time.is_some_and(|model| !model.is_sane()) {
-            return bad(
-                "--emulate-service-time",
-                "it is out of range: give at most 1000 s per message".into(),
-            );
-        }
-        if self.max_connections == 0 {
-            return bad(
-                "--max-connections",
-                "0 would accept nobody; use 1 or more".into(),
-            );
-        }
-        self.validate_layers()?;
-        self.validate_threads()?;
-        self.validate_links()
-    }
-
-    /// TLS and compression; files are read later.
-    fn validate_layers(&self) -> Result<(), BrokerError> {
-        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
-        let level = self.max_deflate_level;
-        if !(1..=9).contains(&level) {
-            return bad(
-                "--max-deflate-level",
-                format!("{level} is not within 1..=9"),
-            );
-        }
-        let required = self.tls_required.is_for_clients();
-        if required && self.tls.is_none() {
-            let reason =
-                "without a certificate nobody could connect; give --tls-cert and --tls-key";
-            return bad("--tls-required", reason.into());
-        }
-        if self.https_address.is_some() && (self.tls.is_none() || self.http_address.is_none()) {
-            let reason = "HTTPS is served beside HTTP and with a certificate; give --http-address, --tls-cert and --tls-key";
-            return bad("--https-address", reason.into());
-        }
-        if required && self.announce.is_some() {
-            let reason = "Tempo's connections are not encrypted; leave out --announce-address or --tls-required";
-            return bad("--announce-address", reason.into());
-        }
-        Ok(())
-    }
-
-    /// How reactors are scheduled, and what they schedule.
-    fn validate_threads(&self) -> Result<(), BrokerError> {
-        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
-        if let Some(realtime) = &self.realtime {
-            let (cpus, threads) = (realtime.cpus().len(), self.threads);
-            if cpus > 0 && cpus < threads {
-                return bad(
-                    "--cpus",
-                    format!(
-                        "{cpus} CPUs for {threads} reactor threads: name one for each, or set --threads"
-                    ),
-                );
-            }
-        }
-        match Scheduler::new(self.scheduler()) {
-            Ok(_) => Ok(()),
-            Err(error) => bad("--share-period", error.to_string()),
-        }
-    }
-
-    /// Controller and announcements.
-    fn validate_links(&self) -> Result<(), BrokerError> {
-        let bad = |option, reason: String| Err(BrokerError::Config { option, reason });
-        if let Some(link) = &self.controller {
-            if link.broker_name.is_empty() || link.broker_name.len() > BROKER_NAME_MAX {
-                let name = &link.broker_name;
-                return bad(
-                    "--broker-name",
-                    format!("{name:?} is not 1 to {BROKER_NAME_MAX} characters long"),
-                );
-            }
-            if let Some(wrong) = link.addresses.iter().find(|each| !each.contains(':')) {
-                return bad("--controller", format!("{wrong:?} is not HOST:PORT"));
-            }
-            let count = link.addresses.len();
-            if !(1..=CONTROLLERS_MAX).contains(&count) {
-                let reason = format!("{count} addresses are named; give 1 to {CONTROLLERS_MAX}");
-                return bad("--controller", reason);
-            }
-        }
-        self.validate_lookups()?;
-        if let Some(announce) = &self.announce {
-            let most = Duration::from_millis(u64::from(MAX_EXPIRY_MS) / 3);
-            if announce.interval.is_zero() || announce.interval > most {
-                let interval = announce.interval;
-                return bad(
-                    "--announce-interval",
-                    format!(
-                        "{interval:?} is out of range: give more than zero and at most {most:?}"
-                    ),
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Registration with nsqlookupds.
-    fn validate_lookups(&self) -> Result<(), BrokerError> {
-        let list = &self.lookupd.tcp_addresses;
-        let reason = if list.is_empty() {
-            return Ok(());
-        } else if !are_addresses(list) {
-            format!("{list:?} is not a list of 1 to 64 HOST:PORT")
-        } else if self.controller.is_some() {
-            String::from(
-                "a broker with a controller is found at the controller's lookup; leave out one of the two flags",
-            )
-        } else if self.http_address.is_none() {
-            String::from("nsqlookupd accepts no broker without HTTP; give an --http-address")
-        } else {
-            return Ok(());
-        };
-        let option = "--lookupd-tcp-address";
-        Err(BrokerError::Config { option, reason })
     }
 }

@@ -43,3 +43,12 @@ pub enum BrokerError {
     #[error("exiting")]
     Exiting,
 }
+
+impl From<credentials::CredentialsError> for BrokerError {
+    fn from(error: credentials::CredentialsError) -> BrokerError {
+        BrokerError::Config {
+            option: error.option,
+            reason: error.reason,
+        }
+    }
+}

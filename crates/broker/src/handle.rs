@@ -1,8 +1,8 @@
-//! The way into the data path for everything that is not the data path (HTTP, the command line, tests).
+//! The way into the data path for everything outside it: HTTP, the command line, tests.
 //!
-//! A call becomes one [`Request`] in the inbox of the reactor that owns the topic, and its answer
-//! comes back through the [`Reply`] that the request carries. Reactors never wait for the caller. The inbox is bounded: at the
-//! bound a call fails with [`BrokerError::Busy`].
+//! A call becomes one [`Request`] in the inbox of the reactor that owns the topic, and the answer
+//! comes back through the [`Reply`] that the request carries. Reactors never wait for the caller.
+//! The inbox is bounded; when it is full, a call fails with [`BrokerError::Busy`].
 
 mod contracts;
 mod handover;
@@ -12,10 +12,11 @@ mod sharing;
 mod teller;
 mod windows;
 
-pub use contracts::Declaration;
+pub use contracts::DeclaredContract;
 pub(crate) use reactors::Reactors;
 pub use request::{HandoverRequest, ObserveRequest, Question, Reply, Request};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use limit::Grant;
 use limit::adaptor::HistoryLength;
 use link::Move;
 use tokio::sync::{Mutex, Notify};
-use topics::MemoryBudget;
+use topics::{MemoryBudget, NameBudget};
 use wire::{ChannelName, TopicName};
 
 use crate::agent::{ChangeLog, LinkBoard};
@@ -43,7 +44,7 @@ use handover::Queues;
 use sharing::SharedLimits;
 use teller::Told;
 
-/// What is done to a topic or a channel.
+/// An operation on a topic or a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Create it unless it exists.
@@ -80,6 +81,8 @@ pub struct Handle {
     pub sharing: SharingBoard,
     /// Memory that the broker may hold.
     pub memory: MemoryBudget,
+    /// Topics and channels that each address has made.
+    pub(crate) names: NameBudget,
     /// Held while a share is declared to all reactors: one at a time, so that all agree on what fits.
     pub(crate) declaring: Arc<Mutex<()>>,
     /// The nsqlookupds that it registers with.
@@ -107,14 +110,45 @@ impl Handle {
         bodies: Vec<Bytes>,
         delay: Duration,
     ) -> Result<(), BrokerError> {
+        self.publish_for(None, topic, bodies, delay).await
+    }
+
+    /// [`Handle::publish`] for `maker`, against whom the topic counts if it has to be made.
+    ///
+    /// # Errors
+    /// Those of the same, and [`BrokerError::Refused`] where the maker has made as many as it may.
+    pub(crate) async fn publish_for(
+        &self,
+        maker: Option<IpAddr>,
+        topic: TopicName,
+        bodies: Vec<Bytes>,
+        delay: Duration,
+    ) -> Result<(), BrokerError> {
         let home = self.home_of(&topic);
         self.reactors
             .ask(home, |reply| Request::Publish {
+                maker,
                 topic,
                 bodies,
                 delay,
                 reply,
             })
+            .await
+    }
+
+    /// Makes a topic, or a channel of one that is there, for `maker`, unless it exists.
+    ///
+    /// # Errors
+    /// [`BrokerError::Refused`] at a bound, [`BrokerError::TopicNotFound`] for a channel.
+    pub(crate) async fn make_for(
+        &self,
+        maker: Option<IpAddr>,
+        topic: TopicName,
+        channel: Option<ChannelName>,
+    ) -> Result<(), BrokerError> {
+        let home = self.home_of(&topic);
+        self.reactors
+            .ask(home, |reply| Request::Make(maker, topic, channel, reply))
             .await
     }
 

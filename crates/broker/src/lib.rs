@@ -1,14 +1,14 @@
 //! The data plane: reactors, connections, topics, channels, limits in the path, HTTP.
 //!
-//! The way of a message: `reactor` reads it, `topics` queues it, lets it pass its limit and gives it
-//! to channels and consumers, `connection` holds what is on its way out. The crate `topics` is a
-//! pure state machine; `sys` holds the system calls; [`Handle`] is the only other way in.
+//! The way of a message: `reactor` reads it, `topics` queues it, applies its limit and hands it to
+//! channels and consumers, and `connection` holds the bytes on their way out. The crate `topics` is
+//! a pure state machine, `sys` holds the system calls, and [`Handle`] is the only other way in.
 //!
-//! The data path never waits for anything but its own sockets: not for HTTP, not for a disk, not for
-//! a control plane.
+//! The data path waits for nothing but its own sockets: not for HTTP, a disk or a control plane.
 
 pub mod agent;
 pub mod announce;
+pub mod auth;
 mod backlog;
 mod broker;
 pub mod catalog_file;
@@ -25,15 +25,20 @@ mod reactor;
 mod session;
 pub mod sharing;
 pub mod stats;
+pub mod statsd;
 mod sys;
+pub mod takeover;
 pub mod tls;
 mod transport;
 pub mod window;
 
-pub use backlog::{BacklogConfig, BacklogState, FOLDER_NAME as BACKLOG_FOLDER};
+pub use backlog::{
+    BacklogConfig, BacklogState, FOLDER_NAME as BACKLOG_FOLDER, LOGS_FOLDER_NAME as LOGS_FOLDER,
+};
 pub use broker::{Broker, NSQD_VERSION};
-pub use config::{ArrivalClock, Config, ControllerLink};
+pub use config::{ArrivalClock, Config, ControllerLink, ProcessingConfig};
 pub use error::BrokerError;
-pub use handle::{Declaration, Handle, Operation};
+pub use handle::{DeclaredContract, Handle, Operation};
 pub use losses::Losses;
 pub use reactor::{Attachments, Owner, TaskReport, TaskRow};
+pub use transport::codec;

@@ -1,4 +1,4 @@
-//! What a stop lost.
+//! Messages lost by a stop.
 
 use topics::Loss;
 

@@ -1,4 +1,4 @@
-//! What a budget is without being told: half of the memory that the process can have.
+//! The default memory budget: half of the memory that the process can have.
 
 use std::fs;
 

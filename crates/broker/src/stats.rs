@@ -1,10 +1,10 @@
-//! What the broker tells about itself: snapshots that reactors fill and that HTTP renders.
+//! The broker's statistics: snapshots that reactors fill and HTTP renders.
 
 use std::time::Duration;
 
 pub use topics::stats::{
-    Catalog, CatalogChannel, CatalogTopic, ChannelStats, ClientStats, SharingStats, StageLatency,
-    StatsFilter, TopicStats,
+    Catalog, CatalogChannel, CatalogTopic, ChannelStats, ClientStats, ProcessingStats,
+    SharingStats, StageLatency, StatsFilter, TopicStats,
 };
 
 /// Everything one broker knows at one moment, merged over its reactors.
@@ -33,6 +33,14 @@ pub struct ReactorStats {
     pub messages_stored: u64,
     /// Body bytes of those.
     pub bytes_stored: u64,
+    /// Of the connections, those that have not said who they are.
+    pub strangers: u64,
+    /// Strangers closed to make room for others.
+    pub strangers_gave_way: u64,
+    /// Strangers closed because magic and first command, or their handshake of TLS, did not come in time.
+    pub strangers_late: u64,
+    /// Strangers closed because there was no place, or no memory for their first command.
+    pub strangers_refused: u64,
     /// Connections refused at the connection limit.
     pub connections_refused: u64,
     /// Times the listener backed off for want of file descriptors.
@@ -55,6 +63,10 @@ pub struct ReactorStats {
     pub unread_closed: u64,
     /// Connections closed because the rest of a command came too slowly.
     pub half_closed: u64,
+    /// Times that a client was found to be permitted something, by a token or an auth server.
+    pub auths: u64,
+    /// Commands refused for want of a permission.
+    pub auths_refused: u64,
     /// TLS handshakes that are done.
     pub tls_handshakes: u64,
     /// TLS handshakes that failed.

@@ -1,11 +1,11 @@
-//! What a control plane asks of a broker: reports, and profiling windows (SRTM-long, sections 4.2 and 5.4); and
-//! recordings of arrivals, which anybody may ask for.
+//! Measurements that a control plane asks of a broker, reports and profiling windows (SRTM-long,
+//! sections 4.2 and 5.4), and recordings of arrivals, which anybody may ask for.
 
 use link::Attachment;
 use topics::TopicNews;
 pub use topics::{SAMPLES_MIN, TRACE_ARRIVALS_MAX, TraceResult, WindowOrder, WindowResult};
 
-/// What a reactor is to report.
+/// Which parts a reactor is to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportOrder {
     /// Number of the report, for the leases that will answer it.

@@ -1,4 +1,4 @@
-//! A broker whose queues are longer than they may be in memory: it has the rest on disk.
+//! A broker whose queues outgrow their memory and continue on disk.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

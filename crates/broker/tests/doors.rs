@@ -1,4 +1,5 @@
-//! A controller and brokers over real sockets: each address that a broker announces counts once the broker has answered there.
+//! A controller and brokers over real sockets: an announced address counts once the broker has
+//! answered there.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -73,8 +74,7 @@ async fn start_broker(
     let info = HttpInfo::new(&config, tcp, http, level);
     tokio::spawn(http::serve(
         handle.clone(),
-        listener,
-        None,
+        [Some(listener), None],
         info,
         std::future::pending(),
     ));

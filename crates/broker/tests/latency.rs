@@ -1,4 +1,5 @@
-//! End-to-end latency over real sockets: stamps of acknowledgements come, are matched, and disturb nothing.
+//! End-to-end latency over real sockets: stamps of acknowledgements arrive, are matched, and
+//! disturb nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A real broker with real sockets: what the pure core cannot show. Few, and without sleeps.
+//! A real broker with real sockets, for what the pure core cannot show. Few tests, and without
+//! sleeps.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Brokers on their own and a lookup service in one process: channels of a new topic, and a list that changes.
+//! Brokers without a controller and a lookup service in one process: channels of a new topic, and a
+//! list that changes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +24,7 @@ async fn start_lookup() -> [SocketAddr; 2] {
     };
     tokio::spawn(lookup::serve(
         None,
-        tcp,
+        Some(tcp),
         http,
         config,
         std::future::pending(),

@@ -1,5 +1,6 @@
-//! Announced publishers over real sockets: attachments, migration, throttled notices, traces. Connections
-//! are spread over the reactors, so with three of them two publishers reach a topic by post.
+//! Declared publishers over real sockets: attachments, moves, throttled notices, traces.
+//! Connections are spread over the reactors, so with three reactors two publishers reach a topic by
+//! post.
 
 use std::collections::BTreeMap;
 use std::future::Future;

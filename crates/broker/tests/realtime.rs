@@ -1,4 +1,4 @@
-//! Reactors under SCHED_FIFO: a process of its own, for what is locked stays so.
+//! Reactors under SCHED_FIFO, in a process of its own, because locked memory stays locked.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Shares with two reactors: who is charged with what. Counts of charged time within one run, no clock of the test's.
+//! CPU shares with two reactors: who is charged for what. Charged time is counted within one run,
+//! with no clock of the test's own.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,5 @@
-//! A real broker between publishers and subscribers of Tempo, over real sockets. It waits on conditions, never for a time.
+//! A real broker between Tempo publishers and subscribers, over real sockets. It waits for
+//! conditions, never for a time.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};

@@ -1,4 +1,4 @@
-//! Figures of the link, for all who look.
+//! Figures of the link, readable from any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

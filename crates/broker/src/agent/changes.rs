@@ -1,8 +1,9 @@
-//! What became of topics and channels here, on its way to the controller, or to nsqlookupds: told at once and in order.
+//! Changes to topics and channels on this broker, in order, for the controller or for nsqlookupds.
 //!
-//! Reactors post to a log, the link (or [`crate::lookupd`]) takes from it. Nothing is logged while nobody listens: a link that begins says first
-//! what is here, all of it. The same mends a log that was not taken from in time: at its bound it is thrown away and the link
-//! begins anew. That something was emptied is not known to others then.
+//! Reactors append to a log; the link (or [`crate::lookupd`]) takes from it. Nothing is logged
+//! while nobody listens: a new link first reports everything that is here. A log that is not read
+//! in time is mended the same way: when it is full it is thrown away and the link begins anew.
+//! Others then do not learn that something was emptied.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Says who serves a port to a controller that asks there ([`link::probe_answer`]); to nobody else.
+//! Answers a controller that asks who serves a port ([`link::probe_answer`]), and nobody else.
 
 use link::{Door, Present};
 

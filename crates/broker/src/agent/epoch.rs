@@ -1,5 +1,5 @@
-//! The latest life of a controller whose orders this broker has obeyed, kept in the data folder: after a restart the orders of one that
-//! was deposed before it are none either.
+//! The latest epoch of a controller that this broker has obeyed. It is kept in the data folder, so
+//! that orders from a deposed controller are ignored after a restart too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! What the agent asks of the broker, done through the [`Handle`] as anybody else would.
+//! Carries out the agent's errands at the broker, through the [`Handle`] like any other caller.
 
 use std::future::Future;
 use std::time::Duration;

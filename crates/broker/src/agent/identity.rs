@@ -1,4 +1,4 @@
-//! Which broker it is: drawn once, kept in the data folder.
+//! The broker's identity: drawn once and kept in the data folder.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};

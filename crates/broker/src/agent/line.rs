@@ -1,20 +1,21 @@
-//! The stream to a controller: dialled, proven, read and written, one word at a time each way.
+//! The stream to a controller: dialled, authenticated, then read and written one frame at a time in
+//! each direction.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture};
-use link::{LinkKey, Order, ToController};
+use link::{Order, ToController};
 use tokio::time::timeout;
 
 use super::core::Ended;
-use super::proof::{self, Sink, Source};
+use super::proof::{self, Proof, Sink, Source};
 use super::{LinkBoard, dial};
 
 /// The broker leaves a controller that reads nothing for this long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The stream, as far as it is.
+/// The stream and its state.
 pub(super) enum Line {
     Down,
     Dialling(BoxFuture<'static, Result<(Sink, Source), Ended>>),
@@ -35,7 +36,7 @@ pub(super) enum News {
     Stands,
     /// The controller says something.
     Said(Order),
-    /// What was to be said is said.
+    /// Everything has been written.
     Written,
     /// It is gone.
     Ended(Ended),
@@ -43,10 +44,10 @@ pub(super) enum News {
 
 impl Line {
     /// Begins to dial.
-    pub(super) fn dial(&mut self, address: String, key: LinkKey) {
+    pub(super) fn dial(&mut self, address: String, proof: Proof) {
         let dialling = async move {
             let stream = dial(&address).await.map_err(Ended::Unreachable)?;
-            proof::prove(stream, &key).await
+            proof::prove(stream, &address, &proof).await
         };
         *self = Line::Dialling(dialling.boxed());
     }

@@ -1,15 +1,15 @@
 //! The broker's side of the link to its controller.
 //!
-//! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`] as
-//! anybody else would. A lost link is dialled anew for ever, with growing pauses, to whichever of its controllers leads; orders of
-//! one that led before are none. The data path
-//! notices nothing of it: messages flow with the shares that are held, and leases end by themselves. Topics that nobody here
-//! knows wait for the controller's word.
+//! It dials, says hello, reports once per interval, and carries out orders through the [`Handle`]
+//! like any other caller. A lost link is redialled for ever, with growing pauses, to whichever
+//! controller leads; orders from one that has been deposed are ignored. The data path does not
+//! notice: messages flow under the shares that the broker holds, and leases end by themselves.
+//! Topics unknown to this broker wait for the controller's answer.
 //!
-//! What is decided is decided by an [`Agent`] (`core`), which knows neither sockets nor clocks; around it are a loop (`shell`), the
-//! stream (`line`, `proof`) and what is asked of reactors (`errands`).
+//! An [`Agent`] (`core`) makes the decisions and knows neither sockets nor clocks. Around it are a
+//! loop (`shell`), the stream (`line`, `proof`) and the questions to reactors (`errands`).
 //!
-//! Deliberately not here: what a share means (`topic`), who publishes (`reactor`).
+//! Deliberately not here: what a share means (`topic`) and who publishes (`reactor`).
 
 mod board;
 mod changes;
@@ -36,6 +36,7 @@ pub(crate) use doors::answer_at;
 pub use epoch::{EPOCH_NAME, EpochFile};
 pub(crate) use errands::persist;
 pub use identity::identity;
+use proof::Proof;
 use shell::Shell;
 
 /// The longest that a dial may take.
@@ -70,7 +71,11 @@ pub async fn run(
     handle.link.keep_epoch_in(link.epoch_file);
     let agent = Agent::new(hello, link.addresses, link.pass_after, (seed, now)).obeying(epoch);
     let handing = crate::handover::run(handle.clone(), &link.broker_name);
-    let mut shell = Shell::new(&handle, &link.key, agent);
+    let proof = Proof {
+        key: link.key,
+        credentials: link.is_encrypted.then(|| handle.credentials.clone()),
+    };
+    let mut shell = Shell::new(&handle, proof, agent);
     tokio::select! {
         () = stop => {}
         () = handing => {}

@@ -1,10 +1,14 @@
-//! The shell around the link's proofs: both ends know the key before either says a word, then every frame is sealed.
+//! The shell around the link's proofs: both ends show certificates where the link is encrypted, and know the key before either says a
+//! word; then every frame is sealed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use credentials::Credentials;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
+use http::{Wire, encrypted};
 use link::{Dialler, HANDSHAKE_BYTES_MAX, LinkError, LinkKey, MAX_FRAME_BYTES, Opener, Sealer};
 use tokio::net::TcpStream;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -15,15 +19,24 @@ use crate::sys;
 /// The controller has so long to prove itself.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Framing = Framed<TcpStream, LengthDelimitedCodec>;
+type Framing = Framed<Wire, LengthDelimitedCodec>;
 
-/// What the controller is told.
+/// What is proved to a controller.
+#[derive(Clone)]
+pub(super) struct Proof {
+    /// Both ends know it.
+    pub(super) key: LinkKey,
+    /// What the link is encrypted with, where it is.
+    pub(super) credentials: Option<Option<Arc<Credentials>>>,
+}
+
+/// Messages to the controller.
 pub(super) struct Sink {
     frames: SplitSink<Framing, Bytes>,
     sealer: Sealer,
 }
 
-/// What it says.
+/// Messages from the controller.
 pub(super) struct Source {
     frames: SplitStream<Framing>,
     opener: Opener,
@@ -49,13 +62,36 @@ impl Source {
     }
 }
 
-/// Proves the key to the controller at the other end, which proves it first.
-pub(super) async fn prove(stream: TcpStream, key: &LinkKey) -> Result<(Sink, Source), Ended> {
-    let proven = tokio::time::timeout(PROOF_TIMEOUT, exchange(stream, key)).await;
+/// Proves itself to the controller at `address`, which proves itself first.
+pub(super) async fn prove(
+    stream: TcpStream,
+    address: &str,
+    proof: &Proof,
+) -> Result<(Sink, Source), Ended> {
+    let proving = async {
+        let stream = wire(stream, address, proof).await?;
+        exchange(stream, &proof.key).await
+    };
+    let proven = tokio::time::timeout(PROOF_TIMEOUT, proving).await;
     proven.map_err(|_| Ended::Unreachable(format!("no proof within {PROOF_TIMEOUT:?}")))?
 }
 
-async fn exchange(stream: TcpStream, key: &LinkKey) -> Result<(Sink, Source), Ended> {
+/// The stream, encrypted where the link is.
+async fn wire(stream: TcpStream, address: &str, proof: &Proof) -> Result<Wire, Ended> {
+    let Some(credentials) = &proof.credentials else {
+        return Ok(Box::new(stream));
+    };
+    let client = credentials.as_ref().and_then(|own| own.client());
+    let client = client.ok_or_else(|| {
+        Ended::Refused(String::from(
+            "the link is encrypted, and no authority is named that controllers' certificates are judged by; give --tls-root-ca-file",
+        ))
+    })?;
+    let shaken = encrypted(stream, client, address).await;
+    shaken.map_err(|why| Ended::Unreachable(format!("no TLS: {why}")))
+}
+
+async fn exchange(stream: Wire, key: &LinkKey) -> Result<(Sink, Source), Ended> {
     let codec = LengthDelimitedCodec::builder()
         .max_frame_length(HANDSHAKE_BYTES_MAX)
         .new_codec();

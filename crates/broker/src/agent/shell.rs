@@ -1,32 +1,33 @@
-//! Lets the agent hear what happens, and does what it wants: one loop over stream, reactors, changes and time.
+//! Feeds events to the agent and carries out its effects: one loop over stream, reactors, changes
+//! and time.
 
 use std::future::Future;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use link::LinkKey;
 use tokio::time::sleep;
 
 use super::core::{Agent, Answer, Effect};
 use super::errands;
 use super::line::{Line, News};
+use super::proof::Proof;
 use crate::{Handle, sys};
 
 /// An agent, its stream and what it has asked for.
 pub(super) struct Shell<'a> {
     handle: &'a Handle,
-    key: &'a LinkKey,
+    proof: Proof,
     agent: Agent,
     line: Line,
     errands: FuturesUnordered<BoxFuture<'static, Answer>>,
 }
 
 impl<'a> Shell<'a> {
-    pub(super) fn new(handle: &'a Handle, key: &'a LinkKey, agent: Agent) -> Shell<'a> {
+    pub(super) fn new(handle: &'a Handle, proof: Proof, agent: Agent) -> Shell<'a> {
         Shell {
             handle,
-            key,
+            proof,
             agent,
             line: Line::Down,
             errands: FuturesUnordered::new(),
@@ -51,7 +52,7 @@ impl<'a> Shell<'a> {
         loop {
             while let Some(effect) = self.agent.next_effect() {
                 match effect {
-                    Effect::Dial(address) => self.line.dial(address, self.key.clone()),
+                    Effect::Dial(address) => self.line.dial(address, self.proof.clone()),
                     Effect::HangUp => {
                         self.line = Line::Down;
                         self.handle.changes.close();

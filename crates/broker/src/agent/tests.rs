@@ -1,14 +1,17 @@
-//! A broker under a controller that is played by the test, over a real socket. Nothing sleeps: each step waits for
-//! a message.
+//! A broker under a controller that the test plays over a real socket. Nothing sleeps: each step
+//! waits for a message.
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use limit::{Grant, Limit, Share};
 use link::{
-    BrokerReport, ChannelState, Contract, Door, LinkKey, MAX_FRAME_BYTES, OnFull, Opener, Order,
-    Sealer, ToBroker, ToController, TopicChange, TopicReport, TopicState, WindowReport,
+    BrokerReport, ChannelState, Contract, Door, Durability, LinkKey, MAX_FRAME_BYTES, OnFull,
+    Opener, Order, Sealer, ToBroker, ToController, TopicChange, TopicReport, TopicState,
+    WindowReport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +22,7 @@ use wire::TopicName;
 
 use super::*;
 use crate::stats::{StatsFilter, TopicStats};
-use crate::{Broker, BrokerError, Config, Operation};
+use crate::{BacklogConfig, Broker, BrokerError, Config, Operation};
 
 /// Reports come so often here.
 const REPORT_INTERVAL_MS: u64 = 10;
@@ -29,6 +32,8 @@ struct Fixture {
     listener: TcpListener,
     stop: oneshot::Sender<()>,
     agent: JoinHandle<()>,
+    /// What is on disk.
+    folder: PathBuf,
 }
 
 /// The controller's end of one link.
@@ -100,10 +105,15 @@ impl Fixture {
             pass_after,
             ..ControllerLink::new(String::new(), String::from("b1"), key())
         };
+        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("srtm-agent-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
         let config = Config {
             tcp_address: ([127, 0, 0, 1], 0).into(),
             http_address: None,
             threads: 2,
+            backlog: Some(BacklogConfig::within(folder.clone())),
             controller: Some(link.clone()),
             drain_timeout: Duration::ZERO,
             ..Config::default()
@@ -124,6 +134,7 @@ impl Fixture {
             listener,
             stop,
             agent,
+            folder,
         }
     }
 
@@ -144,6 +155,7 @@ impl Fixture {
         self.stop.send(()).expect("the agent runs");
         self.agent.await.expect("the agent ends when told to");
         self.broker.stop();
+        let _ = std::fs::remove_dir_all(self.folder);
     }
 
     async fn publish(&self, topic: &str, messages: usize) {
@@ -275,7 +287,7 @@ impl Controller {
             contract: Contract {
                 limit,
                 cpu_share,
-                on_full: None,
+                ..Contract::default()
             },
             limit_number: None,
             ticket,
@@ -323,18 +335,20 @@ async fn nothing_passes_a_limit_before_its_share_is_granted() {
 }
 
 #[tokio::test]
-async fn what_full_channels_do_is_an_order_and_is_reported() {
+async fn words_of_a_contract_are_orders_and_are_reported() {
     let fixture = Fixture::start().await;
     let mut controller = fixture.link().await;
-    for (ticket, on_full) in [
-        (1, Some(OnFull::DropOldest)),
-        (2, Some(OnFull::Block)),
-        (3, None),
+    for (ticket, on_full, durability) in [
+        (1, Some(OnFull::DropOldest), Durability::Memory),
+        (2, Some(OnFull::Block), Durability::Fsync),
+        (3, None, Durability::Disk),
+        (4, None, Durability::Memory),
     ] {
         let contract = ToBroker::Contract {
             topic: String::from("t"),
             contract: Contract {
                 on_full,
+                durability,
                 ..Contract::default()
             },
             limit_number: None,
@@ -344,9 +358,10 @@ async fn what_full_channels_do_is_an_order_and_is_reported() {
         let topic = String::from("t");
         let in_force = ToController::ContractInForce { topic, ticket };
         assert_eq!(controller.answer().await, in_force);
-        if on_full.is_some() {
+        let is_so = |said: &TopicReport| (said.on_full, said.durability) == (on_full, durability);
+        if on_full.is_some() || !durability.is_memory() {
             // Neither traffic nor a limit: it is told all the same.
-            controller.until("t", |said| said.on_full == on_full).await;
+            controller.until("t", is_so).await;
         }
     }
     fixture.end().await;

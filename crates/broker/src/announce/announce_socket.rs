@@ -1,4 +1,4 @@
-//! The socket that announcements arrive at.
+//! The socket on which announcements arrive.
 
 use std::io;
 use std::net::SocketAddr;

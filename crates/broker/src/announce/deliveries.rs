@@ -1,4 +1,5 @@
-//! Connections to subscribers: made when one is heard of, made again when one breaks, given up when it is gone.
+//! Connections to subscribers: opened when one is heard of, reopened when one breaks, given up when
+//! it is gone.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,6 @@
-//! Which subscribers are dialled now: anybody can announce an address, so few are tried at a time, and those where nobody
-//! is ever more seldom. Whoever names many keeps nobody else's waiting.
+//! Which subscribers to dial now. Anybody can announce an address, so few are tried at a time, and
+//! addresses where nobody ever answers are tried less and less often. Announcing many addresses
+//! delays nobody else's.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 /// A connection that lived so long was none.
 const YOUNG: Duration = Duration::from_secs(5);
 
-/// What is known of addresses.
+/// The known addresses.
 #[derive(Debug, Default)]
 pub(super) struct Dials {
     under_way: usize,

@@ -1,15 +1,17 @@
-//! The broker in Tempo's announce protocol: subscriber to publishers, publisher to subscribers.
+//! The broker in Tempo's announce protocol: a subscriber to publishers, a publisher to subscribers.
 //!
-//! It listens on a UDP port of its own, remembers who publishes and subscribes what, says in its own name what concerns
-//! each of them, and connects to subscribers. Messages never come here: publishers send theirs to the broker's data port,
-//! where reactors know what identifiers stand for, and connections to subscribers are handed to reactors.
+//! It listens on its own UDP port, remembers who publishes and subscribes to what, announces in its
+//! own name what concerns each of them, and connects to subscribers. Messages never come here:
+//! publishers send theirs to the broker's data port, where reactors know the identifiers, and
+//! connections to subscribers are handed to reactors.
 //!
-//! A topic that NSQ clients have a channel of is subscribed for them: what peers publish reaches it, limit and all.
+//! The broker subscribes to a topic on behalf of NSQ clients that have a channel of it: what peers
+//! publish reaches the topic and its limit.
 
 mod announce_socket;
 mod deliveries;
 mod dials;
-mod session;
+mod participant;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,7 +23,7 @@ use wire::announce::Key;
 
 use crate::{BrokerError, Handle};
 use announce_socket::AnnounceSocket;
-use session::Session;
+use participant::Participant;
 
 /// How the broker takes part in announcements.
 #[derive(Clone, Debug)]
@@ -36,10 +38,10 @@ pub struct AnnounceConfig {
     pub interval: Duration,
 }
 
-/// What has become of announcements.
+/// Counts of announcements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnounceStats {
-    /// Datagrams, by what became of them.
+    /// Datagrams by outcome.
     pub datagrams: Counters,
     /// Identifiers.
     pub names: NameCounts,
@@ -121,12 +123,12 @@ impl AnnouncePort {
             socket,
             group,
         } = self;
-        let mut session = Session::new(handle, config, data, socket, group);
+        let mut participant = Participant::new(handle, config, data, socket, group);
         tokio::select! {
-            () = session.keep() => {}
+            () = participant.keep() => {}
             () = stop => {}
         }
-        session.leave().await;
+        participant.leave().await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The thread that keeps segments: it carries out orders on a shelf on disk, and syncs.
+//! The thread that keeps segments and logs: it carries out orders on a shelf on disk and on logs, and syncs.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -6,18 +6,24 @@ use std::time::Duration;
 
 use clock::Instant;
 use disk::{Contents, DiskError, Folder, Shelf};
-use topics::{BacklogAnswer, BacklogOrder, BacklogOutcome, QueueName};
+use topics::{BacklogAnswer, BacklogOrder, BacklogOutcome, LogOrder, LogStep, QueueName};
+use wire::TopicName;
 
-use super::kept_message::{Anchor, owner_of};
+use super::journal::Journal;
+use super::kept_message::{Anchor, owner_of, queue_of};
 use super::state::BacklogHealth;
-use super::{BacklogConfig, Work};
+use super::{BacklogConfig, Work, adoption};
 use crate::reactor::{Inbox, Mail};
 use crate::sys;
+
+/// Works that are done between two commits of logs.
+const WORKS_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) shelf: Shelf<Folder>,
+    pub(super) journal: Journal,
     pub(super) anchor: Anchor,
     pub(super) config: BacklogConfig,
     pub(super) health: BacklogHealth,
@@ -30,22 +36,95 @@ impl Keeper {
     /// Works until nobody can order anything more, then ends the files in order. False where the disk did not take all of that.
     pub(super) fn run(mut self, ordered: &Receiver<Work>) -> bool {
         loop {
-            let work = match self.sync_at {
+            let due = self.sync_at.into_iter().chain(self.journal.due()).min();
+            let work = match due {
                 None => ordered.recv().map_err(RecvTimeoutError::from),
                 Some(at) => ordered.recv_timeout(at.saturating_since(sys::monotonic_now())),
             };
             match work {
-                Ok(work) => self.work(work),
+                Ok(work) => {
+                    self.work(work);
+                    // What has come meanwhile is written and synced together.
+                    ordered
+                        .try_iter()
+                        .take(WORKS_MAX)
+                        .for_each(|work| self.work(work));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.commit();
             self.sync_if_due(sys::monotonic_now());
+            let (shelf, logs) = (&self.shelf, &self.journal.logs);
             self.health
-                .note_extent(self.shelf.bytes(), self.shelf.files());
+                .note_extent(shelf.bytes() + logs.bytes(), shelf.files() + logs.files());
         }
+        let is_logged = self.journal.end();
         let ended = self.shelf.end();
         self.health.note(&ended, usize::MAX);
-        ended.is_ok()
+        is_logged && ended.is_ok()
+    }
+
+    /// Has logs written and synced, and those told who wait for it.
+    fn commit(&mut self) {
+        let beside = self.shelf.bytes();
+        self.journal.logs.set_beside(beside);
+        let answers = self.journal.commit(sys::monotonic_now());
+        self.shelf.set_beside(self.journal.logs.bytes());
+        let mut mail: Vec<Vec<Mail>> = Vec::new();
+        mail.resize_with(self.inboxes.len(), Vec::new);
+        for (reactor, answer) in answers {
+            if let Some(mail) = mail.get_mut(reactor) {
+                mail.push(Mail::Logged(answer));
+            }
+        }
+        for (inbox, mail) in self.inboxes.iter().zip(&mut mail) {
+            if !mail.is_empty() {
+                inbox.post(mail);
+            }
+        }
+    }
+
+    /// Takes an order about a log. What queues have outside of memory is logged at once, before any of it may be read back. Where that
+    /// fails the log is not whole: the next start does it.
+    fn log(&mut self, reactor: usize, mut order: LogOrder) {
+        if let LogOrder::Write(batch) = &mut order
+            && !batch.adopted.is_empty()
+        {
+            let adopted = std::mem::take(&mut batch.adopted);
+            // What the topic has in memory comes first.
+            self.commit();
+            let is_whole = self.adopt(&batch.name, adopted).unwrap_or_else(|reason| {
+                tracing::error!(
+                    "{}: {reason}; messages of its queues that are on disk already are copied into its log at the next start",
+                    batch.name
+                );
+                false
+            });
+            if !is_whole {
+                batch.steps.retain(|step| *step != LogStep::Whole);
+            }
+        }
+        self.journal.take(reactor, order);
+    }
+
+    /// Says whether that is all that queues of the topic have; those that were not restored yet are to come.
+    fn adopt(&mut self, topic: &TopicName, queues: Vec<(u32, QueueName)>) -> Result<bool, String> {
+        if self.journal.is_behind(topic) {
+            return Err(String::from("the disk takes nothing now"));
+        }
+        let wall_ns = self.anchor.wall_ns(sys::monotonic_now());
+        let logs = &mut self.journal.logs;
+        logs.begin(topic);
+        for (number, queue) in &queues {
+            adoption::adopt(&mut self.shelf, logs, &owner_of(queue), *number, wall_ns)
+                .map_err(|error| error.to_string())?;
+        }
+        logs.sync(topic).map_err(|error| error.to_string())?;
+        let adopted = self.journal.adopted(topic);
+        adopted.extend(queues.into_iter().map(|(_, queue)| queue));
+        let mut owners = self.shelf.owners_of(topic);
+        Ok(owners.all(|owner| adopted.contains(&queue_of(owner.clone()))))
     }
 
     fn work(&mut self, work: Work) {
@@ -56,6 +135,11 @@ impl Keeper {
                 {
                     inbox.post(&mut vec![Mail::Backlog(answer)]);
                 }
+            }
+            Work::Log(reactor, order) => self.log(reactor, order),
+            Work::Unwritten(reply) => {
+                // Who asked waits for it.
+                let _ = reply.send(self.journal.unwritten(sys::monotonic_now()));
             }
             Work::Save(order, reply) => {
                 let answer = self.carry_out(order);
@@ -88,6 +172,9 @@ impl Keeper {
                 (queue.key, number, outcome)
             }
             BacklogOrder::Forget(queue, number) => {
+                if self.journal.forget(&queue.name, number) {
+                    return None;
+                }
                 let noted = self.shelf.forget(&owner_of(&queue.name), number);
                 if let Err(error) = noted {
                     self.health.note(&Err(error), 0);
@@ -95,6 +182,7 @@ impl Keeper {
                 return None;
             }
             BacklogOrder::ForgetAll(queue) => {
+                self.journal.forget_all(&queue.name);
                 self.shelf.forget_all(&owner_of(&queue.name));
                 return None;
             }
@@ -107,6 +195,14 @@ impl Keeper {
     }
 
     fn read(&mut self, queue: &QueueName, number: u64) -> BacklogOutcome {
+        match self.journal.read(queue, number) {
+            None => {}
+            Some(Ok(segment)) => return BacklogOutcome::Read(segment),
+            Some(Err(error)) => {
+                self.health.note(&Err(error), 0);
+                return BacklogOutcome::NotRead;
+            }
+        }
         match self.shelf.read(&owner_of(queue), number) {
             Ok(contents) => {
                 self.tell_damages(queue, &contents);

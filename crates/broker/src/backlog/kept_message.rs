@@ -1,4 +1,5 @@
-//! A message of a queue as a message on disk, and back: instants of this life of the machine become times of day.
+//! Converts a queued message to its form on disk and back: instants, which mean nothing after a
+//! restart of the machine, become times of day.
 
 use clock::{Instant, WallTime};
 use disk::{Message, Owner, Stamps};
@@ -12,20 +13,21 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    fn wall_ns(&self, at: Instant) -> i64 {
+    pub(super) fn wall_ns(&self, at: Instant) -> i64 {
         let since_boot = i128::from(at.as_nanos()) - i128::from(self.now.as_nanos());
         let wall = i128::from(self.wall.as_nanos()) + since_boot;
         i64::try_from(wall).unwrap_or(if wall < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// What is before this life of the machine is its beginning.
+    /// A time before this life of the machine becomes its beginning.
     fn instant(&self, wall_ns: i64) -> Instant {
         let since = i128::from(wall_ns) - i128::from(self.wall.as_nanos());
         let at = i128::from(self.now.as_nanos()) + since;
         Instant::from_nanos(at.clamp(0, i128::from(u64::MAX)) as u64)
     }
 
-    /// What a former life of the broker did counts as done when this one began: what is measured here is of here.
+    /// Work of a former life of the broker counts as done when this one began: latencies measured
+    /// here are of this life.
     fn instant_here(&self, wall_ns: i64) -> Instant {
         self.instant(wall_ns).max(self.now)
     }

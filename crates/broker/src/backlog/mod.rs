@@ -1,9 +1,14 @@
-//! What queues have outside of memory: one thread of the broker keeps it on disk for all reactors, who never wait for it.
+//! The part of queues that is not in memory: one thread keeps it on disk for all reactors, and
+//! reactors never wait for it.
 //!
-//! A reactor's [orders](topics::BacklogOrder) come in their order and are carried out in it; answers go into its inbox. No more than
-//! [`topics::ORDERS_MAX`] of a reactor wait for answers, so that bounds what is on its way. Only a reactor that has ended waits, while
-//! what it has in memory is written. Without a [`BacklogConfig`] there is no such thread, and queues hold what they hold in memory.
+//! A reactor's [orders](topics::BacklogOrder) are carried out in their order; answers go into its
+//! inbox. At most [`topics::ORDERS_MAX`] orders of a reactor wait for answers, which bounds what is
+//! under way. Only a reactor that has ended waits, until what it has in memory is written. Without
+//! a [`BacklogConfig`] there is no such thread, and queues hold only what fits into memory.
 
+mod adoption;
+mod found;
+mod journal;
 mod keeper;
 mod kept_message;
 mod state;
@@ -15,16 +20,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use disk::{DiskError, FileReport, Folder, Opened, Shelf, ShelfConfig};
-use topics::{BacklogBounds, BacklogOrder, Outside, QueueName};
+use topics::{BacklogBounds, BacklogOrder, KnownLog, LogOrder, Outside, QueueName};
+use wire::TopicName;
 
 use crate::reactor::Inbox;
 use crate::{BrokerError, sys};
+use journal::Journal;
 use keeper::Keeper;
 use kept_message::{Anchor, queue_of};
+#[cfg(test)]
+pub use state::LogsState;
 pub use state::{BacklogHealth, BacklogState};
 
 /// The folder of segments inside the data folder.
 pub const FOLDER_NAME: &str = "srtm.queues";
+
+/// The folder of logs inside that.
+pub const LOGS_FOLDER_NAME: &str = "logs";
 
 /// What queues may have on disk, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +45,8 @@ pub struct BacklogConfig {
     pub folder: PathBuf,
     /// Messages of a queue that go out together; of short queues a quarter.
     pub segment_messages: usize,
-    /// Bytes of those, heads aside: what has as many goes out, however few messages it is.
+    /// Bytes of a segment's messages, without heads: a queue with this many is written out, however
+    /// few messages they are.
     pub segment_bytes: u64,
     /// Messages of one queue outside; at the bound its publishers wait, as without a backlog.
     pub messages_max: usize,
@@ -41,7 +54,7 @@ pub struct BacklogConfig {
     pub bytes_max: u64,
     /// A file that is as long is not appended to any more.
     pub file_bytes_max: u64,
-    /// What was written is synced after so many messages.
+    /// Messages written between two syncs.
     pub sync_every: usize,
     /// And at the latest after so long.
     pub sync_timeout: Duration,
@@ -54,6 +67,8 @@ pub struct Orders {
     works: Sender<Work>,
     /// The highest id that a message on disk has.
     highest_id: u64,
+    /// The logs that are there.
+    known: Arc<[KnownLog]>,
 }
 
 /// The thread, and what it is given to do.
@@ -62,21 +77,26 @@ pub struct Backlog {
     works: Sender<Work>,
     thread: JoinHandle<bool>,
     health: BacklogHealth,
-    /// What was there when it began, until the queues have taken it up.
+    /// Queues found at the start, until they have been taken up.
     found: Mutex<Vec<Found>>,
     highest_id: u64,
+    known: Arc<[KnownLog]>,
 }
 
 /// A queue with what it had outside when the broker began.
 pub type Found = (QueueName, Vec<Outside>);
 
-/// What the thread is to do.
+/// A job for the thread.
 #[derive(Debug)]
 enum Work {
-    /// For that reactor, which hears of it.
+    /// An order of this reactor, which gets the answer.
     Order(usize, BacklogOrder),
     /// For a reactor that has ended and waits for it: whether a segment is kept.
     Save(BacklogOrder, SyncSender<bool>),
+    /// For that reactor, which hears of it.
+    Log(usize, LogOrder),
+    /// For a reactor that has ended: topics with messages that the disk has not taken, and how many.
+    Unwritten(SyncSender<Vec<(TopicName, u64)>>),
 }
 
 impl BacklogConfig {
@@ -121,6 +141,29 @@ impl Orders {
         sent.is_ok() && replied.recv().unwrap_or(false)
     }
 
+    /// Has something written to a log, after what was given before.
+    pub fn log(&self, order: LogOrder) {
+        // The thread ends after its last reactor.
+        let _ = self.works.send(Work::Log(self.reactor, order));
+    }
+
+    /// What the disk has not taken of all that was given: topics and how many of their messages.
+    #[must_use]
+    pub fn unwritten(&self) -> Vec<(TopicName, u64)> {
+        let (reply, replied) = sync_channel(1);
+        let sent = self.works.send(Work::Unwritten(reply));
+        match sent {
+            Ok(()) => replied.recv().unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The logs that were there when the thread began.
+    #[must_use]
+    pub fn known_logs(&self) -> &[KnownLog] {
+        &self.known
+    }
+
     /// The highest id that a message on disk has: new ones are to have others.
     #[must_use]
     pub fn highest_id(&self) -> u64 {
@@ -148,19 +191,28 @@ impl Backlog {
             file_bytes_max: config.file_bytes_max,
             bytes_max: config.bytes_max,
         };
+        let seed = u64::from_le_bytes(seed);
         let folder = Folder::open(&config.folder)?;
-        let (shelf, opened) = Shelf::open(folder, shelf_config, u64::from_le_bytes(seed))?;
+        let (mut shelf, mut opened) = Shelf::open(folder, shelf_config, seed)?;
+        let (mut logs, mut logged) = found::open_logs(config, seed.rotate_left(32))?;
+        let anchor = Anchor {
+            now: sys::monotonic_now(),
+            wall: sys::wall_now(),
+        };
+        let wall_ns = anchor.wall_ns(anchor.now);
+        adoption::finish(&mut shelf, &opened, &mut logs, &mut logged, wall_ns)?;
+        found::forget_logged(&mut shelf, &mut opened, &logged);
         let health = BacklogHealth::default();
         health.note_bound(config.bytes_max);
         health.note_extent(shelf.bytes(), shelf.files());
         tell(config, &opened, &health);
-        let highest_id = opened.highest_id;
+        let highest_id = opened.highest_id.max(logged.highest_id);
+        let recovered = found::recover(config, logged, &health);
+        let timeout = config.sync_timeout;
         let keeper = Keeper {
             shelf,
-            anchor: Anchor {
-                now: sys::monotonic_now(),
-                wall: sys::wall_now(),
-            },
+            journal: Journal::new(logs, anchor, health.clone(), timeout, recovered.outside),
+            anchor,
             config: config.clone(),
             health: health.clone(),
             inboxes,
@@ -183,8 +235,9 @@ impl Backlog {
             works,
             thread,
             health,
-            found: Mutex::new(found.collect()),
+            found: Mutex::new(found.chain(recovered.found).collect()),
             highest_id,
+            known: recovered.known.into(),
         })
     }
 
@@ -195,6 +248,7 @@ impl Backlog {
             reactor,
             works: self.works.clone(),
             highest_id: self.highest_id,
+            known: Arc::clone(&self.known),
         }
     }
 

@@ -1,7 +1,8 @@
-//! Contracts are durable before they are in force, and so before anybody is told that they are.
+//! Contracts are durable before they are in force, and so before anybody is told of them.
 //!
-//! The file goes first: a contract that is in force and cannot be written would have to be taken back, and what passed
-//! meanwhile could not. A crash between the two leaves a contract in force that nobody was told of.
+//! The file comes first: a contract that is in force and cannot be written would have to be taken
+//! back, but the messages that passed meanwhile could not. A crash between the two steps leaves a
+//! contract in force that nobody was told of.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use link::Contract;
 
 use super::keeping::Keeping;
 use super::{CatalogFile, Volume};
-use crate::handle::Declaration;
+use crate::handle::DeclaredContract;
 use crate::stats::{Catalog, CatalogTopic};
 use crate::{BrokerError, Handle};
 
@@ -24,7 +25,7 @@ impl Handle {
     /// In an outcome: [`BrokerError::NotKept`] where they cannot be written; [`BrokerError::TopicNotFound`] where nothing
     /// is declared of a topic that is not there; [`BrokerError::Refused`] where a share does not fit, or a topic;
     /// [`BrokerError::Exiting`]. The contract before stays then.
-    pub async fn declare(&self, contracts: Vec<Declaration>) -> Vec<Result<(), BrokerError>> {
+    pub async fn declare(&self, contracts: Vec<DeclaredContract>) -> Vec<Result<(), BrokerError>> {
         let (outcomes, _) = self.keep_and_force(contracts, Unkept::Refused).await;
         outcomes
     }
@@ -37,7 +38,7 @@ impl Handle {
     /// In an outcome: those of [`Handle::declare`] but [`BrokerError::NotKept`].
     pub(crate) async fn obey(
         &self,
-        contracts: Vec<Declaration>,
+        contracts: Vec<DeclaredContract>,
     ) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
         self.keep_and_force(contracts, Unkept::InForce).await
     }
@@ -45,7 +46,7 @@ impl Handle {
     /// One outcome for each contract, and why they are not kept.
     async fn keep_and_force(
         &self,
-        contracts: Vec<Declaration>,
+        contracts: Vec<DeclaredContract>,
         unkept: Unkept,
     ) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
         let (handle, count) = (self.clone(), contracts.len());
@@ -68,12 +69,12 @@ impl Handle {
     }
 }
 
-/// What becomes of contracts that cannot be kept.
+/// The fate of contracts that cannot be kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unkept {
     /// Nothing changes.
     Refused,
-    /// They are in force all the same.
+    /// They are in force nevertheless.
     InForce,
 }
 
@@ -89,7 +90,7 @@ fn refusals(count: usize, error: &BrokerError) -> Vec<Result<(), BrokerError>> {
 async fn put_all_into_force(
     handle: &Handle,
     keeping: &mut Keeping,
-    contracts: Vec<Declaration>,
+    contracts: Vec<DeclaredContract>,
 ) -> Vec<Result<(), BrokerError>> {
     let mut outcomes = Vec::with_capacity(contracts.len());
     for contract in contracts {
@@ -101,7 +102,7 @@ async fn put_all_into_force(
     outcomes
 }
 
-async fn put_into_force(handle: &Handle, contract: Declaration) -> Result<(), BrokerError> {
+async fn put_into_force(handle: &Handle, contract: DeclaredContract) -> Result<(), BrokerError> {
     loop {
         match handle.put_into_force(contract.clone()).await {
             Err(BrokerError::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
@@ -112,7 +113,7 @@ async fn put_into_force(handle: &Handle, contract: Declaration) -> Result<(), Br
 
 impl Keeping {
     /// Makes `contracts` durable. Writing them may hold this thread for its moment.
-    fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
+    fn write_ahead(&mut self, contracts: &[DeclaredContract]) -> Result<(), BrokerError> {
         match self {
             Keeping::Nowhere => Ok(()),
             Keeping::In(file) => tokio::task::block_in_place(|| file.write_ahead(contracts)),
@@ -127,9 +128,9 @@ impl<V: Volume> CatalogFile<V> {
     ///
     /// # Errors
     /// [`BrokerError::Io`] naming the step and the path: a crash may leave any of them.
-    pub fn write_ahead(&mut self, contracts: &[Declaration]) -> Result<(), BrokerError> {
+    pub fn write_ahead(&mut self, contracts: &[DeclaredContract]) -> Result<(), BrokerError> {
         let news = contracts.iter().filter(|each| !self.holds(each));
-        let entries: Vec<CatalogTopic> = news.filter_map(Declaration::entry).collect();
+        let entries: Vec<CatalogTopic> = news.filter_map(DeclaredContract::entry).collect();
         if entries.is_empty() && !self.is_doubtful {
             return Ok(());
         }
@@ -157,15 +158,15 @@ impl<V: Volume> CatalogFile<V> {
     }
 
     /// Whether a crash now would leave this contract.
-    fn holds(&self, declaration: &Declaration) -> bool {
-        match self.declared.get(declaration.topic.as_str()) {
-            Some(contract) => *contract == declaration.contract,
-            None => declaration.is_in(&self.written),
+    fn holds(&self, declared: &DeclaredContract) -> bool {
+        match self.declared.get(declared.topic.as_str()) {
+            Some(contract) => *contract == declared.contract,
+            None => declared.is_in(&self.written),
         }
     }
 }
 
-impl Declaration {
+impl DeclaredContract {
     fn is_in(&self, catalog: &Catalog) -> bool {
         let topics = &catalog.topics;
         match topics.binary_search_by(|topic| topic.name.as_str().cmp(self.topic.as_str())) {
@@ -185,7 +186,8 @@ impl Declaration {
     }
 }
 
-/// Declares `contract` of a topic of the catalog; one that is not there is made, unless nothing is declared of it.
+/// Declares `contract` for a topic of the catalog; a missing topic is created, unless nothing is
+/// declared of it.
 pub(super) fn put_into(catalog: &mut Catalog, name: &str, contract: Contract) {
     let topics = &mut catalog.topics;
     let at = match topics.binary_search_by(|topic| topic.name.as_str().cmp(name)) {

@@ -1,4 +1,4 @@
-//! The catalog as the text of its file, and back: names and values are checked, and what cannot be is said with its line.
+//! The catalog as JSON text and back. Names and values are checked; an error names the line.
 
 use std::collections::BTreeSet;
 use std::io;

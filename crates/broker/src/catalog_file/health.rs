@@ -1,4 +1,4 @@
-//! Whether the catalog can be written, for those who look after the broker.
+//! Whether the catalog can be written, for operators.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,8 +1,9 @@
-//! Contracts declared since the catalog was last written whole, a JSON line each.
+//! Contracts declared since the catalog was last written whole, one JSON line each.
 //!
-//! With many topics a catalog is long, and a contract must be durable before it is confirmed: it is appended here, and the
-//! catalog takes it in by and by. Catalog and journal bear the same generation; a journal of another one is of before and
-//! counts no more, so that one rename ends it.
+//! With many topics the catalog is long, and a contract must be durable before it is confirmed. So
+//! it is appended here first, and the catalog takes it in later. Catalog and journal carry a
+//! generation number; a journal with another number is outdated and ignored, so a single rename
+//! ends it.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The catalog file of a broker that runs: every change is written soon, a contract before it is in force.
+//! The catalog file of a running broker: every change is written soon, a contract before it is in
+//! force.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Rounds over real files: what is kept, what is refused, what a restart finds.
+//! Round trips over real files: what is kept, what is refused, what a restart finds.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use kernel::CpuShare;
 
 use super::*;
-use crate::handle::Declaration;
+use crate::handle::DeclaredContract;
 use crate::stats::CatalogChannel;
-use crate::{Broker, Config, Operation};
+use crate::{BacklogConfig, Broker, Config, Operation};
 
 /// A folder that vanishes with the test.
 struct Folder(PathBuf);
@@ -53,6 +53,7 @@ fn catalog() -> Catalog {
                     limit: Some(limit),
                     cpu_share: share(0.25),
                     on_full: Some(link::OnFull::Block),
+                    durability: link::Durability::Disk,
                 },
             },
             CatalogTopic {
@@ -175,6 +176,8 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
     let config = Config {
         tcp_address: ([127, 0, 0, 1], 0).into(),
         threads: 2,
+        // One of the topics is durable.
+        backlog: Some(BacklogConfig::within(folder.0.join("queues"))),
         ..Config::default()
     };
     let broker = Broker::start(config.clone()).expect("starts");
@@ -248,9 +251,10 @@ async fn a_share_that_fits_no_more_does_not_stop_the_start() {
     broker.stop();
 }
 
-fn declaration(topic: &str, rate: Option<f64>) -> Declaration {
+fn declared(topic: &str, rate: Option<f64>) -> DeclaredContract {
     let limit = rate.map(|rate| limit::Limit::messages(rate, 5.0).expect("valid"));
-    Declaration {
+    DeclaredContract {
+        maker: None,
         topic: topic.parse().expect("valid"),
         contract: limit.map(Contract::of_limit).unwrap_or_default(),
         number: None,
@@ -258,10 +262,7 @@ fn declaration(topic: &str, rate: Option<f64>) -> Declaration {
 }
 
 async fn declare(broker: &Broker, topic: &str, rate: Option<f64>) -> Result<(), BrokerError> {
-    let mut outcomes = broker
-        .handle()
-        .declare(vec![declaration(topic, rate)])
-        .await;
+    let mut outcomes = broker.handle().declare(vec![declared(topic, rate)]).await;
     outcomes.pop().expect("one for each")
 }
 
@@ -300,7 +301,7 @@ async fn a_contract_is_in_the_file_before_it_is_confirmed() {
     declare(&broker, "u", Some(1.0)).await.expect("kept");
     assert_eq!(rate_in(&folder, "t"), Some(20.0));
     // What the reactors refuse is taken out again.
-    let mut too_much = declaration("t", Some(30.0));
+    let mut too_much = declared("t", Some(30.0));
     too_much.contract.cpu_share = share(0.6);
     let mut twice = vec![too_much.clone(), too_much];
     twice[1].topic = (0..)

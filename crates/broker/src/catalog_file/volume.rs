@@ -1,7 +1,8 @@
-//! The files below a catalog: what is asked of a file system, and the folder that does it.
+//! The files below a catalog: the operations required of a file system, and the folder that
+//! provides them.
 //!
-//! What is written is safe once its file is synced, a name once its folder is. Before, a crash may leave either, and of what was
-//! appended any part from its beginning.
+//! Content is safe once its file is synced, a name once its folder is. Before that a crash may
+//! leave the old or the new state, and of appended bytes any prefix.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -80,11 +81,11 @@ pub trait VolumeFile: fmt::Debug {
 #[derive(Debug)]
 pub struct DataFolder {
     path: PathBuf,
-    _lock: File,
+    _locks: [File; 2],
 }
 
 impl DataFolder {
-    /// Locks the folder, which is made unless it exists.
+    /// Locks the folder, which is made unless it exists, against other brokers and against nsqd.
     ///
     /// # Errors
     /// [`BrokerError::Io`] when it is not usable or in use.
@@ -92,7 +93,7 @@ impl DataFolder {
         fs::create_dir_all(path).map_err(|source| failed("make the data folder", path, source))?;
         Ok(DataFolder {
             path: path.to_path_buf(),
-            _lock: lock(path)?,
+            _locks: [lock(path)?, lock_as_nsqd(path)?],
         })
     }
 }
@@ -147,16 +148,24 @@ impl VolumeFile for File {
 fn lock(data_path: &Path) -> Result<File, BrokerError> {
     let path = data_path.join(LOCK_NAME);
     let file = File::create(&path).map_err(|source| failed("create the lock", &path, source))?;
+    let reason = "another broker uses this data folder; give each broker its own";
+    locked(file, data_path, reason)
+}
+
+/// nsqd locks the folder itself: neither starts where the other one runs.
+fn lock_as_nsqd(data_path: &Path) -> Result<File, BrokerError> {
+    let folder = File::open(data_path).map_err(|source| failed("open", data_path, source))?;
+    let reason = "nsqd uses this data folder; stop it, or use another folder";
+    locked(folder, data_path, reason)
+}
+
+fn locked(file: File, data_path: &Path, reason: &'static str) -> Result<File, BrokerError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
-            let reason = "another broker uses this data folder; give each broker its own";
-            Err(failed(
-                "lock",
-                data_path,
-                io::Error::new(io::ErrorKind::ResourceBusy, reason),
-            ))
+            let busy = io::Error::new(io::ErrorKind::ResourceBusy, reason);
+            Err(failed("lock", data_path, busy))
         }
-        Err(fs::TryLockError::Error(source)) => Err(failed("lock", &path, source)),
+        Err(fs::TryLockError::Error(source)) => Err(failed("lock", data_path, source)),
     }
 }

@@ -1,8 +1,9 @@
-//! The paper's table of (Seq_s, Seq_e, T_tcp): which bytes of a connection arrived when.
+//! The paper's table of (Seq_s, Seq_e, T_tcp): which bytes of a connection arrived when (SRTM-long,
+//! section 5.2).
 //!
-//! Long version, section 5.2. Each receive adds one entry for its bytes; a message is given the entry
-//! of its last byte. The stock kernel gives one stamp per receive, that of the newest segment, so
-//! bytes of older segments taken by the same receive look younger than they are, never older.
+//! Each receive adds one entry for its bytes; a message is given the entry of its last byte. The
+//! stock kernel gives one stamp per receive, that of the newest segment, so bytes of older segments
+//! in the same receive look younger than they are, never older.
 
 use clock::Instant;
 

@@ -1,19 +1,20 @@
-//! One TCP connection, as data: who it is, how far it has come, what waits in either direction.
+//! One TCP connection, as data: its peer, its state, and what waits in either direction.
 //!
-//! It belongs to one reactor thread; when it subscribes to a topic that another reactor owns it
-//! moves there whole. An idle connection holds no buffers.
+//! It belongs to one reactor thread; when it subscribes to a topic of another reactor, it moves
+//! there whole. An idle connection holds no buffers.
 
-mod announced;
 mod arrivals;
+mod declared;
 mod output;
 mod pace;
 mod probes;
 mod subscriptions;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clock::Instant;
+use http::places::Party;
 use topics::Key;
 use topics::TopicKey;
 use wire::TopicName;
@@ -25,8 +26,8 @@ use crate::stats::ClientStats;
 use crate::sys::Interest;
 use crate::transport::Transport;
 
-pub use announced::Announced;
 pub use arrivals::{ArrivalStamp, ArrivalTable};
+pub use declared::DeclaredPublisher;
 pub use output::{OUTPUT_FULL_BYTES, Output};
 pub use pace::Pace;
 pub use probes::{Followed, HalfRtt, Landing, Probes};
@@ -53,7 +54,7 @@ pub enum Pause {
     InTransit,
     /// Its output is full: what it asks for would add to what it does not read.
     Unread,
-    /// There is no memory for the rest of its command.
+    /// The rest of its command lacks memory.
     Memory,
     /// Another reactor is asked whether it may subscribe there.
     Asking,
@@ -77,10 +78,27 @@ pub struct PublishedTopic {
     pub home: usize,
     /// Its key there; may be stale.
     pub key: Option<TopicKey>,
-    /// The connection is known as a publisher of it.
-    pub is_announced: bool,
+    /// The connection has declared itself a publisher of the topic.
+    pub is_declared: bool,
     /// Messages accepted.
     pub messages: u64,
+}
+
+/// What is kept of a connection that has not said who it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stranger {
+    /// Its place among the others.
+    pub place: u64,
+    /// Memory that is reserved for its first command.
+    pub reserved_bytes: usize,
+}
+
+/// Against whom the topics and channels count that are made from `address`: this, or its network. Programs of this machine count
+/// against nobody.
+#[must_use]
+pub fn maker_at(address: IpAddr) -> Option<IpAddr> {
+    let party = Party::from(address);
+    (!party.is_this_machine()).then(|| party.address())
 }
 
 /// One connection.
@@ -105,6 +123,8 @@ pub struct Connection {
     pub has_cut_input: bool,
     /// Epoll has told of the peer's end, and tells of it once: it is read from until that comes.
     pub is_ending: bool,
+    /// It has not said yet who it is.
+    pub is_stranger: bool,
     /// What is spoken on it.
     pub session: Session,
     /// Bytes read and not yet parsed.
@@ -119,12 +139,12 @@ pub struct Connection {
     pub subscriptions: Subscriptions,
     /// The topic that it has published to last.
     pub publishing: Option<PublishedTopic>,
-    /// Set where the client wants its messages collected.
-    pub collecting: Option<Box<Collecting>>,
     /// When the bytes of `input` arrived.
     pub arrivals: ArrivalTable,
     /// Bytes that `input` must hold before parsing makes sense.
     pub needed: usize,
+    /// Set where the client wants its messages collected.
+    pub collecting: Option<Box<Collecting>>,
     /// Bytes to be sent.
     pub output: Output,
     /// Messages followed up to their acknowledgement; set with the first of them.
@@ -150,11 +170,13 @@ pub struct Connection {
     /// Other topics it has published to.
     pub published_before: Vec<PublishedTopic>,
     /// The publisher that it declared itself as, while it holds that name.
-    pub announced: Option<Box<Announced>>,
+    pub declared: Option<Box<DeclaredPublisher>>,
     /// Who is at the other end.
     pub peer: SocketAddr,
     /// Unix seconds of the connect.
     pub connect_ts_s: u64,
+    /// What is kept while it is a stranger.
+    pub stranger: Stranger,
 }
 
 /// The first of the arrivals is the last thing that a publish touches.
@@ -180,6 +202,7 @@ impl Connection {
             is_lingering: false,
             has_cut_input: false,
             is_ending: false,
+            is_stranger: true,
             session: Session::Greeting,
             input: Vec::new(),
             last_arrival: now,
@@ -200,9 +223,10 @@ impl Connection {
             timer_at: None,
             kept_batches: Vec::new(),
             published_before: Vec::new(),
-            announced: None,
+            declared: None,
             peer,
             connect_ts_s,
+            stranger: Stranger::default(),
         }
     }
 
@@ -214,7 +238,7 @@ impl Connection {
             .is_over_full(self.session.owed_bytes(), full_bytes)
     }
 
-    /// How often it is looked at, where the broker's interval is `usual`.
+    /// The interval at which it is looked at, where the broker's own is `usual`.
     #[must_use]
     pub fn interval(&self, usual: Duration) -> Duration {
         self.session.interval().unwrap_or(usual)
@@ -267,18 +291,21 @@ impl Connection {
 
     /// Whether it is known as a publisher of `topic`.
     #[must_use]
-    pub fn announces(&self, topic: &str) -> bool {
-        self.announced
+    pub fn declares(&self, topic: &str) -> bool {
+        self.declared
             .as_ref()
-            .is_some_and(|announced| announced.topic.as_str() == topic)
+            .is_some_and(|declared| declared.topic.as_str() == topic)
     }
 
     /// Makes it known as a publisher, or as none. Gives back what it was known as.
-    pub fn announce(&mut self, announced: Option<Box<Announced>>) -> Option<Box<Announced>> {
-        let former = std::mem::replace(&mut self.announced, announced);
-        let topic = self.announced.as_ref().map(|announced| &announced.topic);
+    pub fn declare(
+        &mut self,
+        declared: Option<Box<DeclaredPublisher>>,
+    ) -> Option<Box<DeclaredPublisher>> {
+        let former = std::mem::replace(&mut self.declared, declared);
+        let topic = self.declared.as_ref().map(|declared| &declared.topic);
         for published in self.publishing.iter_mut().chain(&mut self.published_before) {
-            published.is_announced = topic == Some(&published.name);
+            published.is_declared = topic == Some(&published.name);
         }
         former
     }
@@ -307,6 +334,12 @@ impl Connection {
         {
             published.messages += u64::from(messages);
         }
+    }
+
+    /// Against whom topics and channels count that it makes; `None`: nobody.
+    #[must_use]
+    pub fn maker(&self) -> Option<IpAddr> {
+        maker_at(self.peer.ip())
     }
 
     /// What `/stats` tells of it; the subscription's counters are filled in by the topic table.

@@ -1,7 +1,7 @@
 //! Bytes on their way to one peer.
 //!
-//! Frames are copied behind each other and leave in one system call per loop turn. Messages leave
-//! marks, so that the time until the socket took them can be measured.
+//! Frames are appended one behind the other and leave in one system call per loop turn. Messages
+//! leave marks, so that the time until the socket took them can be measured.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Output {
         }
     }
 
-    /// What is still to be sent.
+    /// The bytes still to be sent.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]

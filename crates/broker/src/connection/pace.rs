@@ -1,7 +1,8 @@
-//! The least pace of a peer that has others wait for it.
+//! The minimum pace of a peer that makes others wait.
 //!
-//! A byte now and then is no progress: whoever holds memory of the broker has to move an eighth of what is at stake within an
-//! interval. So what is held goes on, however large it is, or is given back soon.
+//! A byte now and then is not progress: a peer that holds memory of the broker has to move an
+//! eighth of what is at stake within each interval. So held memory, however large, either makes
+//! progress or is given back soon.
 
 use std::time::Duration;
 

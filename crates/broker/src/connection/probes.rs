@@ -1,17 +1,19 @@
-//! Messages followed through a subscriber's socket until its kernel has them.
+//! Follows messages through a subscriber's socket until its kernel has them.
 //!
-//! The kernel counts the bytes of a socket from the moment it is asked to stamp acknowledgements, and names
-//! a stamp by the last byte of the write that asked for it (`SO_TIMESTAMPING`, `OPT_ID`). So a write is ended
-//! where a followed message ends, and bytes are counted here in step: modulo 2^32, as the kernel does. Its count is of bytes on
-//! the wire; where a message ends in the output is counted in plain ones ([`Taken`]).
+//! The kernel counts the bytes of a socket from the moment it is asked to stamp acknowledgements,
+//! and names a stamp by the last byte of the write that asked for it (`SO_TIMESTAMPING`, `OPT_ID`).
+//! So a write ends where a followed message ends, and bytes are counted here in step, modulo 2^32
+//! as the kernel does. The kernel counts bytes on the wire; the position of a message in the output
+//! is counted in plain bytes ([`Taken`]).
 //!
-//! When is a message at the subscriber? An acknowledgement is the proof, but not the time: a subscriber that
-//! answers each message sends it along with the answer, up to 40 ms (and by the protocol 200 ms) late. Hence:
-//! a message left when the socket had passed everything on, and reached the subscriber half a round trip
-//! after that, unless its connection lost packets before the acknowledgement came, or that took longer than
-//! any deliberate delay. Then, and where the socket could not pass it on at once, the acknowledgement minus
-//! half a round trip is the time. Round trips are the connection's *smallest*: the smoothed ones contain
-//! the delays of acknowledgements.
+//! When is a message at the subscriber? An acknowledgement is the proof, but not the time: a
+//! subscriber that answers each message sends it along with the answer, up to 40 ms (by the
+//! protocol 200 ms) late. Hence a message left when the socket had passed everything on, and
+//! reached the subscriber half a round trip later. There are three exceptions: the socket could not
+//! pass it on at once, the connection lost packets before the acknowledgement came, or the
+//! acknowledgement took longer than any deliberate delay. In these cases the time is the
+//! acknowledgement minus half a round trip. Round trips are the connection's *smallest*: smoothed
+//! ones contain the delays of acknowledgements.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,7 +58,7 @@ pub struct Followed {
 pub struct Landing {
     /// Reactor that owns its topic.
     pub home: usize,
-    /// What it is to be told.
+    /// The message that has landed.
     pub landed: Landed,
 }
 

@@ -1,4 +1,5 @@
-//! What a connection is subscribed to: any small number of channels, of topics of its own reactor and of others.
+//! A connection's subscriptions: a small number of channels, of topics on its own reactor or on
+//! others.
 
 use topics::ConsumerKey;
 

@@ -1,4 +1,6 @@
-//! What a topic is declared to be entitled to, put into force. [`Handle::declare`] also keeps it.
+//! Puts the declared contract of a topic into force. [`Handle::declare`] also keeps it.
+
+use std::net::IpAddr;
 
 use kernel::CpuShare;
 use link::Contract;
@@ -10,10 +12,12 @@ use crate::BrokerError;
 
 /// A contract of a topic.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declaration {
+pub struct DeclaredContract {
+    /// Against whom the topic counts if it is made; `None`: nobody.
+    pub maker: Option<IpAddr>,
     /// The topic; made unless it exists, where anything is declared.
     pub topic: TopicName,
-    /// What is declared of it.
+    /// The declared contract.
     pub contract: Contract,
     /// What gossip knows the limit by.
     pub number: Option<LimitNumber>,
@@ -32,7 +36,8 @@ impl Handle {
         contract: Contract,
     ) -> Result<(), BrokerError> {
         let number = None;
-        self.put_into_force(Declaration {
+        self.put_into_force(DeclaredContract {
+            maker: None,
             topic,
             contract,
             number,
@@ -44,7 +49,10 @@ impl Handle {
     ///
     /// # Errors
     /// Those of the same.
-    pub(crate) async fn put_into_force(&self, declared: Declaration) -> Result<(), BrokerError> {
+    pub(crate) async fn put_into_force(
+        &self,
+        declared: DeclaredContract,
+    ) -> Result<(), BrokerError> {
         let _declaring = self.declaring.lock().await;
         let (topic, share) = (declared.topic.clone(), declared.contract.cpu_share);
         let (home, declared) = (self.home_of(&topic), Box::new(declared));

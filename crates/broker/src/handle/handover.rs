@@ -1,4 +1,4 @@
-//! Queues that are handed over to other brokers, or come from them.
+//! Queues handed over to other brokers or received from them.
 
 use topics::{Batch, Handed, NotTaken, QueueName};
 

@@ -1,5 +1,7 @@
-//! What is asked of a reactor. Each question carries the reply that it wants, so what comes back is of the right type.
+//! Requests to a reactor. Each carries a reply of its own type, so the answer always has the right
+//! type.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use tokio::sync::oneshot;
 use topics::{Batch, Group, Handed, IntervalEnd, KnownTopic, NotTaken, QueueName, Teller};
 use wire::{ChannelName, TopicName};
 
-use super::{Declaration, Operation};
+use super::{DeclaredContract, Operation};
 use crate::BrokerError;
 use crate::reactor::{DialledSubscriber, Identifiers, TaskReport};
 use crate::sharing::Remotes;
@@ -31,7 +33,7 @@ impl<T> Reply<T> {
         (Reply(sender), receiver)
     }
 
-    /// Answers. Whoever asked may have gone; then nobody misses the answer.
+    /// Answers. If the caller has gone, nobody misses the answer.
     pub fn send(self, answer: Result<T, BrokerError>) {
         let _ = self.0.send(answer);
     }
@@ -55,15 +57,19 @@ impl Reply<()> {
 pub enum Request {
     /// Publish bodies, all or none.
     Publish {
+        /// Against whom the topic counts if it is created.
+        maker: Option<IpAddr>,
         /// Where to; created unless it exists.
         topic: TopicName,
         /// The messages.
         bodies: Vec<Bytes>,
         /// Time before consumers get them.
         delay: Duration,
-        /// Who waits until it is done.
+        /// The caller that waits until it is done.
         reply: Reply<()>,
     },
+    /// Make a topic, or a channel of one that is there, which counts against somebody.
+    Make(Option<IpAddr>, TopicName, Option<ChannelName>, Reply<()>),
     /// Do something to a topic.
     Topic(TopicName, Operation, Reply<()>),
     /// Do something to a channel.
@@ -77,7 +83,7 @@ pub enum Request {
     /// How things stand with the one who says what topics have.
     Hear(Teller, Reply<()>),
     /// Put a contract into force at its topic's home, all or nothing.
-    SetContract(Box<Declaration>, Reply<()>),
+    SetContract(Box<DeclaredContract>, Reply<()>),
     /// Note the share of this reactor's time that a topic of another one is entitled to.
     DeclareShare(TopicName, Option<CpuShare>, Reply<()>),
     /// Share limits with these brokers by gossip; `None`: with whom is not known.
@@ -109,7 +115,7 @@ pub enum Question {
     Stats(StatsFilter, Reply<Box<Stats>>),
     /// How the topics of this reactor have fared as tasks.
     Tasks(Reply<Box<TaskReport>>),
-    /// What the controller is told about this reactor's topics and publishers; numbered.
+    /// A report to the controller about this reactor's topics and publishers; numbered.
     Report(ReportOrder, Reply<Box<ReactorReport>>),
     /// What outlives a restart.
     Catalog(Reply<Catalog>),
@@ -141,7 +147,7 @@ impl Question {
 pub enum HandoverRequest {
     /// Lift the next batch of what has waited this long, to hand it over.
     Lift(QueueName, Duration, Reply<Vec<Handed>>),
-    /// What was lifted is with another broker, or goes back.
+    /// The lifted messages are with another broker, or go back.
     Settle(QueueName, bool, Reply<()>),
     /// Messages that another broker hands over.
     TakeOver(QueueName, Box<Batch>, Reply<Result<(), NotTaken>>),

@@ -1,4 +1,4 @@
-//! What limits that are shared want of all reactors.
+//! Requests of shared limits to all reactors.
 
 use topics::{Group, IntervalEnd};
 

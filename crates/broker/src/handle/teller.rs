@@ -1,4 +1,5 @@
-//! What a broker says and is told of topics and channels, by the one who knows those of other brokers.
+//! What a broker reports and is told of topics and channels, through whoever knows those of other
+//! brokers.
 
 use link::TopicState;
 use topics::{KnownTopic, Teller};

@@ -1,5 +1,6 @@
-//! Batches on their way: what is written of each, to whom it is said next, and when nobody takes it. Pure; who carries them says what became
-//! of each try ([`super::run`], or a simulated network).
+//! Batches under way: how each is encoded, which broker is tried next, and what happens when none
+//! takes it. Pure; the caller carries them and reports the result of each try ([`super::run`], or a
+//! simulated network).
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -16,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A taker has so long to answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a batch is said to a taker that may have it already, before another gets it.
+/// How often a batch is sent to a taker that may have it already, before another gets it.
 const TRIES: u32 = 3;
 
 /// This process's batches: a number that no other has, and how many there were.
@@ -78,7 +79,7 @@ pub fn read_batch(
     })
 }
 
-/// What became of a batch at one taker.
+/// The outcome of sending a batch to one taker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It has it.
@@ -89,12 +90,13 @@ pub enum Outcome {
     Unclear(String),
 }
 
-/// What follows from that.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The batch is gone from here.
     Done,
-    /// It is said to [`Carriage::taker`], if there is one. `is_passed_over`: that is another one now, and the former may have it.
+    /// Send it to [`Carriage::taker`], if there is one. `is_passed_over`: that is now another one,
+    /// and the former may have the batch.
     Say {
         /// The former taker may have the batch.
         is_passed_over: bool,
@@ -133,7 +135,7 @@ impl Carriage {
         self.takers.front().map(String::as_str)
     }
 
-    /// Takes in what became of it at the present taker.
+    /// Takes in the outcome at the present taker.
     pub fn tried(&mut self, outcome: Outcome) -> Step {
         let (why, is_clear) = match outcome {
             Outcome::Taken => return Step::Done,

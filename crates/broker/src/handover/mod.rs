@@ -1,11 +1,13 @@
-//! Queues of a broker that is drained, on their way to others.
+//! Hands the queues of a drained broker over to others.
 //!
-//! The controller says to whom ([`link::ToBroker::HandOver`]); from then on the sender looks every second for what nobody here takes, and
-//! carries it batch by batch over HTTP to a broker of the list (`POST /v1/handover`). A message is gone from here once the other
-//! has confirmed it. Both ends know the cluster's pass, which the controller gives to each broker: a stranger cannot put
-//! messages past a limit.
+//! The controller names the receivers ([`link::ToBroker::HandOver`]). From then on the sender looks
+//! every second for messages that nobody here takes, and carries them batch by batch over HTTP to a
+//! broker of the list (`POST /v1/handover`). A message leaves this broker once the other has
+//! confirmed it. Both ends know the cluster's pass, which the controller gives to each broker, so a
+//! stranger cannot put messages past a limit.
 //!
-//! What it does not do: keep messages from being delivered twice when a broker dies between having taken a batch and saying so.
+//! It does not prevent double delivery when a broker dies after it took a batch and before it
+//! confirmed it.
 
 mod carrier;
 mod sender;
@@ -27,7 +29,7 @@ pub struct HandoverBoard(Arc<Figures>);
 #[derive(Debug, Default)]
 struct Figures {
     pass: Mutex<Option<String>>,
-    /// HTTP addresses of those that take what is here; none: nothing is handed over.
+    /// HTTP addresses of the brokers that take the queues; none: nothing is handed over.
     takers: watch::Sender<Vec<String>>,
     sent: AtomicU64,
     taken: AtomicU64,

@@ -1,8 +1,8 @@
-//! Carries queues away for as long as there is somebody to take them.
+//! Carries queues away as long as some broker takes them.
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
-use http::exchange;
+use http::{Wire, encrypted, exchange, is_encrypted};
 use topics::{Handed, QueueName};
 
 use super::carrier::{
@@ -92,7 +92,7 @@ async fn carry(
     let pass = handle.handing.pass().unwrap_or_default();
     let mut carriage = Carriage::new(queue, takers);
     while let Some(taker) = carriage.taker() {
-        let outcome = send(taker, queue, &pass, body.clone()).await;
+        let outcome = send(handle, taker, queue, &pass, body.clone()).await;
         if carriage.tried(outcome) == Step::Done {
             return Ok(());
         }
@@ -100,13 +100,13 @@ async fn carry(
     Err(carriage.into_problem())
 }
 
-async fn send(taker: &str, queue: &QueueName, pass: &str, body: Bytes) -> Outcome {
-    let stream = match dial(taker).await {
+async fn send(handle: &Handle, taker: &str, queue: &QueueName, pass: &str, body: Bytes) -> Outcome {
+    let stream = match connect(handle, taker).await {
         Ok(stream) => stream,
         Err(why) => return Outcome::Refused(why),
     };
     let request = Request::post(path(queue))
-        .header(header::HOST, taker)
+        .header(header::HOST, is_encrypted(taker).0)
         .header(header::AUTHORIZATION, format!("Bearer {pass}"))
         .body(body);
     let request = match request {
@@ -123,6 +123,22 @@ async fn send(taker: &str, queue: &QueueName, pass: &str, body: Bytes) -> Outcom
         Ok(Err(why)) => Outcome::Unclear(why),
         Err(_) => Outcome::Unclear(format!("no answer within {ANSWER_TIMEOUT:?}")),
     }
+}
+
+/// A connection to a taker, encrypted where its address says so.
+async fn connect(handle: &Handle, taker: &str) -> Result<Wire, String> {
+    let (address, is_encrypted) = is_encrypted(taker);
+    let stream = dial(address).await?;
+    if !is_encrypted {
+        return Ok(Box::new(stream));
+    }
+    let client = handle.credentials.as_ref().and_then(|own| own.client());
+    let client = client.ok_or_else(|| {
+        String::from("it takes queues by HTTPS only, and this broker knows no authority; give --tls-root-ca-file")
+    })?;
+    let shaken = tokio::time::timeout(ANSWER_TIMEOUT, encrypted(stream, client, address));
+    let shaken = shaken.await;
+    shaken.map_err(|_| format!("no handshake within {ANSWER_TIMEOUT:?}"))?
 }
 
 /// Of names only `#` means something else in a URL, and ephemeral queues stay; the dot, dash and underscore need no escape.

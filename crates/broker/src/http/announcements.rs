@@ -1,7 +1,7 @@
 //! `GET /v1/announcements`: how the broker takes part in Tempo's announcements, for people.
 //!
-//! The figures are those of `/metrics`, counted from the start of the broker. Who announced what is not told here: that is
-//! for endpoints, which hear it from the broker itself.
+//! The figures are those of `/metrics`, counted from the start of the broker. The page does not
+//! list who announced what: endpoints hear that from the broker itself.
 
 use axum::extract::State;
 use axum::http::StatusCode;

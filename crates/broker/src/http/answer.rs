@@ -1,4 +1,4 @@
-//! What becomes of a broker's errors over HTTP: NSQ's codes where NSQ clients read them, texts elsewhere.
+//! The broker's errors over HTTP: NSQ's codes where NSQ clients read them, texts elsewhere.
 
 use axum::http::StatusCode;
 use http::Refusal;

@@ -1,10 +1,12 @@
-//! `POST /v1/topics/{topic}/arrivals?window=10s`: who publishes when, recorded for as long as the request lasts.
+//! `POST /v1/topics/{topic}/arrivals?window=10s`: records who publishes when, for as long as the
+//! request lasts.
 //!
-//! A recording ([`Handle::begin_recording`]) has the bounds of a profiling window's trace: what does not fit is
-//! cut off the end, and the answer says so and ends there. A topic is recorded once at a time, some topics at
-//! the same time. Whoever asks and goes away ends his recording. Windows of a controller's fits are not met.
+//! A recording ([`Handle::begin_recording`]) has the bounds of a profiling window's trace: at the
+//! bound it is cut, and the answer says so and ends there. A topic has one recording at a time, and
+//! a few topics can be recorded at once. A caller that disconnects ends its recording. Windows of a
+//! controller's fits are not affected.
 //!
-//! It is of this broker alone; recordings of several are put together by whoever asked for them.
+//! A recording covers this broker alone; whoever asks several brokers joins their recordings.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,7 +88,7 @@ impl Recorded {
     }
 }
 
-/// An open recording. Dropped without [`Recording::end`], it ends all the same.
+/// An open recording. It ends even if dropped without [`Recording::end`].
 struct Recording {
     handle: Handle,
     topic: TopicName,

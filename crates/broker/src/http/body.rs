@@ -1,9 +1,9 @@
-//! Reading request bodies within bounds.
+//! Reads request bodies within bounds.
 //!
 //! A body is never buffered beyond the command's own maximum, and all bodies that are being read or
-//! wait to be published share one room: a topic that holds its publishers back
-//! must not fill the memory, nor take the port from those who want to look at `/metrics`. They count as input in the memory
-//! budget as well. At either bound a request is answered 503 `BUSY`.
+//! wait to be published share one room: a topic that holds its publishers back must neither fill
+//! the memory nor block the port for those who want to read `/metrics`. Bodies count as input in
+//! the memory budget as well. At either bound a request is answered 503 `BUSY`.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;

@@ -1,8 +1,9 @@
 //! `GET` and `PUT /config/{option}`.
 //!
 //! Every option of nsqd that a broker has can be read, in the form Go gives it (durations are
-//! nanoseconds). Two can be written, as in nsqd: `log_level`, and `nsqlookupd_tcp_addresses`. Of the latter
-//! a broker that has a controller takes only the empty list: it is found at the controller's lookup.
+//! nanoseconds). Two can be written, as in nsqd: `log_level` and `nsqlookupd_tcp_addresses`. A
+//! broker that has a controller accepts only the empty list for the latter: it is found at the
+//! controller's lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Service, Shared};
 use crate::Config;
+use crate::tls::{ClientAuth, TlsRequired, TlsVersion};
 
 /// Longest value of an option, in bytes.
 const VALUE_MAX_BYTES: usize = 64 * 1024;
@@ -25,7 +27,7 @@ const VALUE_MAX_BYTES: usize = 64 * 1024;
 pub struct LogLevel(Arc<AtomicU8>);
 
 impl LogLevel {
-    /// The level of a word as nsqd reads it; `None` for a word that is no level.
+    /// The level that nsqd means by a word; `None` if the word is not a level.
     #[must_use]
     pub fn parse(word: &str) -> Option<LogLevel> {
         number_of(word).map(|number| LogLevel(Arc::new(AtomicU8::new(number))))
@@ -37,7 +39,7 @@ impl LogLevel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Changes the level for everyone who shares it; `false` for a word that is no level.
+    /// Changes the level for everyone who shares it; `false` if the word is not a level.
     pub fn set(&self, word: &str) -> bool {
         let number = number_of(word);
         if let Some(number) = number {
@@ -111,9 +113,17 @@ fn value_of(service: &Service, option: &str) -> Result<Response, Failure> {
         "auth_http_addresses" => Some(json!([])),
         "deflate" => Some(json!(service.handle.config().deflate)),
         "snappy" => Some(json!(service.handle.config().snappy)),
+        "broadcast_tcp_port" => Some(json!(service.info.tcp_port())),
+        "broadcast_http_port" => Some(json!(service.info.http_port())),
+        "statsd_mem_stats" => Some(json!(service.handle.config().statsd.with_memory)),
+        "statsd_exclude_ephemeral" => Some(json!(service.handle.config().statsd.without_ephemeral)),
+        "e2e_processing_latency_percentiles" => {
+            Some(json!(service.handle.config().processing.percentiles))
+        }
         _ => number(service.handle.config(), option)
             .map(Value::from)
-            .or_else(|| word(service, option)),
+            .or_else(|| word(service, option))
+            .or_else(|| tls(service.handle.config(), option)),
     };
     match value {
         // Go writes a string as it is, everything else as JSON.
@@ -144,6 +154,41 @@ fn number(config: &Config, option: &str) -> Option<u64> {
         "output_buffer_timeout" => duration(config.output_buffer_timeout),
         "http_client_connect_timeout" => duration(config.lookupd.connect_timeout),
         "http_client_request_timeout" => duration(config.lookupd.request_timeout),
+        "max_bytes_per_file" => config.backlog.as_ref()?.file_bytes_max,
+        "sync_every" => config.backlog.as_ref()?.sync_every as u64,
+        "sync_timeout" => duration(config.backlog.as_ref()?.sync_timeout),
+        "statsd_interval" => duration(config.statsd.interval),
+        "statsd_udp_packet_size" => config.statsd.packet_bytes as u64,
+        "e2e_processing_latency_window_time" => duration(config.processing.window),
+        _ => return None,
+    })
+}
+
+/// Options of TLS; numbers are Go's and nsqd's.
+fn tls(config: &Config, option: &str) -> Option<Value> {
+    let tls = config.tls.as_ref();
+    let file = |path: Option<&std::path::PathBuf>| {
+        let shown = path.map(|path| path.display().to_string());
+        json!(shown.unwrap_or_default())
+    };
+    Some(match option {
+        "tls_cert" => file(tls.map(|tls| &tls.certificate)),
+        "tls_key" => file(tls.map(|tls| &tls.key)),
+        "tls_root_ca_file" => file(tls.and_then(|tls| tls.authorities.as_ref())),
+        "tls_client_auth_policy" => json!(match tls.map(|tls| tls.clients) {
+            None | Some(ClientAuth::None) => "",
+            Some(ClientAuth::Any) => "require",
+            Some(ClientAuth::Verified) => "require-verify",
+        }),
+        "tls_required" => json!(match config.tls_required {
+            TlsRequired::No => 0,
+            TlsRequired::ExceptHttp => 1,
+            TlsRequired::Yes => 2,
+        }),
+        "tls_min_version" => json!(match tls.map(|tls| tls.least_version) {
+            None | Some(TlsVersion::Tls12) => 0x0303,
+            Some(TlsVersion::Tls13) => 0x0304,
+        }),
         _ => return None,
     })
 }
@@ -156,7 +201,17 @@ fn word(service: &Service, option: &str) -> Option<Value> {
             .http_address
             .map(|address| address.to_string())
             .unwrap_or_default(),
+        "https_address" => config
+            .https_address
+            .map(|address| address.to_string())
+            .unwrap_or_default(),
         "broadcast_address" => config.broadcast_address.clone(),
+        "statsd_address" => config.statsd.address.clone().unwrap_or_default(),
+        // nsqd gives it as it is in force.
+        "statsd_prefix" => {
+            let port = service.info.http_port();
+            config.statsd.prefix_on(&config.broadcast_address, port)
+        }
         "data_path" => config
             .data_path
             .as_deref()

@@ -1,14 +1,15 @@
-//! `/v1/topics`: what a topic promises, declared and read back.
+//! `/v1/topics`: declares a topic's contract and reads it back.
 //!
 //! A contract is `{"limit":{"rate":1000,"burst":50,"unit":"messages","on_exceed":"delay",
-//! "sharing":"lease"},"cpu_share":0.2,"on_full":"block"}`. A broker on its own keeps the limit, the share of its reactors' time
-//! and what becomes of full channels, and nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
+//! "sharing":"lease"},"cpu_share":0.2,"on_full":"block","durability":"fsync"}`. A broker on its own keeps the limit, the share of its
+//! reactors' time, what becomes of full channels and where messages are once they are accepted, and nothing else: an `slo` needs brokers to place publishers on, so it is refused instead of stored unkept. A declaration
 //! takes the place of the one before as a whole. What is refused changes nothing; what is accepted is in the data folder,
 //! if there is one, before it is in force, and is answered as it stands in force.
 
 mod declared;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
@@ -16,16 +17,17 @@ use axum::response::{IntoResponse, Response};
 use http::Refusal;
 use http::nsq::json as answer_json;
 use limit::{Limit, Share};
-use link::{Contract, OnFull};
+use link::{Contract, Durability, OnFull};
 use serde::Serialize;
 use serde_json::{Value, json};
 use topics::Full;
 use wire::TopicName;
 
+use super::asker::Asker;
 use super::{Service, Shared};
-use crate::handle::Declaration;
+use crate::BrokerError;
+use crate::handle::DeclaredContract;
 use crate::stats::{SharingStats, StatsFilter, TopicStats};
-use crate::{BrokerError, Operation};
 
 /// Longest contract, in bytes.
 const CONTRACT_MAX_BYTES: usize = 64 * 1024;
@@ -38,6 +40,7 @@ pub(super) async fn list(State(service): Shared) -> Result<Response, Refusal> {
         limit: topic.limit.as_ref(),
         cpu_share: topic.cpu_share,
         on_full: topic.on_full,
+        durability: topic.durability,
         full: full_channels(topic),
         share: topic.share,
         sharing: topic.sharing,
@@ -69,13 +72,13 @@ pub(super) async fn put(
         .await
         .map_err(|error| Refusal::unread(&error, CONTRACT_MAX_BYTES))?;
     let contract = declared::read(&body.bytes).map_err(Refusal::invalid)?;
+    let durable = contract.durability.check(topic.is_ephemeral());
+    durable.map_err(|error| Refusal::invalid(error.to_string()))?;
+    let Asker(maker) = Asker::of(&parts);
     if contract.is_empty() {
-        service
-            .handle
-            .topic(topic.clone(), Operation::Create)
-            .await?;
+        service.handle.make_for(maker, topic.clone(), None).await?;
     }
-    declare(&service, &topic, contract).await
+    declare(&service, maker, &topic, contract).await
 }
 
 /// `DELETE /v1/topics/{topic}`: takes the contract away; the topic and its messages stay.
@@ -85,7 +88,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Refusal> {
     let topic = name(&topic)?;
     is_ours(&service)?;
-    declare(&service, &topic, Contract::default()).await
+    declare(&service, None, &topic, Contract::default()).await
 }
 
 /// `GET /v1/topics/{topic}/releases`: the instants of releases since the last such request, each eight bytes
@@ -107,10 +110,12 @@ pub(super) async fn releases(
 /// Keeps a contract, puts it into force and answers with it.
 async fn declare(
     service: &Service,
+    maker: Option<IpAddr>,
     topic: &TopicName,
     contract: Contract,
 ) -> Result<Response, Refusal> {
-    let declared = Declaration {
+    let declared = DeclaredContract {
+        maker,
         topic: topic.clone(),
         contract,
         number: None,
@@ -146,6 +151,8 @@ struct Listed<'a> {
     cpu_share: Option<kernel::CpuShare>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_full: Option<OnFull>,
+    #[serde(skip_serializing_if = "Durability::is_memory")]
+    durability: Durability,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     full: BTreeMap<&'a str, Full>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +186,9 @@ async fn in_force(service: &Service, topic: &TopicName) -> Result<Response, Refu
     }
     if let Some(on_full) = topic.on_full {
         answer["on_full"] = json!(on_full);
+    }
+    if !topic.durability.is_memory() {
+        answer["durability"] = json!(topic.durability);
     }
     let full = full_channels(topic);
     if !full.is_empty() {

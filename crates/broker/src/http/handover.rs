@@ -1,4 +1,4 @@
-//! `POST /v1/handover?topic=T[&channel=C]`: messages of a broker that is drained.
+//! `POST /v1/handover?topic=T[&channel=C]`: takes messages from a broker that is being drained.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};

@@ -17,7 +17,7 @@ use crate::{Config, Handle, NSQD_VERSION, sys};
 /// The version of SRTM itself.
 const SRTM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the HTTP port tells about the process it runs in.
+/// Facts about the process that the HTTP port shows.
 #[derive(Clone, Debug)]
 pub struct HttpInfo {
     /// The nsqd version told to clients, usually [`NSQD_VERSION`].
@@ -34,7 +34,7 @@ pub struct HttpInfo {
     pub broadcast_address: String,
     /// The level in force, readable and settable at `/config/log_level`.
     pub log_level: LogLevel,
-    /// What has become of HTTP connections.
+    /// Counts of HTTP connections.
     pub counts: http::Counts,
 }
 
@@ -57,6 +57,16 @@ impl HttpInfo {
             log_level,
             counts: http::Counts::default(),
         }
+    }
+
+    /// The port for NSQ that others are told.
+    pub(super) fn tcp_port(&self) -> u16 {
+        self.tcp_port
+    }
+
+    /// The port for HTTP that others are told.
+    pub(super) fn http_port(&self) -> u16 {
+        self.http_port
     }
 
     /// Start of the process in whole Unix seconds.
@@ -133,7 +143,7 @@ struct Info<'a> {
 }
 
 /// Resident memory of this process in bytes, 0 if the system does not tell.
-pub(super) fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kibibytes = status.lines().find_map(|line| {
         line.strip_prefix("VmRSS:")?

@@ -1,4 +1,4 @@
-//! `GET /v1/memory`: the memory budget, and what each part of it holds.
+//! `GET /v1/memory`: the memory budget and what each part of it holds.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use topics::{MemoryBudget, Part};
 /// The budget as it stands; also `srtm` in the `memory` of `/stats`. Sizes are bytes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct MemoryView {
-    /// What the broker may hold.
+    /// The most that the broker may hold.
     budget_bytes: u64,
-    /// What it holds, all parts.
+    /// What it holds in all parts together.
     used_bytes: u64,
     /// By name.
     parts: BTreeMap<&'static str, PartView>,

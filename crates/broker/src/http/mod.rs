@@ -11,6 +11,7 @@
 mod announcements;
 mod answer;
 mod arrivals;
+mod asker;
 mod body;
 mod config;
 mod contract;
@@ -28,10 +29,11 @@ mod topics;
 
 use std::sync::Arc;
 
+use access::Role::{Admin, Publish, Read};
+use access::{InForce, Need};
 use axum::Router;
-use axum::routing::{delete, get, post};
 use http::nsq::Failure;
-use http::{Lane, Pages};
+use http::{Lane, Pages, Routes};
 
 use crate::{Handle, Operation};
 use arrivals::Recordings;
@@ -40,6 +42,7 @@ use stats::Asked;
 
 pub use config::LogLevel;
 pub use http::hostname;
+pub(crate) use info::resident_bytes;
 pub use info::{HttpInfo, nsqd_version_line};
 pub use listener::serve;
 
@@ -58,10 +61,14 @@ pub(crate) struct Service {
 
 type Shared = axum::extract::State<Arc<Service>>;
 
+/// Field of an error's JSON object that holds its text; nsqd's.
+const TEXT_FIELD: &str = "message";
+
 /// All routes over one broker.
 pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
     let room = BodyRoom::new(handle.config().max_body_size, handle.memory.clone());
     let pages = Pages::default();
+    let routes = routes(handle.config().access.clone(), &pages);
     let service = Arc::new(Service {
         handle,
         info,
@@ -70,41 +77,61 @@ pub(crate) fn router(handle: Handle, info: HttpInfo) -> Router {
         everything: Lane::new(&pages),
         channels: Lane::new(&pages),
     });
-    Router::new()
-        .route("/ping", get(info::ping))
-        .route("/info", get(info::info))
-        .route("/stats", get(stats::stats))
-        .route("/config/{option}", get(config::read).put(config::write))
-        .route("/pub", post(publish::publish))
-        .route("/mpub", post(publish::publish_many))
-        .merge(operations())
-        .route("/v1/topics", pages.shared(get(contract::list)))
-        .route(
-            "/v1/topics/{topic}",
-            get(contract::show)
-                .put(contract::put)
-                .delete(contract::remove),
-        )
-        .route("/v1/topics/{topic}/releases", get(contract::releases))
-        .route("/v1/topics/{topic}/arrivals", post(arrivals::record))
-        .route("/v1/handover", post(handover::take))
-        .route(link::PROBE_PATH, post(probe::answer))
-        .route("/v1/sharers", get(sharers::list))
-        .route("/v1/sharers/{address}", delete(sharers::forget))
-        .route("/v1/memory", get(memory::memory))
-        .route("/v1/tasks", pages.shared(get(tasks::tasks)))
-        .route(
-            "/v1/announcements",
-            pages.shared(get(announcements::announcements)),
-        )
-        .route("/metrics", pages.shared(get(metrics::metrics)))
+    routes
+        .into_router()
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
         .with_state(service)
 }
 
+/// All routes, with what each takes.
+fn routes(access: Option<InForce>, pages: &Pages) -> Routes<Arc<Service>> {
+    let routes = Routes::new(access, TEXT_FIELD)
+        .get("/ping", Need::Nothing, info::ping)
+        .get("/info", Need::Token, info::info)
+        .get("/stats", Need::Topic(Read), stats::stats)
+        .get("/config/{option}", Need::Everything(Read), config::read)
+        .put("/config/{option}", Need::Everything(Admin), config::write)
+        .post("/pub", Need::Topic(Publish), publish::publish)
+        .post("/mpub", Need::Topic(Publish), publish::publish_many);
+    operations(routes)
+        .get_shared(pages, "/v1/topics", Need::Everything(Read), contract::list)
+        .get(TOPIC, Need::Topic(Read), contract::show)
+        .put(TOPIC, Need::Topic(Admin), contract::put)
+        .delete(TOPIC, Need::Topic(Admin), contract::remove)
+        .get(
+            "/v1/topics/{topic}/releases",
+            Need::Topic(Read),
+            contract::releases,
+        )
+        .post(
+            "/v1/topics/{topic}/arrivals",
+            Need::Topic(Admin),
+            arrivals::record,
+        )
+        .post("/v1/handover", Need::Proof, handover::take)
+        .post(link::PROBE_PATH, Need::Proof, probe::answer)
+        .get("/v1/sharers", Need::Everything(Read), sharers::list)
+        .delete(
+            "/v1/sharers/{address}",
+            Need::Everything(Admin),
+            sharers::forget,
+        )
+        .get("/v1/memory", Need::Everything(Read), memory::memory)
+        .get_shared(pages, "/v1/tasks", Need::Everything(Read), tasks::tasks)
+        .get_shared(
+            pages,
+            "/v1/announcements",
+            Need::Everything(Read),
+            announcements::announcements,
+        )
+        .get_shared(pages, "/metrics", Need::Metrics, metrics::metrics)
+}
+
+const TOPIC: &str = "/v1/topics/{topic}";
+
 /// `/topic/create` … `/channel/unpause`.
-fn operations() -> Router<Arc<Service>> {
+fn operations(routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     let named = [
         ("create", Operation::Create),
         ("delete", Operation::Delete),
@@ -112,19 +139,20 @@ fn operations() -> Router<Arc<Service>> {
         ("pause", Operation::Pause),
         ("unpause", Operation::Unpause),
     ];
-    named
-        .into_iter()
-        .fold(Router::new(), |router, (name, operation)| {
-            router
-                .route(
-                    &format!("/topic/{name}"),
-                    post(async move |s, uri| topics::topic(s, uri, operation).await),
-                )
-                .route(
-                    &format!("/channel/{name}"),
-                    post(async move |s, uri| topics::channel(s, uri, operation).await),
-                )
-        })
+    let need = Need::Topic(Admin);
+    named.into_iter().fold(routes, |routes, (name, operation)| {
+        routes
+            .post(
+                &format!("/topic/{name}"),
+                need,
+                async move |s, asker, uri| topics::topic(s, asker, uri, operation).await,
+            )
+            .post(
+                &format!("/channel/{name}"),
+                need,
+                async move |s, asker, uri| topics::channel(s, asker, uri, operation).await,
+            )
+    })
 }
 
 #[cfg(test)]

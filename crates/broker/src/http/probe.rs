@@ -1,4 +1,5 @@
-//! `POST /v1/probe`: the controller asks who serves this port, by the way that other brokers hand queues over.
+//! `POST /v1/probe`: the controller asks who serves this port, over the path by which other brokers
+//! hand queues over.
 
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -1,8 +1,8 @@
 //! `POST /pub` and `POST /mpub`.
 //!
-//! A publish is answered when the topic has taken the messages, as with the TCP protocol: while a
-//! topic's queue is full the answer waits. Unlike nsqd, a request that fails creates no topic, and an
-//! MPUB in binary form with bytes after its last message is refused instead of cut.
+//! A publish is answered when the topic has taken the messages, as over TCP: while a topic's queue
+//! is full the answer waits. Unlike in nsqd, a request that fails creates no topic, and a binary
+//! MPUB with bytes after its last message is refused rather than cut.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use http::nsq::{Failure, text};
 use http::{Query, flag_word};
 use wire::TopicName;
 
+use super::asker::Asker;
 use super::{Service, Shared};
-use crate::Operation;
 
 /// `POST /pub?topic=T[&defer=MS]`: the body is one message.
 pub(super) async fn publish(State(service): Shared, request: Request) -> Result<Response, Failure> {
@@ -32,9 +32,10 @@ pub(super) async fn publish(State(service): Shared, request: Request) -> Result<
     let query = Query::of(&parts.uri)?;
     let topic = topic(&query)?;
     let delay = defer(&query, service.handle.config().max_req_timeout)?;
+    let Asker(maker) = Asker::of(&parts);
     service
         .handle
-        .publish(topic, vec![body.bytes.clone()], delay)
+        .publish_for(maker, topic, vec![body.bytes.clone()], delay)
         .await?;
     Ok(text("OK"))
 }
@@ -58,7 +59,7 @@ pub(super) async fn publish_many(
     } else {
         text_messages(&body.bytes, max_msg_size)?
     };
-    put(&service, topic, messages).await?;
+    put(&service, Asker::of(&parts), topic, messages).await?;
     Ok(text("OK"))
 }
 
@@ -70,16 +71,17 @@ pub(super) fn topic(query: &Query) -> Result<TopicName, Failure> {
 
 async fn put(
     service: &Arc<Service>,
+    Asker(maker): Asker,
     topic: TopicName,
     messages: Vec<Bytes>,
 ) -> Result<(), Failure> {
     // An MPUB of nothing but empty lines is not an error for nsqd, and it creates the topic.
     if messages.is_empty() {
-        service.handle.topic(topic, Operation::Create).await?;
+        service.handle.make_for(maker, topic, None).await?;
     } else {
         service
             .handle
-            .publish(topic, messages, Duration::ZERO)
+            .publish_for(maker, topic, messages, Duration::ZERO)
             .await?;
     }
     Ok(())

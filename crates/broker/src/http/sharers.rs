@@ -1,4 +1,4 @@
-//! `/v1/sharers`: the brokers that this one shares limits with by gossip.
+//! `/v1/sharers`: the brokers with which this one shares limits by gossip.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(super) async fn list(State(service): Shared) -> Response {
     }))
 }
 
-/// `DELETE /v1/sharers/{address}`: a broker that is gone for good counts no more, anywhere.
+/// `DELETE /v1/sharers/{address}`: a broker that is permanently gone no longer counts, anywhere.
 pub(super) async fn forget(
     State(service): Shared,
     Path(address): Path<String>,

@@ -1,10 +1,11 @@
-//! `GET /v1/tasks`: how topics fare as tasks of the reactors that spend time for them.
+//! `GET /v1/tasks`: how topics fare as tasks of the reactors that spend time on them.
 //!
-//! A topic has a task at its home, the reactor that owns it, and one on every other reactor that has publishers of it. Each
-//! reactor divides its own time.
+//! A topic has a task at its home, the reactor that owns it, and one on every other reactor that
+//! has publishers of it. Each reactor divides its own time.
 //!
-//! Times are whole microseconds. What a topic is entitled to and what it has used, how long it waited, whether it keeps
-//! to its credits (conformance) and empties its queue (stability): docs/kernel.md has the theory.
+//! Times are whole microseconds. The answer shows a topic's CPU share and what it used, how long it
+//! waited, whether it keeps to its credits (conformance) and whether it empties its queue
+//! (stability). The theory is in docs/kernel.md.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -27,7 +28,7 @@ struct Document {
     tasks: Vec<Task>,
 }
 
-/// What one reactor has to divide, and to whom it went.
+/// The time that one reactor divides, and who got it.
 #[derive(Serialize)]
 struct Reactor {
     reactor: usize,

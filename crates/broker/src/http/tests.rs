@@ -1,4 +1,4 @@
-//! The port as a whole, over a running broker: statuses, bodies and headers as nsqd 1.3.0 gives them.
+//! The port as a whole, over a running broker: statuses, bodies and headers match nsqd 1.3.0.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -13,6 +13,8 @@ use super::*;
 use crate::{Broker, Config};
 
 mod announcements;
+#[path = "../../../http/fixtures/every_route.rs"]
+mod every_route;
 mod memory;
 mod shares;
 
@@ -662,7 +664,7 @@ async fn real_sockets_are_served_bounded_and_closed() {
         let _ = stopped.await;
     };
     let handle = fixture.broker.handle();
-    let served = tokio::spawn(serve(handle, listener, None, info, told));
+    let served = tokio::spawn(serve(handle, [Some(listener), None], info, told));
     let oversize = format!(
         "POST /pub?topic=t HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{}",
         "x".repeat(5000)
@@ -712,6 +714,22 @@ async fn real_sockets_are_served_bounded_and_closed() {
     assert!(
         TcpStream::connect(address).await.is_err(),
         "the port is closed"
+    );
+    fixture.broker.stop();
+}
+
+#[tokio::test]
+async fn every_route_asks_for_what_it_takes() {
+    let fixture = Fixture::with(|config| config.access = Some(every_route::access()));
+    let list = routes(None, &Pages::default()).list().to_vec();
+    assert_eq!(list.len(), 31);
+    every_route::check(&fixture.router, &list).await;
+    let refused = fixture.ask("POST", "/pub?topic=t", "x").await;
+    assert_eq!(refused.status, 401);
+    assert!(
+        refused.body.contains("`srtm access token` makes one"),
+        "{}",
+        refused.body
     );
     fixture.broker.stop();
 }

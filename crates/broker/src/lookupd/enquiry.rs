@@ -1,4 +1,4 @@
-//! Which channels a new topic has elsewhere: every lookup's HTTP is asked once.
+//! Asks every lookup once, over HTTP, which channels a new topic has elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,8 +29,8 @@ struct Channels {
 /// One lookup to be asked.
 pub(super) type Asked = (String, watch::Receiver<HttpEndpoint>);
 
-/// The channels of `topic` at all of `lookups` together, ephemeral ones left out: those come with their consumers. What has
-/// not come by `deadline` is missing, and said so.
+/// The channels of `topic` at all of `lookups` together, without ephemeral ones: those come with
+/// their consumers. Answers that have not come by `deadline` are missing, and the result says so.
 pub(super) async fn channels_of(
     topic: &TopicName,
     lookups: Vec<Asked>,
@@ -90,7 +90,7 @@ async fn get(stream: TcpStream, address: &str, topic: &TopicName) -> Result<Byte
         .header(header::ACCEPT, "application/vnd.nsq; version=1.0")
         .body(Bytes::new())
         .map_err(|error| error.to_string())?;
-    match exchange(stream, request, ANSWER_MAX_BYTES).await? {
+    match exchange(Box::new(stream), request, ANSWER_MAX_BYTES).await? {
         (StatusCode::OK, body) => Ok(body),
         (status, _) => Err(format!("it answers {status}")),
     }

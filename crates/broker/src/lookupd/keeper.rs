@@ -1,4 +1,4 @@
-//! One lookup: dialled for ever, told everything on each connection, and then what changes.
+//! One lookup: redialled for ever; told everything on each connection, then every change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes read at once; answers are short.
 const READ_BYTES: usize = 4096;
 
-/// What all lookups are told.
+/// The registrations for all lookups.
 #[derive(Debug)]
 pub(super) struct Feed(Mutex<Told>);
 

@@ -1,14 +1,16 @@
-//! Registration with nsqlookupds, as nsqd registers: a broker on its own is found by lookup, and learns by it which channels
-//! a new topic has elsewhere.
+//! Registration with nsqlookupds, as nsqd registers: lookup finds a broker without a controller,
+//! and tells it which channels a new topic has elsewhere.
 //!
-//! Every lookup is told everything when it is connected to, and from then on what comes and goes, at once. A new topic passes
-//! nothing on before each lookup was asked for the topic's channels, which are then made; its messages wait in its queue. A
-//! lookup that is away is not waited for, one that does not answer for [`LookupdConfig::request_timeout`] at most.
+//! Every lookup is told everything when it is connected to, and from then on every change at once.
+//! A new topic passes nothing on before each lookup has been asked for the topic's channels and
+//! they have been created; its messages wait in its queue. A lookup that is away is not waited for;
+//! one that does not answer, for [`LookupdConfig::request_timeout`] at most.
 //!
-//! A broker that has a controller does none of this: the controller knows its topics, and is the lookup.
+//! A broker that has a controller does none of this: the controller knows its topics and is the
+//! lookup.
 //!
-//! `registrations` and `registration` are pure; `keeper` holds a connection, `enquiry` asks over HTTP, [`Registrar`] puts them
-//! together.
+//! `registrations` and `registration` are pure; `keeper` holds a connection, `enquiry` asks over
+//! HTTP, and [`Registrar`] puts them together.
 
 mod enquiry;
 mod keeper;
@@ -85,7 +87,7 @@ impl LookupdList {
     }
 }
 
-/// Who a broker is to lookups whose listeners are bound to these ports.
+/// The identity of a broker with these ports, as lookups see it.
 #[must_use]
 pub fn identity(config: &Config, tcp_port: u16, http_port: u16) -> Identity {
     Identity {

@@ -1,4 +1,5 @@
-//! Keeps a broker registered: follows the list of lookups, passes changes on to each, and answers for new topics.
+//! Keeps a broker registered: follows the list of lookups, passes changes on to each, and answers
+//! for new topics.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -108,7 +109,8 @@ impl Registrar {
         Ok(())
     }
 
-    /// What the broker has, whatever was known of it before. Topics that wait for an answer that nobody gives any more flow.
+    /// Lists what the broker has, whatever was known before. Waiting topics whose answer nobody
+    /// will give any more flow.
     async fn take_stock(&mut self) -> Result<(), BrokerError> {
         let handle = &self.handle;
         // In this order: what becomes meanwhile is heard of twice rather than never.

@@ -1,9 +1,11 @@
-//! One connection to an nsqlookupd as a state machine: what is to be said next, and what its answers mean.
+//! One connection to an nsqlookupd as a state machine: which command comes next, and what its
+//! answers mean.
 //!
-//! It says who the broker is, waits for the lookup's introduction, says everything that the broker has, and from then on what
-//! changes. Commands go out before the answers to those before have come, [`UNANSWERED_MAX`] at most; a lookup answers in
-//! order. A [`Command::Ping`] goes out every [`PING_INTERVAL`], whatever else is said: by nothing else does a lookup know
-//! that the broker lives. Does not read, write or wait.
+//! It introduces the broker, waits for the lookup's introduction, registers everything that the
+//! broker has, and then every change. Commands are pipelined, at most [`UNANSWERED_MAX`] at a time;
+//! a lookup answers in order. A [`Command::Ping`] goes out every [`PING_INTERVAL`], whatever else
+//! is sent: it is the only sign by which a lookup knows that the broker lives. Does not read, write
+//! or wait.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,9 +23,9 @@ pub(super) const UNANSWERED_MAX: usize = 64;
 /// What an answer means for the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// Who the lookup is; the first answer.
+    /// The lookup's introduction; the first answer.
     Introduction(Introduction),
-    /// A command that was refused, in the lookup's words.
+    /// A refused command, in the lookup's words.
     Refused(String),
 }
 

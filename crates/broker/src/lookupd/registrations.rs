@@ -1,4 +1,4 @@
-//! What this broker has, as lookups are to know it.
+//! The topics and channels of this broker that lookups are to know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,8 @@ impl Registrations {
         registrations
     }
 
-    /// Takes in what became of a topic; what lookups are to be told of it, if anything. What is known already is not told
-    /// again.
+    /// Takes in a change of a topic; returns the command for lookups, if there is one. Known things
+    /// are not repeated.
     pub(super) fn change(&mut self, topic: &TopicName, change: &TopicChange) -> Option<Command> {
         let named = |channel: &str| channel.parse::<ChannelName>().ok();
         match change {
@@ -62,7 +62,7 @@ impl Registrations {
         }
     }
 
-    /// All of it, as a lookup is told that knows nothing. A channel says its topic, too.
+    /// All registrations, for a lookup that knows nothing. A channel implies its topic.
     pub(super) fn commands(&self) -> impl Iterator<Item = Command> {
         self.topics.iter().flat_map(|(topic, channels)| {
             let alone = channels.is_empty().then(|| subject(topic, None));

@@ -1,4 +1,5 @@
-//! A broker's side against the lookup service's own state machine, in virtual time: what one says, the other knows.
+//! A broker's side against the lookup service's own state machine, in virtual time: what one says,
+//! the other knows.
 
 use std::collections::BTreeSet;
 

@@ -1,20 +1,22 @@
-//! Which publishers are attached to topics of this reactor, and what a controller is to be told of it.
+//! Which publishers are attached to topics of this reactor, and what the controller has yet to be
+//! told of them.
 //!
-//! A name, topic and id, belongs to one connection: the newest that announced it. What the controller
-//! does not know yet is kept as the difference to what it was told, not as a log, so it never
-//! overflows: at most every attached publisher is still to be told of as come, and at most every one that
-//! was told of is still to be told of as gone. What was told counts for one link; when another begins everybody is news, and is
-//! gone through piece by piece.
+//! A publisher's name, topic and id, belongs to one connection: the newest that declared it. What
+//! the controller does not know yet is kept as the difference to what it was told, not as a log, so
+//! it never overflows: at most every attached publisher has yet to be reported as come, and every
+//! reported one as gone. What was reported counts for one link; when another begins, everybody is
+//! news and is reported piece by piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use link::{Announcement, Attachment};
+use link::{Attachment, Declaration};
 use rustc_hash::FxHashMap;
 use topics::{Arena, Key};
 use wire::TopicName;
 
-/// With each publisher that comes so many are looked at of those that are to be told of, where outdated ones may prevail.
+/// With each publisher that comes, this many of those to be reported are looked at where outdated
+/// ones may prevail.
 const LOOKS_PER_COMER: usize = 4;
 
 /// The connection that holds a name.
@@ -39,16 +41,16 @@ pub struct Attachments {
     /// Those that came since, by their announcements.
     come: VecDeque<(Key<Entry>, u64)>,
     /// Those that were told of on a link, and are gone.
-    gone: VecDeque<(u64, Arc<Announcement>)>,
+    gone: VecDeque<(u64, Arc<Declaration>)>,
 }
 
 #[derive(Debug)]
 struct Entry {
     owner: Owner,
-    announcement: Arc<Announcement>,
-    /// Of the latest announcement; an older one in `come` is passed over.
+    declaration: Arc<Declaration>,
+    /// Of the latest declaration; an older one in `come` is passed over.
     serial: u64,
-    /// On which link the controller was told that a publisher of this name is attached, and of which announcement.
+    /// On which link the controller was told that a publisher of this name is attached, and of which declaration.
     told: (u64, u64),
 }
 
@@ -58,7 +60,7 @@ impl Attachments {
     pub fn attach(
         &mut self,
         topic: &TopicName,
-        announcement: Arc<Announcement>,
+        declaration: Arc<Declaration>,
         owner: Owner,
     ) -> Option<Owner> {
         self.serial += 1;
@@ -66,18 +68,18 @@ impl Attachments {
             Some(publishers) => publishers,
             None => self.by_topic.entry(topic.clone()).or_default(),
         };
-        let known = publishers.get(&announcement.id).copied();
+        let known = publishers.get(&declaration.id).copied();
         let (key, former) = match known.and_then(|key| Some((key, self.entries.get_mut(key)?))) {
             Some((key, entry)) => {
-                entry.announcement = announcement;
+                entry.declaration = declaration;
                 entry.serial = self.serial;
                 (key, Some(std::mem::replace(&mut entry.owner, owner)))
             }
             None => {
-                let id = announcement.id.clone();
+                let id = declaration.id.clone();
                 let key = self.entries.insert(Entry {
                     owner,
-                    announcement,
+                    declaration,
                     serial: self.serial,
                     told: (0, 0),
                 });
@@ -110,7 +112,7 @@ impl Attachments {
         }
         let entry = self.entries.remove(key);
         if let Some(entry) = entry.filter(|entry| entry.told.0 == self.link && self.link > 0) {
-            self.gone.push_back((self.link, entry.announcement));
+            self.gone.push_back((self.link, entry.declaration));
         }
     }
 
@@ -134,12 +136,13 @@ impl Attachments {
         self.come.clear();
     }
 
-    /// Looks for something that the controller does not know, at one publisher at most: `Some(None)` where there is nothing to be told
-    /// of that one, `None` where there is no more. Who went comes before who came.
+    /// Looks at one publisher at most for something that the controller does not know: `Some(None)`
+    /// if there is nothing to report of it, `None` where no more are left. Departures precede
+    /// arrivals.
     pub fn next_news(&mut self) -> Option<Option<Attachment>> {
-        if let Some((link, announcement)) = self.gone.pop_front() {
+        if let Some((link, declaration)) = self.gone.pop_front() {
             let is_news = link == self.link;
-            return Some(is_news.then(|| attachment(&announcement, false)));
+            return Some(is_news.then(|| attachment(&declaration, false)));
         }
         if let Some((key, serial)) = self.come.pop_front() {
             return Some(self.tell(key, Some(serial)));
@@ -152,7 +155,8 @@ impl Attachments {
         Some(key.and_then(|key| self.tell(key, None)))
     }
 
-    /// Tells of somebody who is attached, unless that is told already, or another announcement than `serial` counts.
+    /// Reports an attached publisher, unless it is reported already or its declaration is no longer
+    /// `serial`.
     fn tell(&mut self, key: Key<Entry>, serial: Option<u64>) -> Option<Attachment> {
         let entry = self.entries.get_mut(key)?;
         let told = (self.link, entry.serial);
@@ -160,7 +164,7 @@ impl Attachments {
             return None;
         }
         entry.told = told;
-        Some(attachment(&entry.announcement, true))
+        Some(attachment(&entry.declaration, true))
     }
 
     /// Publishers that come and go while nobody asks must not fill `come`. Beyond twice those that are attached most of it is
@@ -181,9 +185,9 @@ impl Attachments {
     }
 }
 
-fn attachment(announcement: &Announcement, attached: bool) -> Attachment {
+fn attachment(declaration: &Declaration, attached: bool) -> Attachment {
     Attachment {
-        publisher: announcement.clone(),
+        publisher: declaration.clone(),
         attached,
         refused: None,
     }

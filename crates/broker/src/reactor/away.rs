@@ -1,10 +1,11 @@
-//! Subscriptions to topics of other reactors, seen from the connection's side ([`super::guests`] is the other).
+//! Subscriptions to topics of other reactors, seen from the connection's side ([`super::guests`] is
+//! the other).
 
 use topics::ConsumerOrder;
 use wire::{ChannelName, TopicName};
 
 use super::batch::IN_TRANSIT_MAX;
-use super::execute::Flow;
+use super::execute::Continuation;
 use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated};
 use super::hall::Hall;
 use super::inbox::Mail;
@@ -21,7 +22,7 @@ impl Hall {
         home: usize,
         (topic, channel): (&str, ChannelName),
         terms: Terms,
-    ) -> Flow {
+    ) -> Continuation {
         let topic: TopicName = topic.parse().expect("the decoder found the name valid");
         let known = self.topics.schedule.find_elsewhere(topic.as_str());
         let task = match known {
@@ -29,10 +30,10 @@ impl Hall {
             None => self.topics.schedule.add_elsewhere(&topic),
         };
         let Some(connection) = self.peers.connections.get_mut(key) else {
-            return Flow::End;
+            return Continuation::End;
         };
         let Some(number) = connection.subscriptions.next_number() else {
-            return Flow::End;
+            return Continuation::End;
         };
         connection.subscriptions.add(Seat::Asked);
         let client = Box::new(connection.stats());
@@ -51,7 +52,7 @@ impl Hall {
         };
         self.post.send(home, Mail::Subscribe(Box::new(request)));
         self.peers.pause(key, Pause::Asking);
-        Flow::Pause
+        Continuation::Pause
     }
 
     /// The topic's reactor has answered.
@@ -81,7 +82,9 @@ impl Hall {
                     .let_go_on(key, &mut self.topics.schedule, self.time.now);
             }
             (Some(_), Err(reason)) => {
-                if let Flow::Next = self.fail(key, &Failure::Refused(Deed::Subscribe, reason)) {
+                if let Continuation::Next =
+                    self.fail(key, &Failure::Refused(Deed::Subscribe, reason))
+                {
                     self.peers
                         .let_go_on(key, &mut self.topics.schedule, self.time.now);
                 }
@@ -95,20 +98,20 @@ impl Hall {
         key: ConnectionKey,
         away: Away,
         order: ConsumerOrder,
-    ) -> Flow {
+    ) -> Continuation {
         let Some(connection) = self.peers.connections.get_mut(key) else {
-            return Flow::End;
+            return Continuation::End;
         };
         if connection.in_transit >= IN_TRANSIT_MAX {
             self.peers.pause(key, Pause::InTransit);
-            return Flow::Wait;
+            return Continuation::Wait;
         }
         connection.in_transit += 1;
         let guest = away.guest;
         let order = Some(order);
         let said = Mail::Order(GuestOrder { guest, order });
         self.post.send(away.home as usize, said);
-        Flow::Next
+        Continuation::Next
     }
 
     /// That has been done.

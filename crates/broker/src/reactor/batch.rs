@@ -1,18 +1,21 @@
 //! Publishes to topics of other reactors: gathered per topic and turn, answered per batch.
 //!
-//! A connection has at most [`IN_TRANSIT_MAX`] commands under way, or [`IN_TRANSIT_BYTES`] and one; then it is not read from until
-//! some are settled. That bounds what may wait at the home reactor.
+//! A connection has at most [`IN_TRANSIT_MAX`] commands under way, or [`IN_TRANSIT_BYTES`] plus one
+//! command; then it is not read until some are settled. That bounds what may wait at the home
+//! reactor.
 //!
-//! The task of the topic here is charged with reading and answering, the task at home with publishing: a batch is carried
-//! out in that one's turns, a piece at a time while topics compete.
+//! The topic's task here is charged for reading and answering, its task at home for publishing: a
+//! batch is carried out in that task's turns, a piece at a time while topics compete.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use topics::{Arrival, Published, Source, TopicKey};
 
-use super::execute::Flow;
+use super::durable::{CommandUnderWay, Undurable};
+use super::execute::Continuation;
 use super::inbox::{Mail, Progress, PublishBatch, PublishItem, Settled};
+use super::publish::Origin;
 use super::publishers::name_of;
 use super::read::read_bytes_max;
 use super::relay::Relay;
@@ -26,7 +29,7 @@ pub(super) const IN_TRANSIT_MAX: u32 = 256;
 /// With this many bytes of bodies no further one is added.
 pub(super) const IN_TRANSIT_BYTES: usize = 1024 * 1024;
 
-/// What a command counts for beside its bodies when a piece of a batch is measured.
+/// What a command counts for besides its bodies when a piece of a batch is measured.
 const ITEM_BYTES: usize = 64;
 
 /// Commands that are settled in one go while topics compete.
@@ -49,18 +52,18 @@ impl Relay<'_> {
         bodies: impl Iterator<Item = &'a [u8]>,
         arrival: Arrival,
         delay: Duration,
-    ) -> Flow {
+    ) -> Continuation {
         let Some(connection) = self.hall.peers.connections.get_mut(key) else {
-            return Flow::End;
+            return Continuation::End;
         };
         let is_much = connection.in_transit_bytes >= IN_TRANSIT_BYTES;
         if connection.in_transit >= IN_TRANSIT_MAX || is_much {
             self.hall.peers.pause(key, Pause::InTransit);
-            return Flow::Wait;
+            return Continuation::Wait;
         }
         connection.in_transit += 1;
         let Some(published) = &connection.publishing else {
-            return Flow::End;
+            return Continuation::End;
         };
         let task = self.hall.topics.schedule.task_at(key);
         let batch = self
@@ -75,13 +78,13 @@ impl Relay<'_> {
             batch.bytes.extend_from_slice(body);
             batch.lengths.push(body.len() as u32);
         }
-        let announced = connection
-            .announced
+        let declared = connection
+            .declared
             .as_ref()
-            .filter(|_| published.is_announced);
+            .filter(|_| published.is_declared);
         batch.items.push(PublishItem {
             connection: key.to_bits(),
-            publisher: announced.map(|announced| Arc::clone(&announced.announcement)),
+            publisher: declared.map(|declared| Arc::clone(&declared.declaration)),
             peer: connection.peer,
             messages,
             arrival,
@@ -91,7 +94,7 @@ impl Relay<'_> {
         });
         connection.in_transit_bytes += length;
         self.hall.peers.memory.input.change(0, length);
-        Flow::Next
+        Continuation::Next
     }
 
     /// At the home reactor: publishes a piece of a batch. One that is done goes back with its outcomes; one that is not is
@@ -130,7 +133,14 @@ impl Relay<'_> {
             Some(body)
         });
         let (topic, arrival, delay) = (batch.topic.as_str(), item.arrival, item.delay);
-        let (key, outcome) = self.publish_here(*known, topic, None, bodies, arrival, delay);
+        let (key, outcome) = self.publish_here(
+            *known,
+            topic,
+            Origin::Peer(item.peer),
+            bodies,
+            arrival,
+            delay,
+        );
         *known = Some(key);
         match outcome {
             Published::Full => {
@@ -139,6 +149,19 @@ impl Relay<'_> {
                 self.hall.topics.keep_waiting(key, remote, false);
             }
             Published::Accepted => self.note_item(key, batch.from, item),
+            Published::Logged(number) => {
+                self.note_item(key, batch.from, item);
+                let settled = Settled {
+                    task: batch.task,
+                    connection: item.connection,
+                    messages: item.messages,
+                    delay,
+                    bytes: length,
+                    outcome: Published::Accepted,
+                };
+                let waiter = Undurable::Away(batch.from, settled);
+                self.hall.topics.waiters.push(key, number, waiter);
+            }
             Published::Refused(_) | Published::Gone => {}
         }
         let item = &mut batch.items[items];
@@ -161,7 +184,7 @@ impl Relay<'_> {
         let source = Source {
             reactor: from,
             connection: item.connection,
-            is_announced: item.publisher.is_some(),
+            is_declared: item.publisher.is_some(),
         };
         let name = || name_of(item.publisher.as_deref(), item.peer);
         self.hall
@@ -170,8 +193,8 @@ impl Relay<'_> {
             .note_source(topic, source, item.messages, &item.arrival, name);
     }
 
-    /// Back at the connection's reactor: tells the publishers what became of a batch. While topics compete a piece of it is done,
-    /// and the batch given back.
+    /// Back at the connection's reactor: tells the publishers the outcome of a batch. While topics
+    /// compete a piece of it is done, and the rest given back.
     pub(super) fn settle_batch(
         &mut self,
         mut batch: Box<PublishBatch>,
@@ -202,10 +225,14 @@ impl Relay<'_> {
             if outcome == Published::Full {
                 continue;
             }
-            if outcome == Published::Accepted
+            if matches!(outcome, Published::Accepted | Published::Logged(_))
                 && let Some(connection) = self.hall.peers.connections.get_mut(key)
             {
                 connection.count_published(batch.topic.as_str(), messages);
+            }
+            if matches!(outcome, Published::Logged(_)) {
+                // It is settled once it is durable.
+                continue;
             }
             let command = TravelledCommand {
                 messages,
@@ -224,7 +251,7 @@ impl Relay<'_> {
         None
     }
 
-    /// Tells one publisher what became of a command that had to wait at home.
+    /// Tells one publisher the outcome of a command that had to wait at home.
     pub(super) fn settle_one(&mut self, settled: Settled) {
         let key = ConnectionKey::from_bits(settled.connection);
         let command = TravelledCommand {
@@ -235,7 +262,17 @@ impl Relay<'_> {
         self.settle(key, &command, settled.outcome);
     }
 
-    /// Tells one publisher what became of a command that had travelled.
+    /// Tells one publisher of this reactor that its command is durable.
+    pub(super) fn settle_here(&mut self, command: &CommandUnderWay) {
+        let travelled = TravelledCommand {
+            messages: command.messages,
+            bytes: command.bytes,
+            delay: command.delay,
+        };
+        self.settle(command.connection, &travelled, Published::Accepted);
+    }
+
+    /// Tells one publisher what became of a command that had travelled, or had to become durable.
     fn settle(&mut self, key: ConnectionKey, command: &TravelledCommand, outcome: Published) {
         let &TravelledCommand {
             messages,
@@ -249,10 +286,11 @@ impl Relay<'_> {
         connection.in_transit -= 1;
         connection.in_transit_bytes -= bytes;
         match outcome {
-            Published::Accepted => self
-                .hall
-                .peers
-                .acknowledge(key, messages, self.hall.time.now),
+            Published::Accepted | Published::Logged(_) => {
+                self.hall
+                    .peers
+                    .acknowledge(key, messages, self.hall.time.now)
+            }
             Published::Refused(reason) => {
                 self.hall
                     .fail(key, &Failure::Refused(deed_of(delay), reason));
@@ -269,7 +307,7 @@ impl Relay<'_> {
     }
 }
 
-/// What a command was that travelled: of several messages no more is told than of one.
+/// The kind of a command that travelled; a batch of messages is told like a single one.
 fn deed_of(delay: Duration) -> Deed {
     match delay.is_zero() {
         true => Deed::Publish,

@@ -1,4 +1,5 @@
-//! Batches of publishes on their way to topics of other reactors: those of this turn, and empty ones for the next.
+//! Batches of publishes on their way to topics of other reactors: those of this turn, and empty
+//! ones for the next.
 
 use kernel::TaskId;
 use wire::TopicName;
@@ -18,7 +19,7 @@ const SPARE_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Batches {
     /// By the number of the task that reads them.
     open: Vec<Option<Box<PublishBatch>>>,
-    /// Numbers of those that are open.
+    /// Numbers of the open ones.
     begun: Vec<usize>,
     /// Those that had to make room for another topic of the same task.
     closed: Vec<Box<PublishBatch>>,

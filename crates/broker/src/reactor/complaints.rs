@@ -1,4 +1,4 @@
-//! Lines of the log that peers can cause: few, however many connections they open.
+//! Limits the log lines that peers can cause: few, however many connections they open.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! What consumers ask for: to subscribe, and what they say of messages.
+//! Commands of consumers: subscribing, and answers to messages.
 
 use topics::{ConsumerOrder, FlightError, Subscription};
 use wire::ChannelName;
 
-use super::execute::Flow;
+use super::execute::Continuation;
 use super::guests::Recipient;
 use super::hall::Hall;
 use crate::connection::{ConnectionKey, Pause, SUBSCRIPTIONS_MAX, Seat, SubscriptionNumber};
@@ -22,9 +22,9 @@ impl Consumers<'_> {
         topic: &str,
         channel: &str,
         terms: Terms,
-    ) -> Flow {
+    ) -> Continuation {
         let Some(connection) = self.hall.peers.connections.get_mut(key) else {
-            return Flow::End;
+            return Continuation::End;
         };
         let Some(number) = connection.subscriptions.next_number() else {
             let reason = format!("this connection has {SUBSCRIPTIONS_MAX}; use another one");
@@ -43,9 +43,9 @@ impl Consumers<'_> {
             if connection.in_transit > 0 {
                 // Its OKs come back to this reactor; move when they have.
                 self.hall.peers.pause(key, Pause::InTransit);
-                return Flow::Wait;
+                return Continuation::Wait;
             }
-            return Flow::HandOver(home);
+            return Continuation::HandOver(home);
         }
         let subscription = Subscription {
             connection: Recipient::Connection(key).to_bits(),
@@ -54,12 +54,11 @@ impl Consumers<'_> {
             sample_rate: terms.sample_rate,
             is_finished_when_sent: terms.is_finished_when_sent,
         };
-        match self
-            .hall
-            .topics
-            .table
-            .subscribe(topic, &channel, subscription)
-        {
+        let (table, now) = (&mut self.hall.topics.table, self.hall.time.now);
+        table.make_for(connection.maker(), now);
+        let subscribed = table.subscribe(topic, &channel, subscription);
+        table.make_for(None, now);
+        match subscribed {
             Ok(consumer) => {
                 connection.subscriptions.add(Seat::Here(consumer));
                 if number == 0 {
@@ -70,7 +69,7 @@ impl Consumers<'_> {
                 self.hall
                     .peers
                     .tell_subscribed(key, number, self.hall.time.now);
-                Flow::Next
+                Continuation::Next
             }
             Err(refusal) => {
                 let failure = Failure::Refused(Deed::Subscribe, refusal.to_string());
@@ -79,14 +78,15 @@ impl Consumers<'_> {
         }
     }
 
-    /// Does what a peer says of a subscription, or has it done at the topic's home. What fails is told, and the connection goes on.
+    /// Carries out what a peer says of a subscription, or has the topic's home do it. Failures are
+    /// told to the peer, and the connection goes on.
     #[inline]
     pub(super) fn order(
         &mut self,
         key: ConnectionKey,
         of: SubscriptionNumber,
         order: ConsumerOrder,
-    ) -> Flow {
+    ) -> Continuation {
         let (now, table) = (self.hall.time.now, &mut self.hall.topics.table);
         let done = match self.hall.peers.seat_of(key, of) {
             Some(Seat::Here(consumer)) => {
@@ -98,7 +98,7 @@ impl Consumers<'_> {
             Some(Seat::Asked) | None => Err(FlightError::UnknownId),
         };
         match done {
-            Ok(()) => Flow::Next,
+            Ok(()) => Continuation::Next,
             Err(reason) => self.tell_undone(key, order, reason),
         }
     }
@@ -109,17 +109,17 @@ impl Consumers<'_> {
         key: ConnectionKey,
         order: ConsumerOrder,
         reason: FlightError,
-    ) -> Flow {
+    ) -> Continuation {
         let failure = Failure::Refused(Deed::Order(order), reason.text().to_owned());
         let _goes_on = self
             .hall
             .peers
             .tell_failure(key, &failure, self.hall.time.now);
-        Flow::Next
+        Continuation::Next
     }
 
-    /// Gives a connection nothing any more; what it has it may finish.
-    pub(super) fn begin_close(&mut self, key: ConnectionKey) -> Flow {
+    /// Gives a connection nothing more; it may finish the messages that it has.
+    pub(super) fn begin_close(&mut self, key: ConnectionKey) -> Continuation {
         let mut number = 0;
         while self.hall.peers.seat_of(key, number).is_some() {
             self.order(key, number, ConsumerOrder::Ready(0));
@@ -129,6 +129,6 @@ impl Consumers<'_> {
             let output = &mut connection.output;
             connection.session.tell_closing(output);
         });
-        Flow::Next
+        Continuation::Next
     }
 }

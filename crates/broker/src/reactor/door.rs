@@ -1,4 +1,4 @@
-//! Where connections come in: one reactor has the listener and deals them out to all.
+//! Accepts connections: one reactor has the listener and deals them out to all.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -25,12 +25,12 @@ pub(super) struct Door {
     next_home: usize,
 }
 
-/// What came of one accept.
+/// The outcome of one accept.
 #[derive(Debug)]
 pub(super) enum Accepted {
     /// Somebody has connected.
     Peer(Stream, SocketAddr),
-    /// Whoever had connected has gone since; the next one may wait already.
+    /// The peer has already gone; the next one may be waiting.
     Gone,
     /// Nobody waits.
     Nobody,
@@ -92,8 +92,7 @@ impl Door {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Accepted::Nobody,
             Err(error) if is_exhaustion(&error) => {
                 tracing::warn!("accepting pauses for {BACKOFF:?}: {error}");
-                self.again_at = Some(now + BACKOFF);
-                self.watch(epoll, Interest::default());
+                self.rest(now + BACKOFF, epoll);
                 Accepted::NoRoom
             }
             Err(error) => {
@@ -101,6 +100,12 @@ impl Door {
                 Accepted::Gone
             }
         }
+    }
+
+    /// Accepts nobody before `until`; they wait in the backlog.
+    pub(super) fn rest(&mut self, until: Instant, epoll: &Epoll) {
+        self.again_at = Some(until);
+        self.watch(epoll, Interest::default());
     }
 
     /// The reactor, of this many, that the next connection goes to.

@@ -1,17 +1,19 @@
-//! Commands of peers, one after the other.
+//! Executes the commands of peers, one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admission;
 use super::consumers::Consumers;
 use super::layers;
 use super::read::Reader;
+use super::strangers;
 use crate::connection::{ArrivalStamp, Connection, ConnectionKey};
 use crate::session::{Act, Deed, Failure, Introduction, Next, Reading};
 
-/// What follows from a command.
+/// How reading goes on after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(super) enum Continuation {
     /// Go on with the next one.
     Next,
     /// It is being executed elsewhere: read no further until it is.
@@ -20,13 +22,13 @@ pub(super) enum Flow {
     Wait,
     /// The connection lingers, is closed, or has moved: its bytes are of no more use.
     End,
-    /// What follows is said in other layers.
+    /// The following bytes have other layers.
     Upgrade,
     /// Move the connection with this command to another reactor.
     HandOver(usize),
 }
 
-/// What became of bytes that were given to be executed.
+/// The outcome of executing received bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Executed {
     /// So many are of no more use.
@@ -67,24 +69,23 @@ impl Reader<'_> {
                 limits: &self.intake.limits,
                 server: &self.intake.server,
                 identifiers: identifiers.as_deref(),
+                auth: self.intake.auth.as_ref(),
                 now: self.relay.hall.time.now,
             };
             match session.next(&bytes[used..], output, &reading) {
                 Ok(Next::Act { act, used: length }) => {
                     let stamp = connection.arrivals.stamp(used + length);
-                    match self.execute(key, act, stamp) {
-                        Flow::Next => used += length,
-                        Flow::Pause => return stays(used + length),
-                        Flow::Wait => return stays(used),
-                        Flow::End => return stays(bytes.len()),
-                        Flow::Upgrade => {
-                            if let Some(wanted) = self.intake.upgrading.take() {
-                                let behind = &bytes[used + length..];
-                                layers::upgrade(self.relay.hall, key, wanted, behind);
-                            }
+                    let is_stranger = connection.is_stranger;
+                    match self.execute(key, act, stamp, is_stranger) {
+                        Continuation::Next => used += length,
+                        Continuation::Pause => return stays(used + length),
+                        Continuation::Wait => return stays(used),
+                        Continuation::End => return stays(bytes.len()),
+                        Continuation::Upgrade => {
+                            self.upgrade(key, &bytes[used + length..]);
                             return stays(bytes.len());
                         }
-                        Flow::HandOver(home) => {
+                        Continuation::HandOver(home) => {
                             return Executed {
                                 bytes: used,
                                 moves_to: Some(home),
@@ -110,8 +111,32 @@ impl Reader<'_> {
         stays(used)
     }
 
+    /// Executes a command; whoever has given one is no stranger, unless TLS follows.
     #[inline]
-    fn execute(&mut self, key: ConnectionKey, act: Act<'_>, stamp: ArrivalStamp) -> Flow {
+    fn execute(
+        &mut self,
+        key: ConnectionKey,
+        act: Act<'_>,
+        stamp: ArrivalStamp,
+        is_stranger: bool,
+    ) -> Continuation {
+        let flow = self.carry_out(key, act, stamp);
+        if is_stranger && flow != Continuation::Upgrade {
+            strangers::recognize(self.relay.hall, key);
+        }
+        flow
+    }
+
+    /// Gives a connection the layers that it asked for; `behind` has come with that.
+    fn upgrade(&mut self, key: ConnectionKey, behind: &[u8]) {
+        if let Some(wanted) = self.intake.upgrading.take() {
+            layers::upgrade(self.relay.hall, key, wanted, behind);
+            strangers::recognize(self.relay.hall, key);
+        }
+    }
+
+    #[inline]
+    fn carry_out(&mut self, key: ConnectionKey, act: Act<'_>, stamp: ArrivalStamp) -> Continuation {
         match act {
             Act::Publish {
                 topic,
@@ -128,25 +153,32 @@ impl Reader<'_> {
             }
             Act::PublishNowhere => {
                 self.relay.hall.peers.counters.tempo_unknown_ids += 1;
-                Flow::Next
+                Continuation::Next
             }
             Act::Order { of, order } => self.consumers().order(key, of, order),
             Act::Subscribe {
                 topic,
                 channel,
                 terms,
-            } => self.consumers().subscribe(key, topic, channel, terms),
+            } if !self.relay.waits_for_answers(key) => {
+                self.consumers().subscribe(key, topic, channel, terms)
+            }
+            Act::Subscribe { .. } => Continuation::Wait,
             Act::Introduce(introduction) => self.introduce(key, *introduction),
             Act::Close => self.consumers().begin_close(key),
+            Act::Authenticate => admission::ask_authorizations(self.relay.hall, key),
+            Act::Admit(declaration) => {
+                admission::admit(self.relay.hall, key, declaration.map(|told| *told))
+            }
             Act::Refuse(failure) => self.tell_failure(key, &failure),
-            Act::Rest => Flow::Next,
+            Act::Rest => Continuation::Next,
         }
     }
 
     /// Takes in what a peer said of itself, which its session has answered.
-    fn introduce(&mut self, key: ConnectionKey, introduction: Introduction) -> Flow {
+    fn introduce(&mut self, key: ConnectionKey, introduction: Introduction) -> Continuation {
         let Some(connection) = self.relay.hall.peers.connections.get_mut(key) else {
-            return Flow::End;
+            return Continuation::End;
         };
         connection.collecting = introduction.collecting.map(Box::new);
         // What waits now waits by the new terms.
@@ -155,7 +187,7 @@ impl Reader<'_> {
         self.relay
             .hall
             .publishers()
-            .announce(key, introduction.declaration);
+            .declare(key, introduction.declaration);
         self.relay.hall.peers.mark_dirty(key);
         self.relay
             .hall
@@ -164,23 +196,23 @@ impl Reader<'_> {
         match introduction.upgrade {
             Some(wanted) => {
                 self.intake.upgrading = Some(*wanted);
-                Flow::Upgrade
+                Continuation::Upgrade
             }
-            None => Flow::Next,
+            None => Continuation::Next,
         }
     }
 
     /// Tells a peer what went wrong, however it may go on.
-    fn tell_failure(&mut self, key: ConnectionKey, failure: &Failure) -> Flow {
+    fn tell_failure(&mut self, key: ConnectionKey, failure: &Failure) -> Continuation {
         let _goes_on = self
             .relay
             .hall
             .peers
             .tell_failure(key, failure, self.relay.hall.time.now);
-        Flow::Next
+        Continuation::Next
     }
 
-    /// What consumers need of it.
+    /// The parts that consumers need.
     #[inline]
     fn consumers(&mut self) -> Consumers<'_> {
         Consumers {

@@ -1,8 +1,8 @@
-//! What the log tells of channels that are full.
+//! Log lines about full channels.
 
 use topics::{Full, FullNews, FullNote};
 
-/// Logs what became of a full channel.
+/// Logs the news of a full channel.
 pub(super) fn log_full(note: FullNote) {
     let FullNote {
         topic,

@@ -1,15 +1,16 @@
-//! What has come up since the last turn: readiness that epoll tells of, and post.
+//! What has come up since the last turn: readiness from epoll, and post.
 
 use std::sync::atomic::Ordering;
 
 use kernel::TaskId;
 
 use super::Reactor;
+use super::admission;
 use super::door::LISTENER_TOKEN;
 use super::inbox::{Mail, TopicMail};
 use super::layers;
 use super::schedule::Readiness;
-use crate::connection::ConnectionKey;
+use crate::connection::{ConnectionKey, maker_at};
 
 /// What epoll calls the inbox's waker.
 pub(super) const WAKER_TOKEN: u64 = u64::MAX - 1;
@@ -52,7 +53,12 @@ impl Reactor {
                     let _key = self.hall.adopt(*connection);
                 }
                 Mail::Publish(batch) => {
-                    let task = self.hall.topics.task_of_name(&batch.topic);
+                    let maker = batch
+                        .items
+                        .first()
+                        .and_then(|item| maker_at(item.peer.ip()));
+                    let now = self.hall.time.now;
+                    let task = self.hall.topics.task_of_name(&batch.topic, maker, now);
                     self.put_in_queue(task, TopicMail::Publish(batch));
                 }
                 Mail::Answered(batch) => self.put_in_queue(batch.task, TopicMail::Answered(batch)),
@@ -65,6 +71,7 @@ impl Reactor {
                         .table
                         .hear_backlog(answer, self.hall.time.now);
                 }
+                Mail::Logged(answer) => self.relay().hear_durable(answer),
                 Mail::Restore(found) => self.restore(&found),
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hall.publishers().hear(news),
@@ -89,6 +96,7 @@ impl Reactor {
                     let memory = &mut self.hall.peers.memory;
                     self.guests.take_back(batch, table, memory);
                 }
+                Mail::Permitted(permitted) => admission::hear_permitted(&mut self.hall, *permitted),
                 Mail::Shaken(shaken) => layers::hear_shaken(&mut self.hall, *shaken),
                 Mail::Landed(landed) => self.hall.topics.table.record_landed(&landed),
                 Mail::Request(request) => {

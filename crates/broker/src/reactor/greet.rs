@@ -1,8 +1,9 @@
-//! What a connection begins with: a session, or the question who serves this address.
+//! The beginning of a connection: a session, or the question who serves this address.
 
 use link::Door;
 
 use super::hall::Hall;
+use super::strangers;
 use crate::agent::answer_at;
 use crate::connection::ConnectionKey;
 use crate::session::Failure;
@@ -28,9 +29,11 @@ impl Hall {
                 Ok(0)
             }
             Greeting::Begins(session, used) => {
+                let is_known = !session.introduces_itself_later();
                 connection.session = session;
-                let interval = connection.interval(self.shared.config.heartbeat_interval);
-                self.peers.arm_timer(key, self.time.now + interval);
+                if is_known {
+                    strangers::recognize(self, key);
+                }
                 Ok(used)
             }
             Greeting::Asks(question) => {
@@ -49,7 +52,8 @@ impl Hall {
         }
     }
 
-    /// Answers a controller and ends the connection. Who does not know the key is not answered.
+    /// Answers a controller and ends the connection. A peer that does not know the key gets no
+    /// answer.
     fn answer_probe(&mut self, key: ConnectionKey, question: &[u8]) {
         let shared = &self.shared;
         let answer = answer_at(Door::Clients, &shared.config, &shared.link, question);

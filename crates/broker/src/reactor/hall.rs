@@ -9,7 +9,7 @@ use std::time::Duration;
 use topics::Subscription;
 
 use super::door::{Accepted, Door};
-use super::execute::Flow;
+use super::execute::Continuation;
 use super::guests::Recipient;
 use super::hosted::Hosted;
 use super::inbox::Mail;
@@ -18,6 +18,7 @@ use super::post::Post;
 use super::publishers::Publishers;
 use super::schedule::Readiness;
 use super::shared::Shared;
+use super::strangers;
 use super::subscribers::DialledSubscriber;
 use super::time::Time;
 use super::write::Writer;
@@ -31,6 +32,9 @@ use crate::transport::Transport;
 
 /// Connections accepted per event, so that a storm of them does not starve those that are there.
 const ACCEPTS_MAX: usize = 64;
+
+/// Pause of the listener after connections were refused: a flood of them costs little, and those that wait meanwhile are told soon.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a peer may take to read its last error.
 const LINGER: Duration = Duration::from_secs(1);
@@ -48,6 +52,7 @@ pub(super) struct Hall {
 impl Hall {
     /// Accepts who waits at the door.
     pub(super) fn accept(&mut self, door: &mut Door) {
+        let refused_before = self.peers.counters.connections_refused;
         for _ in 0..ACCEPTS_MAX {
             match door.accept(self.time.now, &self.peers.epoll) {
                 Accepted::Peer(stream, peer) => {
@@ -55,12 +60,15 @@ impl Hall {
                     self.welcome(stream, peer, home);
                 }
                 Accepted::Gone => {}
-                Accepted::Nobody => return,
+                Accepted::Nobody => break,
                 Accepted::NoRoom => {
                     self.peers.counters.accept_backoffs += 1;
                     return;
                 }
             }
+        }
+        if self.peers.counters.connections_refused > refused_before {
+            door.rest(self.time.now + REFUSAL_PAUSE, &self.peers.epoll);
         }
     }
 
@@ -76,9 +84,13 @@ impl Hall {
         connection.output.waiting_since = None;
         let interest = connection.interest;
         let ack_due = connection.session.ack_due();
+        let is_stranger = connection.is_stranger;
         let key = self.peers.connections.insert(connection);
         self.topics.schedule.welcome(key);
         self.peers.charge_input(key, 0);
+        if is_stranger && !strangers::enter(self, key) {
+            return None;
+        }
         if let Some(due) = ack_due {
             self.peers.push_due(due, key);
         }
@@ -92,7 +104,7 @@ impl Hall {
             self.close(key, &format!("it cannot be watched: {error}"));
             return None;
         }
-        let wait = match connection.session.is_greeting() {
+        let wait = match is_stranger {
             true => self.shared.config.handshake_timeout,
             false => connection.interval(self.shared.config.heartbeat_interval),
         };
@@ -122,12 +134,15 @@ impl Hall {
 
     /// Closes a connection at once; what it had in flight goes back to its channel.
     pub(super) fn close(&mut self, key: ConnectionKey, reason: &str) {
-        self.publishers().announce(key, None);
+        self.publishers().declare(key, None);
         let Some(mut connection) = self.peers.connections.remove(key) else {
             return;
         };
         tracing::debug!("{}: closed, {reason}", connection.peer);
         self.topics.schedule.leave(key);
+        if connection.is_stranger {
+            self.peers.strangers.leave(&connection);
+        }
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         let kept_batches = std::mem::take(&mut connection.kept_batches);
         self.unsubscribe(&connection.subscriptions, kept_batches);
@@ -137,19 +152,22 @@ impl Hall {
     }
 
     /// Tells what went wrong; what is said last is lingered for until the peer has read it.
-    pub(super) fn fail(&mut self, key: ConnectionKey, failure: &Failure) -> Flow {
+    pub(super) fn fail(&mut self, key: ConnectionKey, failure: &Failure) -> Continuation {
         self.peers.hasten_ack(key, self.time.now);
+        if failure.is_denial() {
+            self.peers.counters.auths_refused += 1;
+        }
         match self.peers.tell_failure(key, failure, self.time.now) {
-            Some(Aftermath::GoesOn) => return Flow::Next,
+            Some(Aftermath::GoesOn) => return Continuation::Next,
             Some(Aftermath::Lingers) => self.begin_lingering(key),
             Some(Aftermath::Closes) => self.close(key, &failure.to_string()),
             None => {}
         }
-        Flow::End
+        Continuation::End
     }
 
     pub(super) fn begin_lingering(&mut self, key: ConnectionKey) {
-        self.publishers().announce(key, None);
+        self.publishers().declare(key, None);
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
@@ -164,12 +182,12 @@ impl Hall {
     }
 
     /// Tells a publisher that its topic is gone, or the broker stops. One that consumes, too, goes on: it may finish what it has.
-    pub(super) fn refuse_exiting(&mut self, key: ConnectionKey, deed: Deed) -> Flow {
+    pub(super) fn refuse_exiting(&mut self, key: ConnectionKey, deed: Deed) -> Continuation {
         let failure = Failure::Exiting(deed);
         let connection = self.peers.connections.get(key);
         if connection.is_some_and(|connection| !connection.subscriptions.is_empty()) {
             let _ends = self.peers.tell_failure(key, &failure, self.time.now);
-            return Flow::Next;
+            return Continuation::Next;
         }
         self.fail(key, &failure)
     }
@@ -184,6 +202,7 @@ impl Hall {
             seconds,
         );
         connection.session = Session::Tempo(Tempo::Subscriber(Box::new(dialled.subscriber)));
+        connection.is_stranger = false;
         connection.output.bytes().extend_from_slice(&dialled.hello);
         self.shared.connections.fetch_add(1, Ordering::AcqRel);
         let Some(key) = self.adopt(connection) else {
@@ -217,7 +236,7 @@ impl Hall {
         }
     }
 
-    /// What publishers need of it.
+    /// The parts that publishers need.
     pub(super) fn publishers(&mut self) -> Publishers<'_> {
         Publishers {
             time: &self.time,

@@ -1,9 +1,9 @@
 //! Post between threads: to a reactor from its peers and from the handle.
 //!
-//! Reactors post once per loop turn, whatever they have gathered, so locks and wake-ups are per turn
-//! and not per message. Post between reactors is bounded by what their connections may have in
-//! transit; requests of the handle have a bound of their own. What is to be done for a topic is not done when it
-//! comes but put into the queue of the topic's task.
+//! Reactors post once per loop turn, whatever they have gathered, so locks and wake-ups are per
+//! turn and not per message. Post between reactors is bounded by what their connections may have in
+//! transit; requests of the handle have a bound of their own. Work for a topic is not done on
+//! arrival but put into the queue of the topic's task.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,14 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::TaskId;
-use link::Announcement;
-use topics::{Arrival, BacklogAnswer, Landed, Published, TopicKey};
+use link::Declaration;
+use topics::{Arrival, BacklogAnswer, Landed, LogAnswer, Published, TopicKey};
 use wire::TopicName;
 
 use super::guests::{DeliveryBatch, GuestAnswer, GuestOrder, GuestRequest, Seated};
 use super::publishers::News;
 use super::waiting::{RemotePublish, WaitingRequest};
 use crate::BrokerError;
+use crate::auth::Permitted;
 use crate::backlog::Found;
 use crate::connection::{Connection, ConnectionKey};
 use crate::handle::Request;
@@ -40,8 +41,10 @@ pub enum Mail {
     Answered(Box<PublishBatch>),
     /// Outcome of a publish that had to wait.
     Settled(Settled),
-    /// What became of messages outside of memory.
+    /// The outcome of an order about messages outside memory.
     Backlog(BacklogAnswer),
+    /// What was logged of a topic here is durable.
+    Logged(LogAnswer),
     /// What queues here had outside of memory when the broker began.
     Restore(Vec<Found>),
     /// A topic of another reactor that had declared a share is gone.
@@ -50,9 +53,9 @@ pub enum Mail {
     Publisher(News),
     /// A connection elsewhere wants to be a guest of a topic here.
     Subscribe(Box<GuestRequest>),
-    /// What became of that.
+    /// The outcome of that.
     Seated(Seated),
-    /// What a connection elsewhere says of its subscription here.
+    /// A connection's word about its subscription here, from another reactor.
     Order(GuestOrder),
     /// That has been carried out.
     Ordered(GuestAnswer),
@@ -64,6 +67,8 @@ pub enum Mail {
     Returned(Box<DeliveryBatch>),
     /// A message that was followed from here has reached its subscriber.
     Landed(Landed),
+    /// Auth servers were asked about a connection here.
+    Permitted(Box<Permitted>),
     /// A TLS handshake of a connection here went on.
     Shaken(Box<Shaken>),
     /// A question or an order.
@@ -78,6 +83,7 @@ impl Mail {
             Mail::Adopt(_)
                 | Mail::Backlog(_)
                 | Mail::Subscribe(_)
+                | Mail::Permitted(_)
                 | Mail::Shaken(_)
                 | Mail::Request(_)
         )
@@ -95,9 +101,11 @@ pub enum TopicMail {
     Settled(Settled),
     /// A publish that came through the handle.
     Request(TopicName, Box<WaitingRequest>),
+    /// What was logged of the topic is durable.
+    Durable(LogAnswer),
     /// There is room for publishers that wait at the topic.
     Room(TopicKey),
-    /// What a guest says.
+    /// A guest's word about its subscription.
     Order(GuestOrder),
     /// Messages of the topic, which lives elsewhere, for a connection here.
     Deliveries(Box<DeliveryBatch>),
@@ -132,17 +140,17 @@ pub struct Progress {
     pub items: usize,
     /// Their bodies.
     pub lengths: usize,
-    /// The bytes of those.
+    /// Their bytes.
     pub bytes: usize,
 }
 
 /// One publish command in a [`PublishBatch`].
 #[derive(Debug)]
 pub struct PublishItem {
-    /// Who published, in the numbering of the reactor that read it.
+    /// The publisher's connection, in the numbering of the reactor that read it.
     pub connection: u64,
     /// The publisher that the connection is known as for the topic.
-    pub publisher: Option<Arc<Announcement>>,
+    pub publisher: Option<Arc<Declaration>>,
     /// Who is at its other end.
     pub peer: SocketAddr,
     /// Number of bodies.
@@ -151,7 +159,8 @@ pub struct PublishItem {
     pub arrival: Arrival,
     /// Delay before consumers get them.
     pub delay: Duration,
-    /// The outcome, on the way back; [`Published::Full`] means that it waits, to be settled later.
+    /// The outcome, on the way back; [`Published::Full`] means that it waits, and [`Published::Logged`] that it is to become durable: both
+    /// are settled later.
     pub outcome: Published,
     /// On the way back: how long messages of the topic wait, if they do and the publisher may be told.
     pub wait: Option<Duration>,
@@ -162,7 +171,7 @@ pub struct PublishItem {
 pub struct Settled {
     /// The task that is charged with answering it.
     pub task: TaskId,
-    /// Who published.
+    /// The publisher's connection.
     pub connection: u64,
     /// Messages of the command.
     pub messages: u32,
@@ -170,7 +179,7 @@ pub struct Settled {
     pub delay: Duration,
     /// The bytes of their bodies.
     pub bytes: usize,
-    /// What became of them.
+    /// Their outcome.
     pub outcome: Published,
 }
 

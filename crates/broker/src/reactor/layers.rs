@@ -1,4 +1,4 @@
-//! Connections that get layers: compression at once, TLS after a handshake that goes on aside.
+//! Adds layers to connections: compression at once, TLS after a handshake on another thread.
 
 use std::io::ErrorKind;
 
@@ -7,6 +7,7 @@ use topics::Part;
 
 use super::hall::Hall;
 use super::schedule::Readiness;
+use super::strangers;
 use crate::connection::ConnectionKey;
 use crate::session::LayersWanted;
 use crate::tls::Shaken;
@@ -34,15 +35,18 @@ pub(super) fn receive_later(hall: &mut Hall, key: ConnectionKey, kind: ErrorKind
             handshake,
         };
         handshakes.go_on(hall.post.number, shaken, until);
+        strangers::serve(hall, key);
     }
-    if connection.transport.held_bytes() > 0 {
+    if let Some(connection) = hall.peers.connections.get_mut(key)
+        && connection.transport.held_bytes() > 0
+    {
         connection.has_cut_input = true;
         hall.peers.charge_input(key, 0);
     }
 }
 
-/// Gives a connection the layers that its session has said follow, or closes it where there is no memory for them. `behind` has come
-/// with what asked for them.
+/// Gives a connection the layers that its session announced, or closes it where there is no memory
+/// for them. `behind` are the bytes that came after the command that asked for them.
 pub(super) fn upgrade(hall: &mut Hall, key: ConnectionKey, wanted: LayersWanted, behind: &[u8]) {
     let LayersWanted { layers, .. } = wanted;
     let bytes = Upgrade::state_bytes(layers.tls, layers.compression);
@@ -55,7 +59,7 @@ pub(super) fn upgrade(hall: &mut Hall, key: ConnectionKey, wanted: LayersWanted,
     };
     let unsent = connection.output.unsent().len();
     let handshakes = hall.shared.handshakes.as_ref().filter(|_| layers.tls);
-    let config = handshakes.map(|handshakes| handshakes.credentials().current());
+    let config = handshakes.map(|handshakes| handshakes.credentials().server());
     let upgrade = Upgrade {
         tls: config.map(|config| (config, unsent - wanted.within_tls)),
         compression: layers
@@ -91,6 +95,9 @@ pub(super) fn hear_shaken(hall: &mut Hall, shaken: Shaken) {
         let interval = connection.interval(hall.shared.config.heartbeat_interval);
         hall.peers.counters.tls_handshakes += 1;
         hall.peers.arm_timer(key, hall.time.now + interval);
+        strangers::recognize(hall, key);
+    } else {
+        strangers::wait(hall, key);
     }
     hall.write(|writer| writer.write(key));
     hall.topics.schedule.notice(key, Readiness::READABLE);

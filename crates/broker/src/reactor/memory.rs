@@ -1,4 +1,5 @@
-//! Memory of a reactor: what its messages and its connections hold, who waits for room, what is given back to the system.
+//! Memory of a reactor: what its messages and connections hold, who waits for room, and what is
+//! given back to the system.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use super::shared::Shared;
 use crate::connection::{ConnectionKey, OUTPUT_FULL_BYTES};
 use crate::sys;
 
-/// A reactor with somebody who waits for memory looks so often whether there is some: others may have freed it.
+/// While somebody waits for memory, a reactor checks at this interval whether others have freed
+/// some.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What was not needed for about so long is given back.
+/// What was not needed for about this long is given back.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A trim is not done in one go; its pieces are so far apart.
@@ -22,7 +24,7 @@ const PIECE_INTERVAL: Duration = Duration::from_millis(1);
 /// The allocator gives pages back to the system when this many bytes have been freed.
 const FREED_BYTES: u64 = 32 * 1024 * 1024;
 
-/// That costs more the more there is, so a reactor asks for it so often at most.
+/// The cost grows with the heap, so a reactor asks for it at most this often.
 const TRIM_HEAP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An output is full when it holds this part of what is free; the more there are, the earlier.
@@ -38,7 +40,7 @@ pub(super) struct Memory {
     pub(super) input: Account,
     /// Small ones, and beginnings.
     pub(super) pieces: Account,
-    /// What is on its way to peers.
+    /// Bytes on their way to peers.
     pub(super) output: Account,
     /// What an output is full with.
     pub(super) output_full_bytes: usize,

@@ -1,10 +1,12 @@
 //! Reactors: one thread and one epoll loop each, owning connections and topics outright.
 //!
-//! A turn of the loop waits for readiness, serves the topics that have become ready in the order of their credits
-//! (reads and executes commands, passes messages on), and writes what has gathered: one system call per peer and turn, no lock
-//! and no wake-up per message. A topic has one home reactor (by its name's hash). Subscribers move to it; publishers
-//! stay where they were accepted, and what they publish to a topic elsewhere travels in batches.
+//! A turn of the loop waits for readiness, serves the topics that have become ready in the order of
+//! their credits (reads and executes commands, passes messages on), and writes what has gathered:
+//! one system call per peer and turn, no lock and no wake-up per message. A topic has one home
+//! reactor (by its name's hash). Subscribers move to it; publishers stay where they were accepted,
+//! and what they publish to a topic elsewhere travels in batches.
 
+mod admission;
 mod attachments;
 mod away;
 mod batch;
@@ -12,6 +14,7 @@ mod batches;
 mod complaints;
 mod consumers;
 mod door;
+mod durable;
 mod execute;
 mod full;
 mod gather;
@@ -35,6 +38,7 @@ mod schedule;
 mod serve;
 mod shared;
 mod stop;
+mod strangers;
 mod subscribers;
 mod survey;
 mod time;
@@ -71,6 +75,7 @@ use schedule::Schedule;
 use serve::Dispatcher;
 pub use serve::{TaskReport, TaskRow};
 pub use shared::Shared;
+use strangers::Strangers;
 pub use subscribers::{DialledSubscriber, Identifiers};
 use survey::{Surveyed, Surveys};
 use time::Time;
@@ -131,7 +136,11 @@ impl Reactor {
         let config = &shared.config;
         let highest_id = backlog.as_ref().map_or(0, Orders::highest_id);
         let table = config.topic_table(number, (wall, highest_id));
-        let table = table.within(&shared.memory);
+        let known = backlog.iter().flat_map(Orders::known_logs);
+        let known = known.filter(|log| home_of(log.topic.as_str(), config.threads) == number);
+        let table = table.within(&shared.memory).counting_names(&shared.names);
+        let table = table.knowing(known.cloned());
+        let strangers = Strangers::new(config, &shared.memory);
         let schedule = Schedule::new(config.scheduler()).map_err(|error| BrokerError::Config {
             option: "--share-period",
             reason: error.to_string(),
@@ -146,7 +155,7 @@ impl Reactor {
             hall: Hall {
                 time: Time::new(now, wall),
                 post: Post::new(number, Arc::clone(&shared.inboxes)),
-                peers: Peers::new(epoll, &shared.memory, wall.as_nanos()),
+                peers: Peers::new(epoll, strangers, &shared.memory, wall.as_nanos()),
                 topics: Hosted::new(table, schedule),
                 shared,
             },
@@ -174,6 +183,7 @@ impl Reactor {
         self.offer_memory();
         let has_served = self.dispatcher().serve();
         self.relay().carry_out_effects();
+        self.relay().write_logs();
         self.hall.write(|writer| writer.flush());
         let (post, memory) = (&mut self.hall.post, &mut self.hall.peers.memory);
         self.guests.post(post, memory);
@@ -259,7 +269,7 @@ impl Reactor {
         (&mut self.surveys, surveyed)
     }
 
-    /// What topics need of it.
+    /// The parts that topics need.
     #[inline]
     fn relay(&mut self) -> Relay<'_> {
         Relay {
@@ -269,7 +279,7 @@ impl Reactor {
         }
     }
 
-    /// What serving tasks needs of it.
+    /// The parts that serving tasks needs.
     #[inline]
     fn dispatcher(&mut self) -> Dispatcher<'_> {
         Dispatcher {

@@ -1,4 +1,4 @@
-//! Post of a reactor: what it has for the others, and what has come for it.
+//! Post of a reactor, outgoing and incoming.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ pub(super) struct Post {
     outboxes: Vec<Vec<Mail>>,
     /// Publishes to topics of other reactors.
     pub(super) batches: Batches,
-    /// What is taken out of the inbox is put there.
+    /// Buffer for what is taken out of the inbox.
     mail: Vec<Mail>,
     /// Some has come.
     pub(super) has_come: bool,
 }
 
 impl Post {
-    /// Of reactor `number` of those with `inboxes`.
+    /// The post of reactor `number` of those with `inboxes`.
     pub(super) fn new(number: usize, inboxes: Arc<[Arc<Inbox>]>) -> Post {
         Post {
             number,
@@ -54,7 +54,7 @@ impl Post {
         self.outboxes[reactor].push(mail);
     }
 
-    /// What has come, if any has. The list is to be [given back](Post::give_back).
+    /// The post that has come, if any. The list is to be [given back](Post::give_back).
     pub(super) fn take(&mut self) -> Option<Vec<Mail>> {
         if !std::mem::take(&mut self.has_come) {
             return None;

@@ -1,7 +1,7 @@
-//! Following messages to their subscribers: the socket's part of the end-to-end latency.
+//! Follows messages to their subscribers: the socket's part of the end-to-end latency.
 //!
-//! A sampled message costs a send that ends with it, a look at the connection's path, and a read of the
-//! acknowledgement's stamp from the error queue, which epoll announces like an error.
+//! A sampled message costs a send that ends with it, a look at the connection's path, and a read of
+//! the acknowledgement's stamp from the error queue, which epoll reports like an error.
 
 use std::time::Duration;
 

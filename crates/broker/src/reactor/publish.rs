@@ -1,18 +1,33 @@
-//! Publish commands: into a topic of this reactor, or kept waiting until there is room (`waiting.rs`).
+//! Publish commands: taken into a topic of this reactor, or kept waiting until there is room
+//! (`waiting.rs`).
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use topics::{Arrival, Published, Source, TopicKey};
+use topics::{Arrival, Published, Refusal, Source, TopicKey};
 use wire::TopicName;
 
-use super::execute::Flow;
+use super::batch::{IN_TRANSIT_BYTES, IN_TRANSIT_MAX};
+use super::durable::{CommandUnderWay, Undurable};
+use super::execute::Continuation;
 use super::publishers::name_of;
 use super::relay::Relay;
 use super::schedule::Readiness;
 use super::waiting::{WaitingPublish, WaitingRequest};
 use crate::BrokerError;
-use crate::connection::{ArrivalStamp, ConnectionKey, Pause, PublishedTopic};
+use crate::connection::{ArrivalStamp, Connection, ConnectionKey, Pause, PublishedTopic, maker_at};
 use crate::session::{Deed, Failure};
+
+/// Who publishes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    /// A connection of this reactor.
+    Connection(ConnectionKey),
+    /// One of another reactor, with this peer.
+    Peer(SocketAddr),
+    /// The handle, for whoever is given.
+    Maker(Option<IpAddr>),
+}
 
 impl Relay<'_> {
     /// Publishes what a connection said.
@@ -24,7 +39,7 @@ impl Relay<'_> {
         stamp: ArrivalStamp,
         delay: Duration,
         deed: Deed,
-    ) -> Flow {
+    ) -> Continuation {
         let arrival = Arrival {
             at: stamp.at,
             wall_ns: stamp.wall_ns,
@@ -37,45 +52,48 @@ impl Relay<'_> {
         };
         let is_new = match self.hall.peers.connections.get(key) {
             Some(connection) => !connection.is_publishing_to(topic),
-            None => return Flow::End,
+            None => return Continuation::End,
         };
+        if is_new && self.waits_for_answers(key) {
+            return Continuation::Wait;
+        }
         if is_new && !self.turn_to(key, topic) {
             self.hall.topics.schedule.notice(key, Readiness::RESUMED);
-            return Flow::Wait;
+            return Continuation::Wait;
         }
-        let Some((home, known, is_announced)) = self.hall.peers.home_and_key(key) else {
-            return Flow::End;
+        let Some((home, known, is_declared)) = self.hall.peers.home_and_key(key) else {
+            return Continuation::End;
         };
         if home != self.hall.post.number {
             return self.send_to_home(key, home, bodies, arrival, delay);
         }
         let messages = bodies.clone().count() as u32;
-        match self.publish_here(known, topic, Some(key), bodies, arrival, delay) {
-            (topic_key, Published::Accepted) => {
-                let connection = self.hall.peers.connections.get_mut(key);
-                if let Some(published) =
-                    connection.and_then(|connection| connection.publishing.as_mut())
-                {
-                    let is_new = published.key.replace(topic_key) != Some(topic_key);
-                    published.messages += u64::from(messages);
-                    if is_new {
-                        self.hall.topics.place(key, Some(topic_key));
-                        self.hall
-                            .topics
-                            .work_for(self.hall.topics.schedule.task_at(key), &mut self.hall.time);
-                    }
+        let from = Origin::Connection(key);
+        let (topic_key, outcome) =
+            self.publish_here(known, topic, from, bodies.clone(), arrival, delay);
+        match outcome {
+            Published::Accepted | Published::Logged(_) => {
+                self.note_published(key, topic_key, messages);
+                self.note_connection(topic_key, key, is_declared, messages, &arrival);
+                if is_declared {
+                    self.hall.publishers().tell_wait(key, topic_key, false);
                 }
-                self.note_connection(topic_key, key, is_announced, messages, &arrival);
+                if let Published::Logged(number) = outcome {
+                    let command = CommandUnderWay {
+                        connection: key,
+                        messages,
+                        bytes: bodies.map(<[u8]>::len).sum(),
+                        delay,
+                    };
+                    return self.wait_until_durable(topic_key, number, command);
+                }
                 self.hall
                     .peers
                     .acknowledge(key, messages, self.hall.time.now);
-                if is_announced {
-                    self.hall.publishers().tell_wait(key, topic_key, false);
-                }
-                Flow::Next
+                Continuation::Next
             }
-            (topic_key, Published::Full) => {
-                if is_announced {
+            Published::Full => {
+                if is_declared {
                     self.hall.publishers().tell_wait(key, topic_key, true);
                 }
                 self.hall.peers.pause(key, Pause::Room);
@@ -85,10 +103,64 @@ impl Relay<'_> {
                     WaitingPublish::Connection(key),
                     self.hall.topics.is_resuming,
                 );
-                Flow::Wait
+                Continuation::Wait
             }
-            (_, Published::Refused(reason)) => self.hall.fail(key, &Failure::Refused(deed, reason)),
-            (_, Published::Gone) => self.hall.refuse_exiting(key, deed),
+            Published::Refused(reason) => self.hall.fail(key, &Failure::Refused(deed, reason)),
+            Published::Gone => self.hall.refuse_exiting(key, deed),
+        }
+    }
+
+    /// A command of a connection here was accepted and is to be answered once the batch of that number is durable.
+    pub(super) fn wait_until_durable(
+        &mut self,
+        topic: TopicKey,
+        number: u64,
+        command: CommandUnderWay,
+    ) -> Continuation {
+        let key = command.connection;
+        let Some(connection) = self.hall.peers.connections.get_mut(key) else {
+            return Continuation::End;
+        };
+        connection.in_transit += 1;
+        connection.in_transit_bytes += command.bytes;
+        let is_much = connection.in_transit >= IN_TRANSIT_MAX
+            || connection.in_transit_bytes >= IN_TRANSIT_BYTES;
+        self.hall.peers.memory.input.change(0, command.bytes);
+        let waiters = &mut self.hall.topics.waiters;
+        waiters.push(topic, number, Undurable::Here(command));
+        if is_much {
+            self.hall.peers.pause(key, Pause::InTransit);
+            return Continuation::Pause;
+        }
+        Continuation::Next
+    }
+
+    /// Whether a connection has to wait for answers before it is answered anything else: on a broker with durable topics, as long as it has
+    /// some command under way. Then it is not read from until it has fewer.
+    pub(super) fn waits_for_answers(&mut self, key: ConnectionKey) -> bool {
+        let connection = self.hall.peers.connections.get(key);
+        let has_some = connection.is_some_and(|connection| connection.in_transit > 0);
+        if !has_some || !self.hall.shared.has_durable_topics() {
+            return false;
+        }
+        self.hall.peers.pause(key, Pause::InTransit);
+        true
+    }
+
+    /// Counts what a connection has published to a topic of this reactor, whose task it is served with from now on.
+    #[inline]
+    fn note_published(&mut self, key: ConnectionKey, topic: TopicKey, messages: u32) {
+        let connection = self.hall.peers.connections.get_mut(key);
+        let Some(published) = connection.and_then(|connection| connection.publishing.as_mut())
+        else {
+            return;
+        };
+        let is_new = published.key.replace(topic) != Some(topic);
+        published.messages += u64::from(messages);
+        if is_new {
+            self.hall.topics.place(key, Some(topic));
+            let task = self.hall.topics.schedule.task_at(key);
+            self.hall.topics.work_for(task, &mut self.hall.time);
         }
     }
 
@@ -98,13 +170,13 @@ impl Relay<'_> {
         &mut self,
         known: Option<TopicKey>,
         topic: &str,
-        from: Option<ConnectionKey>,
+        from: Origin,
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
         arrival: Arrival,
         delay: Duration,
     ) -> (TopicKey, Published) {
         let known = known.filter(|&key| self.hall.topics.table.topic(key).is_some());
-        let key = match known.map_or_else(|| self.hall.topics.table.find_or_create(topic), Ok) {
+        let key = match known.map_or_else(|| self.find_or_make(topic, from), Ok) {
             Ok(key) => key,
             Err(refusal) => {
                 let nowhere = TopicKey::from_bits(u64::MAX);
@@ -119,7 +191,7 @@ impl Relay<'_> {
             .topics
             .table
             .publish(key, bodies.clone(), arrival, delay);
-        if outcome != Published::Full || from.is_none() {
+        if outcome != Published::Full || !matches!(from, Origin::Connection(_)) {
             return (key, outcome);
         }
         // The queue may be full only because this turn has not passed anything on yet.
@@ -130,11 +202,25 @@ impl Relay<'_> {
         )
     }
 
+    /// The topic of that name; one that has to be made counts against whom it is made for.
+    fn find_or_make(&mut self, topic: &str, from: Origin) -> Result<TopicKey, Refusal> {
+        let connections = &self.hall.peers.connections;
+        let maker = || match from {
+            Origin::Connection(key) => connections.get(key).and_then(Connection::maker),
+            Origin::Peer(peer) => maker_at(peer.ip()),
+            Origin::Maker(maker) => maker,
+        };
+        self.hall
+            .topics
+            .find_or_make(topic, self.hall.time.now, maker)
+    }
+
     /// Publishes for the handle, or keeps the request waiting.
     pub(super) fn publish_request(&mut self, topic: &wire::TopicName, request: WaitingRequest) {
         let (bodies, arrival) = (request.bodies.iter().map(AsRef::as_ref), request.arrival);
-        let outcome = self.publish_here(None, topic.as_str(), None, bodies, arrival, request.delay);
-        if let (key, Published::Accepted) = outcome {
+        let from = Origin::Maker(request.maker);
+        let outcome = self.publish_here(None, topic.as_str(), from, bodies, arrival, request.delay);
+        if let (key, Published::Accepted | Published::Logged(_)) = outcome {
             self.note_request(key, &request);
         }
         match outcome {
@@ -144,6 +230,10 @@ impl Relay<'_> {
                     WaitingPublish::Request(Box::new(request)),
                     self.hall.topics.is_resuming,
                 );
+            }
+            (key, Published::Logged(number)) => {
+                let waiter = Undurable::Request(request.reply);
+                self.hall.topics.waiters.push(key, number, waiter);
             }
             (_, outcome) => {
                 request.reply.send(answer_of(outcome));
@@ -157,14 +247,14 @@ impl Relay<'_> {
         &mut self,
         topic: TopicKey,
         key: ConnectionKey,
-        is_announced: bool,
+        is_declared: bool,
         messages: u32,
         arrival: &Arrival,
     ) {
         let source = Source {
             reactor: self.hall.post.number,
             connection: key.to_bits(),
-            is_announced,
+            is_declared,
         };
         let connections = &self.hall.peers.connections;
         self.hall
@@ -174,8 +264,8 @@ impl Relay<'_> {
                 let Some(connection) = connections.get(key) else {
                     return String::new();
                 };
-                let announced = connection.announced.as_ref().filter(|_| is_announced);
-                let publisher = announced.map(|announced| &*announced.announcement);
+                let declared = connection.declared.as_ref().filter(|_| is_declared);
+                let publisher = declared.map(|declared| &*declared.declaration);
                 name_of(publisher, connection.peer)
             });
     }
@@ -215,12 +305,12 @@ impl Relay<'_> {
             (name, None, Some(task))
         };
         if let Some(connection) = self.hall.peers.connections.get_mut(key) {
-            let is_announced = connection.announces(topic);
+            let is_declared = connection.declares(topic);
             connection.publish_to(PublishedTopic {
                 name,
                 home,
                 key: known,
-                is_announced,
+                is_declared,
                 messages: 0,
             });
         }
@@ -242,10 +332,10 @@ fn flow_of(reactor: usize, key: ConnectionKey) -> u32 {
     (mixed >> 32) as u32 | 1
 }
 
-/// What the handle is told.
+/// The answer to the handle.
 pub(super) fn answer_of(outcome: Published) -> Result<(), BrokerError> {
     match outcome {
-        Published::Accepted => Ok(()),
+        Published::Accepted | Published::Logged(_) => Ok(()),
         Published::Refused(reason) => Err(BrokerError::Refused(reason)),
         Published::Full | Published::Gone => Err(BrokerError::Exiting),
     }

@@ -1,14 +1,15 @@
-//! Publishers that announced themselves: who is attached, where they are told to go, that they wait.
+//! Publishers that declared themselves: who is attached, where they are sent, and notices that they
+//! wait.
 //!
-//! A topic's home reactor knows all of its publishers ([`Attachments`]); their connections may live on
-//! other reactors, which hear of each other by post. A connection whose name a newer one takes goes on
-//! publishing as if it had never announced itself.
+//! A topic's home reactor knows all of its publishers ([`Attachments`]). Their connections may live
+//! on other reactors, which learn of each other by post. A connection whose name a newer one takes
+//! goes on publishing as if it had never declared itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Announcement, Move};
+use link::{Declaration, Move};
 use topics::TopicKey;
 use wire::TopicName;
 
@@ -18,7 +19,7 @@ use super::inbox::Mail;
 use super::peers::Peers;
 use super::post::Post;
 use super::time::Time;
-use crate::connection::{Announced, Connection, ConnectionKey};
+use crate::connection::{Connection, ConnectionKey, DeclaredPublisher};
 
 /// Waits shorter than this are not worth a frame.
 const THROTTLED_MIN: Duration = Duration::from_millis(10);
@@ -26,12 +27,12 @@ const THROTTLED_MIN: Duration = Duration::from_millis(10);
 /// What reactors tell each other of publishers.
 #[derive(Debug)]
 pub enum News {
-    /// To the topic's home: a connection announced itself.
-    Attached(TopicName, Arc<Announcement>, Owner),
-    /// To the topic's home: it is gone, or announced itself anew.
-    Detached(TopicName, Arc<Announcement>, Owner),
+    /// To the topic's home: a connection declared itself.
+    Attached(TopicName, Arc<Declaration>, Owner),
+    /// To the topic's home: it is gone, or declared itself anew.
+    Detached(TopicName, Arc<Declaration>, Owner),
     /// To the connection's reactor: another connection has taken this one's name.
-    Displaced(ConnectionKey, Arc<Announcement>),
+    Displaced(ConnectionKey, Arc<Declaration>),
     /// To the connection's reactor: tell it to move to this address.
     Move(ConnectionKey, TopicName, String),
 }
@@ -46,21 +47,21 @@ pub(super) struct Publishers<'a> {
 
 impl Publishers<'_> {
     /// Takes in what a connection says of itself in IDENTIFY, or (`None`) that it is nobody any more.
-    pub(super) fn announce(
+    pub(super) fn declare(
         &mut self,
         key: ConnectionKey,
-        announcement: Option<wire::identify::Declaration>,
+        declaration: Option<wire::identify::Declaration>,
     ) {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
-        if announcement.is_none() && connection.announced.is_none() {
+        if declaration.is_none() && connection.declared.is_none() {
             return;
         }
-        let announced = announcement.map(|told| Box::new(Announced::new(told)));
-        if let Some(former) = connection.announce(announced) {
+        let declared = declaration.map(|told| Box::new(DeclaredPublisher::new(told)));
+        if let Some(former) = connection.declare(declared) {
             let owner = self.owner(key);
-            let news = News::Detached(former.topic.clone(), former.announcement, owner);
+            let news = News::Detached(former.topic.clone(), former.declaration, owner);
             self.tell_home(&former.topic, news);
         }
         self.attach(key);
@@ -70,10 +71,10 @@ impl Publishers<'_> {
     pub(super) fn attach(&mut self, key: ConnectionKey) {
         let owner = self.owner(key);
         let connection = self.peers.connections.get(key);
-        if let Some(announced) = connection.and_then(|connection| connection.announced.as_ref()) {
-            let topic = announced.topic.clone();
-            let announcement = Arc::clone(&announced.announcement);
-            let news = News::Attached(topic.clone(), announcement, owner);
+        if let Some(declared) = connection.and_then(|connection| connection.declared.as_ref()) {
+            let topic = declared.topic.clone();
+            let declaration = Arc::clone(&declared.declaration);
+            let news = News::Attached(topic.clone(), declaration, owner);
             self.tell_home(&topic, news);
         }
     }
@@ -81,17 +82,17 @@ impl Publishers<'_> {
     /// Acts on news of publishers.
     pub(super) fn hear(&mut self, news: News) {
         match news {
-            News::Attached(topic, announcement, owner) => {
-                let told = Arc::clone(&announcement);
-                if let Some(former) = self.topics.attachments.attach(&topic, announcement, owner) {
+            News::Attached(topic, declaration, owner) => {
+                let told = Arc::clone(&declaration);
+                if let Some(former) = self.topics.attachments.attach(&topic, declaration, owner) {
                     let key = ConnectionKey::from_bits(former.connection);
                     self.tell(former.reactor, News::Displaced(key, told));
                 }
             }
-            News::Detached(topic, announcement, owner) => {
+            News::Detached(topic, declaration, owner) => {
                 self.topics
                     .attachments
-                    .detach(&topic, &announcement.id, owner);
+                    .detach(&topic, &declaration.id, owner);
             }
             News::Displaced(key, by) => self.displace(key, &by),
             News::Move(key, topic, to) => self.send_migrate(key, &topic, &to),
@@ -118,7 +119,7 @@ impl Publishers<'_> {
         }
     }
 
-    /// Tells an announced publisher of a topic of this reactor how long it waits, if it is long.
+    /// Tells a declared publisher of a topic of this reactor how long it waits, if it is long.
     pub(super) fn tell_wait(&mut self, key: ConnectionKey, topic: TopicKey, is_waiting: bool) {
         if let Some(wait) = self.wait_to_tell(topic, is_waiting) {
             self.peers.send_throttled(key, wait, self.time.now);
@@ -136,14 +137,14 @@ impl Publishers<'_> {
     }
 
     fn send_migrate(&mut self, key: ConnectionKey, topic: &TopicName, to: &str) {
-        let announces = |connection: &Connection| connection.announces(topic.as_str());
+        let declares = |connection: &Connection| connection.declares(topic.as_str());
         let full_bytes = self.peers.memory.output_full_bytes;
         let has_room = |connection: &Connection| !connection.output.is_full(full_bytes);
         let is_there = self
             .peers
             .connections
             .get(key)
-            .is_some_and(|connection| announces(connection) && has_room(connection));
+            .is_some_and(|connection| declares(connection) && has_room(connection));
         if !is_there {
             self.peers.counters.moves_unknown += 1;
             return;
@@ -155,17 +156,17 @@ impl Publishers<'_> {
         self.peers.counters.moves_sent += u64::from(said == Some(true));
     }
 
-    /// Makes a connection nobody, unless it has announced itself as somebody else meanwhile.
-    fn displace(&mut self, key: ConnectionKey, by: &Announcement) {
+    /// Makes a connection nobody, unless it has declared itself as somebody else meanwhile.
+    fn displace(&mut self, key: ConnectionKey, by: &Declaration) {
         let Some(connection) = self.peers.connections.get_mut(key) else {
             return;
         };
-        let is_meant = connection.announced.as_ref().is_some_and(|announced| {
-            announced.announcement.id == by.id && announced.announcement.topic == by.topic
+        let is_meant = connection.declared.as_ref().is_some_and(|declared| {
+            declared.declaration.id == by.id && declared.declaration.topic == by.topic
         });
         if is_meant {
             tracing::debug!("{}: {} has connected again", connection.peer, by.id);
-            connection.announce(None);
+            connection.declare(None);
         }
     }
 
@@ -190,7 +191,7 @@ impl Publishers<'_> {
 }
 
 /// The name of a publisher in traces: its id, or where it connects from.
-pub(super) fn name_of(publisher: Option<&Announcement>, peer: SocketAddr) -> String {
+pub(super) fn name_of(publisher: Option<&Declaration>, peer: SocketAddr) -> String {
     match publisher {
         Some(publisher) => publisher.id.clone(),
         None => format!("~{peer}"),

@@ -12,6 +12,8 @@ use super::hall::Hall;
 use super::layers;
 use super::relay::Relay;
 use super::schedule::Readiness;
+use super::strangers::{self, STRANGER_INPUT_BYTES};
+use crate::auth::AuthTerms;
 use crate::config::{ArrivalClock, Config};
 use crate::connection::{ConnectionKey, Pause};
 use crate::session::LayersWanted;
@@ -26,14 +28,16 @@ const READ_SHARED_BYTES: usize = 4 * 1024;
 /// An input buffer beyond this is given back when what it was for is over.
 const LARGE_INPUT_BYTES: usize = 64 * 1024;
 
-/// What all connections of a reactor are read with.
+/// The means by which all connections of a reactor are read.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) limits: wire::Limits,
     pub(super) server: ServerLimits,
+    /// By what NSQ's clients are let in; `None`: everybody is.
+    pub(super) auth: Option<AuthTerms>,
     /// What a receive puts its bytes into.
     buffer: Vec<u8>,
-    /// What the connection whose command is executed is to be given.
+    /// The layers that the connection whose command is executed is to get.
     pub(super) upgrading: Option<LayersWanted>,
 }
 
@@ -49,13 +53,15 @@ impl Intake {
         Intake {
             limits: config.wire_limits(),
             server: config.server_limits(),
+            auth: config.auth_terms(),
             buffer: vec![0; READ_BYTES],
             upgrading: None,
         }
     }
 }
 
-/// What one receive takes at most: while topics compete, what is executed in about the time of a slice.
+/// The most that one receive takes: while topics compete, as much as is executed in about the time
+/// of a slice.
 pub(super) fn read_bytes_max(hall: &Hall) -> usize {
     // What is cut off at its end is kept: little, where there is hardly memory.
     match hall.topics.schedule.is_shared(hall.time.now) || hall.peers.is_input_tight() {
@@ -77,13 +83,22 @@ impl Reader<'_> {
                 .close(key, "the peer reset it while it was held back");
             return;
         }
+        let (needed, is_stranger) = (connection.needed, connection.is_stranger);
         if connection.input.is_empty() {
-            self.read_in_place(key);
-        } else {
-            let needed = connection.needed;
-            if self.relay.hall.peers.may_read_behind(key, needed) {
-                self.read_behind(key, needed);
-            }
+            let most = read_bytes_max(self.relay.hall);
+            let most = match is_stranger {
+                true => most.min(STRANGER_INPUT_BYTES),
+                false => most,
+            };
+            return self.read_in_place(key, most);
+        }
+        let hall = &mut *self.relay.hall;
+        let may_read = match is_stranger {
+            true => strangers::may_read_behind(hall, key, needed),
+            false => hall.peers.may_read_behind(key, needed),
+        };
+        if may_read {
+            self.read_behind(key, needed);
         }
     }
 
@@ -101,9 +116,8 @@ impl Reader<'_> {
         }
     }
 
-    fn read_in_place(&mut self, key: ConnectionKey) {
+    fn read_in_place(&mut self, key: ConnectionKey, most: usize) {
         let mut buffer = std::mem::take(&mut self.intake.buffer);
-        let most = read_bytes_max(self.relay.hall);
         if let Some(count) = receive(self.relay.hall, key, &mut buffer[..most]) {
             let executed = self.execute_all(key, &buffer[..count]);
             let rest = &buffer[executed.bytes..count];

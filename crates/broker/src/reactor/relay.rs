@@ -1,11 +1,12 @@
-//! Messages on their way through topics: passed on to consumers, with what follows from that for others.
+//! Passes messages through topics to consumers, and handles what follows for others.
 
-use topics::TopicKey;
+use topics::{LogAnswer, LogOrder, TopicKey};
 
+use super::durable::Undurable;
 use super::full::log_full;
 use super::guests::{Guests, Recipient};
 use super::hall::Hall;
-use super::inbox::Mail;
+use super::inbox::{Mail, TopicMail};
 use super::write::Outputs;
 use crate::backlog::Orders;
 use crate::config::ArrivalClock;
@@ -20,7 +21,7 @@ const MESSAGES_SHARED_MAX: usize = 64;
 pub(super) struct Relay<'a> {
     pub(super) hall: &'a mut Hall,
     pub(super) guests: &'a mut Guests,
-    /// Who keeps messages outside of memory.
+    /// Whoever keeps messages outside memory.
     pub(super) backlog: Option<&'a Orders>,
 }
 
@@ -62,11 +63,11 @@ impl Relay<'_> {
             self.hall.shared.sharing.began();
         }
         self.hall.topics.roomy.append(&mut effects.roomy);
+        // Logs first: one that begins has what queues have outside copied, before any of it is forgotten there.
+        self.write_logs();
         if let Some(backlog) = self.backlog {
-            effects
-                .backlog
-                .drain(..)
-                .for_each(|order| backlog.give(order));
+            let orders = &mut self.hall.topics.table.effects.backlog;
+            orders.drain(..).for_each(|order| backlog.give(order));
         }
         self.hall
             .topics
@@ -86,6 +87,58 @@ impl Relay<'_> {
         self.hall.close_failed();
         while let Some(number) = self.hall.topics.table.effects.orphans.pop() {
             self.settle_orphan(number);
+        }
+    }
+
+    /// Answers those whose messages are durable.
+    pub(super) fn answer_durable(&mut self, answer: LogAnswer) {
+        self.hall.topics.table.hear_log(answer);
+        while let Some(waiter) = self.hall.topics.waiters.pop(answer) {
+            match waiter {
+                Undurable::Here(command) => self.settle_here(&command),
+                Undurable::Away(reactor, settled) => {
+                    self.hall.post.send(reactor, Mail::Settled(settled));
+                }
+                Undurable::Request(reply) => reply.send(Ok(())),
+                Undurable::Handed(reply) => reply.send(Ok(Ok(()))),
+            }
+        }
+    }
+
+    /// Has written what was logged in this turn, and those answered whose topics are not durable any more.
+    pub(super) fn write_logs(&mut self) {
+        let effects = &mut self.hall.topics.table.effects;
+        if effects.logged.is_empty() && effects.log_ends.is_empty() {
+            return;
+        }
+        self.hall.shared.note_durable_topics();
+        let ends = std::mem::take(&mut effects.log_ends);
+        let undurable = std::mem::take(&mut effects.undurable);
+        let logged = std::mem::take(&mut effects.logged);
+        let Some(backlog) = self.backlog else {
+            return;
+        };
+        for name in ends {
+            backlog.log(LogOrder::End(name));
+        }
+        for topic in logged {
+            for batch in self.hall.topics.table.take_logged(topic) {
+                backlog.log(LogOrder::Write(Box::new(batch)));
+            }
+        }
+        for answer in undurable {
+            self.hear_durable(answer);
+        }
+    }
+
+    /// Those who wait at a topic are answered in its turn; where it is gone, at once.
+    pub(super) fn hear_durable(&mut self, answer: LogAnswer) {
+        match self.hall.topics.task_of(answer.topic) {
+            Some(task) => {
+                let mail = TopicMail::Durable(answer);
+                self.hall.topics.schedule.notice_mail(task, mail);
+            }
+            None => self.answer_durable(answer),
         }
     }
 

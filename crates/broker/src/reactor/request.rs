@@ -1,5 +1,6 @@
-//! Questions and orders that come through the handle.
+//! Requests that come through the handle.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,16 +19,18 @@ impl Reactor {
         let now = self.hall.time.now;
         match request {
             Request::Publish {
+                maker,
                 topic,
                 bodies,
                 delay,
                 reply,
-            } => self.wait_for_turn(topic, bodies, delay, reply),
+            } => self.wait_for_turn((maker, topic), bodies, delay, reply),
+            Request::Make(maker, topic, channel, reply) => {
+                reply.send(self.hall.topics.make(maker, &topic, channel.as_ref(), now));
+            }
             Request::Survey(question) => self.ask(question),
             Request::Handover(request) => self.hall.topics.hand_over(request, now),
-            Request::Topic(topic, operation, reply) => {
-                reply.send(self.operate(&topic, operation));
-            }
+            Request::Topic(topic, operation, reply) => reply.send(self.operate(&topic, operation)),
             Request::Channel(topic, channel, operation, reply) => {
                 let topics = &mut self.hall.topics;
                 reply.send(topics.operate_channel(&topic, &channel, operation));
@@ -47,7 +50,7 @@ impl Reactor {
             Request::SetContract(declared, reply) => {
                 // What topics that are gone had declared is free, on all reactors, before anything is declared here.
                 self.relay().carry_out_effects();
-                reply.send(self.hall.topics.set_contract(&declared, now));
+                self.hall.topics.answer_contract(&declared, reply, now);
             }
             Request::DeclareShare(topic, share, reply) => {
                 self.relay().carry_out_effects();
@@ -94,23 +97,25 @@ impl Reactor {
     /// Publishing is for the topic's task to do.
     fn wait_for_turn(
         &mut self,
-        topic: TopicName,
+        (maker, topic): (Option<IpAddr>, TopicName),
         bodies: Vec<Bytes>,
         delay: Duration,
         reply: Reply<()>,
     ) {
         let request = Box::new(WaitingRequest {
+            maker,
             bodies,
             arrival: self.hall.time.arrival_now(),
             delay,
             reply,
         });
-        let task = self.hall.topics.task_of_name(&topic);
+        let now = self.hall.time.now;
+        let task = self.hall.topics.task_of_name(&topic, maker, now);
         let mail = TopicMail::Request(topic, request);
         self.hall.topics.schedule.notice_mail(task, mail);
     }
 
-    /// Who orders it is not told of it.
+    /// The change is not reported back to the one who ordered it.
     fn follow(
         &mut self,
         topic: &TopicName,

@@ -1,5 +1,6 @@
-//! Whether a rest between turns pays: on some machines it saves a tenth of the time per message, on others it only adds
-//! latency. So the loop tries both under load, now and then, and keeps what was cheaper.
+//! Decides whether a rest between turns pays. On some machines it saves a tenth of the time per
+//! message, on others it only adds latency. So the loop tries both under load now and then, and
+//! keeps the cheaper one.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use clock::Instant;
 const WINDOW: Duration = Duration::from_millis(100);
 /// So many pairs of windows make a verdict.
 const PAIRS: u32 = 9;
-/// A rest pays where most of its windows cost at most this part of those without: less is not worth the latency.
+/// A rest pays where most windows with it cost at most this fraction of those without: less is not
+/// worth the latency.
 const WORTH: f64 = 0.95;
 /// Bytes below which a window says nothing.
 const BYTES_MIN: u64 = 20_000;

@@ -1,4 +1,5 @@
-//! Serving tasks: reading the connections of a topic, passing its messages on, and for how long at a time.
+//! Serves tasks: reads the connections of a topic, passes its messages on, and bounds the time of
+//! each turn.
 
 use std::time::Duration;
 
@@ -22,12 +23,13 @@ use crate::sys;
 /// wait for the last.
 const SLICE_MAX: Duration = Duration::from_micros(400);
 
-/// A slice while topics compete: some reads, for they are not interrupted. What they brought may be passed on later, when
-/// the topic has nothing more to read, so that deliveries stay as large as they were.
+/// A slice while topics compete: several reads, which are not interrupted. Their messages may be
+/// passed on later, when the topic has nothing more to read, so that deliveries stay as large as
+/// they were.
 const SLICE_SHARED_MAX: Duration = Duration::from_micros(12);
 
-/// While topics compete, epoll is asked so often who has become ready: a topic with credits is not to wait behind what
-/// was ready before.
+/// While topics compete, epoll is asked at this interval who has become ready, so that a topic with
+/// credits does not wait behind those that were ready before.
 const LOOK_INTERVAL: Duration = Duration::from_micros(25);
 
 /// The tasks of a reactor.
@@ -176,6 +178,10 @@ impl Dispatcher<'_> {
                 self.hall.put_deliveries(batch);
                 None
             }
+            TopicMail::Durable(answer) => {
+                self.relay().answer_durable(answer);
+                None
+            }
             TopicMail::Room(topic) => {
                 self.hall.topics.roomy.push(topic);
                 self.resume_waiting();
@@ -267,7 +273,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// What topics need of it.
+    /// The parts that topics need.
     #[inline]
     fn relay(&mut self) -> Relay<'_> {
         Relay {
@@ -277,7 +283,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// What reading needs of it.
+    /// The parts that reading needs.
     #[inline]
     fn reader(&mut self) -> Reader<'_> {
         Reader {

@@ -10,10 +10,11 @@ use crate::backlog::Found;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys;
 
-/// A reactor that drains looks so often whether it is done, and the others are.
+/// The interval at which a draining reactor checks whether it and the others are done.
 const DRAIN_CHECK: Duration = Duration::from_millis(5);
 
-/// And so many times as long as that took.
+/// The least pause between two checks where there are many topics, in multiples of the time that a
+/// check takes.
 const DRAIN_PART: u32 = 9;
 
 impl Reactor {
@@ -59,15 +60,33 @@ impl Reactor {
         }
         self.hall.post.close();
         self.relay().carry_out_effects();
+        self.relay().write_logs();
         let Some(backlog) = &self.backlog else {
             return self.hall.topics.table.losses();
         };
         let table = &mut self.hall.topics.table;
-        table.save(self.hall.time.now, |order| backlog.save(order))
+        let unwritten = backlog.unwritten().into_iter();
+        let here = unwritten.filter(|(topic, _)| table.find(topic.as_str()).is_some());
+        let mut losses: Vec<Loss> = here
+            .map(|(topic, queued)| Loss {
+                topic,
+                channel: None,
+                queued,
+                deferred: 0,
+                in_flight: 0,
+            })
+            .collect();
+        losses.extend(table.save(self.hall.time.now, |order| backlog.save(order)));
+        losses
     }
 
     /// Has queues take up what they had outside when the broker began.
     pub(super) fn restore(&mut self, found: &[Found]) {
+        for refusal in self.hall.topics.table.restore_logs() {
+            tracing::error!(
+                "a topic or a channel of a log is not there until the next start: {refusal}"
+            );
+        }
         for (queue, segments) in found {
             let restored = self
                 .hall
@@ -89,6 +108,7 @@ impl Reactor {
                 }
             }
         }
+        self.hall.topics.table.end_unwanted_logs();
         // No topic is charged with it.
         self.hall.time.look();
     }

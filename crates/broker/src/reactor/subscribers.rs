@@ -1,7 +1,8 @@
-//! Subscribers that the broker has connected to, as a publisher of Tempo's would have, and what identifiers stand for.
+//! Subscribers that the broker has connected to, as a Tempo publisher would, and the topics that
+//! identifiers stand for.
 //!
-//! Each has a channel of its own, whose messages are finished when they are written. Identifiers come from announcements; the
-//! reactor has a copy.
+//! Each subscriber has a channel of its own, whose messages are finished when they are written.
+//! Identifiers come from announcements; the reactor has a copy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ pub type Identifiers = Arc<FxHashMap<TopicId, TopicName>>;
 /// A subscriber that the broker has connected to.
 #[derive(Debug)]
 pub struct DialledSubscriber {
-    /// What it subscribes.
+    /// The topic that it subscribes to.
     pub topic: TopicName,
     /// Its own channel.
     pub channel: ChannelName,
-    /// Who it is, and how it is spoken to.
+    /// The subscriber and its protocol.
     pub subscriber: TempoSubscriber,
-    /// What the connection begins with.
+    /// The first bytes of the connection.
     pub hello: Vec<u8>,
     /// The connection.
     pub stream: Stream,

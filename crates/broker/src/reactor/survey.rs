@@ -1,8 +1,9 @@
-//! Questions about everything: answered in slices, between turns.
+//! Answers questions about everything in slices, between turns.
 //!
-//! What is asked of all topics, connections or tasks may take milliseconds; messages would wait for it. So a reactor goes on with such a
-//! question for [`SLICE`] at the end of a turn, and while it has other work for no more than a part of its time ([`PART`]). Questions take turns: a
-//! short one does not wait for a long one. Each answer begins after its question came, so it tells of all that had
+//! A question about all topics, connections or tasks may take milliseconds, and messages would wait
+//! for it. So a reactor works on it for [`SLICE`] at the end of a turn, and while there is other
+//! work for no more than [`PART`] of its time. Questions take turns: a short one does not wait for
+//! a long one. Each answer begins after its question came, so it covers everything that had
 //! happened by then.
 
 mod subject;
@@ -230,6 +231,7 @@ impl Surveyed<'_> {
     fn with_reactor(&self, stats: Stats, producers: u64) -> Stats {
         let mut reactor = self.peers.counters.clone();
         reactor.connections = self.peers.connections.len() as u64;
+        reactor.strangers = self.peers.strangers.count() as u64;
         reactor.publishers = self.topics.attachments.count() as u64;
         reactor.producers = producers;
         (reactor.messages_stored, reactor.bytes_stored) = self.topics.table.stored();

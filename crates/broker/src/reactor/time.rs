@@ -1,4 +1,5 @@
-//! What a reactor knows of time: when its turn began, what it takes for now, and what the kernel's stamps mean.
+//! A reactor's clock: when its turn began, which time it takes for now, and what the kernel's
+//! stamps mean.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use super::resting::Resting;
 use crate::connection::ArrivalStamp;
 use crate::sys;
 
-/// The wall clock is compared with the monotonic one so often: it drifts by less than a microsecond
-/// meanwhile, and a step of it that falls between makes stamps late or is cut off by those before.
+/// The interval at which the wall clock is compared with the monotonic one: it drifts by less than
+/// a microsecond meanwhile; a step in between makes stamps late, or is cut off by earlier stamps.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Turns that begin within this many spacings of each other count as load.
@@ -28,7 +29,7 @@ pub(super) struct Time {
     pub(super) turn_began: Instant,
     turn_before_began: Instant,
     is_now_fresh: bool,
-    /// What the kernel's stamps are on the monotonic clock.
+    /// Maps the kernel's stamps onto the monotonic clock.
     pub(super) stamps: StampMap,
     observed_at: Instant,
     /// Whether rests between turns pay.

@@ -1,17 +1,18 @@
-//! What happens because time passed: heartbeats, deadlines, acks, collected output.
+//! Acts on the passage of time: heartbeats, deadlines, acks, collected output.
 //!
-//! Each connection has one timer. It comes up once per heartbeat interval, looks at everything that
-//! could be overdue and is set anew, so reading and writing never touch timers. What a peer has set anew by asking for other
-//! terms is thrown out before it is more than what is alive.
+//! Each connection has one timer. It fires once per heartbeat interval, looks at everything that
+//! could be overdue and is set anew, so reading and writing never touch timers. Timers that a peer
+//! replaced by asking for other terms are removed before they outnumber the live ones.
 //!
-//! A reactor may be kept from running, by a busy machine or a stopped process, for longer than an interval. That is not
-//! the peers' silence: they are judged as of when the timer was due, and not at all while something that epoll told of
-//! them waits to be served.
+//! A busy machine or a stopped process may keep a reactor from running for longer than an interval.
+//! Peers are not blamed for that: they are judged as of the instant at which the timer was due, and
+//! not at all while a readiness of theirs waits to be served.
 
 use clock::Instant;
 
 use super::hall::Hall;
 use super::schedule::Readiness;
+use super::strangers;
 use crate::connection::{ConnectionKey, Pause};
 
 /// Connections that a turn looks at because their time has come: after a stall it has come for all.
@@ -47,19 +48,21 @@ impl Hall {
         if connection.is_lingering {
             return self.close(key, "its last error has been sent");
         }
-        if connection.session.is_greeting() {
-            let again_at = self.time.now + self.shared.config.handshake_timeout;
-            return match is_judged {
-                true => self.close(key, "no protocol magic in time"),
-                false => self.peers.arm_timer(key, again_at),
-            };
-        }
         if connection.transport.awaits_handshake() {
             let again_at = self.time.now + self.shared.config.handshake_timeout;
-            return match is_judged {
-                true => self.close(key, "no TLS handshake in time"),
-                false => self.peers.arm_timer(key, again_at),
-            };
+            if is_judged {
+                self.peers.counters.strangers_late += u64::from(connection.is_stranger);
+                return self.close(key, "no TLS handshake in time");
+            }
+            return self.peers.arm_timer(key, again_at);
+        }
+        if connection.is_stranger {
+            let again_at = self.time.now + self.shared.config.handshake_timeout;
+            if is_judged && !strangers::gets_on(self, connection, at) {
+                self.peers.counters.strangers_late += 1;
+                return self.close(key, "no magic and first command in time");
+            }
+            return self.peers.arm_timer(key, again_at);
         }
         let interval = connection.interval(self.shared.config.heartbeat_interval);
         if is_judged && connection.output.is_stalled(at, interval) && !self.has_read(key, at) {

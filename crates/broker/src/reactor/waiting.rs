@@ -1,14 +1,16 @@
-//! Publishers that wait for room in a topic's queue: who goes on when there is some, and in which order.
+//! Publishers that wait for room in a topic's queue: who goes on when there is some, and in which
+//! order.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kernel::TaskId;
-use link::Announcement;
+use link::Declaration;
 use topics::{Arrival, Held, Published, Source, TopicKey};
 
+use super::durable::Undurable;
 use super::inbox::{Mail, Settled};
 use super::publish::answer_of;
 use super::publishers::name_of;
@@ -38,7 +40,7 @@ pub struct RemotePublish {
     /// The connection, in that reactor's numbering.
     pub connection: u64,
     /// The publisher that it is known as for the topic.
-    pub publisher: Option<Arc<Announcement>>,
+    pub publisher: Option<Arc<Declaration>>,
     /// Who is at its other end.
     pub peer: SocketAddr,
     /// The bodies, back to back.
@@ -54,6 +56,8 @@ pub struct RemotePublish {
 /// A publish through the handle, waiting for room.
 #[derive(Debug)]
 pub struct WaitingRequest {
+    /// Against whom the topic counts if it is made.
+    pub maker: Option<IpAddr>,
     /// The messages.
     pub bodies: Vec<Bytes>,
     /// When the request came.
@@ -107,11 +111,11 @@ impl Relay<'_> {
                     .keep_waiting(topic, WaitingPublish::Remote(remote), true);
                 return false;
             }
-            Published::Accepted => {
+            Published::Accepted | Published::Logged(_) => {
                 let source = Source {
                     reactor: remote.from,
                     connection: remote.connection,
-                    is_announced: remote.publisher.is_some(),
+                    is_declared: remote.publisher.is_some(),
                 };
                 let name = || name_of(remote.publisher.as_deref(), remote.peer);
                 let messages = remote.lengths.len() as u32;
@@ -122,7 +126,12 @@ impl Relay<'_> {
             }
             Published::Refused(_) | Published::Gone => {}
         }
-        self.send_settled(&remote, outcome);
+        if let Published::Logged(number) = outcome {
+            let waiter = Undurable::Away(remote.from, settled(&remote, Published::Accepted));
+            self.hall.topics.waiters.push(topic, number, waiter);
+        } else {
+            self.send_settled(&remote, outcome);
+        }
         true
     }
 
@@ -141,23 +150,31 @@ impl Relay<'_> {
                     .keep_waiting(topic, WaitingPublish::Request(request), true);
                 return false;
             }
-            Published::Accepted => self.note_request(topic, &request),
+            Published::Accepted | Published::Logged(_) => self.note_request(topic, &request),
             Published::Refused(_) | Published::Gone => {}
         }
-        request.reply.send(answer_of(outcome));
+        if let Published::Logged(number) = outcome {
+            let waiter = Undurable::Request(request.reply);
+            self.hall.topics.waiters.push(topic, number, waiter);
+        } else {
+            request.reply.send(answer_of(outcome));
+        }
         true
     }
 
     fn send_settled(&mut self, remote: &RemotePublish, outcome: Published) {
-        let messages = remote.lengths.len() as u32;
-        let settled = Settled {
-            task: remote.task,
-            connection: remote.connection,
-            messages,
-            delay: remote.delay,
-            bytes: remote.bytes.len(),
-            outcome,
-        };
+        let settled = settled(remote, outcome);
         self.hall.post.send(remote.from, Mail::Settled(settled));
+    }
+}
+
+fn settled(remote: &RemotePublish, outcome: Published) -> Settled {
+    Settled {
+        task: remote.task,
+        connection: remote.connection,
+        messages: remote.lengths.len() as u32,
+        delay: remote.delay,
+        bytes: remote.bytes.len(),
+        outcome,
     }
 }

@@ -1,4 +1,4 @@
-//! What sessions and reactor say to each other, whatever the protocol.
+//! What sessions and the reactor say to each other, whatever the protocol.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wire::{Mpub, ProtocolError};
 
 use crate::connection::{Collecting, SubscriptionNumber};
 
-/// What a peer asks for.
+/// A peer's request.
 #[derive(Debug)]
 pub enum Act<'a> {
     /// Publish one message.
@@ -41,7 +41,7 @@ pub enum Act<'a> {
         /// How.
         terms: Terms,
     },
-    /// Do what is said of a subscription.
+    /// Carry out what is said of a subscription.
     Order {
         /// Which one.
         of: SubscriptionNumber,
@@ -52,6 +52,10 @@ pub enum Act<'a> {
     Close,
     /// Other terms than before; they have been answered.
     Introduce(Box<Introduction>),
+    /// To have an auth server asked what it may do, and to wait for that.
+    Authenticate,
+    /// It may do something from now on, and has been told so; and is this publisher.
+    Admit(Option<Box<wire::identify::Declaration>>),
     /// To be told that it cannot be done.
     Refuse(Failure),
     /// Nothing.
@@ -73,7 +77,7 @@ pub struct Message<'a> {
     pub subscription: SubscriptionNumber,
 }
 
-/// What a subscription is asked for with.
+/// The terms of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Time that a message may be in flight.
@@ -84,7 +88,7 @@ pub struct Terms {
     pub is_finished_when_sent: bool,
 }
 
-/// What a peer says of itself, beyond what concerns its session only.
+/// What a peer says of itself, beyond what concerns only its session.
 #[derive(Debug)]
 pub struct Introduction {
     /// Its wish to have messages collected.
@@ -136,7 +140,7 @@ pub enum Deed {
     PublishLater,
     /// Subscribing.
     Subscribe,
-    /// What was said of a subscription.
+    /// Something said of a subscription.
     Order(ConsumerOrder),
 }
 
@@ -155,7 +159,7 @@ pub enum Failure {
     NotToSpeak,
 }
 
-/// What becomes of a connection after a failure.
+/// The fate of a connection after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// It goes on.
@@ -166,7 +170,7 @@ pub enum Aftermath {
     Closes,
 }
 
-/// What follows from messages that were accepted.
+/// What follows from accepted messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledged {
     /// Something is to be written in this turn.
@@ -177,6 +181,18 @@ pub enum Acknowledged {
     Later,
     /// It is told nothing.
     Never,
+}
+
+impl Failure {
+    /// Whether a permission is missing.
+    #[must_use]
+    pub fn is_denial(&self) -> bool {
+        use wire::ErrorCode::{AuthFailed, AuthFirst, Unauthorized};
+        let Failure::Nsq(error) = self else {
+            return false;
+        };
+        matches!(error.code, AuthFailed | AuthFirst | Unauthorized)
+    }
 }
 
 impl std::fmt::Display for Failure {

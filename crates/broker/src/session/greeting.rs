@@ -1,4 +1,4 @@
-//! The bytes that a connection begins with, and what they choose.
+//! The first bytes of a connection, and the protocol that they choose.
 
 use link::{MAGIC_PROBE, QUESTION_BYTES};
 use wire::MAGIC_V2;
@@ -12,10 +12,10 @@ use super::{Failure, Session};
 /// Bytes that tell protocols apart.
 pub const MAGIC_BYTES: usize = MAGIC_V2.len();
 
-/// What the broker has to know of those that come.
+/// What the broker has to know to greet connections.
 #[derive(Debug)]
 pub struct Doorkeeper<'a> {
-    /// Whether Tempo is spoken here, and the key of those that may.
+    /// Whether Tempo is spoken here, and the key that endpoints must have.
     pub tempo: Option<Option<&'a Key>>,
     /// Whether NSQ's clients can only ask for TLS before there is TLS.
     pub needs_tls: bool,

@@ -1,7 +1,8 @@
-//! A session that tests put where a protocol with several subscriptions would stand: lines of words.
+//! A session for tests in place of a protocol with several subscriptions: lines of words.
 //!
-//! `SUB topic channel timeout_ms`, `RDY number count`, `FIN number id`, `REQ number id delay_ms`, `TOUCH number id`, and in answer `SUBSCRIBED
-//! number`, `MESSAGE number id attempts body`, `FAILED why`.
+//! `SUB topic channel timeout_ms`, `RDY number count`, `FIN number id`, `REQ number id delay_ms`,
+//! `TOUCH number id`; the answers are `SUBSCRIBED number`, `MESSAGE number id attempts body`,
+//! `FAILED why`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::act::{Act, Aftermath, Failure, Message, Next, Terms};
 use crate::connection::{Output, SubscriptionNumber};
 use topics::ConsumerOrder;
 
-/// What it begins with.
+/// Its first bytes.
 pub const MAGIC: &[u8; 4] = b"LINE";
 
 /// A peer that speaks in lines.

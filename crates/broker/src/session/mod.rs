@@ -1,9 +1,10 @@
-//! What is spoken on a connection: one protocol each, chosen by the bytes that it begins with.
+//! Sessions: one protocol per connection, chosen by its first bytes.
 //!
-//! A session owns the protocol's decoding, framing, acknowledgements, errors and heartbeats. What it reads becomes an [`Act`],
-//! which the reactor carries out; what comes of that the reactor tells the session, which puts it into the output in its own
-//! words. It knows no socket, no topic table and no clock: a further protocol is a variant here, with a folder of its own and
-//! its magic in [`greeting`].
+//! A session owns the protocol's decoding, framing, acknowledgements, errors and heartbeats. It
+//! turns what it reads into [`Act`]s, which the reactor carries out; the reactor tells the session
+//! the result, and the session encodes it into the output. It knows no socket, no topic table and
+//! no clock. A further protocol is a variant here, with a folder of its own and its magic in
+//! [`greeting`].
 
 mod act;
 pub mod greeting;
@@ -12,12 +13,14 @@ mod lines;
 pub mod nsq;
 pub mod tempo;
 
+use access::Authorizations;
 use clock::Instant;
 use rustc_hash::FxHashMap;
 use wire::TopicName;
 use wire::announce::TopicId;
-use wire::identify::ServerLimits;
+use wire::identify::{Declaration, ServerLimits};
 
+use crate::auth::{AuthTerms, Secret};
 use crate::connection::{Output, SubscriptionNumber};
 use crate::stats::ClientStats;
 
@@ -47,10 +50,12 @@ pub enum Session {
 pub struct Reading<'r, 'a> {
     /// Bounds of what may be said.
     pub limits: &'r wire::Limits,
-    /// What the broker offers.
+    /// The broker's offers.
     pub server: &'r ServerLimits,
     /// What identifiers of topics stand for, for sessions that [use](Session::uses_identifiers) them.
     pub identifiers: Option<&'a FxHashMap<TopicId, TopicName>>,
+    /// By what NSQ's clients are let in; `None`: everybody is.
+    pub auth: Option<&'r AuthTerms>,
     /// The time.
     pub now: Instant,
 }
@@ -76,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Counts messages that were accepted of it.
+    /// Counts messages accepted from it.
     #[inline]
     pub fn accept(&mut self, messages: u32, now: Instant) -> Acknowledged {
         match self {
@@ -93,7 +98,8 @@ impl Session {
         }
     }
 
-    /// What is owed, where that is nothing but frames that stand ready to be sent. They count as sent.
+    /// The frames that are owed, if they are ready to be sent and nothing else is owed. They count
+    /// as sent.
     #[inline]
     pub fn take_ready_frames(&mut self) -> Option<&'static [u8]> {
         match self {
@@ -141,7 +147,8 @@ impl Session {
         }
     }
 
-    /// Tells what went wrong, and says what becomes of the connection. What is owed is to be [settled](Session::settle) before.
+    /// Tells the peer what went wrong, and returns the fate of the connection. Debts are to be
+    /// [settled](Session::settle) before.
     #[must_use]
     pub fn tell_failure(&self, failure: &Failure, output: &mut Output) -> Aftermath {
         match self {
@@ -173,7 +180,7 @@ impl Session {
         }
     }
 
-    /// A publisher waits for room, for about so long; says whether the protocol has words for it.
+    /// A publisher waits for room, for about this long; returns whether the protocol can say so.
     pub fn tell_throttled(&self, topic: &TopicName, wait_us: u32, output: &mut Output) -> bool {
         let has_words = matches!(self, Session::Nsq(_));
         if has_words {
@@ -182,7 +189,7 @@ impl Session {
         has_words
     }
 
-    /// A publisher is to go on at the broker at `address`; says whether the protocol has words for it.
+    /// A publisher is to go on at the broker at `address`; returns whether the protocol can say so.
     pub fn tell_migrate(&self, topic: &TopicName, address: &str, output: &mut Output) -> bool {
         let has_words = matches!(self, Session::Nsq(_));
         if has_words {
@@ -208,7 +215,7 @@ impl Session {
         }
     }
 
-    /// How often it is looked at, where it asked for anything else than the broker's interval.
+    /// The interval at which it is looked at, where it asked for another than the broker's.
     #[must_use]
     pub fn interval(&self) -> Option<std::time::Duration> {
         match self {
@@ -235,10 +242,36 @@ impl Session {
         matches!(self, Session::Tempo(_))
     }
 
-    /// Whether it is not known yet what is spoken.
+    /// Whether only its first command tells who it is; what others begin with tells as much.
     #[must_use]
-    pub fn is_greeting(&self) -> bool {
-        matches!(self, Session::Greeting)
+    pub fn introduces_itself_later(&self) -> bool {
+        matches!(self, Session::Greeting | Session::Nsq(_))
+    }
+
+    /// What an auth server is to be asked with.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Secret> {
+        match self {
+            Session::Nsq(nsq) => nsq.secret(),
+            _ => None,
+        }
+    }
+
+    /// Auth servers were asked; `None`: none has said what the client may do. Gives what it has declared itself as before.
+    ///
+    /// # Errors
+    /// It may do nothing.
+    pub fn hear_authorizations(
+        &mut self,
+        authorizations: Option<Authorizations>,
+        output: &mut Output,
+        now: Instant,
+    ) -> Result<Option<Declaration>, Failure> {
+        match self {
+            Session::Nsq(nsq) => nsq.hear_authorizations(authorizations, output, now),
+            // Nobody else is asked about.
+            _ => Ok(None),
+        }
     }
 
     /// Adds what the peer told of itself.

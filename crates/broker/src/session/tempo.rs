@@ -1,7 +1,8 @@
-//! Tempo's data connections: messages that carry an identifier, in from publishers and out to subscribers.
+//! Tempo's data connections: messages that carry an identifier, in from publishers and out to
+//! subscribers.
 //!
-//! A publisher is told nothing, and is slowed down by not being read from. A subscriber says nothing: the broker has connected
-//! to it, and its messages are finished when they are written.
+//! A publisher is told nothing, and is slowed down by not being read. A subscriber says nothing:
+//! the broker has connected to it, and its messages are finished when they are written.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,14 @@
-//! What brokers that no controller tells the same were told of a limit, compared.
+//! Compares what brokers without a common controller were told of a limit.
 //!
-//! A limit is one limit where topic, policy, unit and gossip are the same. Of its rates and bursts the least of each is in
-//! force, so the brokers together never have more than any of them was told. What is declared differently otherwise is not
-//! shared: each broker keeps its N-th part. So it is with two topics of this broker whose names give one number, and with one
-//! whose number is that of a topic elsewhere with a smaller identity. All of it is said in words, for somebody to put right.
+//! A limit is one limit where topic, policy, unit and gossip are the same. The least of its rates
+//! and the least of its bursts are in force, so the brokers together never have more than any of
+//! them was told. Limits that differ otherwise are not shared: each broker keeps its N-th part. The
+//! same holds for two topics of this broker whose names give one number, and for one whose number
+//! is that of a topic elsewhere with a smaller identity. Every disagreement is reported in words,
+//! for an operator to put right.
 //!
-//! A limit that other brokers have and this one has not is one at which nothing arrives here: this broker takes part in it
-//! all the same, for it is one of the N.
+//! If other brokers have a limit that this one lacks, nothing arrives for it here. This broker
+//! takes part in it all the same, because it is one of the N.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,16 +21,16 @@ use topics::{Group, IntervalEnd, LimitNumber, identity, interval_of};
 /// To how many others a broker tells its numbers, where nothing else is said.
 pub(super) const BRANCHES: u16 = 3;
 
-/// What follows from what all were told.
+/// The conclusion from what all were told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agreement {
     /// The least rate and burst of limits that others were told of, too.
     pub(super) least: FxHashMap<LimitNumber, Share>,
-    /// Limits of this broker that nobody is told of.
+    /// Limits of this broker that are not told to anybody.
     pub(super) apart: FxHashSet<LimitNumber>,
     /// Limits that only others have.
     pub(super) elsewhere: Vec<(LimitNumber, Cadence)>,
-    /// What is to be put right.
+    /// What an operator has to put right.
     pub(super) disagreements: Vec<String>,
 }
 

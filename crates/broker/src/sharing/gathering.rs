@@ -1,4 +1,5 @@
-//! A broker that finds those it shares limits with by itself: its roster, and what it tells and hears by notices.
+//! A broker that finds the others of its limits by itself: its roster, and the notices that it
+//! sends and receives.
 
 use std::net::SocketAddr;
 
@@ -8,8 +9,8 @@ use link::Sharers;
 use topics::IntervalEnd;
 
 use super::agreement::{Agreement, BRANCHES, agree, declared};
+use super::sharer::Moment;
 use super::{Found, INTERVAL, SharingConfig};
-use crate::sys;
 
 /// The roster, and the limits of this broker as they were last.
 #[derive(Debug)]
@@ -18,20 +19,24 @@ pub(super) struct Gathering {
     own: Vec<NoticedLimit>,
     generation: u64,
     listed: Vec<SocketAddr>,
-    /// Names of `--gossip-join` that have not been found yet: a broker that knows no address counts all the same, so while
-    /// nobody was heard there is no list without it.
+    /// Names of `--gossip-join` that have not been found yet. A broker that knows no address counts
+    /// nevertheless, so until somebody has been heard there is no list without it.
     unknown: Vec<String>,
 }
 
 /// A name of `--gossip-join`, and the address that it stands for at present.
-pub(super) type Resolved = (String, SocketAddr);
+pub type Resolved = (String, SocketAddr);
 
 impl Gathering {
-    /// Knows of nobody yet.
+    /// Knows of nobody yet, and begins at this moment.
     ///
     /// # Errors
     /// What is missing, and what to do.
-    pub(super) fn new(config: &SharingConfig, me: Option<SocketAddr>) -> Result<Self, String> {
+    pub(super) fn new(
+        config: &SharingConfig,
+        me: Option<SocketAddr>,
+        (incarnation, now): Moment,
+    ) -> Result<Self, String> {
         let me = me.ok_or(
             "this broker has no gossip address: start it with --gossip-address IP:PORT, as others reach it",
         )?;
@@ -42,11 +47,11 @@ impl Gathering {
         let names = config.join.clone();
         let config = RosterConfig {
             me,
-            incarnation: sys::wall_now().as_nanos(),
+            incarnation,
             key,
         };
         Ok(Gathering {
-            roster: Roster::new(config, sys::monotonic_now()),
+            roster: Roster::new(config, now),
             own: Vec::new(),
             generation: 0,
             listed: Vec::new(),
@@ -55,9 +60,9 @@ impl Gathering {
     }
 
     /// The address of a name has been found.
-    pub(super) fn add(&mut self, (name, address): Resolved) {
+    pub(super) fn add(&mut self, (name, address): Resolved, now: Instant) {
         self.unknown.retain(|unknown| *unknown != name);
-        self.roster.add(address, sys::monotonic_now());
+        self.roster.add(address, now);
     }
 
     /// Names that have no address.
@@ -71,8 +76,8 @@ impl Gathering {
     }
 
     /// Takes a broker off the roster.
-    pub(super) fn forget(&mut self, address: SocketAddr) {
-        self.roster.forget(address, sys::monotonic_now());
+    pub(super) fn forget(&mut self, address: SocketAddr, now: Instant) {
+        self.roster.forget(address, now);
     }
 
     /// Takes a notice; false: it is something else, and for somebody else.
@@ -121,6 +126,11 @@ impl Gathering {
             branches: BRANCHES,
             interval_ms: INTERVAL.as_millis() as u64,
         })
+    }
+
+    /// Whether a list is the one that this broker has found last.
+    pub(super) fn has_found(&self, sharers: &Sharers) -> bool {
+        sharers.key.is_none() && sharers.generation == self.generation
     }
 
     /// The others on the roster.

@@ -1,5 +1,5 @@
-//! This broker among those that gossip: its node, and the limits that it takes part in. A pure state machine; who drives it
-//! carries its datagrams ([`super::port`], or a simulated network).
+//! This broker's node in the gossip and the limits that it takes part in. A pure state machine; its
+//! caller carries the datagrams ([`super::port`], or a simulated network).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -104,7 +104,8 @@ impl Gossiper {
         known.collect()
     }
 
-    /// Tells the others of the limits whose intervals are over; of those that are shared no more, gossip ends.
+    /// Tells the others about the limits whose intervals are over; for limits that are no longer
+    /// shared, gossip ends.
     pub fn tell_estimates(&mut self, now: Instant, ends: &[IntervalEnd], agreement: &Agreement) {
         let mut shared = Vec::new();
         for end in ends {
@@ -203,7 +204,7 @@ impl Gossiper {
         self.node.connected()
     }
 
-    /// What became of datagrams, with what became of them at the socket.
+    /// Datagrams by outcome, including the outcomes at the socket.
     pub(super) fn datagrams(&self, socket: SocketCounters) -> Vec<(&'static str, u64)> {
         let heard = self.node.counters();
         vec![

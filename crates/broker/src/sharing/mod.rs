@@ -1,13 +1,16 @@
-//! Limits that brokers share by gossip (DRL): estimate intervals, and what brokers tell each other of them.
+//! Limits that brokers share by gossip (DRL): estimate intervals, and the demand that brokers tell
+//! each other.
 //!
-//! The reactor that owns a topic owns its policy. At the end of each interval it is asked for an update, and given what is
-//! known of the others; both are values in its post, and nothing is done per message. What is said and heard goes through
-//! a UDP port of the broker's own and the state machine of [`gossip::Node`]. Who takes part is a list that the
-//! controller sends ([`link::Sharers`]); without the controller the last one stays. Brokers that have none find each
-//! other from a few addresses ([`gossip::Roster`]) and make the list themselves; what each of them was told of a limit they
-//! compare (`agreement`). A broker with neither is alone, and its limits are whole.
+//! The reactor that owns a topic owns its policy. At the end of each interval it is asked for an
+//! update and given what is known of the others; both are values in its post, and nothing is done
+//! per message. Gossip goes through a UDP port of the broker's own and the state machine of
+//! [`gossip::Node`]. The controller sends the list of participants ([`link::Sharers`]); without the
+//! controller the last list stays. Brokers without a controller find each other from a few
+//! addresses ([`gossip::Roster`]), make the list themselves, and compare what each was told of a
+//! limit (`agreement`). A broker with neither is alone, and its limits are whole.
 //!
-//! Not here: what a policy makes of an update ([`limit::sharing`]), and what it does to a message (`topic`).
+//! Not here: what a policy makes of an update ([`limit::sharing`]), and what it does to a message
+//! (`topic`).
 
 mod agreement;
 mod gathering;
@@ -15,6 +18,7 @@ mod gossiper;
 mod intervals;
 mod port;
 mod rounds;
+mod sharer;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +32,10 @@ use topics::{Known, LimitNumber};
 use wire::gossip::Key;
 
 use crate::{BrokerError, Handle, sys};
-pub use agreement::Agreement;
-use gathering::Resolved;
-pub use gossiper::Gossiper;
+pub use gathering::Resolved;
 use intervals::Intervals;
-pub use rounds::{ASK_INTERVAL, Held, Speaker};
+pub use rounds::Held;
+pub use sharer::{Moment, Sharer};
 
 /// What is known of the others, by limit.
 pub type Remotes = FxHashMap<LimitNumber, Known>;
@@ -48,10 +51,10 @@ pub struct SharingConfig {
     pub join: Vec<String>,
 }
 
-/// What became of gossip.
+/// Figures of gossip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharingFigures {
-    /// Brokers on the list, this one included; 0 without one.
+    /// Brokers on the list, this one included; 0 without a list.
     pub brokers: u32,
     /// Of those, the ones that gossip is exchanged with, this one included.
     pub connected: u32,
@@ -59,7 +62,7 @@ pub struct SharingFigures {
     pub generation: u64,
     /// Intervals that were ended.
     pub intervals: u64,
-    /// Counts of datagrams, by what became of them.
+    /// Counts of datagrams by outcome.
     pub datagrams: Vec<(&'static str, u64)>,
     /// Bytes sent with the headers of IP and UDP, by what they were for.
     pub sent_bytes: Vec<(&'static str, u64)>,
@@ -216,8 +219,8 @@ impl SharingPort {
     }
 }
 
-/// Finds the addresses of names again and again, since they may change; of those that a name has, the first of the kind
-/// that this broker has.
+/// Resolves names again and again, since their addresses may change; of a name's addresses it takes
+/// the first of this broker's kind.
 async fn resolve(names: Vec<String>, me: Option<SocketAddr>, found: mpsc::Sender<Resolved>) {
     let is_ipv4 = me.is_none_or(|me| me.is_ipv4());
     loop {
@@ -252,7 +255,7 @@ fn reachable(tcp: SocketAddr, host: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, tcp.port()))
 }
 
-/// Length of an interval of a broker that is told none; the paper's.
+/// Length of an interval of a broker that is not told one; the paper's.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Lengths that a controller may ask for.

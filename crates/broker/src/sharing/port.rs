@@ -8,7 +8,7 @@ use gossip::{Socket, SocketCounters};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::gossiper::Gossiper;
+use super::sharer::Sharer;
 
 /// The UDP port of gossip.
 #[derive(Debug)]
@@ -48,10 +48,8 @@ impl Port {
     }
 
     /// Sends what is to be said.
-    pub(super) fn flush(&mut self, gossiper: &mut Gossiper) {
-        while let Some(transmit) = gossiper.next_transmit() {
-            self.send(transmit.to, transmit.bytes());
-        }
+    pub(super) fn flush(&mut self, sharer: &mut Sharer) {
+        sharer.transmit(|to, bytes| self.send(to, bytes));
     }
 
     /// Completes when something has come since it was read from last; if more waits than is read at one go, the end of an
@@ -65,7 +63,7 @@ impl Port {
         let _ = self.readiness.try_io(Interest::READABLE, nothing);
     }
 
-    /// What became of what was sent and received.
+    /// Counts of what was sent and received.
     pub(super) fn counters(&self) -> SocketCounters {
         self.socket.counters()
     }

@@ -1,5 +1,5 @@
-//! Words with the other brokers of a controller's round, by which shares are held on to while the controller is away
-//! ([`limit::Vouches`]).
+//! Messages to and from the other brokers of a controller's round, by which brokers may keep their
+//! shares while the controller is away ([`limit::Vouches`]).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,7 +54,8 @@ impl Held {
     }
 }
 
-/// Puts words into datagrams and takes them out of them. It is one process's: a question counts only for who asked it.
+/// Encodes messages about rounds into datagrams and decodes them. It belongs to one process: an
+/// answer counts only for the process that asked.
 #[derive(Debug)]
 pub struct Speaker {
     me: SocketAddr,
@@ -93,7 +94,8 @@ impl Speaker {
             .collect()
     }
 
-    /// Takes a datagram. `None`: it has no words of rounds, and is for somebody else. An answer to it, if there is one.
+    /// Takes a datagram. `None`: it is not about rounds but for somebody else. Otherwise the answer
+    /// to it, if there is one.
     pub fn take(
         &mut self,
         held: &mut Held,

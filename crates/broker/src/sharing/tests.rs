@@ -12,7 +12,7 @@ use topics::Teller;
 use wire::TopicName;
 
 use super::*;
-use crate::handle::Declaration;
+use crate::handle::DeclaredContract;
 use crate::stats::{StatsFilter, TopicStats};
 use crate::{Broker, Config, ControllerLink, Operation};
 
@@ -48,7 +48,8 @@ impl Sharer {
         };
         let sharer = Sharer::of(broker, sharing, limit(RATE)).await;
         let handle = sharer.broker.handle();
-        let set = handle.put_into_force(Declaration {
+        let set = handle.put_into_force(DeclaredContract {
+            maker: None,
             topic: topic(),
             contract: Contract::of_limit(limit(RATE)),
             number: Some(3),

@@ -1,4 +1,4 @@
-//! When the peer's kernel acknowledged what was sent, and what a connection's way is like.
+//! When the peer's kernel acknowledged sent bytes, and the state of a connection's path.
 
 use std::io;
 
@@ -23,7 +23,7 @@ const SCM_TSTAMP_ACK: u32 = 2;
 #[repr(align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// What the kernel knows of a connection's way (`TCP_INFO`).
+/// The kernel's knowledge of a connection's path (`TCP_INFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// Smallest round trip of the last minutes, µs; 0 where there is none yet.

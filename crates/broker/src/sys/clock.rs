@@ -1,4 +1,4 @@
-//! Reading the clocks: the only place in the data plane that does.
+//! Reads the clocks: the only place in the data plane that does.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The system calls of the data path, and nothing else: every `unsafe` block of the broker is here.
 //!
-//! Wrappers take and give plain values; they hold no policy. Linux only: epoll, eventfd and
+//! Wrappers take and return plain values and hold no policy. Linux only: epoll, eventfd and
 //! `SO_TIMESTAMPING` have no portable form.
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A hint to the processor, where it takes one.
+//! A prefetch hint, on processors that take one.
 
 /// Bytes that come into the cache at once.
 const LINE_BYTES: usize = 64;

@@ -38,7 +38,7 @@ impl AsFd for Stream {
     }
 }
 
-/// What one receive gave.
+/// The result of one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes put into the buffer; 0 is the peer's end.

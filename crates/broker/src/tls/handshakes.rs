@@ -1,7 +1,8 @@
-//! The thread that does handshakes for all reactors, and looks after the files.
+//! The thread that does handshakes for all reactors and watches the files.
 //!
-//! A handshake is away from its connection for as long as the thread takes to answer the peer. A connection has one at a time, so no
-//! more wait than there are connections; what waits for longer than its connection may take is not done any more.
+//! A handshake is away from its connection while the thread answers the peer. A connection has one
+//! at a time, so no more wait than there are connections; one that waits for longer than its
+//! connection may take is dropped.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,7 +17,7 @@ use crate::reactor::{Inbox, Mail};
 use crate::sys;
 use crate::transport::Handshake;
 
-/// Files are looked at so often.
+/// Interval at which the files are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The way to the thread, and what handshakes are done with.
@@ -31,7 +32,7 @@ pub struct Handshakes {
 struct Order {
     reactor: usize,
     shaken: Shaken,
-    /// It is of no use after that.
+    /// After that it is useless.
     until: Instant,
 }
 
@@ -67,7 +68,7 @@ impl Handshakes {
         })
     }
 
-    /// What they are done with.
+    /// The configuration that they use.
     #[must_use]
     pub fn credentials(&self) -> &Arc<Credentials> {
         &self.credentials
@@ -111,11 +112,10 @@ impl Handshakes {
 
 #[cfg(test)]
 impl ByHand {
-    /// Does what has been asked for.
-    pub(crate) fn go_on(&mut self) {
-        while let Ok(order) = self.ordered.try_recv() {
-            carry_out(order, &self.inboxes);
-        }
+    /// Does what has been asked for; gives how much that was.
+    pub(crate) fn go_on(&mut self) -> usize {
+        let orders = self.ordered.try_iter();
+        orders.map(|order| carry_out(order, &self.inboxes)).count()
     }
 }
 

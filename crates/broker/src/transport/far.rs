@@ -1,4 +1,4 @@
-//! The other end of a connection, for tests: what it says becomes bytes on the wire, and back.
+//! The other end of a connection, for tests: plain bytes to bytes on the wire, and back.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sys::{self, Stream};
 use crate::tls::tests::Papers;
 use crate::tls::{ByHand, Credentials, Handshakes};
 
-/// What a connection's bytes go in.
+/// The transport of a connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Plain,
@@ -55,7 +55,7 @@ impl Authority {
         let papers = Papers::new(name);
         let credentials = Arc::new(Credentials::load(papers.config()).expect("of use"));
         Authority {
-            config: credentials.current(),
+            config: credentials.server(),
             papers,
             credentials,
         }
@@ -102,7 +102,7 @@ impl Far {
     ) {
         self.before_codec = plain;
         if tls {
-            self.tls = Some(Box::new(authority.papers.client(None)));
+            self.tls = Some(Box::new(authority.papers.client()));
         }
         if let Some(compression) = compression {
             self.codec = Some(Codec::new(compression));
@@ -147,7 +147,7 @@ impl Far {
         }
     }
 
-    /// What `came` says, as far as it is whole.
+    /// The plain bytes of `came`, as far as it is complete.
     pub fn open(&mut self, came: &[u8], plain: &mut Vec<u8>) {
         self.wire.extend_from_slice(came);
         let mut within = Vec::new();

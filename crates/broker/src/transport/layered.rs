@@ -1,7 +1,8 @@
-//! Plain bytes within compression, within TLS, or within one of them.
+//! Plain bytes within compression, within TLS, or within both.
 //!
-//! In both directions a connection begins plain and gets its layers on the way. What the peer says has them from one byte of the
-//! wire on. What is said to it has them from one plain byte of the output on each: the answer that names them goes without them.
+//! In both directions a connection begins plain and gets its layers on the way. Input has them from
+//! one byte of the wire on. Output has each from one plain byte on: the answer that names the
+//! layers goes without them.
 
 use std::io;
 use std::sync::Arc;
@@ -23,18 +24,19 @@ const RECEIVE_BYTES: usize = 16 * 1024;
 /// Receives in a row that may bring nothing whole.
 const RECEIVES_MAX: usize = 8;
 
-/// Plain bytes that are put into layers at once: a record of TLS. A peer that reads slowly is seen to get on in steps of so many.
+/// Plain bytes put into layers at once: a record of TLS. The progress of a peer that reads slowly
+/// shows in steps of this size.
 const SEAL_MAX: usize = 16 * 1024;
 
 /// Plain bytes between TLS and compression.
 const BETWEEN_BYTES: usize = 4 * 1024;
 
-/// What a connection gets.
+/// The layers that a connection gets.
 #[derive(Debug)]
 pub struct Upgrade {
-    /// TLS, after so many bytes of the output.
+    /// TLS, after this many bytes of the output.
     pub tls: Option<(Arc<ServerConfig>, usize)>,
-    /// Compression, after so many.
+    /// Compression, after this many.
     pub compression: Option<(Compression, usize)>,
     /// The memory that this takes.
     pub charge: Charge,
@@ -49,11 +51,11 @@ pub struct Layered {
     /// Plain bytes that are still to go without TLS, and without compression.
     before_tls: usize,
     before_codec: usize,
-    /// What the socket has not taken, and what of the output it carries.
+    /// Bytes that the socket has not taken, and the part of the output that they carry.
     outgoing: Pending,
     carries: usize,
     is_followed: bool,
-    /// What came and was not opened, and what TLS gave of it.
+    /// Received bytes that are not opened yet, and the bytes that TLS made of them.
     incoming: Pending,
     between: Pending,
     stamp: Option<WallTime>,
@@ -318,6 +320,14 @@ impl Layered {
 
     pub(super) fn agreed(&self) -> Option<Agreed> {
         self.tls.as_ref()?.agreed()
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    pub(super) fn client_certificate(&self) -> Option<Vec<u8>> {
+        self.tls.as_ref()?.client_certificate()
     }
 
     /// Memory of what was put into layers and not sent.

@@ -1,18 +1,20 @@
-//! What stands between a connection and its socket.
+//! The layer between a connection and its socket.
 //!
-//! A connection reads and writes plain bytes. What goes over the wire may be others, and more or fewer of them, so:
+//! A connection reads and writes plain bytes. The bytes on the wire may differ from them, in number
+//! too, so:
 //!
 //! - Plain bytes have the stamp of the bytes on the wire that completed them.
-//! - Plain bytes are taken once the socket has taken everything on the wire that carries them. Until then they stay in the
-//!   connection's output, where they are counted; a transport keeps no more than what it made of their beginning, and is
-//!   given the same beginning again.
-//! - The socket counts bytes on the wire, and so do [`Taken::wire`] and whatever names a byte of it (stamps of
-//!   acknowledgements). What ends with a followed message ends a send.
+//! - Plain bytes are taken once the socket has taken everything on the wire that carries them.
+//!   Until then they stay in the connection's output, where they are counted; a transport keeps
+//!   only what it made of their beginning, and is given the same beginning again.
+//! - The socket counts bytes on the wire, and so do [`Taken::wire`] and whatever names such a byte
+//!   (stamps of acknowledgements). Where a followed message ends, a send ends.
 //!
-//! A connection begins plain and may get layers on the way ([`Transport::upgrade`]). A further transport is a variant here, with a file
-//! of its own. Static dispatch: what is plain costs nothing.
+//! A connection begins plain and may get layers on the way ([`Transport::upgrade`]). A further
+//! transport is a variant here, with a file of its own. Static dispatch: plain connections pay
+//! nothing.
 
-mod codec;
+pub mod codec;
 #[cfg(test)]
 pub mod far;
 mod layered;
@@ -51,7 +53,7 @@ pub enum Transport {
     Records(Box<Records>),
 }
 
-/// What one receive gave.
+/// The result of one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Plain bytes put into the buffer; 0 is the peer's end.
@@ -62,7 +64,7 @@ pub struct Received {
     pub is_more: bool,
 }
 
-/// What one send took.
+/// The result of one send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Plain bytes, from the beginning of what was given.
@@ -118,6 +120,21 @@ impl Transport {
             Transport::Gone => Err(io::ErrorKind::NotConnected.into()),
             #[cfg(test)]
             Transport::Records(records) => records.send(bytes, followed),
+        }
+    }
+
+    /// Whether it is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Transport::Layered(layered) if layered.is_encrypted())
+    }
+
+    /// The certificate that the client has shown, in DER form, if it has.
+    #[must_use]
+    pub fn client_certificate(&self) -> Option<Vec<u8>> {
+        match self {
+            Transport::Layered(layered) => layered.client_certificate(),
+            _ => None,
         }
     }
 

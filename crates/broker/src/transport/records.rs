@@ -1,7 +1,7 @@
-//! A transport that tests put where TLS would stand: records with a head of three bytes and a body that is disguised.
+//! A transport for tests in place of TLS: records with a head of three bytes and a disguised body.
 //!
-//! Receives are small, so records come in pieces. An empty record asks to be answered with one, as a peer of TLS may ask for
-//! something that no connection said.
+//! Receives are small, so records come in pieces. An empty record asks for an empty record in
+//! answer, as a TLS peer may ask for something that no connection said.
 
 use std::io;
 
@@ -33,9 +33,9 @@ pub struct Records {
     is_followed: bool,
     /// Empty records that are owed.
     answers: usize,
-    /// What came and is no whole record.
+    /// Received bytes that are not a whole record yet.
     incoming: Vec<u8>,
-    /// What came in whole records and was not given.
+    /// Plain bytes from whole records that were not handed out yet.
     plain: Vec<u8>,
     stamp: Option<WallTime>,
 }

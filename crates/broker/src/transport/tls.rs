@@ -1,7 +1,8 @@
 //! TLS as a layer: records to plain bytes and back, without input or output.
 //!
-//! A handshake costs as much time as hundreds of messages (docs/security.md), so it is not done here: what the peer says in it goes
-//! with the connection's state to a thread of its own ([`Handshake`]), and comes back when that has answered.
+//! A handshake costs as much time as hundreds of messages (docs/security.md), so it is not done
+//! here: the peer's bytes go with the connection's state to a thread of its own ([`Handshake`]) and
+//! come back when it has answered.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) struct Tls {
 #[derive(Debug)]
 pub struct Handshake {
     connection: Box<ServerConnection>,
-    /// What the peer said.
+    /// The peer's bytes.
     wire: Vec<u8>,
     outcome: Result<(), rustls::Error>,
 }
@@ -90,7 +91,7 @@ impl Tls {
         self.has_ended
     }
 
-    /// What was agreed on, once it was.
+    /// The result of the handshake, once it is complete.
     pub(super) fn agreed(&self) -> Option<Agreed> {
         let connection = self.connection.as_ref().filter(|_| self.is_shaken)?;
         let version = match connection.protocol_version()? {
@@ -102,6 +103,13 @@ impl Tls {
             version,
             cipher_suite: suite.as_str().unwrap_or_default(),
         })
+    }
+
+    /// The certificate that the client has shown, in DER form.
+    pub(super) fn client_certificate(&self) -> Option<Vec<u8>> {
+        let connection = self.connection.as_ref().filter(|_| self.is_shaken)?;
+        let certificate = connection.peer_certificates()?.first()?;
+        Some(certificate.to_vec())
     }
 
     /// Gives the handshake away, with what the peer said in it. It comes back by [`Tls::resume`].

@@ -1,4 +1,5 @@
-//! How a plain connection gets layers, and what the reactor has to know of them beyond their bytes.
+//! How a plain connection gets layers, and what the reactor needs to know of them beyond their
+//! bytes.
 
 use std::io;
 

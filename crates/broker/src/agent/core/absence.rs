@@ -1,4 +1,4 @@
-//! A controller that stays away: how long topics that nobody here knows are held for it.
+//! How long topics that this broker does not know wait for a controller that stays away.
 
 use std::time::Duration;
 

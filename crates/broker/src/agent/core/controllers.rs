@@ -1,4 +1,4 @@
-//! Which of several controllers is dialled next: they are tried in turn, and the one that leads first where that is known.
+//! Which of several controllers to dial next: each in turn, or first the one that is known to lead.
 //!
 //! After a lost link the same one comes first. When all have been tried in vain, there is a pause.
 
@@ -9,7 +9,7 @@ pub const CONTROLLERS_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Controllers {
     addresses: Vec<String>,
-    /// Whose turn it is of `addresses`.
+    /// Index in `addresses` of the next one to try.
     next: usize,
     /// The one that was said to lead, before that.
     leader: Option<String>,

@@ -1,4 +1,4 @@
-//! Which controller is dialled next, and when: for ever, with growing pauses.
+//! Which controller to dial next and when: for ever, with growing pauses.
 
 use std::time::Duration;
 

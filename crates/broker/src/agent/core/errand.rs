@@ -1,4 +1,4 @@
-//! What the agent wants done, and what came of it.
+//! The agent's errands and their results.
 
 use limit::Grant;
 use limit::adaptor::HistoryLength;
@@ -6,31 +6,31 @@ use link::{MemoryReport, Move, Round, Sharers, TopicState};
 use topics::{KnownTopic, Teller};
 use wire::{ChannelName, TopicName};
 
-use crate::handle::Declaration;
+use crate::handle::DeclaredContract;
 use crate::window::{ReactorReport, WindowOrder, WindowResult};
 use crate::{BrokerError, Operation};
 
-/// What is to be done next, in this order.
+/// An effect, to be carried out in order.
 #[derive(Debug)]
 pub enum Effect {
     /// Dial the controller there, both prove the key, then [`super::Agent::connected`]; or [`super::Agent::ended`].
     Dial(String),
     /// Close the link, or give the dial up: nothing of it is to be heard any more.
     HangUp,
-    /// Do it, or find it out; [`super::Agent::answered`] takes what comes of it, whatever has become of the link. A reactor that is
-    /// too busy is asked again.
+    /// Carry it out, or find it out; [`super::Agent::answered`] takes the result, whatever has
+    /// happened to the link. A reactor that is too busy is asked again.
     Ask(Errand),
     /// With whom limits are shared by gossip.
     Sharers(Sharers),
     /// With whom shares may be held on to.
     Round(Round),
-    /// Who takes the queues that wait here; nobody: they stay.
+    /// The brokers that take the queues waiting here; none: the queues stay.
     HandOver(Vec<String>),
     /// What those say that may hand over to this broker.
     TakeOver(String),
 }
 
-/// What is asked of the broker; the [`Answer`] that belongs to it is named.
+/// A request to the broker; each names the [`Answer`] that belongs to it.
 #[derive(Clone, Debug)]
 pub enum Errand {
     /// A link begins. The life of its controller is kept before any of its orders is carried out, orders to hand over are of the link
@@ -51,7 +51,7 @@ pub enum Errand {
         is_first: bool,
     },
     /// Keep contracts and put them into force: [`Answer::Declared`].
-    Declare(Vec<Declaration>),
+    Declare(Vec<DeclaredContract>),
     /// Hand out shares: [`Answer::Granted`].
     Grant(Vec<(TopicName, Grant)>),
     /// Leases last as if they answered this report: [`Answer::Done`].
@@ -70,7 +70,7 @@ pub enum Errand {
     EndWindow(TopicName),
 }
 
-/// What came of an [`Errand`].
+/// The result of an [`Errand`].
 #[derive(Debug)]
 pub enum Answer {
     /// It is done, or why not.
@@ -85,11 +85,11 @@ pub enum Answer {
     Stock(Result<Vec<TopicState>, BrokerError>),
     /// How topics fare.
     Reported(Result<Figures, BrokerError>),
-    /// What a topic's window showed.
+    /// The result of a topic's window.
     Window(TopicName, Result<WindowResult, BrokerError>),
 }
 
-/// What a report tells.
+/// The content of a report.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Topics, and publishers that came or went.

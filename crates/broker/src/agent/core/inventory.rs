@@ -1,4 +1,4 @@
-//! What is here, said whole at the beginning of a link, and what becomes of it from then on.
+//! The inventory of topics and channels: sent whole when a link begins, then change by change.
 
 use link::{ToController, TopicState};
 use topics::Told;
@@ -59,13 +59,13 @@ impl Inventory {
         }
     }
 
-    /// Whether what becomes of topics is to be said.
+    /// Whether changes to topics are to be reported.
     pub(super) fn is_said(&self) -> bool {
         self.is_said
     }
 }
 
-/// A change as it is said.
+/// A change as a message to the controller.
 pub(super) fn word_of(told: Told) -> ToController {
     match told {
         Told::Changed(topic, change) => ToController::Changed {

@@ -1,9 +1,9 @@
-//! What the agent decides: when it dials and whom, what it says in which order, whose orders it carries out, and when it does
-//! without a controller.
+//! The agent's decisions: when and whom to dial, what to send in which order, whose orders to carry
+//! out, and when to go on without a controller.
 //!
-//! No sockets, no clock, no reactors: words and what time it is come in, words and [`Effect`]s go out. An errand is answered once it is
-//! done. Orders are carried out one after the other; beside them at most one report, one inventory and the ends of windows are on
-//! their way.
+//! No sockets, no clock, no reactors: messages and the time come in, messages and [`Effect`]s go
+//! out. An errand is answered when it is done. Orders are carried out one after the other; beside
+//! them at most one report, one inventory and the ends of windows are under way.
 
 mod absence;
 mod controllers;
@@ -230,12 +230,12 @@ impl Agent {
         others.into_iter().chain([standing]).flatten().min()
     }
 
-    /// What is to be done next, in this order.
+    /// The next effect to carry out, in order.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.words.next_effect()
     }
 
-    /// What is to be said next, once what came before is said.
+    /// The next message to send, once the one before has been sent.
     pub fn next_word(&mut self, now: Instant) -> Option<ToController> {
         let word = self.words.next_word();
         // There may be room for what waited.
@@ -390,7 +390,7 @@ impl Agent {
     }
 }
 
-/// A history of about so long; `None` where there can be none: it stays as it is.
+/// A history of about this length; `None` where that is impossible: the present one stays.
 fn history(window_ms: u64) -> Option<HistoryLength> {
     let steps = usize::try_from(window_ms / HISTORY_STEP_MS).unwrap_or(usize::MAX);
     let length = HistoryLength::new(steps, HISTORY_STEP_MS);

@@ -1,8 +1,9 @@
-//! Carries out a controller's orders.
+//! Carries out a controller's orders one after the other, in the order in which they arrive.
 //!
-//! One after the other, in the order in which they come: a grant must find the contract that it belongs to, and the
-//! confirmation of a contract stands for those before it. That holds over links too: what an order of a former one began is
-//! waited for, and what comes of it is told to nobody. Contracts that follow each other are kept with one write, and grants are handed out many at a time.
+//! A grant must find the contract that it belongs to, and the confirmation of a contract covers
+//! those before it. The order holds across links too: an order that arrived over an earlier link is
+//! completed first, and its result is told to nobody. Consecutive contracts are kept with one
+//! write, and grants are handed out in batches.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use super::said;
 use super::windows::{Measurement, Windows};
 use super::words::Words;
 use crate::BrokerError;
-use crate::handle::Declaration;
+use crate::handle::DeclaredContract;
 
 /// Orders that wait to be carried out; as many as a controller lets wait for one broker.
 pub(super) const ORDERS_MAX: usize = 4096;
@@ -40,7 +41,7 @@ pub(super) struct Around<'a> {
     pub(super) words: &'a mut Words,
 }
 
-/// What is to be done in its turn.
+/// An order that waits for its turn.
 #[derive(Debug)]
 enum Work {
     Order(ToBroker),
@@ -48,11 +49,11 @@ enum Work {
     GiveUp,
 }
 
-/// What is to be said of what comes of an errand.
+/// What to report of an errand's result.
 #[derive(Debug)]
 enum Behind {
     Begun,
-    Contracts(Vec<(Declaration, u64)>),
+    Contracts(Vec<(DeclaredContract, u64)>),
     Grants,
     Topic { topic: String, ticket: u64 },
     Change { topic: String, change: TopicChange },
@@ -60,7 +61,7 @@ enum Behind {
     Plain(String),
 }
 
-/// What follows for the link.
+/// The consequence for the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
     Nothing,
@@ -251,7 +252,8 @@ impl Orders {
             };
             match said::name(&topic) {
                 Ok(topic) => contracts.push((
-                    Declaration {
+                    DeclaredContract {
+                        maker: None,
                         topic,
                         contract,
                         number,
@@ -299,10 +301,10 @@ impl Orders {
     }
 }
 
-/// Says of each contract whether it is in force. One that cannot be kept is in force all the same, for the controller keeps it and
-/// tells it again.
+/// Reports of each contract whether it is in force. One that cannot be kept is in force
+/// nevertheless, because the controller keeps it and sends it again.
 fn declared(
-    contracts: Vec<(Declaration, u64)>,
+    contracts: Vec<(DeclaredContract, u64)>,
     outcomes: Vec<Result<(), BrokerError>>,
     unkept: Option<&BrokerError>,
     words: &mut Words,

@@ -1,4 +1,5 @@
-//! Reports: one as soon as a link stands, then one per interval, and early ones when something waits for them.
+//! Reports: one as soon as a link stands, then one per interval, and early ones when something
+//! waits for them.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Reports {
         }
     }
 
-    /// What the controller of a link wants.
+    /// Sets the interval that the controller of a link asks for.
     pub(super) fn set_interval(&mut self, interval_ms: u64) {
         let (least, most) = (*REPORT_INTERVALS_MS.start(), *REPORT_INTERVALS_MS.end());
         self.interval = Duration::from_millis(interval_ms.clamp(least, most));

@@ -1,4 +1,4 @@
-//! What the controller says of topics and channels, as the broker knows it.
+//! What the controller has told this broker of topics and channels.
 
 use link::{TopicChange, TopicState};
 use topics::KnownTopic;
@@ -20,8 +20,8 @@ pub(super) fn known(state: &TopicState) -> Result<KnownTopic, String> {
     })
 }
 
-/// What is to be done here of what was done elsewhere. A topic that is not here is not made, nor is an ephemeral channel, which is
-/// where its consumers are: `None`.
+/// The errand that follows here from a change elsewhere; `None` for a topic that is not here and
+/// for an ephemeral channel, which belongs where its consumers are: these are not created.
 pub(super) fn follow(topic: &str, change: &TopicChange) -> Result<Option<Errand>, String> {
     let (channel, operation) = operation(change)?;
     let is_made = operation == Operation::Create;

@@ -1,4 +1,5 @@
-//! What the agent wants and says, step by step, where it matters and a simulated cluster rarely comes.
+//! The agent's effects and messages, step by step, in cases that matter and that a simulated
+//! cluster rarely reaches.
 
 use limit::{Grant, Limit};
 use link::{Contract, Identity, TopicState};

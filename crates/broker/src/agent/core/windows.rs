@@ -1,4 +1,5 @@
-//! Profiling windows: they run beside the orders, for they take their time. Of one topic the newest takes the place of the one before.
+//! Profiling windows: they take time, so they run beside the orders. A new window of a topic
+//! replaces the one before.
 
 use std::time::Duration;
 

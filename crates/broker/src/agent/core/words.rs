@@ -1,4 +1,4 @@
-//! What is to be said and done: words for the controller, short ones before long ones, and effects.
+//! Outgoing messages to the controller, short ones before long ones, and effects.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use link::{TRACE_PART_ARRIVALS, ToController, Traced, WindowReport};
 use super::errand::{Effect, Errand};
 use crate::window::WindowResult;
 
-/// Words that wait to be said; while there are so many, nothing more is begun that brings others. What has begun brings
-/// two for each order of one errand.
+/// Messages that wait to be sent; while there are this many, nothing that adds to them is begun.
+/// What has begun adds two for each order of one errand.
 pub(super) const WORDS_MAX: usize = 1024;
 /// Names in one part of a trace; at their longest they fill half a message.
 const TRACE_PART_PUBLISHERS: usize = 8192;
@@ -18,11 +18,12 @@ const TRACE_PART_PUBLISHERS: usize = 8192;
 pub(super) struct Words {
     effects: VecDeque<Effect>,
     short: VecDeque<ToController>,
-    /// What windows showed; they give way to short words.
+    /// Results of windows; they give way to short messages.
     shown: VecDeque<Shown>,
 }
 
-/// What a window showed. Names go first, so that whoever reads an arrival knows them all, and the figures last.
+/// The result of a window. Names go first, so that a reader of an arrival knows them all, and the
+/// figures last.
 #[derive(Debug)]
 pub(super) struct Shown {
     report: WindowReport,
@@ -31,7 +32,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// A window as it is told, its trace only where that was asked for.
+    /// The result of a window, with its trace only where that was asked for.
     pub(super) fn new(
         (window, topic, seconds): (u64, String, f64),
         result: WindowResult,

@@ -1,4 +1,4 @@
-//! Which message is followed, when it has landed, and what it then took.
+//! Which message is followed, when it has arrived, and how long it took.
 
 use proptest::prelude::*;
 use topics::TopicKey;

@@ -1,5 +1,5 @@
-//! A broker that hands over to takers which are played by the test, over real sockets. Nothing sleeps: each step waits for a
-//! request.
+//! A broker that hands over to receivers played by the test, over real sockets. Nothing sleeps:
+//! each step waits for a request.
 
 use std::time::Duration;
 

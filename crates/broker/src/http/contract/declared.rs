@@ -1,8 +1,11 @@
-//! A contract as it is declared: the body of a PUT.
+//! A contract as declared: the body of a PUT.
 
 use http::Distinct;
 use kernel::CpuShare;
-use link::{Contract, OnFull};
+use std::fmt::Display;
+use std::str::FromStr;
+
+use link::Contract;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
@@ -12,7 +15,7 @@ const EXAMPLE: &str = r#"write {"limit":{"rate":1000,"burst":50}}"#;
 const SLO_UNSUPPORTED: &str = "slo: a broker on its own does not support latency objectives yet; \
     declare a limit without \"slo\"";
 
-/// Reads a contract. `limit` may be left out beside a `cpu_share` or an `on_full`, and each may be `null`.
+/// Reads a contract. `limit` may be left out beside any other word, and each may be `null`.
 ///
 /// # Errors
 /// What is wrong, where, and what to write.
@@ -29,13 +32,14 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, String> {
         return Err(SLO_UNSUPPORTED.to_owned());
     }
     let (limit, cpu_share) = (fields.remove("limit"), fields.remove("cpu_share"));
-    let on_full = fields.remove("on_full");
-    if limit.is_none() && cpu_share.is_none() && on_full.is_none() {
+    let (on_full, durability) = (fields.remove("on_full"), fields.remove("durability"));
+    let given = [&limit, &cpu_share, &on_full, &durability];
+    if given.iter().all(|value| value.is_none()) {
         return Err(format!("limit: missing; {EXAMPLE}, or null for none"));
     }
     if let Some(unknown) = fields.keys().next() {
         return Err(format!(
-            "{unknown}: unknown field; a contract holds limit, cpu_share and on_full"
+            "{unknown}: unknown field; a contract holds limit, cpu_share, on_full and durability"
         ));
     }
     let cpu_share: Option<f64> = field("cpu_share", cpu_share)?;
@@ -43,16 +47,16 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, String> {
     Ok(Contract {
         limit: field("limit", limit)?,
         cpu_share: cpu_share.map_err(|error| format!("cpu_share: {error}"))?,
-        on_full: word(field("on_full", on_full)?)?,
+        on_full: word("on_full", on_full)?,
+        durability: word("durability", durability)?.unwrap_or_default(),
     })
 }
 
 /// The error of an unknown word names the known ones.
-fn word(word: Option<String>) -> Result<Option<OnFull>, String> {
-    let parsed = word.map(|word| word.parse::<OnFull>());
-    parsed
-        .transpose()
-        .map_err(|error| format!("on_full: {error}"))
+fn word<W: FromStr<Err: Display>>(name: &str, value: Option<Value>) -> Result<Option<W>, String> {
+    let word: Option<String> = field(name, value)?;
+    let parsed = word.map(|word| word.parse::<W>()).transpose();
+    parsed.map_err(|error| format!("{name}: {error}"))
 }
 
 fn field<T: DeserializeOwned>(name: &str, value: Option<Value>) -> Result<Option<T>, String> {
@@ -71,6 +75,8 @@ fn field<T: DeserializeOwned>(name: &str, value: Option<Value>) -> Result<Option
 
 #[cfg(test)]
 mod tests {
+    use link::{Durability, OnFull};
+
     use super::*;
 
     #[test]
@@ -151,6 +157,23 @@ mod tests {
         assert_eq!(read(br#"{"on_full":"disk"}"#), Err(unknown.to_owned()));
         let reason = read(br#"{"on_full":5}"#).expect_err("no word");
         assert!(reason.contains("on_full: invalid type"), "{reason}");
+    }
+
+    #[test]
+    fn durability_needs_no_limit_and_is_one_of_the_words() {
+        for durability in Durability::ALL {
+            let body = format!(r#"{{"durability":"{durability}"}}"#);
+            let alone = Contract {
+                durability,
+                ..Contract::default()
+            };
+            assert_eq!(read(body.as_bytes()), Ok(alone));
+        }
+        assert_eq!(read(br#"{"durability":null}"#), Ok(Contract::default()));
+        let unknown = "durability: \"raid\" is unknown: durability is one of memory, disk, fsync";
+        assert_eq!(read(br#"{"durability":"raid"}"#), Err(unknown.to_owned()));
+        let reason = read(br#"{"durability":1}"#).expect_err("no word");
+        assert!(reason.contains("durability: invalid type"), "{reason}");
     }
 
     #[test]

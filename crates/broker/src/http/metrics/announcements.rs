@@ -1,6 +1,7 @@
 //! The series of a broker's part in Tempo's announcements.
 //!
-//! A broker without an announce port has none of them: a row of zeros would say that it listens and hears nobody.
+//! A broker without an announce port has none of them: zeros would mean that it listens and hears
+//! nobody.
 
 use http::metrics::{Series, counter, float, gauge};
 
@@ -13,7 +14,7 @@ type Cause = (&'static str, fn(&AnnounceStats) -> u64);
 /// A family with one series per cause.
 pub(super) struct ByCause {
     pub(super) series: Series<u64>,
-    /// What the label is called.
+    /// The label's name.
     pub(super) label: &'static str,
     pub(super) causes: &'static [Cause],
 }

@@ -1,4 +1,4 @@
-//! Series of the memory budget.
+//! The series of the memory budget.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! `GET /metrics`: the broker's counters for Prometheus, in the OpenMetrics text format.
 //!
 //! Every scrape renders one snapshot; nothing is kept between scrapes. The number of series is
-//! bounded: `metrics_max_topics` topics and [`CHANNELS_MAX`] channels of each stand for themselves,
-//! the busiest by message count, and the others are summed up under the name `other`.
+//! bounded: the `metrics_max_topics` busiest topics by message count, with up to [`CHANNELS_MAX`]
+//! channels each, have series of their own; the rest are summed up under the name `other`.
 
 mod announcements;
 mod memory;
@@ -60,6 +60,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Failure>
         announcements,
         gossip: service.handle.sharing.figures(),
         memory: MemoryFigures::of(&service.handle.memory),
+        names_refused: service.handle.names.refused(),
         is_given_up: config
             .controller
             .as_ref()
@@ -123,7 +124,7 @@ struct Snapshot {
     surroundings: Surroundings,
 }
 
-/// What the broker has to do with others.
+/// The broker's dealings with others.
 #[derive(Debug, Default)]
 struct Surroundings {
     /// `None`: the broker keeps nothing.
@@ -137,6 +138,8 @@ struct Surroundings {
     /// Messages handed over by direction; `None`: there is no controller.
     handovers: Option<[(&'static str, u64); 2]>,
     memory: MemoryFigures,
+    /// Topics and channels that were not made because their makers had made enough.
+    names_refused: u64,
     /// Bytes over the link by direction; `None`: there is no controller.
     link: Option<[(&'static str, u64); 2]>,
     /// Whether the controller's word is waited for no longer; `None`: there is no controller.

@@ -1,7 +1,6 @@
 //! The table of series: name, meaning and where the value comes from.
 //!
-//! docs/operating.md has the
-//! same table for operators, and a test holds the two together.
+//! docs/operating.md has the same table for operators; a test keeps the two in step.
 
 use std::time::Duration;
 
@@ -63,6 +62,36 @@ pub(super) const DISK: &[Series<BacklogState>] = &[
         "Places in files with messages that were found damaged.",
         |disk| float(disk.damages),
     ),
+    gauge(
+        "srtm_log_bytes",
+        "Bytes of the logs of durable topics.",
+        |disk| float(disk.logs.bytes),
+    ),
+    counter(
+        "srtm_log_appended",
+        "Messages that were written to logs.",
+        |disk| float(disk.logs.appended),
+    ),
+    counter(
+        "srtm_log_synced",
+        "Messages of topics with durability fsync that the disk has confirmed.",
+        |disk| float(disk.logs.synced),
+    ),
+    counter(
+        "srtm_log_syncs",
+        "Syncs of logs, each for all messages of a topic that waited for it.",
+        |disk| float(disk.logs.syncs),
+    ),
+    gauge(
+        "srtm_log_waiting",
+        "Messages that the disk does not take: their publishers wait.",
+        |disk| float(disk.logs.waiting),
+    ),
+    counter(
+        "srtm_log_recovered",
+        "Messages of queues that were found in logs when the broker began.",
+        |disk| float(disk.logs.recovered),
+    ),
 ];
 
 pub(super) const PROCESS: &[Series<Snapshot>] = &[
@@ -83,6 +112,11 @@ pub(super) const PROCESS: &[Series<Snapshot>] = &[
         "srtm_channels_summed",
         "Channels without series of their own, summed up as other.",
         |s| float(s.summed.channels_summed as u64),
+    ),
+    counter(
+        "srtm_names_refused",
+        "Topics and channels that were not made because their makers had made as many as they may.",
+        |s| float(s.surroundings.names_refused),
     ),
     gauge(
         "srtm_producers",
@@ -307,6 +341,26 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         "Connections refused at the connection limit.",
         |r| float(r.connections_refused),
     ),
+    gauge(
+        "srtm_reactor_unidentified",
+        "Of the connections, those that have not said who they are.",
+        |r| float(r.strangers),
+    ),
+    counter(
+        "srtm_reactor_unidentified_gave_way",
+        "Connections closed before they said who they are, to make room for others.",
+        |r| float(r.strangers_gave_way),
+    ),
+    counter(
+        "srtm_reactor_unidentified_late",
+        "Connections closed because they did not say in time who they are.",
+        |r| float(r.strangers_late),
+    ),
+    counter(
+        "srtm_reactor_unidentified_refused",
+        "Connections closed before they said who they are, for want of a place or of memory for a first command.",
+        |r| float(r.strangers_refused),
+    ),
     counter(
         "srtm_reactor_unread_pauses",
         "Times that a connection was not read from because its output was full.",
@@ -321,6 +375,16 @@ pub(super) const REACTOR: &[Series<ReactorStats>] = &[
         "srtm_reactor_half_closed",
         "Connections closed because the rest of a command came too slowly.",
         |r| float(r.half_closed),
+    ),
+    counter(
+        "srtm_reactor_auths",
+        "AUTHs of clients that were found to be permitted something.",
+        |r| float(r.auths),
+    ),
+    counter(
+        "srtm_reactor_auths_refused",
+        "Commands of clients that were refused, and their connections closed, for want of a permission.",
+        |r| float(r.auths_refused),
     ),
     counter(
         "srtm_reactor_tls_handshakes",

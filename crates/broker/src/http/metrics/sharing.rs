@@ -1,6 +1,7 @@
 //! The series of limits that brokers share by gossip.
 //!
-//! A broker that was told no list of brokers has none of gossip's: zeros would say that it is alone among others.
+//! A broker without a list of brokers has none of gossip's series: zeros would mean that it is
+//! alone among others.
 
 use http::metrics::{Kind, Series, counter, float, gauge};
 
@@ -35,7 +36,7 @@ pub(super) const GOSSIP: &[Series<SharingFigures>] = &[
     ),
 ];
 
-/// By what became of them; each with what the figures have of it.
+/// Datagrams by outcome; each with its count in the figures.
 pub(super) const DATAGRAMS: Series<u64> = Series {
     name: "srtm_gossip_datagrams",
     help: "Datagrams of gossip and what they told, by what became of them.",

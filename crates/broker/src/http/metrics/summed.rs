@@ -1,4 +1,4 @@
-//! Bounding the series: the busiest keep their names, the others become one `other`.
+//! Bounds the series: the busiest keep their names, the others become one `other`.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Tasks of topics under the names that their topics have on the page.
+//! Tasks of topics, under the names that their topics have on the page.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kernel::TaskStats;
 use super::summed::{OTHER, Summed};
 use crate::reactor::TaskReport;
 
-/// What is shown of the reactors' tasks.
+/// The figures shown of the reactors' tasks.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     /// By topic, `other` for those that are summed up; the empty name stands for what belongs to no topic.

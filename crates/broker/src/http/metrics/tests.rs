@@ -101,6 +101,7 @@ fn surroundings() -> Surroundings {
         },
         handovers: Some([("sent", 12), ("taken", 13)]),
         memory: MemoryFigures::of(&MemoryBudget::new(16 << 20)),
+        names_refused: 14,
         link: Some([("sent", 10), ("received", 11)]),
         is_given_up: Some(true),
         backlog: Some(BacklogState {
@@ -111,6 +112,14 @@ fn surroundings() -> Surroundings {
             failures: 3,
             is_full: false,
             damages: 1,
+            logs: crate::backlog::LogsState {
+                bytes: 2048,
+                appended: 10,
+                synced: 8,
+                syncs: 2,
+                waiting: 1,
+                recovered: 5,
+            },
         }),
         catalog: Some(CatalogState {
             failure: Some(String::from("full")),

@@ -1,16 +1,18 @@
-//! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order; ours come last in each topic.
+//! The JSON of `/stats`: nsqd 1.3.0's fields in nsqd's order, with SRTM's own last in each topic.
 
 use std::borrow::Cow;
 
 use limit::{Limit, Share};
-use link::OnFull;
+use link::{Durability, OnFull};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use topics::Full;
 use wire::identify::Compression;
 
 use super::Memory;
 use crate::http::HttpInfo;
-use crate::stats::{ChannelStats, ClientStats, SharingStats, StageLatency, Stats, TopicStats};
+use crate::stats::{
+    ChannelStats, ClientStats, ProcessingStats, SharingStats, StageLatency, Stats, TopicStats,
+};
 
 /// The whole answer.
 #[derive(serde::Serialize)]
@@ -35,7 +37,7 @@ pub(super) struct Topic<'a> {
     pub(super) message_count: u64,
     message_bytes: u64,
     pub(super) paused: bool,
-    e2e_processing_latency: NoPercentiles,
+    pub(super) e2e_processing_latency: Processing,
     srtm: Extension<'a>,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct Channel<'a> {
     /// `null` unless clients were asked for.
     pub(super) clients: Option<Vec<Client<'a>>>,
     pub(super) paused: bool,
-    e2e_processing_latency: NoPercentiles,
+    pub(super) e2e_processing_latency: Processing,
     srtm: ChannelExtension,
 }
 
@@ -74,6 +76,12 @@ pub(super) struct Client<'a> {
     deflate: bool,
     snappy: bool,
     pub(super) user_agent: &'a str,
+    #[serde(skip_serializing_if = "is_not")]
+    authed: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    auth_identity: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    auth_identity_url: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) pub_counts: Vec<PubCount<'a>>,
     tls: bool,
@@ -89,27 +97,45 @@ pub(super) struct PubCount<'a> {
     pub(super) count: u64,
 }
 
-/// What nsqd says without `--e2e-processing-latency-percentile`; ours are under `srtm`.
-#[derive(Default, serde::Serialize)]
-struct NoPercentiles {
+/// Whether nsqd leaves it out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks it so")]
+fn is_not(word: &bool) -> bool {
+    !word
+}
+
+/// The time from arrival to FIN, as nsqd tells it.
+#[derive(serde::Serialize)]
+pub(super) struct Processing {
     count: u64,
-    percentiles: Option<Vec<f64>>,
+    /// `null` where `--e2e-processing-latency-percentile` is not given.
+    pub(super) percentiles: Option<Vec<Quantile>>,
+}
+
+/// One percentile.
+#[derive(serde::Serialize)]
+pub(super) struct Quantile {
+    quantile: f64,
+    /// Nanoseconds.
+    pub(super) value: u64,
 }
 
 /// What nsqd does not know of a topic.
 #[derive(serde::Serialize)]
 struct Extension<'a> {
     limit: Option<&'a Limit>,
-    /// What of it may pass here, where that is not all of it.
+    /// The part of it that may pass here, unless that is all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sharing: Option<SharingStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<&'static str>,
-    /// What becomes of full channels, where that is declared.
+    /// The behaviour of full channels, where it is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_full: Option<OnFull>,
+    /// Where messages are once they are accepted, where that is not memory alone.
+    #[serde(skip_serializing_if = "Durability::is_memory")]
+    durability: Durability,
     tokens: Option<f64>,
     window_excess: Option<f64>,
     dropped_count: u64,
@@ -122,7 +148,7 @@ struct Extension<'a> {
 /// What nsqd does not know of a channel.
 #[derive(serde::Serialize)]
 struct ChannelExtension {
-    /// What it does with new messages, since it was found full.
+    /// How it treats new messages since it has been full.
     full: Option<Full>,
     full_episodes: u64,
     dropped_count: u64,
@@ -184,13 +210,14 @@ impl<'a> Topic<'a> {
             message_count: topic.message_count,
             message_bytes: topic.message_bytes,
             paused: topic.paused,
-            e2e_processing_latency: NoPercentiles::default(),
+            e2e_processing_latency: Processing::new(topic.processing.as_ref()),
             srtm: Extension {
                 limit: topic.limit.as_ref(),
                 share: topic.share,
                 sharing: topic.sharing,
                 held: topic.held,
                 on_full: topic.on_full,
+                durability: topic.durability,
                 tokens: topic.tokens,
                 window_excess: topic.window_excess,
                 dropped_count: topic.dropped_count,
@@ -217,7 +244,7 @@ impl<'a> Channel<'a> {
             client_count: channel.client_count,
             clients: clients_asked.then(|| channel.clients.iter().map(Client::new).collect()),
             paused: channel.paused,
-            e2e_processing_latency: NoPercentiles::default(),
+            e2e_processing_latency: Processing::new(channel.processing.as_ref()),
             srtm: ChannelExtension {
                 full: channel.full,
                 full_episodes: channel.full_episodes,
@@ -225,6 +252,20 @@ impl<'a> Channel<'a> {
                 dropped_oldest_count: channel.dropped_oldest_count,
                 refused_requeue_count: channel.refused_requeue_count,
             },
+        }
+    }
+}
+
+impl Processing {
+    fn new(told: Option<&ProcessingStats>) -> Processing {
+        let percentiles = told.map(|told| {
+            let all = told.percentiles.iter();
+            all.map(|&(quantile, value)| Quantile { quantile, value })
+                .collect()
+        });
+        Processing {
+            count: told.map_or(0, |told| told.count),
+            percentiles,
         }
     }
 }
@@ -248,6 +289,9 @@ impl<'a> Client<'a> {
             deflate: matches!(client.layers.compression, Some(Compression::Deflate { .. })),
             snappy: client.layers.compression == Some(Compression::Snappy),
             user_agent: &client.user_agent,
+            authed: client.is_authed,
+            auth_identity: &client.auth_identity,
+            auth_identity_url: &client.auth_identity_url,
             pub_counts: client
                 .pub_counts
                 .iter()

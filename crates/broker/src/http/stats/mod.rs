@@ -1,4 +1,5 @@
-//! `GET /stats`: everything the broker knows, as nsqd's text or as nsqd's JSON with ours added.
+//! `GET /stats`: everything the broker knows, as nsqd's text or as nsqd's JSON with SRTM's fields
+//! added.
 
 mod document;
 mod text;
@@ -18,7 +19,7 @@ use crate::sys;
 use document::Document;
 use topics::MemoryBudget;
 
-/// What a request asks for; equal ones that come at the same time get one answer.
+/// The parameters of a request; equal requests at the same time get one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     filter: StatsFilter,

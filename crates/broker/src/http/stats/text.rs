@@ -6,7 +6,7 @@ use std::time::Duration;
 use clock::WallTime;
 
 use super::Memory;
-use super::document::{Client, Document, Topic};
+use super::document::{Client, Document, Processing, Topic};
 use crate::http::{HttpInfo, nsqd_version_line};
 
 /// The whole page at wall time `now`.
@@ -80,7 +80,8 @@ fn write_topic(page: &mut String, topic: &Topic<'_>, now_s: u64) -> fmt::Result 
     } = topic;
     writeln!(
         page,
-        "\n{paused}[{topic_name:<15}] depth: {depth:<5} be-depth: {backend_depth:<5} msgs: {message_count:<8} e2e%: "
+        "\n{paused}[{topic_name:<15}] depth: {depth:<5} be-depth: {backend_depth:<5} msgs: {message_count:<8} e2e%: {}",
+        latencies(&topic.e2e_processing_latency)
     )?;
     for channel in &topic.channels {
         let paused = if channel.paused { "   *P " } else { "      " };
@@ -100,7 +101,8 @@ fn write_topic(page: &mut String, topic: &Topic<'_>, now_s: u64) -> fmt::Result 
             "re-q: {:<5} timeout: {:<5} ",
             channel.requeue_count, channel.timeout_count
         )?;
-        writeln!(page, "msgs: {:<8} e2e%: ", channel.message_count)?;
+        let latencies = latencies(&channel.e2e_processing_latency);
+        writeln!(page, "msgs: {:<8} e2e%: {latencies}", channel.message_count)?;
         for client in channel.clients.as_deref().unwrap_or_default() {
             writeln!(page, "        {}", line_of(client, now_s))?;
         }
@@ -137,6 +139,22 @@ fn line_of(client: &Client<'_>, now_s: u64) -> String {
         "{head} msgs: {total:<8} topics: {} connected: {connected}",
         topics.join(",")
     )
+}
+
+/// Percentiles in nsqd's units.
+fn latencies(processing: &Processing) -> String {
+    let all = processing.percentiles.as_deref().unwrap_or_default().iter();
+    let texts: Vec<_> = all.map(|each| nsqd_latency(each.value)).collect();
+    texts.join(", ")
+}
+
+fn nsqd_latency(value_ns: u64) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let value = value_ns as f64;
+    match units.into_iter().find(|(unit, _)| value > *unit) {
+        Some((unit, suffix)) => format!("{:.1}{suffix}", value / unit),
+        None => format!("{value:.1}ns"),
+    }
 }
 
 /// A duration of a second or more as Go prints it: `1h2m3.5s`. Shorter ones are given in seconds too.
@@ -194,6 +212,19 @@ mod tests {
         ];
         for (duration, expected) in cases {
             assert_eq!(go_duration(duration), expected);
+        }
+    }
+
+    #[test]
+    fn latencies_have_nsqds_units() {
+        for (value_ns, expected) in [
+            (0, "0.0ns"),
+            (1000, "1000.0ns"),
+            (1500, "1.5us"),
+            (2_340_000, "2.3ms"),
+            (90_000_000_000, "90.0s"),
+        ] {
+            assert_eq!(nsqd_latency(value_ns), expected);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What HTTP tells of announcements, at a broker that takes part in them and at one that does not.
+//! Announcements over HTTP, on a broker that takes part in them and on one that does not.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The memory budget, its parts and what is used of them.
+//! The memory budget, its parts and their use.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Shares of the reactors' time, declared and read back, and how topics fare with them.
+//! CPU shares, declared and read back, and how topics fare with them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a controller that applies the reports one after another knows in the end.
+//! What a controller knows in the end if it applies the reports one after another.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ fn topic(number: u8) -> TopicName {
     format!("t{number}").parse().expect("valid")
 }
 
-fn announcement(topic: u8, id: u8, batch: u32) -> Arc<Announcement> {
-    Arc::new(Announcement {
+fn declaration(topic: u8, id: u8, batch: u32) -> Arc<Declaration> {
+    Arc::new(Declaration {
         id: format!("s{id}"),
         topic: format!("t{topic}"),
         group: None,
@@ -53,7 +53,7 @@ fn told(news: &[Attachment]) -> Vec<(&str, bool)> {
 #[test]
 fn a_name_belongs_to_the_newest_connection() {
     let mut attachments = Attachments::default();
-    let (t, s) = (topic(0), announcement(0, 1, 1));
+    let (t, s) = (topic(0), declaration(0, 1, 1));
     assert_eq!(attachments.attach(&t, Arc::clone(&s), owner(1)), None);
     assert_eq!(attachments.attach(&t, Arc::clone(&s), owner(1)), None);
     assert_eq!(attachments.attach(&t, s, owner(2)), Some(owner(1)));
@@ -73,15 +73,15 @@ fn the_first_report_names_all_and_later_ones_what_changed() {
     let mut attachments = Attachments::default();
     let t = topic(0);
     for id in 0..2 {
-        attachments.attach(&t, announcement(0, id, 1), owner(u64::from(id)));
+        attachments.attach(&t, declaration(0, id, 1), owner(u64::from(id)));
     }
     let mut first = attachments.report(true, 10);
     first.sort_by(|a, b| a.publisher.id.cmp(&b.publisher.id));
     assert_eq!(told(&first), [("s0", true), ("s1", true)]);
     assert_eq!(told(&attachments.report(false, 10)), []);
     attachments.detach(&t, "s0", owner(0));
-    attachments.attach(&t, announcement(0, 2, 1), owner(2));
-    attachments.attach(&t, announcement(0, 3, 1), owner(3));
+    attachments.attach(&t, declaration(0, 2, 1), owner(2));
+    attachments.attach(&t, declaration(0, 3, 1), owner(3));
     attachments.detach(&t, "s3", owner(3));
     assert_eq!(
         told(&attachments.report(false, 10)),
@@ -94,9 +94,9 @@ fn the_first_report_names_all_and_later_ones_what_changed() {
 fn a_connection_that_follows_another_is_no_departure() {
     let mut attachments = Attachments::default();
     let t = topic(0);
-    attachments.attach(&t, announcement(0, 1, 1), owner(1));
+    attachments.attach(&t, declaration(0, 1, 1), owner(1));
     attachments.report(true, 10);
-    attachments.attach(&t, announcement(0, 1, 5), owner(2));
+    attachments.attach(&t, declaration(0, 1, 5), owner(2));
     attachments.detach(&t, "s1", owner(1));
     let news = attachments.report(false, 10);
     assert_eq!(told(&news), [("s1", true)]);
@@ -112,7 +112,7 @@ fn nobody_listening_costs_no_memory() {
             attachments.report(true, 10);
         }
         for connection in 0..10_000 {
-            attachments.attach(&t, announcement(0, 1, 1), owner(connection));
+            attachments.attach(&t, declaration(0, 1, 1), owner(connection));
             attachments.detach(&t, "s1", owner(connection));
         }
         assert!(attachments.come.len() <= 70 && attachments.gone.is_empty());
@@ -124,7 +124,7 @@ fn another_link_looks_at_nobody_and_each_step_at_one() {
     let mut attachments = Attachments::default();
     let t = topic(0);
     for id in 0..100 {
-        attachments.attach(&t, announcement(0, id, 1), owner(u64::from(id)));
+        attachments.attach(&t, declaration(0, id, 1), owner(u64::from(id)));
     }
     attachments.report(true, usize::MAX);
     for id in 50..100u8 {
@@ -152,16 +152,16 @@ fn who_comes_and_goes_between_two_slices_of_a_new_link_is_told_once() {
     let mut attachments = Attachments::default();
     let t = topic(0);
     for id in 0..4 {
-        attachments.attach(&t, announcement(0, id, 1), owner(u64::from(id)));
+        attachments.attach(&t, declaration(0, id, 1), owner(u64::from(id)));
     }
     assert_eq!(
         told(&attachments.report(true, 2)),
         [("s0", true), ("s1", true)]
     );
-    attachments.attach(&t, announcement(0, 3, 7), owner(13));
+    attachments.attach(&t, declaration(0, 3, 7), owner(13));
     attachments.detach(&t, "s0", owner(0));
     attachments.detach(&t, "s2", owner(2));
-    attachments.attach(&t, announcement(0, 5, 1), owner(5));
+    attachments.attach(&t, declaration(0, 5, 1), owner(5));
     let rest = attachments.report(false, 10);
     assert_eq!(told(&rest), [("s0", false), ("s3", true), ("s5", true)]);
     assert_eq!(rest[1].publisher.batch, 7);
@@ -203,7 +203,7 @@ proptest! {
             match step {
                 Step::Attach { topic: t, id, owner: o } => {
                     let batch = number as u32 + 1;
-                    let former = attachments.attach(&topic(t), announcement(t, id, batch), owner(o));
+                    let former = attachments.attach(&topic(t), declaration(t, id, batch), owner(o));
                     let name = (format!("t{t}"), format!("s{id}"));
                     let expected = truth.insert(name, (o, batch)).map(|(former, _)| former).filter(|former| *former != o);
                     prop_assert_eq!(former, expected.map(owner));

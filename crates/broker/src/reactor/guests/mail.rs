@@ -1,4 +1,4 @@
-//! What reactors post to each other of guests.
+//! What reactors post to each other about guests.
 
 use kernel::TaskId;
 use topics::{ConsumerOrder, Probe};
@@ -39,7 +39,7 @@ pub struct Seated {
     pub connection: ConnectionKey,
     /// The subscription.
     pub number: SubscriptionNumber,
-    /// What became of it.
+    /// The outcome.
     pub guest: Result<GuestKey, String>,
 }
 

@@ -1,14 +1,17 @@
-//! Subscriptions over the borders of reactors: connections that stay where they are and get messages of topics elsewhere.
+//! Subscriptions across reactors: a connection stays where it is and receives messages of topics
+//! elsewhere.
 //!
-//! At the topic's home such a connection is a guest, which is a consumer like any other. What it is given gathers in a batch per
-//! guest and turn, goes to the connection's reactor, is put into the output there, and comes back empty, so that its buffers are
-//! used again and its bytes count no more. A guest with [`WINDOW_BYTES`] on their way takes nothing until some have come back; that
-//! bounds what may wait. All that is on its way counts as output in the memory budget of the topic's reactor, and where outputs are full
-//! earlier for want of memory, so are guests. What the connection says of its messages goes to the home one by one and is answered, and counts as in
-//! transit meanwhile, as publishes do.
+//! At the topic's home such a connection is a guest, a consumer like any other. Its messages gather
+//! in one batch per guest and turn. The batch goes to the connection's reactor, is put into the
+//! output there, and comes back empty, so that its buffers are used again and its bytes no longer
+//! count. A guest with [`WINDOW_BYTES`] under way takes nothing until some come back; that bounds
+//! what may wait. Everything under way counts as output in the memory budget of the topic's
+//! reactor, and where memory is short and outputs are full earlier, so are guests. What the
+//! connection says of its messages goes to the home one by one and is answered, and until then
+//! counts as in transit, as publishes do.
 //!
-//! Batches are put into outputs at the expense of the topic's task at the connection's reactor, and what is said of messages is
-//! carried out at the expense of its task at home.
+//! Putting batches into outputs is charged to the topic's task at the connection's reactor;
+//! carrying out what is said of messages is charged to its task at home.
 
 mod mail;
 
@@ -34,7 +37,7 @@ pub type GuestKey = Key<Guest>;
 /// Bytes of one guest that may be on their way, and one message; fewer where an output is full with fewer.
 pub const WINDOW_BYTES: usize = 64 * 1024;
 
-/// What a message counts for beside its body.
+/// What a message counts for besides its body.
 const ITEM_BYTES: usize = 64;
 
 /// Empty batches kept for use again, and what each may hold.
@@ -55,7 +58,7 @@ pub struct Guest {
     consumer: Option<ConsumerKey>,
     /// Who it is, as of its subscription.
     client: Box<ClientStats>,
-    /// What it was given in this turn.
+    /// The batch that it was given in this turn.
     open: Option<Box<DeliveryBatch>>,
     on_their_way_bytes: usize,
     is_refusing: bool,
@@ -124,7 +127,7 @@ impl Guests {
             ..
         } = request;
         let name = request.topic.as_str();
-        let task_here = topics.task_of_name(&request.topic);
+        let task_here = topics.task_of_name(&request.topic, None, Instant::ZERO);
         let key = self.guests.insert(Guest {
             from,
             connection,
@@ -296,7 +299,7 @@ impl Guests {
         Some((guest.from, answer))
     }
 
-    /// What all of them have on their way.
+    /// Bytes that all of them have under way.
     #[cfg(test)]
     pub(super) fn on_their_way_bytes(&self) -> usize {
         let guests = self.guests.iter();

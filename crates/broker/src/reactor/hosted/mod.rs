@@ -8,6 +8,7 @@ mod tasks;
 use topics::{Arena, Held, Key, TopicKey, TopicTable};
 
 use super::attachments::Attachments;
+use super::durable::Waiters;
 use super::schedule::Schedule;
 use super::subscribers::Identifiers;
 use super::waiting::WaitingPublish;
@@ -21,6 +22,8 @@ pub(super) struct Hosted {
     pub(super) attachments: Attachments,
     /// Which topics Tempo's identifiers stand for, here or elsewhere.
     pub(super) identifiers: Identifiers,
+    /// Who waits until what was published is durable.
+    pub(super) waiters: Waiters,
     /// Publishes that wait for room.
     pub(super) waiting: Arena<WaitingPublish>,
     /// Topics with room again and publishers that wait for it.
@@ -37,6 +40,7 @@ impl Hosted {
             schedule,
             attachments: Attachments::default(),
             identifiers: Identifiers::default(),
+            waiters: Waiters::default(),
             waiting: Arena::default(),
             roomy: Vec::new(),
             is_resuming: false,

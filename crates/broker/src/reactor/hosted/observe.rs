@@ -1,4 +1,4 @@
-//! Orders of a control plane: shares, profiling windows; recordings; and what tests ask.
+//! Shares and profiling windows ordered by a control plane, recordings, and questions of tests.
 
 use clock::Instant;
 use limit::Grant;

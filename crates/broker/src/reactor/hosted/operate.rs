@@ -1,15 +1,19 @@
-//! What is done to topics and channels from outside, and what is told of them.
+//! Operations on topics and channels from outside, and questions about them.
+
+use std::net::IpAddr;
 
 use clock::Instant;
-use topics::KnownTopic;
+use topics::{KnownTopic, Published};
 use wire::{ChannelName, TopicName};
 
 use super::Hosted;
 use crate::BrokerError;
 use crate::handle::{HandoverRequest, Operation};
+use crate::reactor::durable::Undurable;
 
 impl Hosted {
-    /// Does something to a topic. What follows from its end is left in the table's effects.
+    /// Carries out an operation on a topic. The consequences of its end are left in the table's
+    /// effects.
     pub(in crate::reactor) fn operate(
         &mut self,
         topic: &TopicName,
@@ -33,6 +37,23 @@ impl Hosted {
             Operation::Unpause => self.table.pause(key, false),
         }
         Ok(())
+    }
+
+    /// Makes a topic, or a channel of one that is there, for `maker`.
+    pub(in crate::reactor) fn make(
+        &mut self,
+        maker: Option<IpAddr>,
+        topic: &TopicName,
+        channel: Option<&ChannelName>,
+        now: Instant,
+    ) -> Result<(), BrokerError> {
+        self.table.make_for(maker, now);
+        let made = match channel {
+            None => self.operate(topic, Operation::Create),
+            Some(channel) => self.operate_channel(topic, channel, Operation::Create),
+        };
+        self.table.make_for(None, now);
+        made
     }
 
     /// Does something to a channel.
@@ -84,7 +105,14 @@ impl Hosted {
                 reply.done();
             }
             HandoverRequest::TakeOver(queue, batch, reply) => {
-                reply.send(Ok(table.take_over(&queue, &batch, now)));
+                let taken = table.take_over(&queue, &batch, now);
+                let key = table.find(queue.topic.as_str());
+                match (taken, key) {
+                    (Ok(Published::Logged(number)), Some(key)) => {
+                        self.waiters.push(key, number, Undurable::Handed(reply));
+                    }
+                    (taken, _) => reply.send(Ok(taken.map(drop))),
+                }
             }
         }
     }

@@ -1,8 +1,10 @@
-//! The tasks of topics: which have something to do, and who pays for it.
+//! The tasks of topics: which have work, and which pays for it.
+
+use std::net::IpAddr;
 
 use clock::Instant;
 use kernel::TaskId;
-use topics::TopicKey;
+use topics::{Refusal, TopicKey};
 use wire::TopicName;
 
 use super::Hosted;
@@ -36,6 +38,22 @@ impl Hosted {
         }
     }
 
+    /// The topic of that name; one that has to be made counts against whom `maker` says.
+    pub(in crate::reactor) fn find_or_make(
+        &mut self,
+        topic: &str,
+        now: Instant,
+        maker: impl FnOnce() -> Option<IpAddr>,
+    ) -> Result<TopicKey, Refusal> {
+        if let Some(key) = self.table.find(topic) {
+            return Ok(key);
+        }
+        self.table.make_for(maker(), now);
+        let made = self.table.find_or_create(topic);
+        self.table.make_for(None, now);
+        made
+    }
+
     /// The task of a topic, made if need be.
     pub(in crate::reactor) fn task_of(&mut self, topic: TopicKey) -> Option<TaskId> {
         let known = self.table.topic(topic)?.task;
@@ -46,9 +64,15 @@ impl Hosted {
         }))
     }
 
-    /// The task of a topic of this reactor by its name, both made if need be; the common one where no more may be made.
-    pub(in crate::reactor) fn task_of_name(&mut self, topic: &TopicName) -> TaskId {
-        let key = self.table.find_or_create(topic.as_str()).ok();
+    /// The task of a topic of this reactor by its name, both made if need be, the topic for `maker`; the common one where no more may
+    /// be made.
+    pub(in crate::reactor) fn task_of_name(
+        &mut self,
+        topic: &TopicName,
+        maker: Option<IpAddr>,
+        now: Instant,
+    ) -> TaskId {
+        let key = self.find_or_make(topic.as_str(), now, || maker).ok();
         let task = key.and_then(|key| self.task_of(key));
         task.unwrap_or(self.schedule.common())
     }
@@ -59,7 +83,7 @@ impl Hosted {
         self.schedule.place(key, task);
     }
 
-    /// What is done from now on in this turn is for `task`.
+    /// From now on the work of this turn is for `task`.
     #[inline]
     pub(in crate::reactor) fn work_for(&mut self, task: TaskId, time: &mut Time) {
         if !self.schedule.is_paying(task) {
@@ -68,7 +92,7 @@ impl Hosted {
         }
     }
 
-    /// What is done from now on in this turn is for the task whose turn it is.
+    /// From now on the work of this turn is for the task whose turn it is.
     pub(in crate::reactor) fn work_for_turn(&mut self, time: &mut Time) {
         self.work_for(self.schedule.whose_turn(), time);
     }

@@ -1,4 +1,4 @@
-//! Commands that are cut in two: the buffers that keep them, and the memory that those take.
+//! Commands cut in two: the buffers that keep them, and the memory that these take.
 
 use clock::Instant;
 

@@ -1,4 +1,4 @@
-//! The connections of a reactor, as far as they concern nobody but their peers.
+//! The connections of a reactor, as far as they concern only their peers.
 
 mod input;
 mod pauses;
@@ -10,6 +10,7 @@ use topics::{Arena, MemoryBudget, TopicKey, Wakeups};
 use super::complaints::Complaints;
 use super::memory::Memory;
 use super::probes::ProbeBudget;
+use super::strangers::Strangers;
 use crate::connection::{Connection, ConnectionKey, Seat, SubscriptionNumber};
 use crate::stats::ReactorStats;
 use crate::sys::Epoll;
@@ -28,6 +29,8 @@ pub(super) struct Peers {
     /// Large output buffers that nobody needs at present.
     pub(super) spare_outputs: Vec<Vec<u8>>,
     inputs: Vec<Vec<u8>>,
+    /// Those that have not said who they are.
+    pub(super) strangers: Strangers,
     pub(super) random: clock::Xoshiro256PlusPlus,
     pub(super) probe_budget: ProbeBudget,
     /// Each connection's next look.
@@ -44,13 +47,19 @@ pub(super) struct Peers {
 
 impl Peers {
     /// Nobody is connected; `seed` is of what is left to chance.
-    pub(super) fn new(epoll: Epoll, budget: &MemoryBudget, seed: u64) -> Peers {
+    pub(super) fn new(
+        epoll: Epoll,
+        strangers: Strangers,
+        budget: &MemoryBudget,
+        seed: u64,
+    ) -> Peers {
         Peers {
             connections: Arena::default(),
             dirty: Vec::new(),
             dirty_consumers: Vec::new(),
             spare_outputs: Vec::new(),
             inputs: Vec::new(),
+            strangers,
             random: clock::stream(seed, "probes"),
             probe_budget: ProbeBudget::default(),
             timers: Wakeups::default(),
@@ -80,7 +89,7 @@ impl Peers {
         key: ConnectionKey,
     ) -> Option<(usize, Option<TopicKey>, bool)> {
         let published = self.connections.get(key)?.publishing.as_ref()?;
-        Some((published.home, published.key, published.is_announced))
+        Some((published.home, published.key, published.is_declared))
     }
 
     /// Half the round trip of a publisher's connection, µs.

@@ -1,4 +1,4 @@
-//! Whether connections are read from, and what epoll watches them for.
+//! Whether connections are read, and what epoll watches them for.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,4 @@
-//! What is said to peers: sessions put it into words, which are written when the turn ends.
+//! Answers and notices to peers: sessions encode them, and they are written when the turn ends.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl Peers {
         }
     }
 
-    /// Tells a peer what went wrong; says what becomes of its connection, none where that is gone.
+    /// Tells a peer what went wrong; returns the fate of its connection, `None` where that is gone.
     pub(in crate::reactor) fn tell_failure(
         &mut self,
         key: ConnectionKey,
@@ -141,13 +141,13 @@ impl Peers {
             return;
         };
         let is_full = connection.output.is_full(full_bytes);
-        let Some(announced) = connection.announced.as_mut().filter(|_| !is_full) else {
+        let Some(declared) = connection.declared.as_mut().filter(|_| !is_full) else {
             return;
         };
-        if !announced.may_be_told(now) {
+        if !declared.may_be_told(now) {
             return;
         }
-        let topic = announced.topic.clone();
+        let topic = declared.topic.clone();
         let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
         let said = self.say(key, now, |connection| {
             let output = &mut connection.output;

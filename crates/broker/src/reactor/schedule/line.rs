@@ -1,8 +1,8 @@
-//! The event queue of one task: what waits for its turn.
+//! The event queue of one task.
 //!
-//! Connections that have become ready, post that is to be carried out, topics that have something to pass on. Bounded: each
-//! connection and each topic stands in one queue, once; post by what connections may have in transit and by the
-//! handle's bound.
+//! It holds connections that have become ready, post to be carried out, and topics that have
+//! something to pass on. It is bounded: each connection and each topic stands in one queue, once;
+//! post is bounded by what connections may have in transit and by the handle's bound.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(in crate::reactor) struct Line {
     pub(in crate::reactor) topics: VecDeque<TopicKey>,
     /// Since when the first of the topics has had something to do.
     pub(in crate::reactor) topics_since: Instant,
-    /// Events that the scheduler has not been told of: it is told of all at once.
+    /// Events not yet reported to the scheduler, which hears of them all at once.
     pub(in crate::reactor) untold: usize,
     /// Connections that are served with the task.
     pub(in crate::reactor) connections: u32,
@@ -59,7 +59,8 @@ impl Line {
         }
     }
 
-    /// Whether it is of a topic elsewhere that nobody here publishes to and that declares nothing.
+    /// Whether it belongs to a topic elsewhere that nobody here publishes to and that declares
+    /// nothing.
     pub(in crate::reactor) fn is_vacant(&self) -> bool {
         matches!(self.whose, Whose::Elsewhere(_)) && self.connections == 0 && !self.is_declared
     }

@@ -1,16 +1,19 @@
 //! Whose turn it is: topics as tasks of the messaging kernel.
 //!
-//! The kernel of Tempo, applied to sockets: the event queue of a topic is what lies in the socket buffers of its publishers
-//! and consumers. A readiness that epoll tells is an event of the topic that the connection belongs to, and so is a topic that
-//! has something to pass on. The topic with the most credits is served first: its connections are read, what they
-//! published is delivered, and the time that took is charged to it. One event is served whole; a slice of several ends
-//! early where other topics wait.
+//! This is Tempo's kernel, applied to sockets: the event queue of a topic is what lies in the
+//! socket buffers of its publishers and consumers. A readiness from epoll is an event of the topic
+//! that the connection belongs to, and so is a topic that has something to pass on. The topic with
+//! the most credits is served first: its connections are read, what they published is delivered,
+//! and the topic is charged the time. One event is served whole; a slice of several ends early
+//! where other topics wait.
 //!
-//! A topic has a task on every reactor that spends time for it: at home, and where connections are that publish to it. Each
-//! reactor divides its own time by the shares that topics declare, all of which it knows. Connections that belong to no
-//! topic yet share one task. So do topics for which no task is left.
+//! A topic has a task on every reactor that spends time on it: at home, and where connections that
+//! publish to it are. Each reactor divides its own time by the CPU shares that topics declare, all
+//! of which it knows. Connections that do not belong to a topic yet share one task, and so do
+//! topics for which no task is left.
 //!
-//! What comes up in a topic's turn may be for another topic: a connection may publish to several. Then that one pays.
+//! Work that comes up in a topic's turn may be for another topic, since a connection may publish to
+//! several. Then that topic pays.
 
 mod line;
 mod payer;
@@ -32,7 +35,7 @@ pub(in crate::reactor) use readiness::Readiness;
 
 use crate::connection::ConnectionKey;
 
-/// Tasks of one reactor; each is of some 400 bytes.
+/// Tasks of one reactor; each takes some 400 bytes.
 const TASKS_MAX: usize = 4096;
 
 /// Tasks of topics elsewhere that no connection publishes to at the moment end when there may be more of them than this: a
@@ -280,8 +283,8 @@ impl Schedule {
         self.scheduler.finish(turn, events, now);
     }
 
-    /// Charges what had to be done after the last turn, to the task that had it: post to other reactors is the most of it. What
-    /// precedes the first turn is part of that.
+    /// Charges the work after the last turn to the task that had it: mostly post to other reactors.
+    /// Work before the first turn is part of that.
     pub(in crate::reactor) fn charge_rest(&mut self, used: Duration) {
         if let Some(task) = self.last.take() {
             self.scheduler.charge(task, used);

@@ -1,6 +1,7 @@
-//! Who pays for what is done in a turn.
+//! Which task pays for the work done in a turn.
 //!
-//! A turn is charged to the task that has it. What comes up in it for another topic is charged to that one's task.
+//! A turn is charged to the task that has it; work for another topic that comes up in it is charged
+//! to that topic's task.
 
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl Payer {
         self.turn
     }
 
-    /// Who pays.
+    /// The task that pays.
     pub(in crate::reactor) fn task(&self) -> TaskId {
         self.task
     }

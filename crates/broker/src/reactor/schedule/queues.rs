@@ -1,4 +1,5 @@
-//! What waits in the queues of tasks: connections that have become ready, post, topics that have something to pass on.
+//! The queues of all tasks: connections that have become ready, post, topics that have something to
+//! pass on.
 
 use clock::Instant;
 use kernel::TaskId;

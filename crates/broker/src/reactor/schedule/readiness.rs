@@ -1,4 +1,4 @@
-//! What a connection is to be served for.
+//! What a connection is ready for.
 
 use crate::sys::Event;
 
@@ -17,9 +17,9 @@ impl Readiness {
     pub(in crate::reactor) const CLOSING: Readiness = Readiness(8);
     /// It failed, or something lies in its error queue.
     pub(in crate::reactor) const ERROR: Readiness = Readiness(16);
-    /// What it has sent already may be executed now.
+    /// Its earlier input may be executed now.
     pub(in crate::reactor) const RESUMED: Readiness = Readiness(32);
-    /// What has gathered for it is to be written.
+    /// Its gathered output is to be written.
     pub(in crate::reactor) const DUE: Readiness = Readiness(64);
 
     /// What epoll told.

@@ -1,4 +1,4 @@
-//! One question about everything: what is gathered for it, step by step.
+//! One question about everything: its answer is gathered step by step.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sharing::Remotes;
 use crate::stats::{Catalog, Stats, StatsFilter};
 use crate::window::ReactorReport;
 
-/// What is asked for, what has been gathered of it, and who waits for it.
+/// A question, the answer gathered so far, and who waits for it.
 #[derive(Debug)]
 pub(super) enum Subject {
     Stats(Box<Counting>),
@@ -136,7 +136,7 @@ impl Subject {
 }
 
 impl Reporting {
-    /// Nothing is reported yet; of so many publishers at most.
+    /// An empty report, of this many publishers at most.
     pub(super) fn new(walk: ReportWalk, publishers_max: usize) -> Box<Reporting> {
         Box::new(Reporting {
             walk,
@@ -163,7 +163,7 @@ impl Reporting {
 }
 
 impl Counting {
-    /// Nothing is counted yet of about so many `topics`.
+    /// No counts yet, of about this many `topics`.
     pub(super) fn new(
         filter: StatsFilter,
         topics: usize,

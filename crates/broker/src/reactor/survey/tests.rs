@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use limit::{Limit, Prolongation, SharePolicy};
-use link::Announcement;
+use link::Declaration;
 use tokio::sync::oneshot::Receiver;
 use topics::{Group, Teller};
 
@@ -71,6 +71,7 @@ fn gathered(reactor: &Reactor) -> usize {
 
 fn publish(topic: &str) -> impl FnOnce(Reply<()>) -> Request {
     move |reply| Request::Publish {
+        maker: None,
         topic: topic.parse().expect("valid"),
         bodies: vec![bytes::Bytes::from_static(b"x")],
         delay: Duration::ZERO,
@@ -334,7 +335,7 @@ fn publishers_are_reported_in_slices() {
     let mut reactor = reactor(1);
     let topic = "t0".parse().expect("valid");
     for number in 0..PUBLISHERS {
-        let announcement = Arc::new(Announcement {
+        let declaration = Arc::new(Declaration {
             id: format!("s{number}"),
             topic: String::from("t0"),
             group: None,
@@ -349,7 +350,7 @@ fn publishers_are_reported_in_slices() {
             .hall
             .topics
             .attachments
-            .attach(&topic, announcement, owner);
+            .attach(&topic, declaration, owner);
     }
     let order = ReportOrder {
         number: 1,

@@ -1,4 +1,4 @@
-//! One connection, subscriptions to topics of several reactors.
+//! One connection with subscriptions to topics of several reactors.
 
 use topics::{Part, Step, Walk};
 

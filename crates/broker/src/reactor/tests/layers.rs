@@ -1,4 +1,4 @@
-//! Clients that ask for TLS and compression in IDENTIFY, and those that do so in a wrong way.
+//! Clients that ask for TLS and compression in IDENTIFY, correctly and incorrectly.
 
 use wire::identify::Compression;
 
@@ -31,7 +31,7 @@ fn identify(wish: &str) -> Vec<u8> {
 
 impl Scene {
     /// Takes the next plain frame from the wire, and nothing behind it.
-    fn plain_frame(&mut self, peer: &mut Peer) -> Vec<u8> {
+    pub(super) fn plain_frame(&mut self, peer: &mut Peer) -> Vec<u8> {
         let mut frame = vec![0; 4];
         let mut at = 0;
         self.until("a frame", |_| {
@@ -85,7 +85,7 @@ impl Scene {
         self.until("it ends", |_| !peer.listen());
     }
 
-    fn with_tls(config: Config) -> Scene {
+    pub(super) fn with_tls(config: Config) -> Scene {
         let mut scene = Scene::new(config);
         for reactor in &mut scene.reactors {
             reactor.intake.server.tls = true;

@@ -1,11 +1,12 @@
-//! Whole reactors under tests that turn them, and peers over real sockets.
+//! Whole reactors, turned by tests, with peers over real sockets.
 
 mod away;
 mod layers;
+mod strangers;
 mod transport;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,15 +62,12 @@ impl Scene {
 
     /// Somebody whose connection is at reactor `number`, and speaks in `kind` from its first word on.
     fn connect(&mut self, number: usize, kind: Kind) -> Peer {
-        let address = self.listener.local_addr().expect("bound");
-        let client = TcpStream::connect(address).expect("connects");
-        client.set_nonblocking(true).expect("set");
-        let (stream, peer) = self.listener.accept().expect("accepted");
-        let stream = Stream::of(stream).expect("set");
-        sys::enable_arrival_stamps(&stream).expect("Linux");
-        let transport = near(kind, stream, &self.authority);
-        let connection = Connection::new(transport, peer, sys::monotonic_now(), 0);
-        let key = self.reactors[number].hall.adopt(connection);
+        self.connect_from(Ipv4Addr::LOCALHOST, number, kind)
+    }
+
+    /// The same, from an address that it need not have.
+    fn connect_from(&mut self, from: Ipv4Addr, number: usize, kind: Kind) -> Peer {
+        let (client, key) = self.arrive(from, number, kind);
         let mut peer = Peer {
             client,
             at: (number, key.expect("watched")),
@@ -78,6 +76,25 @@ impl Scene {
         };
         self.shake(&mut peer);
         peer
+    }
+
+    /// A connection that may have been refused.
+    fn arrive(
+        &mut self,
+        from: Ipv4Addr,
+        number: usize,
+        kind: Kind,
+    ) -> (TcpStream, Option<ConnectionKey>) {
+        let address = self.listener.local_addr().expect("bound");
+        let client = TcpStream::connect(address).expect("connects");
+        client.set_nonblocking(true).expect("set");
+        let (stream, mut peer) = self.listener.accept().expect("accepted");
+        peer.set_ip(from.into());
+        let stream = Stream::of(stream).expect("set");
+        sys::enable_arrival_stamps(&stream).expect("Linux");
+        let transport = near(kind, stream, &self.authority);
+        let connection = Connection::new(transport, peer, sys::monotonic_now(), 0);
+        (client, self.reactors[number].hall.adopt(connection))
     }
 
     /// Does a handshake, where there is one.

@@ -1,5 +1,5 @@
-//! Who is closed for being silent or for not reading, and who is not because the reactor did not run. Nothing waits: what is
-//! to have happened long ago is dated back.
+//! Who is closed for being silent or for not reading, and who is not because the reactor did not
+//! run. Nothing waits: past events are dated back.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,6 +11,8 @@ use super::super::inbox::Inbox;
 use super::super::peers::OUTDATED_MIN;
 use super::super::{Reactor, Shared};
 use super::*;
+use crate::connection::Pace;
+use crate::session::Session;
 use crate::{Config, sys};
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +48,7 @@ impl Scene {
         let key = (0..1_000_000).find_map(|_| {
             reactor.turn(Some(Duration::ZERO));
             let (key, connection) = reactor.hall.peers.connections.iter().next()?;
-            let is_read = words.is_empty() || !connection.session.is_greeting();
+            let is_read = words.is_empty() || !matches!(connection.session, Session::Greeting);
             is_read.then_some(key)
         });
         Scene {
@@ -119,6 +121,30 @@ fn a_greeting_that_was_not_read_yet_has_come_in_time() {
             scene.say(says.as_bytes());
         }
         assert_eq!(scene.outlives(6_000, 1_000), stays, "{says:?}");
+    }
+}
+
+#[test]
+fn a_stranger_has_said_who_it_is_in_time_or_gets_on_with_it() {
+    let large = [b"  V2PUB t\n\0\x10\0\0", &[b'x'; 1000][..]].concat();
+    for (words, began_ms_ago, stays) in [
+        (&b"  V2"[..], 5_000, false),
+        (b"  V2IDENTIFY\n\0\0\0\x10{", 0, false),
+        (b"  V2NOP\n", 5_000, true),
+        (&large, 4_900, true),
+        (&large, 5_100, false),
+    ] {
+        let mut scene = Scene::new(words);
+        let now = sys::monotonic_now();
+        let connection = scene.reactor.hall.peers.connections.get_mut(scene.key);
+        let connection = connection.expect("open");
+        if let Some(arriving) = &mut connection.arriving {
+            let began = now - Duration::from_millis(began_ms_ago);
+            *arriving = Pace::new(began, connection.needed);
+        }
+        assert_eq!(scene.outlives(0, 0), stays, "{began_ms_ago} ms: {words:?}");
+        let late = scene.reactor.hall.peers.counters.strangers_late;
+        assert_eq!(late, u64::from(!stays));
     }
 }
 

@@ -1,14 +1,14 @@
 //! One acknowledgement for many messages (the SRTM extension, `docs/protocol.md`).
 //!
-//! An ack costs a system call, and one that a timer asks for costs a wake-up and cold memory as
-//! well. So an ack goes out with a message's own turn if its time would be over soon anyway, and timers
-//! of many connections come up together.
+//! An ack costs a system call, and one sent by a timer costs a wake-up and cold memory as well. So
+//! an ack goes out in a message's own turn if it would be due soon anyway, and the timers of many
+//! connections fire together.
 
 use std::time::Duration;
 
 use clock::Instant;
 
-/// What is owed to a publisher that negotiated cumulative acks.
+/// The acks owed to a publisher that negotiated cumulative ones.
 #[derive(Clone, Copy, Debug)]
 pub struct CumulativeAck {
     every_messages: u32,

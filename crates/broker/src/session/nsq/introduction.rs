@@ -1,8 +1,8 @@
-//! IDENTIFY: what the client says of itself, and what is granted.
+//! IDENTIFY: what the client says of itself, and what the broker grants.
 
 use std::time::Duration;
 
-use wire::identify::{Layers, Negotiated, ServerLimits, renegotiate};
+use wire::identify::{Declaration, Layers, Negotiated, ServerLimits, renegotiate};
 use wire::{OK_FRAME, Phase};
 
 use super::{CumulativeAck, Nsq};
@@ -27,7 +27,7 @@ impl Nsq {
         self.ack = negotiated
             .acks
             .map(|terms| CumulativeAck::new(terms.every_messages, terms.interval_ms));
-        let declaration = negotiated.declaration.take();
+        let declaration = self.declaration(&mut negotiated, reading)?;
         let collecting = collecting(&negotiated, server);
         self.identity = Some(Box::new(negotiated));
         self.settle(output, reading.now);
@@ -40,6 +40,25 @@ impl Nsq {
             declaration,
             upgrade: put_layers(follow, output).map(Box::new),
         })
+    }
+
+    /// What the client declares itself as. Where it has to say first who it is, that waits until it has.
+    fn declaration(
+        &self,
+        negotiated: &mut Negotiated,
+        reading: &Reading<'_, '_>,
+    ) -> Result<Option<Declaration>, Failure> {
+        if reading.auth.is_some() {
+            if self.admission.permit().is_none() {
+                return Ok(None);
+            }
+            if let Some(declaration) = &negotiated.declaration {
+                let topic = declaration.topic.as_str();
+                let judged = self.admission.judge_declaration(topic);
+                judged.map_err(Failure::Nsq)?;
+            }
+        }
+        Ok(negotiated.declaration.take())
     }
 }
 

@@ -1,5 +1,7 @@
 //! NSQ V2 and the SRTM extension: commands in, frames out.
 
+mod admission;
+mod authentication;
 mod cumulative_ack;
 mod introduction;
 
@@ -17,6 +19,7 @@ use super::act::{Acknowledged, Act, Aftermath, Deed, Failure, Message, Next, Ter
 use crate::connection::{Output, SubscriptionNumber};
 use crate::stats::ClientStats;
 
+use admission::{Admission, Admitted, Judged};
 use cumulative_ack::CumulativeAck;
 
 /// OKs enough for most turns, ready to be sent.
@@ -43,8 +46,10 @@ pub struct Nsq {
     oks: u32,
     /// Set where cumulative acks were negotiated.
     ack: Option<CumulativeAck>,
-    /// What the client told and was answered; nothing until IDENTIFY.
+    /// The negotiated identity; nothing until IDENTIFY.
     identity: Option<Box<Negotiated>>,
+    /// What it may do, where that is asked.
+    admission: Admission,
 }
 
 impl Nsq {
@@ -60,6 +65,7 @@ impl Nsq {
             oks: 0,
             ack: None,
             identity: None,
+            admission: Admission::default(),
         }
     }
 
@@ -71,10 +77,21 @@ impl Nsq {
         reading: &Reading<'_, 'a>,
     ) -> Result<Next<'a>, Failure> {
         match wire::decode(bytes, reading.limits, self.phase, self.has_heartbeats) {
-            Ok(Decoded::Complete { command, consumed }) => Ok(Next::Act {
-                act: self.act(command, output, reading)?,
-                used: consumed,
-            }),
+            Ok(Decoded::Complete { command, consumed }) => {
+                if let Some(terms) = reading.auth
+                    && self.judge(&command, terms, reading.now)? == Judged::AskAgain
+                {
+                    // The command stays, and is judged again when the answer is there.
+                    return Ok(Next::Act {
+                        act: Act::Authenticate,
+                        used: 0,
+                    });
+                }
+                Ok(Next::Act {
+                    act: self.act(command, output, reading)?,
+                    used: consumed,
+                })
+            }
             Ok(Decoded::Incomplete { needed }) => Ok(Next::Incomplete { needed }),
             Err(error) => Err(Failure::Nsq(error)),
         }
@@ -128,7 +145,7 @@ impl Nsq {
             }
             Command::Cls => Act::Close,
             Command::Nop => Act::Rest,
-            Command::Auth { .. } => return Err(Failure::Nsq(ProtocolError::auth_disabled())),
+            Command::Auth { body } => self.auth(body, output, reading)?,
         })
     }
 
@@ -210,6 +227,13 @@ impl Nsq {
             client.user_agent.clone_from(&identity.user_agent);
             client.sample_rate = identity.sample_rate;
             client.layers = identity.layers;
+        }
+        if let Some(permit) = self.admission.permit() {
+            client.is_authed = permit.count() > 0;
+            permit.identity().clone_into(&mut client.auth_identity);
+            permit
+                .identity_url()
+                .clone_into(&mut client.auth_identity_url);
         }
         match self.phase {
             Phase::Init | Phase::Unencrypted => 0,

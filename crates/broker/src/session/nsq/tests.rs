@@ -1,20 +1,25 @@
-//! What commands ask for, and what is said in answer.
+//! What commands ask for, and the answers.
 
 use wire::ErrorCode;
 
 use super::*;
+use crate::auth::AuthTerms;
 use topics::ConsumerOrder;
+
+mod admission;
 
 struct Client {
     nsq: Nsq,
     output: Output,
     server: ServerLimits,
     now: Instant,
+    auth: Option<AuthTerms>,
 }
 
 impl Client {
     fn new() -> Client {
         Client {
+            auth: None,
             nsq: Nsq::begin(false),
             output: Output::default(),
             server: ServerLimits::default(),
@@ -28,6 +33,7 @@ impl Client {
             limits: &wire::Limits::default(),
             server: &self.server,
             identifiers: None,
+            auth: self.auth.as_ref(),
             now: self.now,
         };
         match self.nsq.next(words, &mut self.output, &reading) {

@@ -1,4 +1,5 @@
-//! Compression as a stream: bytes in whatever pieces to bytes, both ways, without input or output.
+//! Compression as a stream: bytes in pieces of any size to bytes, both ways, without input or
+//! output.
 
 mod deflate;
 mod snappy;
@@ -19,7 +20,7 @@ pub enum Codec {
     Deflate(Box<Deflate>),
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// Bytes that were read.

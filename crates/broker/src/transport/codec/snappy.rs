@@ -1,6 +1,7 @@
-//! Snappy in its framing format: chunks with a checksum each, of 64 KiB at most before compression.
+//! Snappy in its framing format: chunks of at most 64 KiB before compression, each with a checksum.
 //!
-//! The library compresses blocks; chunks are cut here, because what comes is cut anywhere and nobody waits for the rest.
+//! The library compresses blocks; chunks are cut here, because input is cut anywhere and nobody
+//! waits for the rest.
 
 use std::io;
 
@@ -12,7 +13,7 @@ pub(super) const STATE_BYTES: u64 = 36 * 1024;
 /// Plain bytes of a chunk at most.
 pub(super) const BLOCK_MAX: usize = 64 * 1024;
 
-/// What a chunk of [`BLOCK_MAX`] bytes may become, by the format.
+/// The largest size of a chunk of [`BLOCK_MAX`] bytes, by the format.
 const COMPRESSED_MAX: usize = 32 + BLOCK_MAX + BLOCK_MAX / 6;
 
 const HEAD_BYTES: usize = 4;
@@ -183,7 +184,7 @@ impl Snappy {
         }
     }
 
-    /// Reads a whole chunk; gives what it made in `plain`. What has no room there waits.
+    /// Reads a whole chunk; returns the number of bytes written to `plain`. The rest waits.
     fn read(&mut self, head: Head, body: &[u8], plain: &mut [u8]) -> io::Result<usize> {
         match head.kind {
             KIND_STREAM if body == &STREAM[HEAD_BYTES..] => {

@@ -1,4 +1,4 @@
-//! How layers begin, and what becomes of those that are garbled.
+//! How layers begin, and what happens when they are garbled.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the broker hears and says.
+//! The broker as a participant in announcements: decodes the datagrams that it receives and sends its own.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ use crate::sys;
 const TOPICS_MAX: usize = 65_536;
 
 /// The state of one life of the broker.
-pub(super) struct Session {
+pub(super) struct Participant {
     handle: Handle,
     config: AnnounceConfig,
     socket: AnnounceSocket,
@@ -42,20 +42,20 @@ pub(super) struct Session {
     looked_at: Instant,
 }
 
-impl Session {
+impl Participant {
     pub(super) fn new(
         handle: Handle,
         config: AnnounceConfig,
         data: SocketAddr,
         socket: AnnounceSocket,
         group: Option<AnnounceSocket>,
-    ) -> Session {
+    ) -> Participant {
         let now = sys::monotonic_now();
         // Another one with every start; the wall clock's nanoseconds never repeat in practice.
         let instance = InstanceId(sys::wall_now().as_nanos() ^ u64::from(data.port()) << 48);
         let random = clock::stream(instance.0, "announcements");
         let pace = AnnouncerConfig::every(config.interval);
-        Session {
+        Participant {
             deliveries: Deliveries::new(handle.clone(), instance, config.key.clone()),
             directory: Directory::new(instance, DirectoryConfig::default()),
             names: Names::new(TOPICS_MAX),
@@ -136,8 +136,9 @@ impl Session {
         });
     }
 
-    /// Forgets who has been silent for too long. What has come and only was not read yet is heard first: this task, or the
-    /// whole process, may have been kept from running for longer than announcements hold.
+    /// Forgets endpoints that have been silent for too long. Datagrams that have arrived but not
+    /// been read are heard first: this task, or the whole process, may have been kept from running
+    /// for longer than announcements hold.
     fn forget(&mut self, now: Instant) {
         if self.directory.next_expiry().is_some_and(|at| at <= now) {
             self.hear_all(now);

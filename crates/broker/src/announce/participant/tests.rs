@@ -1,4 +1,4 @@
-//! A session that nobody keeps: time passes as a test says.
+//! A participant without a thread behind it: the test moves time.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
         interval: Duration::from_secs(1),
     };
     let data = broker.tcp_address();
-    let mut session = Session::new(broker.handle(), config, data, own, Some(group));
+    let mut participant = Participant::new(broker.handle(), config, data, own, Some(group));
     let speaker = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let topic: TopicName = "t".parse().expect("valid");
     let said = |instance: u16, sequence| {
@@ -61,12 +61,12 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
     };
     let began = sys::monotonic_now();
     for (instance, to) in (1..).zip(to) {
-        session.hear(&said(instance, 1), to, began);
+        participant.hear(&said(instance, 1), to, began);
         let again = said(instance, 2);
         let sent = speaker.send_to(&again, to).expect("sent");
         assert_eq!(sent, again.len());
     }
-    for socket in [Some(&session.socket), session.group.as_ref()] {
+    for socket in [Some(&participant.socket), participant.group.as_ref()] {
         let socket = socket.expect("both");
         let has_come = (0..1_000_000).any(|_| {
             std::thread::yield_now();
@@ -76,8 +76,8 @@ async fn what_waits_unread_is_heard_before_anybody_is_forgotten() {
     }
     let late = began + Duration::from_secs(5);
     for (after_ms, known) in [(0, 2), (999, 2), (1000, 0)] {
-        session.forget(late + Duration::from_millis(after_ms));
-        let instances = session.directory.instances();
+        participant.forget(late + Duration::from_millis(after_ms));
+        let instances = participant.directory.instances();
         assert_eq!(instances, known, "{after_ms} ms after they were heard late");
     }
     broker.stop();
@@ -112,15 +112,15 @@ async fn without_a_key_only_those_who_ask_are_dialled() {
             interval: Duration::from_secs(1),
         };
         let data = broker.tcp_address();
-        let mut session = Session::new(broker.handle(), config, data, own, None);
+        let mut participant = Participant::new(broker.handle(), config, data, own, None);
         let now = sys::monotonic_now();
         // Its own address, the one that its datagram came from, somebody else's.
         for (instance, host) in [(1, [127, 0, 0, 1]), (2, [0; 4]), (3, [10, 9, 9, 9])] {
             let mut datagram = Vec::new();
             said(instance, host).encode(key.as_ref(), &mut datagram);
-            session.hear(&datagram, ([127, 0, 0, 1], 9).into(), now);
+            participant.hear(&datagram, ([127, 0, 0, 1], 9).into(), now);
         }
-        assert_eq!(session.deliveries.len(), expected);
+        assert_eq!(participant.deliveries.len(), expected);
     }
     broker.stop();
 }

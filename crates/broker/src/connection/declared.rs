@@ -1,10 +1,10 @@
-//! What a connection is as a publisher that announced itself (the SRTM extension, part two).
+//! A connection as a publisher that declared itself (the SRTM extension, part two).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Instant;
-use link::Announcement;
+use link::Declaration;
 use wire::TopicName;
 
 /// The shortest time between two notices to a publisher that its messages wait.
@@ -12,28 +12,28 @@ const THROTTLED_SPACING: Duration = Duration::from_secs(1);
 
 /// The publisher at the other end of a connection.
 #[derive(Debug)]
-pub struct Announced {
-    /// The topic that it announced.
+pub struct DeclaredPublisher {
+    /// The topic that it declared.
     pub topic: TopicName,
     /// All that it told; shared with the registry of the topic's reactor.
-    pub announcement: Arc<Announcement>,
+    pub declaration: Arc<Declaration>,
     throttled_at: Option<Instant>,
 }
 
-impl Announced {
+impl DeclaredPublisher {
     /// What IDENTIFY said.
     #[must_use]
-    pub fn new(told: wire::identify::Declaration) -> Announced {
-        let announcement = Announcement {
+    pub fn new(told: wire::identify::Declaration) -> DeclaredPublisher {
+        let declaration = Declaration {
             id: told.id,
             topic: told.topic.as_str().to_owned(),
             group: told.group,
             rate: told.rate,
             batch: told.batch,
         };
-        Announced {
+        DeclaredPublisher {
             topic: told.topic,
-            announcement: Arc::new(announcement),
+            declaration: Arc::new(declaration),
             throttled_at: None,
         }
     }
@@ -62,11 +62,11 @@ mod tests {
             rate: None,
             batch: 1,
         };
-        let mut announced = Announced::new(told);
+        let mut declared = DeclaredPublisher::new(told);
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         let told: Vec<u64> = (5..4000)
             .step_by(5)
-            .filter(|&ms| announced.may_be_told(at(ms)))
+            .filter(|&ms| declared.may_be_told(at(ms)))
             .collect();
         assert_eq!(told, [5, 1005, 2005, 3005]);
     }

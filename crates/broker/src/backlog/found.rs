@@ -1,0 +1,110 @@
+//! What logs had when the broker began: their queues have it outside of memory, as if they had put it there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use disk::{DiskError, Folder, Logs, LogsConfig, LogsOpened, Opened, Owner, Shelf, Waiting};
+use rustc_hash::FxHashMap;
+use topics::{KnownLog, Outside, QueueName};
+
+use super::state::BacklogHealth;
+use super::{BacklogConfig, Found, LOGS_FOLDER_NAME, tell_of_file};
+
+/// A file of a log is no longer than that, so that it is soon of no more use.
+const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The number of the first segment of what a queue had, far from the lowest: what is older than all that is outside gets lower ones.
+const FIRST_NUMBER: u64 = 1 << 32;
+
+/// What was recovered.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    pub(super) known: Vec<KnownLog>,
+    pub(super) found: Vec<Found>,
+    /// The messages of the segments that queues are told of.
+    pub(super) outside: FxHashMap<QueueName, BTreeMap<u64, Vec<u64>>>,
+}
+
+pub(super) fn open_logs(
+    config: &BacklogConfig,
+    seed: u64,
+) -> Result<(Logs<Folder>, LogsOpened), DiskError> {
+    let folder: PathBuf = config.folder.join(LOGS_FOLDER_NAME);
+    let logs_config = LogsConfig {
+        file_bytes_max: config.file_bytes_max.min(LOG_FILE_BYTES_MAX),
+        bytes_max: config.bytes_max,
+    };
+    Logs::open(Folder::open(&folder)?, logs_config, seed)
+}
+
+/// What queues of topics with a log had put on the shelf is in the log as well.
+pub(super) fn forget_logged(shelf: &mut Shelf<Folder>, opened: &mut Opened, logged: &LogsOpened) {
+    let has_log = |owner: &Owner| logged.topics.iter().any(|log| log.topic == owner.topic);
+    for (owner, _) in opened.owners.extract_if(.., |(owner, _)| has_log(owner)) {
+        shelf.forget_all(&owner);
+    }
+}
+
+pub(super) fn recover(
+    config: &BacklogConfig,
+    logged: LogsOpened,
+    health: &BacklogHealth,
+) -> Recovered {
+    let mut recovered = Recovered::default();
+    for report in &logged.reports {
+        tell_of_file(report);
+        health.note_damages(report.damages.len());
+    }
+    for log in logged.topics {
+        let mut messages = 0;
+        for (channel, waiting) in log.queues {
+            messages += waiting.len();
+            let queue = QueueName {
+                topic: log.topic.clone(),
+                channel,
+            };
+            recovered.add(config, queue, &waiting);
+        }
+        if messages > 0 {
+            tracing::info!(
+                "{}: {messages} messages of its queues are in its log",
+                log.topic
+            );
+        }
+        health.note_recovered(messages);
+        recovered.known.push(KnownLog {
+            topic: log.topic,
+            channels: log.channels,
+        });
+    }
+    recovered
+}
+
+impl Recovered {
+    /// Tells a queue of segments that have these messages.
+    fn add(&mut self, config: &BacklogConfig, queue: QueueName, waiting: &[Waiting]) {
+        let mut rest = waiting;
+        let (mut segments, mut outside) = (BTreeMap::new(), Vec::new());
+        let mut number = FIRST_NUMBER;
+        while !rest.is_empty() {
+            let (mut count, mut bytes) = (0, 0);
+            while count < rest.len().min(config.segment_messages.max(1))
+                && (count == 0 || bytes < config.segment_bytes)
+            {
+                bytes += rest[count].body_bytes;
+                count += 1;
+            }
+            let (some, behind) = rest.split_at(count);
+            segments.insert(number, some.iter().map(|each| each.id).collect());
+            outside.push(Outside {
+                number,
+                messages: count,
+                bytes,
+            });
+            number += 1;
+            rest = behind;
+        }
+        self.outside.insert(queue.clone(), segments);
+        self.found.push((queue, outside));
+    }
+}
