@@ -1,4 +1,4 @@
-//! What the control plane refuses, and why.
+//! The control plane's refusals and their reasons.
 
 /// A refusal; its text says what, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

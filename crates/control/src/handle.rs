@@ -35,7 +35,7 @@ pub enum Command {
     Look(Question),
     /// Declares a topic, or declares it anew.
     PutTopic(String, TopicSpec, Reply<TopicView>),
-    /// Topics behind the given one, so many at most, ordered by name.
+    /// The topics behind the given one, at most this many, ordered by name.
     Topics(Option<String>, usize, Reply<Vec<TopicView>>),
     /// One topic.
     Topic(String, Reply<TopicView>),
@@ -45,7 +45,7 @@ pub enum Command {
     PutPublishers(String, Declared, Reply<()>),
     /// Publishers of a topic by id, in the order asked for.
     PublishersNamed(String, Vec<String>, Reply<Vec<PublisherView>>),
-    /// Publishers of a topic behind the given one, so many at most, ordered by id.
+    /// The publishers of a topic behind the given one, at most this many, ordered by id.
     Publishers(String, Option<String>, usize, Reply<Vec<PublisherView>>),
     /// One publisher; `avoid` names a broker that it could not reach.
     Publisher {
@@ -60,7 +60,8 @@ pub enum Command {
     },
     /// Removes a publisher.
     DeletePublisher(String, String, Reply<()>),
-    /// Where a topic is, or would be; of its publishers those behind the given one, so many at most.
+    /// Where a topic is, or would be; of its publishers those behind the given one, at most this
+    /// many.
     Placement(String, Option<String>, usize, Reply<PlacementView>),
     /// All brokers, ordered by name.
     Brokers(Reply<Vec<BrokerView>>),
@@ -74,11 +75,11 @@ pub enum Command {
     PutName(String, Reply<NameView>),
     /// Channels of a topic.
     Channels(String, Reply<ChannelViews>),
-    /// Topics and channels by broker, for lookup: those behind the given topic, so many at most.
+    /// Topics and channels by broker, for lookup: those behind the given topic, at most this many.
     Holdings(Option<TopicName>, usize, Reply<Holdings>),
     /// Changes a topic or channel at all brokers.
     ChangeTopic(String, TopicChange, Reply<()>),
-    /// For `lifetime`, a deletion of the topic at one broker is of that broker alone.
+    /// For `lifetime`, a deletion of the topic at one broker concerns that broker alone.
     PlaceTombstone {
         /// Topic name.
         topic: String,
@@ -91,7 +92,8 @@ pub enum Command {
     },
 }
 
-/// A look at the state as it is at an instant; gives what answers once all that it may show is kept.
+/// A look at the state at one instant; returns the closure that answers once everything it may show
+/// is kept.
 pub struct Question(Box<Look>);
 
 type Look = dyn FnOnce(&Core, Instant) -> Seen + Send;
@@ -134,7 +136,7 @@ pub type Reply<T> = oneshot::Sender<Result<T, ControlError>>;
 pub struct Holdings {
     /// Brokers that are not dead for certain.
     pub brokers: Vec<BrokerHoldings>,
-    /// Every topic that is known, with the channels that are known of it, whether a broker has them or not.
+    /// Every known topic with its known channels, whether a broker has them or not.
     pub topics: Topics,
     /// The last topic that this covers; `None`: all.
     pub last: Option<TopicName>,

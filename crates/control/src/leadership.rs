@@ -1,7 +1,9 @@
-//! Which controller leads: it alone decides, keeps and gives orders. Others answer questions and say where it is.
+//! Which controller leads: it alone decides, writes and gives orders. Others answer questions and
+//! name the leader.
 //!
-//! A life that leads has a number of its own, its epoch, greater than those of all that led before. It stands in every order to a broker
-//! ([`link::Order`]), and brokers that have heard a later one do nothing of it: who was deposed and has not noticed yet changes nothing.
+//! Each leading controller has a number of its own, its epoch, greater than those of all that led
+//! before. Every order to a broker carries it ([`link::Order`]), and brokers that have heard a
+//! later one ignore the order: a deposed controller that has not noticed yet changes nothing.
 
 use crate::ControlError;
 
@@ -21,7 +23,7 @@ pub enum Standing {
     },
     /// It does not, or not any more.
     Follows {
-        /// Who does, where that is known.
+        /// The leader, where it is known.
         leader: Option<Leader>,
     },
 }
@@ -35,7 +37,7 @@ pub struct Leader {
     pub http: String,
 }
 
-/// Whoever has the embedded store open: nobody else can, so it leads until its process ends.
+/// The process that has the embedded store open: nobody else can, so it leads until it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone {
     /// Number of its life.

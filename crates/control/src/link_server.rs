@@ -1,7 +1,7 @@
 //! Where brokers dial in: one TCP connection each, sealed frames, bounded queues both ways.
 //!
 //! Nothing that a connection says is believed, and nothing is kept for it but a few bytes, before it has proved the cluster's
-//! key.
+//! key; where the link is encrypted, nothing is heard before it has shown a certificate of the cluster's authority.
 
 mod frames;
 mod lobby;
@@ -12,22 +12,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use credentials::Credentials;
+use http::{Encryption, Wire};
 use link::{HANDSHAKE_BYTES_MAX, LinkKey, Listener, Opener, Order, Sealer, ToController};
-use tokio::io::BufReader;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
-use crate::ControlHandle;
 use crate::core::TOPICS_MAX;
 use crate::random::random_bytes;
 use crate::service::LinkWord;
+use crate::{ControlHandle, LinkProof};
 pub use frames::RoomTaken;
 use frames::{Hearing, Room, Telling};
 use lobby::Lobby;
 
-/// Orders that wait for one broker at most: whoever joins is told two words of every topic.
+/// Orders that wait for one broker at most: a broker that joins is sent two messages about every
+/// topic.
 const ORDERS_MAX: usize = 2 * TOPICS_MAX + 4096;
 /// Links of brokers at most; those that have proved nothing yet are not among them.
 const LINKS_MAX: usize = 2048;
@@ -40,6 +42,8 @@ const STRANGERS_TOLD_EVERY: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 struct Port {
     key: LinkKey,
+    /// Where both ends need certificates.
+    encryption: Option<Encryption>,
     handle: ControlHandle,
     words: mpsc::Sender<LinkWord>,
     room: Room,
@@ -55,16 +59,22 @@ struct Strangers {
     told_at: Option<Instant>,
 }
 
-/// Accepts brokers that know `key` until told to stop; `handle` shows how many others there were.
+/// Accepts brokers that prove what `proof` says until told to stop; `handle` shows how many others there were.
 pub async fn serve(
     listener: TcpListener,
-    key: LinkKey,
+    proof: impl Into<LinkProof>,
     handle: ControlHandle,
     words: mpsc::Sender<LinkWord>,
     stopped: impl Future<Output = ()>,
 ) {
+    let LinkProof { key, credentials } = proof.into();
+    let encryption = match credentials.map(encryption).transpose() {
+        Ok(encryption) => encryption,
+        Err(error) => return tracing::error!("the link is not served: {error}"),
+    };
     let port = Port {
         key,
+        encryption,
         handle,
         words,
         room: Room::new(),
@@ -94,21 +104,21 @@ pub async fn serve(
 
 impl Port {
     /// One connection from its first byte to its end.
-    async fn attend(self, number: u64, mut stream: TcpStream, peer: SocketAddr) {
+    async fn attend(self, number: u64, stream: TcpStream, peer: SocketAddr) {
         let mut newcomer = self.lobby.enter(number, peer.ip());
         let proven = tokio::select! {
-            proven = tokio::time::timeout(HELLO_TIMEOUT, self.prove(&mut stream)) => {
+            proven = tokio::time::timeout(HELLO_TIMEOUT, self.prove(stream)) => {
                 proven.unwrap_or_else(|_| Err(format!("no proof within {HELLO_TIMEOUT:?}")))
             }
             () = newcomer.asked_to_leave() => Err(String::from("others were waiting")),
         };
         drop(newcomer);
-        let (sealer, opener) = match proven {
+        let (stream, sealer, opener) = match proven {
             Ok(proven) => proven,
             Err(why) => return self.tell_of_stranger(peer, &why).await,
         };
         if self.links.fetch_add(1, Ordering::Relaxed) < LINKS_MAX {
-            let (source, sink) = stream.into_split();
+            let (source, sink) = tokio::io::split(stream);
             let hearing = Hearing {
                 source: BufReader::new(source),
                 opener,
@@ -127,27 +137,32 @@ impl Port {
         self.links.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The handshake.
-    async fn prove(&self, stream: &mut TcpStream) -> Result<(Sealer, Opener), String> {
+    /// The handshakes: that of TLS, where there is one, then that of the link.
+    async fn prove(&self, stream: TcpStream) -> Result<(Wire, Sealer, Opener), String> {
         stream
             .set_nodelay(true)
             .map_err(|error| error.to_string())?;
+        let mut stream = match &self.encryption {
+            None => Box::new(stream) as Wire,
+            Some(encryption) => encryption.accept(stream).await?,
+        };
         let explain = |error: link::LinkError| error.to_string();
-        let first = frames::read(stream, HANDSHAKE_BYTES_MAX).await?;
+        let first = frames::read(&mut stream, HANDSHAKE_BYTES_MAX).await?;
         let nonce = random_bytes().map_err(|error| error.to_string())?;
         let (listener, answer) =
             Listener::begin(self.key.clone(), nonce, &first).map_err(explain)?;
-        frames::write(stream, &answer).await?;
-        let proof = frames::read(stream, HANDSHAKE_BYTES_MAX).await?;
-        listener.proven(&proof).map_err(explain)
+        frames::write(&mut stream, &answer).await?;
+        let proof = frames::read(&mut stream, HANDSHAKE_BYTES_MAX).await?;
+        let (sealer, opener) = listener.proven(&proof).map_err(explain)?;
+        Ok((stream, sealer, opener))
     }
 
     /// One link from its hello to its end.
     async fn converse(
         &self,
         (number, from): (u64, IpAddr),
-        mut hearing: Hearing<BufReader<OwnedReadHalf>>,
-        mut telling: Telling<OwnedWriteHalf>,
+        mut hearing: Hearing<BufReader<ReadHalf<Wire>>>,
+        mut telling: Telling<WriteHalf<Wire>>,
     ) -> Result<(), String> {
         let first = tokio::time::timeout(HELLO_TIMEOUT, hearing.hear()).await;
         let (first, _) = first.map_err(|_| format!("no hello within {HELLO_TIMEOUT:?}"))??;
@@ -195,7 +210,17 @@ impl Port {
         if strangers.told_at.is_none_or(is_due) {
             let others = before.saturating_sub(strangers.told);
             (strangers.told, strangers.told_at) = (before + 1, Some(now));
-            tracing::warn!(%peer, others, "a connection to the link proved no key: {why}");
+            tracing::warn!(%peer, others, "a connection to the link proved nothing: {why}");
         }
     }
+}
+
+/// For brokers, all of which need a certificate.
+fn encryption(credentials: Arc<Credentials>) -> Result<Encryption, String> {
+    let Some(first) = credentials.peers() else {
+        let reason = "no authority is named that brokers' certificates are judged by; give --tls-root-ca-file";
+        return Err(reason.to_owned());
+    };
+    let current = move || credentials.peers().unwrap_or_else(|| Arc::clone(&first));
+    Encryption::new(current).map_err(|error| error.to_string())
 }

@@ -1,8 +1,10 @@
-//! The task that owns the control plane's state: commands, brokers' words, time, and what follows from them.
+//! The task that owns the control plane's state: commands, messages of brokers, time, and what
+//! follows from them.
 //!
-//! Order matters in one place: what is to outlive a restart is written before the effects that rest on it go out, and before
-//! whoever asked for it is answered. The store writes on its own; nobody else waits for it. While it cannot be written, changes are
-//! refused, what was decided waits, and everything else goes on.
+//! Order matters in one place: a change that must survive a restart is written before the effects
+//! that depend on it go out, and before its caller is answered. The store writes on its own thread;
+//! nobody else waits for it. While it cannot be written, changes are refused, decisions wait, and
+//! everything else goes on.
 
 mod commands;
 mod events;
@@ -28,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clock::Instant;
-use link::{LinkKey, Order, ToBroker, ToController};
+use link::{Order, ToBroker, ToController};
 use tokio::sync::mpsc;
 
 use crate::core::{BrokerNumber, Core, Effect, FitAnswer, Probe, ProbeAnswer, Refusal};
@@ -37,7 +39,7 @@ use crate::leadership::{Alone, Leadership};
 use crate::link_server::RoomTaken;
 use crate::store::{Change, Store};
 use crate::view::TopicView;
-use crate::{ControlError, ControlHandle};
+use crate::{ControlError, ControlHandle, LinkProof};
 use events::Events;
 use keeping::Keeping;
 use links::Links;
@@ -61,7 +63,7 @@ const WORDS_MAX: usize = 4096;
 const WORDS_AT_ONCE: usize = 256;
 /// And for no longer than this, for the writing takes its time too.
 const WORDS_TIME: Duration = Duration::from_millis(10);
-/// While others have turns all the time, what is worked off in parts has one after so many.
+/// While others have turns all the time, work done in parts has one turn after this many.
 const TURNS_PER_PART: u32 = 8;
 /// Changes that wait for the commit before them, and what rests on them; beyond either nothing is heard but the store.
 const CHANGES_MAX: usize = 100_000;
@@ -71,7 +73,7 @@ const LIVES_APART: Duration = Duration::from_secs(1);
 /// Time between two looks at what time brings.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a link brings.
+/// Events of a link.
 #[derive(Debug)]
 pub enum LinkWord {
     /// A connection with its hello; orders go into `orders`.
@@ -80,7 +82,7 @@ pub enum LinkWord {
         link: u64,
         /// Where it comes from.
         from: IpAddr,
-        /// What it said.
+        /// Its hello.
         hello: Box<link::Hello>,
         /// Where its orders go; closed when the link is to be closed.
         orders: mpsc::Sender<Order>,
@@ -91,7 +93,7 @@ pub enum LinkWord {
     Lost(u64),
 }
 
-/// Asked to start one more broker: topic, and messages per second that fit nowhere.
+/// Called to start one more broker: topic, and messages per second that fit nowhere.
 pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
 /// A service, the way in for whoever asks, and where links bring what brokers say.
@@ -101,12 +103,12 @@ pub type Opened = (Service, ControlHandle, mpsc::Sender<LinkWord>);
 pub struct Service {
     core: Core,
     keeping: Keeping,
-    /// What goes out once the store has what it rests on.
+    /// Outgoing messages, until the store has what they rest on.
     outbox: Outbox,
     requests: Requests,
     /// What was kept for the request that has come into force since.
     kept_first: Vec<Change>,
-    /// What came while the store was tried again; of the next commit.
+    /// Changes that came while the store was tried again; they are part of the next commit.
     left: Vec<Change>,
     links: Links,
     leadership: Box<dyn Leadership>,
@@ -115,12 +117,13 @@ pub struct Service {
     events: Events,
     spawner: Option<Spawner>,
     surroundings: Box<dyn Surroundings>,
-    /// Who waits for a contract to be in force, by its number.
+    /// Callers that wait for a contract to be in force, by its number.
     waiting: BTreeMap<u64, (String, Reply<TopicView>)>,
     placing: Placing,
-    /// Room of words that were not heard in whole, by broker: links are not read from while there is none.
+    /// Room taken by messages not yet heard in whole, by broker: links are not read while there is
+    /// none.
     rooms: BTreeMap<BrokerNumber, Vec<RoomTaken>>,
-    /// Who waits for a list of publishers to be taken.
+    /// Callers that wait for a list of publishers to be taken.
     declared: BTreeMap<u64, (String, Reply<()>)>,
     /// Counts up when topics or channels have changed.
     holdings: Arc<AtomicU64>,
@@ -134,7 +137,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service over what `store` holds, whose brokers prove `key`; the handle is the way in for HTTP, the sender for links.
+    /// A service over what `store` holds, whose brokers prove what `proof` says; the handle is the way in for HTTP, the sender for links.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`] where the store cannot be read, or holds nothing and cannot be written. One that holds
@@ -142,12 +145,12 @@ impl Service {
     pub fn open(
         settings: crate::Settings,
         mut store: Box<dyn Store>,
-        key: LinkKey,
+        proof: impl Into<LinkProof>,
         spawner: Option<Spawner>,
     ) -> Result<Opened, ControlError> {
         let (probes, probed) = mpsc::channel(1024);
         let (fits, fitted) = mpsc::channel(64);
-        let mut process = Process::new(key, probes, fits);
+        let mut process = Process::new(proof.into(), probes, fits);
         let begun = Begun::new(&mut process, settings, store.as_mut())?;
         let (writer, written) = StoreThread::begin(store)?;
         let (mut service, handle, words) =
@@ -424,7 +427,7 @@ impl LinkWord {
     }
 }
 
-/// Whoever asked may have gone; then nobody misses the answer.
+/// The caller may have gone; then nobody misses the answer.
 fn answer<T>(reply: Reply<T>, with: Result<T, ControlError>) {
     let _ = reply.send(with);
 }

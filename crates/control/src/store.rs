@@ -1,7 +1,7 @@
-//! What outlives a restart of the controller, behind a small trait.
+//! What survives a restart of the controller, behind a small trait.
 //!
-//! Records are JSON under a table and a key, so that an embedded file and a cluster store (etcd) can both hold
-//! them. Commits are whole: all changes of one commit or none.
+//! Records are JSON under a table and a key, so that an embedded file and a cluster store (etcd)
+//! can both hold them. A commit is atomic: all of its changes or none.
 
 mod memory;
 mod redb;

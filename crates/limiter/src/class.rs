@@ -1,4 +1,4 @@
-//! What is limited: classes of packets by prefix, protocol and port. The first class that a packet matches counts.
+//! Classes of packets by prefix, protocol and port. The first class that a packet matches counts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,8 @@
-//! What a limiter is told to do: a TOML file, read strictly, errors with line or field and what to do.
+//! A limiter's configuration: a TOML file, read strictly; errors name the line or field and the
+//! remedy.
 //!
-//! Units are in the names of the fields; rates are written as [`Bandwidth`]s. docs/limiter.md shows whole files.
+//! Units are in the names of the fields; rates are written as [`Bandwidth`]s. docs/limiter.md shows
+//! whole files.
 
 mod check;
 mod show;
@@ -10,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use access::InForce;
 use limit::sharing::{Policy, Sharing, SharingConfig, SharingError};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +60,9 @@ pub struct Config {
     /// Further names by which HTTP may be asked to change something.
     #[serde(default)]
     pub http_hosts: Vec<String>,
+    /// Who may do what over HTTP; `None`: everybody may do everything.
+    #[serde(skip)]
+    pub access: Option<InForce>,
     /// The file that is written to; see [`crate::config::Config::record_interval_ms`].
     #[serde(default)]
     pub record: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Things that wait for their time, in its order.
+//! A queue of things that wait for their time, in order of time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

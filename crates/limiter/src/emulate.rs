@@ -1,9 +1,11 @@
-//! A network's delays and bandwidths, for testbeds: what the router of the paper's ModelNet does (DRL, section 4.3).
+//! A network's delays and bandwidths, for testbeds: what the router of the paper's ModelNet does
+//! (DRL, section 4.3).
 //!
-//! From its source a packet passes a bottleneck, if there is one, then its site's link; behind the link it is at the
-//! limiter, and if that forwards it, it arrives at its sink after the path's delay. On the way back there is the delay
-//! alone. Both narrow places are a [`Line`]: bytes go out one after the other, and what finds too many before it is lost.
-//! Instants are computed, not waited for, so a busy machine delays a packet's arrival but not its turn.
+//! From its source a packet passes a bottleneck, if there is one, then its site's link; behind the
+//! link is the limiter, and if that forwards it, it arrives at its sink after the path's delay. The
+//! way back has the delay alone. Both narrow places are a [`Line`]: bytes go out one after the
+//! other, and what finds too many before it is lost. Instants are computed, not waited for, so a
+//! busy machine delays a packet's arrival but not its turn.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Why a limiter cannot begin or go on.
+//! Why a limiter cannot start or continue.
 
 use std::io;
 

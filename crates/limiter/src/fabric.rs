@@ -1,4 +1,4 @@
-//! How the sites of this process hear of each other and of all others.
+//! The fabric: how the sites of this process hear of each other and of all others.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! HTTP beside the packets: what happens, and other limits while it does.
+//! HTTP beside the packets: shows what happens, and changes limits while it does.
 //!
-//! It has a thread of its own. Questions go to the thread that moves packets through a bounded channel; that one answers
-//! with numbers, and the text is made here.
+//! It has a thread of its own. Questions go to the thread that moves packets through a bounded
+//! channel; that thread answers with numbers, and the text is made here.
 
 mod metrics;
 
@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use access::{InForce, Need, Role};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
 use http::metrics::answer;
-use http::{Counts, Pages, Refusal, Room, Settings, read_object, rendered};
+use http::{Counts, Pages, Refusal, Room, Routes, Settings, read_object, rendered};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -141,10 +141,11 @@ impl HttpPort {
         });
         let hosts = config.http_hosts.iter().cloned();
         let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, state.counts.clone());
+        let access = config.access.clone();
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned());
         let thread = thread
-            .spawn(move || serve(listener, state, settings, closed))
+            .spawn(move || serve(listener, state, settings, access, closed))
             .map_err(what())?;
         Ok(Some(HttpPort {
             questions,
@@ -183,6 +184,7 @@ fn serve(
     listener: TcpListener,
     state: Arc<HttpState>,
     settings: Settings,
+    access: Option<InForce>,
     closed: oneshot::Receiver<()>,
 ) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -191,7 +193,8 @@ fn serve(
             let listener = tokio::net::TcpListener::from_std(listener)?;
             // A sender that is dropped means the same as a message.
             let closed = async { drop(closed.await) };
-            http::serve(listener, router(state), settings, closed).await;
+            let router = routes(access).into_router().with_state(state);
+            http::serve(listener, router, settings, closed).await;
             Ok(())
         })
     });
@@ -200,15 +203,16 @@ fn serve(
     }
 }
 
-fn router(state: Arc<HttpState>) -> axum::Router {
+/// All routes, with what each takes.
+fn routes(access: Option<InForce>) -> Routes<Arc<HttpState>> {
     let pages = Pages::default();
-    axum::Router::new()
-        .route("/ping", get(async || "OK"))
-        .route("/metrics", pages.shared(get(metrics)))
-        .route("/v1/sites", pages.shared(get(sites)))
-        .route("/v1/limits", pages.shared(get(limits)))
-        .route("/v1/limits/{class}", put(set_limit))
-        .with_state(state)
+    let (look, change) = (Need::Everything(Role::Read), Need::Everything(Role::Admin));
+    Routes::new(access, TEXT_FIELD)
+        .get("/ping", Need::Nothing, async || "OK")
+        .get_shared(&pages, "/metrics", Need::Metrics, metrics)
+        .get_shared(&pages, "/v1/sites", look, sites)
+        .get_shared(&pages, "/v1/limits", look, limits)
+        .put("/v1/limits/{class}", change, set_limit)
 }
 
 /// Why there is no answer.

@@ -1,15 +1,17 @@
 //! Packet limiter for real TCP traffic (DRL, section 4.2).
 //!
-//! Packets come in through TUN devices or NFQUEUE and are forwarded or dropped at once, never queued. One direction is
-//! limited, from the sources to the sinks; what comes back, acknowledgements above all, passes. One process stands for
-//! any number of *sites*; each has its own [`limit::sharing::Limiter`] per class of traffic and its own part in the
-//! gossip, as if it were a machine of its own.
+//! Packets come in through TUN devices or NFQUEUE and are forwarded or dropped at once, never
+//! queued. One direction is limited, from the sources to the sinks; the other, acknowledgements
+//! above all, passes. One process stands for any number of *sites*; each has its own
+//! [`limit::sharing::Limiter`] per class of traffic and takes part in the gossip on its own, like a
+//! separate machine.
 //!
-//! The core is pure: [`packet`] reads headers, [`class`] says what is limited, [`Router`] decides, and [`emulate`] holds
-//! packets back for testbeds that want a network's delays and bandwidths. [`Service`] is the shell around it: one thread
-//! with one epoll instance that reads the clock once per turn. HTTP and the record are threads of their own.
+//! The core is pure: [`packet`] reads headers, [`class`] matches packets to limits, [`Router`]
+//! decides, and [`emulate`] holds packets back for testbeds that want a network's delays and
+//! bandwidths. [`Service`] is the shell around it: one thread with one epoll instance that reads
+//! the clock once per turn. HTTP and the record have threads of their own.
 //!
-//! What this does not do: it shapes nothing, marks nothing and reassembles nothing; addresses and routes are the
+//! It shapes nothing, marks nothing and reassembles nothing; addresses and routes are the
 //! operator's.
 
 pub mod address;

@@ -1,7 +1,8 @@
-//! What the kernel's packet filter and a program that judges its packets say to each other (`nfnetlink_queue`).
+//! The messages between the kernel's packet filter and a program that judges its packets
+//! (`nfnetlink_queue`).
 //!
-//! Bytes to values and back; who sends them is no matter here. Numbers in netlink's headers have the machine's byte order,
-//! those of the packet filter the network's.
+//! Bytes to values and back; sending is done elsewhere. Numbers in netlink's headers have the
+//! machine's byte order, those of the packet filter the network's.
 
 /// A configuration of a queue, as the kernel takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

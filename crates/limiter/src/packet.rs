@@ -1,8 +1,8 @@
 //! The headers of an IP packet, as far as a limiter looks at them.
 //!
-//! Every packet that reaches a limiter was written by somebody else, so nothing about it is believed: whatever does not
-//! add up is [`Odd`], and what becomes of it is the router's matter. IPv6 extension headers are not walked: their
-//! packets have an unknown protocol and no ports.
+//! Every packet that reaches a limiter was written by somebody else, so nothing about it is
+//! believed: whatever does not add up is [`Odd`], and the router decides about it. IPv6 extension
+//! headers are not walked: their packets have an unknown protocol and no ports.
 
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,9 @@
-//! The record of a run: JSON lines for whoever draws pictures or checks what a limit did.
+//! The record of a run: JSON lines, for drawing pictures and for checking what a limit did.
 //!
-//! The first line says what the numbers in the others stand for; then a line per class and interval, with one number per
-//! site; at the end a line per flow, and one with everything else. docs/limiter.md names the fields. A thread of its own
-//! writes; if the disk cannot keep up, lines are left out and counted.
+//! The first line says what the numbers in the others stand for; then there is a line per class and
+//! interval, with one number per site; at the end a line per flow, and one with everything else.
+//! docs/limiter.md names the fields. A thread of its own writes; if the disk cannot keep up, lines
+//! are left out and counted.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,8 +1,9 @@
-//! What becomes of a packet: which site and class it belongs to, whether it passes, and, in a testbed, when.
+//! The router decides about each packet: its site and class, whether it passes, and, in a testbed,
+//! when.
 //!
-//! Without emulation [`Router::route`] decides at once, and nothing is kept. With it the router keeps copies of packets
-//! until they are where they go; its owner calls [`Router::advance`] when [`Router::due`] says so, and before it hands in
-//! packets of the same instant.
+//! Without emulation [`Router::route`] decides at once, and nothing is kept. With it the router
+//! keeps copies of packets until they arrive; its owner calls [`Router::advance`] when
+//! [`Router::due`] says so, and before it hands in packets of the same instant.
 
 mod counters;
 mod flows;

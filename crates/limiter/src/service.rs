@@ -1,9 +1,10 @@
 //! The thread that moves packets: one epoll instance, one reading of the clock per turn.
 //!
-//! A turn waits until a device or queue has packets, something that is held back is due, or an interval ends; then it takes at
-//! most [`PACKETS_PER_TURN`] packets from each, so that none keeps the others or the timers waiting. What goes out waits in
-//! [`Devices`] for the next system call, at the latest until the end of the turn. What a device does not take is lost and
-//! counted, as a full network card loses it.
+//! A turn waits until a device or queue has packets, something held back is due, or an interval
+//! ends; then it takes at most [`PACKETS_PER_TURN`] packets from each, so that none keeps the
+//! others or the timers waiting. What goes out waits in [`Devices`] for the next system call, at
+//! the latest until the end of the turn. Packets that a device does not take are lost and counted,
+//! as on a full network card.
 
 mod answers;
 mod batch_size;

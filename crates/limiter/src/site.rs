@@ -1,4 +1,4 @@
-//! What one site does about one class: its limiter, and what became of the packets.
+//! One site's limiter for one class, and the counts of its packets.
 
 use clock::Instant;
 use limit::sharing::{Limiter, Remote, SharingError, Update, Verdict};
@@ -91,7 +91,7 @@ impl Standing {
     /// What it may let through at present, bytes per second; `None` if all packets pass.
     pub fn local_limit(&self) -> Option<f64> {
         let limiter = self.limiter.as_ref()?;
-        Some(limiter.share().rate.get())
+        Some(limiter.part().rate.get())
     }
 
     /// What it told the others last.

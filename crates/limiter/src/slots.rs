@@ -1,7 +1,8 @@
-//! Buffers for packets, of which one system call fills or sends many.
+//! Buffers for packets; one system call fills or sends many of them.
 //!
-//! Each takes any packet that IP knows, whatever its device's MTU was or will be: one that is cut short could not be told
-//! from a broken one. That costs addresses, not memory: what no packet ever filled has no memory behind it.
+//! Each takes any IP packet, whatever its device's MTU was or will be: one that is cut short could
+//! not be told from a broken one. That costs addresses, not memory: a page that no packet has
+//! filled has no memory behind it.
 
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 65_536;

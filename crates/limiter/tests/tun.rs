@@ -1,4 +1,4 @@
-//! Real TUN devices in network namespaces of their own. Needs root; says so otherwise.
+//! Real TUN devices in network namespaces of their own. Needs root and says so otherwise.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,5 +1,6 @@
-//! Topics beside the one that is fitted: on every broker that a fit touches, all promises count (SRTM, section IV-B,
-//! step 3), and what is sent without a promise takes service from the others.
+//! The topics beside the one that is being fitted. On every broker that a fit touches all promises
+//! count (SRTM, section IV-B, step 3), and traffic without a promise takes service time from the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// What a window showed of a topic beside.
+    /// The result of a window for a topic beside.
     pub(super) fn of(
         name: &str,
         topic: &Topic,
@@ -56,7 +57,7 @@ impl Beside {
         }
     }
 
-    /// In the words of the search.
+    /// As the search needs it.
     pub(super) fn as_neighbour(&self) -> Neighbour<'_> {
         Neighbour {
             name: &self.name,

@@ -1,8 +1,8 @@
 //! A broker as the controller knows it.
 //!
-//! Death needs a proof: the broker's host says that nobody listens, somebody else proves to be at its address, another process
-//! of the same identity says hello, or the operator says so. Silence is no proof; what a silent broker may
-//! still be doing is accounted for by the leases.
+//! Death needs a proof: the broker's host says that nobody listens, somebody else proves to be at
+//! its address, another process with the same identity says hello, or the operator says so. Silence
+//! is no proof; leases account for what a silent broker may still be doing.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ pub struct Broker {
     pub(super) presences: [Presence; Door::ALL.len()],
     /// It gets no more publishers and loses those it has.
     pub is_draining: bool,
-    /// Who takes what waits there, as it was told on this link.
+    /// The brokers that take its queues, as it was told on this link.
     pub(super) takers: Vec<String>,
     /// Its publishers were given to others, for it was silent too long.
     pub is_given_up: bool,
@@ -108,7 +108,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker known only by what was kept of it.
+    /// A broker known only from the store.
     pub(super) fn remembered(name: String, tcp_address: String, now: Instant) -> Broker {
         Broker {
             name,
@@ -200,7 +200,7 @@ pub(super) fn check_hello(hello: &Hello) -> Result<(), String> {
     check::name(NameKind::Broker, &hello.broker)?;
     check::address("tcp_address", &hello.tcp_address)?;
     if let Some(http) = &hello.http_address {
-        check::address("http_address", http)?;
+        check::address("http_address", http::is_encrypted(http).0)?;
     }
     if let Some(gossip) = &hello.gossip_address
         && gossip.parse::<std::net::SocketAddr>().is_err()

@@ -1,7 +1,9 @@
-//! What is known of topics beside their contracts: the channels that each has over all brokers, and what is paused.
+//! What is known of topics beside their contracts: each topic's channels over all brokers, and what
+//! is paused.
 //!
-//! `#ephemeral` channels are not in here: they live and die at each broker. An `#ephemeral` topic is, for as long as a
-//! broker has it. Pure: who says what, and who is told, is [`super::channels`]'.
+//! `#ephemeral` channels are not listed: they live and die at each broker. An `#ephemeral` topic is
+//! listed for as long as a broker has it. Pure: [`super::channels`] handles who reports and who is
+//! told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -34,7 +36,7 @@ pub(super) enum Audience {
     Everybody,
 }
 
-/// What became of the catalog by a change.
+/// The effect of a change on the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct News {
     /// Whether the catalog has changed.
@@ -293,7 +295,7 @@ impl Catalog {
 }
 
 impl Known {
-    /// As brokers are told and as it is kept.
+    /// In the form in which brokers are told and the store keeps it.
     pub(super) fn state_of(&self, topic: &TopicName) -> TopicState {
         let channels = self.channels.iter();
         TopicState {

@@ -1,11 +1,14 @@
-//! A topic is one topic, wherever it is: what becomes of its channels at one broker becomes of them at all.
+//! A topic is one topic on all its brokers: a change to its channels at one broker is made at all
+//! of them.
 //!
 //! The rules:
-//! - The order in which changes are heard is the order. A broker whose change may have crossed another one is told its own
-//!   again, so that all end alike.
-//! - A deletion comes before whatever a broker says before it has confirmed it: that was said of what is deleted there.
-//! - A broker that comes back adds what nobody else has. What was deleted while it was away is deleted there too, whatever it
-//!   got meanwhile; whether something is paused is as the controller knows it.
+//! - Changes count in the order in which they are heard. A broker whose change may have crossed
+//!   another one is told its own again, so that all end alike.
+//! - A deletion precedes everything that a broker says before it has confirmed the deletion: that
+//!   referred to what is deleted there.
+//! - A broker that comes back adds what nobody else has. What was deleted while it was away is
+//!   deleted there too, even if it got new messages meanwhile; whether something is paused is as
+//!   the controller knows it.
 //! - `#ephemeral` names come and go at each broker by itself, and are not kept.
 //! - A broker that bears a tombstone for a topic deletes it for itself alone.
 
@@ -20,6 +23,7 @@ use super::catalog::{Audience, Catalog};
 use super::contract::Contracts;
 use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
 use super::outbox::Outbox;
+use super::owed::owed_change;
 use super::registry::Brokers;
 use super::settings::Rules;
 use super::teller::Teller;
@@ -135,7 +139,7 @@ impl Channels<'_> {
         Ok(())
     }
 
-    /// Tells a broker a topic: all channels that are known of it.
+    /// Tells a broker a topic with all its known channels.
     pub(super) fn tell_topic(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
         let mut teller = Teller {
             catalog: self.catalog,
@@ -233,6 +237,9 @@ impl Channels<'_> {
             return;
         };
         let is_deletion = change.is_deletion();
+        if is_deletion && audience == Audience::Everybody {
+            self.brokers.departed.owe(&subject, self.out);
+        }
         for number in self.brokers.numbers() {
             let inventory = &mut self.brokers[number].inventory;
             let is_meant = match audience {
@@ -262,11 +269,13 @@ impl Channels<'_> {
                 self.is_there_again(number, &subject);
             }
             let inventory = &mut self.brokers[number].inventory;
-            if let (TopicChange::ChannelCreated { .. }, Some(channel)) = (change, &subject.1) {
-                inventory.told_channel(topic, channel);
-            }
+            let is_more = matches!(change, TopicChange::ChannelCreated { .. });
+            let is_confirmable = is_more && inventory.told_channel(topic);
             inventory.note_told(subject.clone(), now);
             self.out.send(number, change_of(topic, change));
+            if is_confirmable {
+                self.tell_topic(number, topic, now);
+            }
         }
     }
 
@@ -330,7 +339,8 @@ impl Channels<'_> {
     fn owe_no_more(&mut self, number: BrokerNumber, subject: &Subject) {
         let broker = &mut self.brokers[number];
         if broker.inventory.owe_no_more(subject) {
-            self.out.keep_owed(&broker.name, subject, false);
+            self.out
+                .keep_change(owed_change(&broker.name, subject, false));
         }
     }
 
@@ -340,9 +350,8 @@ impl Channels<'_> {
             return;
         }
         if broker.inventory.owe(subject.clone()) {
-            return self
-                .out
-                .keep_owed(&self.brokers[number].name, subject, true);
+            let change = owed_change(&broker.name, subject, true);
+            return self.out.keep_change(change);
         }
         let text = format!(
             "{} has not confirmed more deletions than are remembered: {} may come back with it",
@@ -357,8 +366,8 @@ impl Channels<'_> {
     }
 }
 
-/// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is
-/// of that broker alone.
+/// For `lifetime` the broker whose HTTP is at `node` is not listed to consumers of a topic, and a
+/// deletion of the topic there concerns that broker alone.
 pub(super) fn place_tombstone(
     brokers: &mut Brokers,
     topic: &str,
@@ -369,7 +378,12 @@ pub(super) fn place_tombstone(
     let Ok(topic) = topic_name(topic) else {
         return;
     };
-    let at_node = |address: &Option<String>| address.as_deref() == Some(node);
+    let at_node = |address: &Option<String>| {
+        let address = address
+            .as_deref()
+            .map(|address| http::is_encrypted(address).0);
+        address == Some(node)
+    };
     for broker in brokers.iter_mut() {
         if at_node(&broker.http_address) {
             let until = now + lifetime;

@@ -1,6 +1,7 @@
-//! Whether values from outside can be believed. Texts say which, what it is, and what is allowed.
+//! Checks whether values from outside are credible. An error names the value and what is allowed.
 
-use wire::{is_valid_address, is_valid_name};
+use link::Durability;
+use wire::{TopicName, is_valid_address, is_valid_name};
 
 use crate::ControlError;
 use crate::view::{PublisherSpec, Slo, TopicSpec};
@@ -69,6 +70,15 @@ pub fn amount(field: &str, value: f64, most: f64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{field} {value} is not within 0 to {most:e}"))
+}
+
+/// A topic that may be durable.
+pub fn durability(topic: &str, durability: Durability) -> Result<(), ControlError> {
+    let is_ephemeral = topic
+        .parse()
+        .is_ok_and(|name: TopicName| name.is_ephemeral());
+    let checked = durability.check(is_ephemeral);
+    checked.map_err(|error| ControlError::Invalid(error.to_string()))
 }
 
 /// A topic's name.

@@ -1,4 +1,4 @@
-//! Contracts on their way to the brokers: each broker says when one is in force.
+//! Contracts on their way to the brokers: each broker confirms when one is in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Contracts {
 }
 
 /// Tells a broker again what it has otherwise than declared by its report numbered `report`: contracts that were
-/// removed or changed while it was away, and shares and words about full channels of topics that were deleted there. A topic's contract is not told
+/// removed or changed while it was away, and shares and other words of topics that were deleted there. A topic's contract is not told
 /// again with every report, for the order may be under way, or cannot be carried out.
 pub(super) fn refresh(
     number: BrokerNumber,
@@ -144,10 +144,11 @@ pub(super) fn refresh(
             limit,
             cpu_share,
             on_full,
+            durability,
         } = declared.map_or_else(Contract::default, |topic| topic.spec.contract);
-        if (said.cpu_share, said.on_full) == (cpu_share, on_full)
-            && (limit.is_some() || !said.is_limited)
-        {
+        let is_so =
+            (said.cpu_share, said.on_full, said.durability) == (cpu_share, on_full, durability);
+        if is_so && (limit.is_some() || !said.is_limited) {
             continue;
         }
         // A report that is heard in parts comes here with each of them.

@@ -1,7 +1,8 @@
-//! Shares of the brokers' time that topics are entitled to, kept within the whole.
+//! CPU shares of topics, kept within the whole.
 //!
-//! A share is a part of the time of every thread of a broker. All topics may meet on each of them, and each broker refuses what
-//! exceeds the whole; the sum over all topics is kept at most 1 here: then no broker ever has to refuse.
+//! A CPU share is a fraction of the time of every thread of a broker. All topics may meet on each
+//! thread, and each broker refuses what exceeds the whole. Here the sum over all topics is kept at
+//! most 1, so no broker ever has to refuse.
 
 use kernel::{CpuShare, Shares};
 

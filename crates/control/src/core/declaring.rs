@@ -1,7 +1,8 @@
-//! Long lists of publishers, declared in parts: others are served between them.
+//! Long lists of publishers, declared in parts: other requests are served between them.
 //!
-//! A list is checked and its room is kept as a whole before the first part, so that all of it is taken or none. Lists for one topic are
-//! taken in the order in which they came. What is left of one ends with its topic.
+//! A list is checked and room for all of it is reserved before the first part, so all of it is
+//! taken or none. Lists for one topic are taken in the order in which they came. The rest of a list
+//! ends with its topic.
 
 use std::collections::VecDeque;
 use std::vec::IntoIter;
@@ -163,7 +164,7 @@ impl Declaring {
         }
     }
 
-    /// What is left of a topic's lists is void.
+    /// The rest of a topic's lists is void.
     pub(super) fn give_up(&mut self, topic: &str) {
         for list in self.lists.iter_mut().filter(|list| list.topic == topic) {
             self.awaited -= list.specs.len();

@@ -1,8 +1,8 @@
-//! What waits for time: only topics that something is going on with are looked at, and so many of them at once that nobody
+//! What waits for time. Only active topics are looked at, and only so many at once that nobody
 //! waits for a turn of the controller.
 //!
-//! A topic at rest is not looked at. What ends its rest has it looked at again: a report on it, a publisher that comes or
-//! goes, a contract; and what becomes of a broker, which has all topics looked at once ([`Due::look_at_all`]).
+//! A topic at rest is not looked at. A report on it, a publisher that comes or goes, or a contract
+//! ends its rest; a change of a broker has all topics looked at once ([`Due::look_at_all`]).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const ALL_MAX: usize = 1024;
 /// Topics with publishers that are to move, in one part.
 const MOVES_AT_ONCE: usize = 8;
 
-/// What has been looked at so far: it grows with what changes, not with what there is.
+/// Work so far: it grows with changes, not with the number of topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Publishers, to place or to move them.
@@ -42,7 +42,7 @@ pub(super) struct Due {
     pub(super) shares: Turns,
     /// The last one that was looked at because all are, and how many are still to be.
     all: (String, usize),
-    /// What is still to be looked at before the next tick.
+    /// What remains to be looked at before the next tick.
     left: Left,
     pub(super) work: Work,
 }
@@ -65,12 +65,12 @@ struct Left {
 }
 
 impl Due {
-    /// Has the shares of all topics, so many, looked at once, a part of them with each turn.
+    /// Has the shares of all topics, this many, looked at once, a part of them with each turn.
     pub(super) fn look_at_all(&mut self, topics: usize) {
         self.all.1 = topics;
     }
 
-    /// Begins what time brings for topics, of which so many have publishers that are to move.
+    /// Begins the work that time brings for topics; this many have publishers that are to move.
     pub(super) fn begin(&mut self, moving: usize) {
         self.left = Left {
             fits: self.fits.len().min(FITS_MAX),
@@ -80,7 +80,7 @@ impl Due {
         };
     }
 
-    /// The next part of it, at most this many topics of a kind.
+    /// The next part, at most this many topics of a kind.
     pub(super) fn next(&mut self, topics: &mut Topics, at_most: usize) -> Part {
         let left = &mut self.left;
         let fits = take(&mut left.fits, at_most);

@@ -1,4 +1,4 @@
-//! What the control plane wants done.
+//! Effects that the control plane wants carried out.
 
 use link::{Door, Present, ToBroker};
 
@@ -68,7 +68,7 @@ pub struct Probe {
     pub is_known: bool,
 }
 
-/// What a probe found at a broker's address.
+/// The result of a probe of a broker's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAnswer {
     /// The host answers that nobody listens: the process is gone.

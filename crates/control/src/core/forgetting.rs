@@ -1,7 +1,8 @@
-//! Records of publishers whose topic was removed: they are removed in parts.
+//! Removes the records of publishers whose topic was removed, in parts.
 //!
-//! The topic's own record goes first. Whoever reads the store in between finds publishers of no topic, and removes them
-//! ([`Core::restore`](super::Core::restore)); so none of them may be left when the topic is declared anew.
+//! The topic's own record goes first. A restart in between finds publishers without a topic and
+//! removes them ([`Core::restore`](super::Core::restore)); so none of them may be left when the
+//! topic is declared anew.
 
 use std::collections::VecDeque;
 

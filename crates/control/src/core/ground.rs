@@ -1,4 +1,4 @@
-//! What decisions about topics stand on: the parts that each of them borrows.
+//! The common ground of decisions about topics: the parts that each of them borrows.
 
 use super::due::Due;
 use super::outbox::Outbox;

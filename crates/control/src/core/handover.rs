@@ -1,4 +1,4 @@
-//! Brokers that are drained hand over what waits there: to whom, as brokers come and go.
+//! To whom drained brokers hand over their messages, as brokers come and go.
 
 use link::{Door, ToBroker};
 
@@ -23,8 +23,9 @@ impl Handovers {
     }
 }
 
-/// Tells brokers that are drained who takes their queues, where that has changed; those that are resumed, that nobody does.
-/// What a broker has is known before, so that nothing is taken from a topic that has not been answered for.
+/// Tells drained brokers who takes their queues, where that has changed, and resumed ones that
+/// nobody does. A broker's inventory is known before that, so nothing is taken from a topic that
+/// has not been answered for.
 pub(super) fn drive(brokers: &mut Brokers, out: &mut Outbox) {
     for number in brokers.numbers() {
         let broker = &brokers[number];

@@ -1,14 +1,11 @@
-//! What brokers say and what becomes of them: join, reports, silence, death.
-//!
-//! Death needs a proof: the broker's host says that nobody listens, somebody else proves to be at its address, another process
-//! of the same identity says hello, or the operator says so. Silence is no proof; what a silent broker may
-//! still be doing is accounted for by the leases. What brokers say is believed only as far as it can be true.
+//! Messages of brokers and changes in their state: join, reports, silence, death. Death needs a proof
+//! (`broker.rs`). What brokers say is believed only as far as it can be true.
 
 use std::net::IpAddr;
 
 use clock::Instant;
 use link::{
-    Announcement, Attachment, BrokerReport, Door, Hello, ToBroker, ToController, TopicReport,
+    Attachment, BrokerReport, Declaration, Door, Hello, ToBroker, ToController, TopicReport,
 };
 
 use super::broker::check_hello;
@@ -138,7 +135,7 @@ impl Core {
         }
     }
 
-    /// What a probe of a broker's address found.
+    /// The result of a probe of a broker's address.
     pub fn probed(&mut self, probe: &Probe, answer: &ProbeAnswer, now: Instant) {
         let (number, door) = (probe.broker, probe.door);
         match self.brokers.probed(probe, answer, &mut self.out) {
@@ -198,13 +195,13 @@ impl Core {
         self.hear_on(number, now);
     }
 
-    /// Whether a broker has reported what was not heard yet. Whoever hands words on bounds how much that is.
+    /// Whether a broker has reported something not heard yet. The caller bounds how much that is.
     #[must_use]
     pub fn is_hearing(&self, number: BrokerNumber) -> bool {
         self.hearing.contains(number)
     }
 
-    /// The next part for the next broker of those that are not heard in whole.
+    /// Hears the next part for the next broker whose report is not heard in whole.
     pub(super) fn go_on_hearing(&mut self, now: Instant) {
         if let Some(number) = self.hearing.next() {
             self.hear_on(number, now);
@@ -270,8 +267,8 @@ impl Core {
         self.begin_job(Job::Room, now);
     }
 
-    /// The process that had this number is gone, and with it its shares and its connections. Ledgers hear of it when their topics are
-    /// looked at.
+    /// The process with this number is gone, and its shares and connections with it. Ledgers are
+    /// told when their topics are looked at.
     fn forget_process(&mut self, number: BrokerNumber, now: Instant) {
         self.brokers[number].process = self.brokers.next_process();
         self.forget_link(number, now);
@@ -289,8 +286,8 @@ impl Core {
         self.look_at_all_shares();
     }
 
-    /// Whoever was connected elsewhere before a broker said the last that it said is taken to be there, once nothing is heard of it for so
-    /// long that it is given up, nor will be on the link that it had.
+    /// Once a broker is given up as silent and its former link is gone, publishers that it reported last,
+    /// and that were connected elsewhere before that, are taken to be there again.
     pub(super) fn recall_publishers(&mut self, number: BrokerNumber, now: Instant) {
         let broker = &self.brokers[number];
         if broker.is_given_up && broker.link.is_none() {
@@ -325,7 +322,7 @@ impl Core {
         }
     }
 
-    /// Takes over what is new of a part of a report's topics: of those that are not named, nothing is. Whether that was the last.
+    /// Takes over the news in a part of a report's topics; returns whether it was the last part.
     fn hear_topics(&mut self, number: BrokerNumber, report: &mut Report, now: Instant) -> bool {
         let topics = report
             .topics
@@ -379,7 +376,7 @@ impl Core {
         is_last
     }
 
-    /// Takes over what is said of topics; gives the names of those of which it can be true.
+    /// Takes over what is said of topics; returns the names of those for which it can be true.
     fn take_words(
         &mut self,
         number: BrokerNumber,
@@ -447,7 +444,7 @@ impl Core {
         let index = match known {
             Some(index) => index,
             None if !attached => return,
-            None => match self.announced(number, &publisher, now) {
+            None => match self.declared(number, &publisher, now) {
                 Ok(index) => index,
                 Err(text) => return self.out.distrust(&self.brokers[number], &text),
             },
@@ -473,10 +470,10 @@ impl Core {
     }
 
     /// A publisher that the controller does not know declares itself at a broker: it is taken in.
-    fn announced(
+    fn declared(
         &mut self,
         number: BrokerNumber,
-        publisher: &Announcement,
+        publisher: &Declaration,
         now: Instant,
     ) -> Result<usize, String> {
         let spec = PublisherSpec {
@@ -488,7 +485,7 @@ impl Core {
         self.put_publishers(&publisher.topic, vec![spec], now)
             .map_err(|error| {
                 format!(
-                    "a publisher announced itself at {}: {error}",
+                    "a publisher declared itself at {}: {error}",
                     self.brokers[number].name
                 )
             })?;

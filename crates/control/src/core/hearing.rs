@@ -1,7 +1,9 @@
-//! Reports, heard in parts: a broker may name thousands of topics in one, and others are served between its parts.
+//! Hears reports in parts: one report may name thousands of topics, and others are served between
+//! its parts.
 //!
-//! What a broker reports is heard in its order. Of topics that a report does not name nothing has changed, which may be said of a
-//! topic only once that report has been heard in whole: until then the one before it counts as the last.
+//! Each broker's reports are heard in order. A topic that a report does not name is unchanged, but
+//! that is known only once the whole report has been heard: until then the one before it counts as
+//! the last.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -16,7 +18,7 @@ use super::words::Words;
 /// Topics in one report at most.
 pub(super) const REPORTED_TOPICS_MAX: usize = 65_536;
 
-/// What one broker has reported and was not heard yet.
+/// One broker's reports that were not heard yet.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     /// Number of the last report that came.
@@ -89,7 +91,8 @@ impl Hearing {
         (unnamed, is_all)
     }
 
-    /// A topic was removed, or a publisher of it: what was said of whoever comes and goes there was said before.
+    /// A topic or one of its publishers was removed: earlier reports of its publishers' comings and
+    /// goings are void.
     pub(super) fn forget(&mut self, topic: &str, id: Option<&str>) {
         let is_meant = |said: &Attachment| {
             said.publisher.topic == topic && id.is_none_or(|id| said.publisher.id == id)

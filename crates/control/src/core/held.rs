@@ -1,7 +1,8 @@
-//! While the store cannot be written: what brokers hold already is renewed, and nothing is given beyond it.
+//! While the store cannot be written, existing leases are renewed and nothing is given beyond them.
 //!
-//! A grant must not allow more than what is kept says, or a restart would give the same to somebody else. So grants that
-//! rest on what was not kept are taken back, and until the store can be written again no share grows beyond what it has.
+//! A grant must not allow more than the store records, or a restart would give the same to somebody
+//! else. So grants that rest on unwritten records are taken back, and until the store can be
+//! written again no share grows.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ impl Held {
         self.taken = std::mem::take(&mut self.fresh);
     }
 
-    /// What was decided and may not be kept: of each topic, what was kept of its shares before.
+    /// Takes back decisions that may not be kept; returns, for each topic, what the store has of
+    /// its shares.
     fn take_back(&mut self) -> BTreeMap<String, KeptShares> {
         let mut shares = std::mem::take(&mut self.fresh);
         // What was kept before is older.

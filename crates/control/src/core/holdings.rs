@@ -1,4 +1,4 @@
-//! What consumers that look for topics are told: who has what.
+//! Who has which topics and channels, for consumers that look for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,9 +15,10 @@ use crate::ControlError;
 use crate::handle::{BrokerHoldings, Holdings};
 use crate::view::{ChannelView, ChannelViews};
 
-/// Topics and channels by broker, and those that no broker may have, in order of name behind `after`, `at_most` so many. Brokers that
-/// are dead for certain, or not yet seen to be where they say, have nothing; one that is drained has what it holds messages of, or
-/// what is still published there.
+/// Topics and channels by broker, and those that no broker may have, in order of name behind
+/// `after`, at most `at_most`. Brokers that are known to be dead, or not yet seen to be where they
+/// say, have nothing; a drained one has what it holds messages of, or what is still published
+/// there.
 pub(super) fn holdings(
     topics: &declared::Topics,
     brokers: &Brokers,

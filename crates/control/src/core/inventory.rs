@@ -1,4 +1,4 @@
-//! What one broker has: topics and channels by its own word and by what it was told since.
+//! A broker's topics and channels: those it reported, and those it was told since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::catalog::{Known, channel_name};
 /// Topics with their channels.
 pub type Topics = BTreeMap<TopicName, BTreeSet<ChannelName>>;
 
-/// A topic, or a channel of it.
+/// A topic, or one of its channels.
 pub(super) type Subject = (TopicName, Option<ChannelName>);
 
 /// Names of topics and channels that one broker is believed to have, at most.
@@ -20,12 +20,13 @@ const NAMES_MAX: usize = 1 << 18;
 /// Changes that a broker says while it still says what it has, or that is still taken over, at most.
 const EARLY_MAX: usize = 65_536;
 /// Deletions that a broker has not confirmed, and is told again when it comes back, at most.
-const OWED_MAX: usize = 4096;
+pub(super) const OWED_MAX: usize = 4096;
 /// Tombstones of one broker at most.
 const TOMBSTONES_MAX: usize = 1024;
 /// Changes told that are remembered at most.
 const TOLD_MAX: usize = 4096;
-/// A change may have crossed one that the broker was told within this time: words take milliseconds.
+/// A change may have crossed one that the broker was told within this time: messages take
+/// milliseconds.
 const CROSSING: Duration = Duration::from_secs(2);
 
 /// One broker's.
@@ -37,7 +38,7 @@ pub struct Inventory {
     pub(super) is_whole: bool,
     said: BTreeMap<TopicName, Known>,
     said_names: usize,
-    /// What was said and is taken over already.
+    /// What was said and has been taken over.
     taken: Topics,
     early: Vec<(String, TopicChange)>,
     /// Topics that it was told and has not confirmed.
@@ -60,8 +61,21 @@ pub struct Inventory {
 pub(super) struct Preparing {
     pub(super) ticket: u64,
     pub(super) told_at: Instant,
-    /// What it will have.
+    /// The channels that it will have.
     channels: BTreeSet<ChannelName>,
+    /// It was told channels since that it may not have by the time it confirms.
+    is_outdated: bool,
+}
+
+/// What it means that a broker confirms a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirmation {
+    /// Nothing: it was told the topic again since.
+    Former,
+    /// It has what it was told.
+    Whole,
+    /// So it has, and was told channels since: it is to be told the topic again.
+    Outdated,
 }
 
 impl Inventory {
@@ -168,7 +182,7 @@ impl Inventory {
         })
     }
 
-    /// What was taken over takes the place of what was known; gives that.
+    /// Replaces what was known by what was taken over; returns the former.
     pub(super) fn replace(&mut self) -> Topics {
         let topics = std::mem::take(&mut self.taken);
         // Deletions meanwhile make it an upper bound.
@@ -245,37 +259,45 @@ impl Inventory {
             ticket,
             told_at: now,
             channels,
+            is_outdated: false,
         };
         self.preparing.insert(topic, preparing);
     }
 
-    /// A broker that was told a topic is told one more channel of it: it has that too by the time it confirms, or has it now.
-    pub(super) fn told_channel(&mut self, topic: &TopicName, channel: &ChannelName) {
+    /// The broker is told one more channel of a topic, which it does not confirm: that counts once it has confirmed the topic as it is told it
+    /// behind. Whether it is to be told that now; otherwise, once it has confirmed what it was told before.
+    pub(super) fn told_channel(&mut self, topic: &TopicName) -> bool {
         if let Some(preparing) = self.preparing.get_mut(topic) {
-            preparing.channels.insert(channel.clone());
-        } else if self.topics.contains_key(topic) {
-            // The bound is the broker's; what it cannot make it says.
-            let _ = self.create(topic, Some(channel.clone()));
+            preparing.is_outdated = true;
+            return false;
         }
+        self.topics.contains_key(topic)
     }
 
-    /// The broker confirms what it was told. Whether it was the latest.
+    /// The broker confirms what it was told.
     ///
     /// # Errors
     /// A text: the bound.
-    pub(super) fn confirmed(&mut self, topic: &TopicName, ticket: u64) -> Result<bool, String> {
+    pub(super) fn confirmed(
+        &mut self,
+        topic: &TopicName,
+        ticket: u64,
+    ) -> Result<Confirmation, String> {
         let Some(told) = self.preparing.remove(topic) else {
-            return Ok(false);
+            return Ok(Confirmation::Former);
         };
         if told.ticket != ticket {
             self.preparing.insert(topic.clone(), told);
-            return Ok(false);
+            return Ok(Confirmation::Former);
         }
         self.create(topic, None)?;
         for channel in told.channels {
             self.create(topic, Some(channel))?;
         }
-        Ok(true)
+        Ok(match told.is_outdated {
+            true => Confirmation::Outdated,
+            false => Confirmation::Whole,
+        })
     }
 
     /// Notes that the broker is told a change.
@@ -332,7 +354,7 @@ impl Inventory {
         self.unconfirmed.contains_key(&topic) || self.unconfirmed.contains_key(subject)
     }
 
-    /// From now on until `until` a deletion of the topic here is of this broker alone.
+    /// Until `until` a deletion of the topic here concerns this broker alone.
     pub(super) fn place_tombstone(&mut self, topic: TopicName, until: Instant, now: Instant) {
         self.tombstones.retain(|_, until| now < *until);
         if self.tombstones.len() < TOMBSTONES_MAX {
@@ -412,7 +434,7 @@ fn of_topic<'a, T>(
     from_topic.take_while(move |((other, _), _)| other == topic)
 }
 
-/// Whether one is the other, or a channel of it.
+/// Whether one is the other, or one of its channels.
 fn is_within(one: &Subject, other: &Subject) -> bool {
     one.0 == other.0 && (other.1.is_none() || one.1 == other.1)
 }

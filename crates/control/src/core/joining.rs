@@ -1,9 +1,10 @@
-//! A broker that joins is told everything, and says what it has; with many topics that is worked off in parts, and others are
-//! served between them.
+//! A broker that joins is told everything and says what it has. With many topics this is done in
+//! parts, and others are served between them.
 //!
-//! First it is told all contracts. When it has said all that it has, that is taken into the catalog; what is deleted
-//! elsewhere meanwhile is taken from what it said, for it is still to be told of it. From then on it hears of changes, is
-//! told all topics as they are by then, and that this was all.
+//! First it is told all contracts. When it has reported everything that it has, that is taken into
+//! the catalog, except for what was deleted elsewhere meanwhile, since it has yet to be told of
+//! that. From then on it hears of changes, is told all topics as they are by then, and finally that
+//! this was all.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -38,7 +39,7 @@ enum Stage {
 }
 
 impl Channels<'_> {
-    /// The next part for the next of those that join.
+    /// The next part for the next joining broker.
     pub(super) fn go_on_joining(&mut self, now: Instant) {
         if let Some(number) = self.joining.next() {
             self.join_on(number, now);
@@ -156,7 +157,7 @@ impl Channels<'_> {
         self.out.push(Effect::Prepared { topic: None });
     }
 
-    /// Tells a part of what there is; the last topic of it, `None` where nothing is left.
+    /// Tells a part of the topics; returns the last of it, `None` where nothing is left.
     fn tell_part(
         &mut self,
         number: BrokerNumber,

@@ -1,5 +1,5 @@
-//! The control plane as a pure state machine: what is heard comes in with its time, what is to be done comes
-//! out as [`Effect`]s and [`Change`]s. The shells around it ([`crate::service`]) own sockets, files and clocks.
+//! The control plane as a pure state machine: messages come in with their time, and [`Effect`]s and
+//! [`Change`]s come out. The shells around it ([`crate::service`]) own sockets, files and clocks.
 
 mod beside;
 mod broker;
@@ -26,6 +26,7 @@ mod names;
 mod operate;
 mod outbox;
 mod overload;
+mod owed;
 mod parts;
 mod persist;
 mod place;
@@ -306,6 +307,7 @@ impl Core {
             }
         }
         self.brokers.forget_long_dead(&mut self.out, now);
+        self.brokers.departed.forget_old(&mut self.out, now);
     }
 
     /// Looks which brokers do not answer.
@@ -370,7 +372,7 @@ impl Core {
         jobs.begin(job, &mut by, now);
     }
 
-    /// What is worked off for all topics, and what does it.
+    /// The jobs over all topics, and the part that does them.
     fn jobs(&mut self) -> (&mut Jobs, Rebalancer<'_>) {
         let by = Rebalancer {
             rules: &self.rules,

@@ -1,5 +1,5 @@
-//! Publishers that are not where they are to be are told to move, so many per second, and only to brokers that have all
-//! channels of the topic.
+//! Tells publishers that are not at their place to move: so many per second, and only to brokers
+//! that have all channels of the topic.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

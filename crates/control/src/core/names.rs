@@ -1,8 +1,9 @@
-//! The name service: which number stands for a topic on Tempo's data path.
+//! The name service: the number of each topic on Tempo's data path.
 //!
-//! Messages there carry four bytes instead of a name ("Toward scalable real-time messaging"). Identifiers are given out in
-//! turn and never taken back, so that one that somebody still uses never comes to mean another topic. Their top bit is
-//! clear: identifiers with it set are those that peers without a controller make from hashes.
+//! Messages there carry four bytes instead of a name ("Toward scalable real-time messaging").
+//! Identifiers are given out in turn and never taken back, so one that is still in use never comes
+//! to mean another topic. Their top bit is clear: identifiers with it set are those that peers
+//! without a controller derive from hashes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

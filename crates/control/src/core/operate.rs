@@ -1,4 +1,5 @@
-//! What operators and publishers ask for, carried out: topics and their publishers, names, channels, drains.
+//! Carries out requests of operators and publishers: topics and their publishers, names, channels,
+//! drains.
 
 use std::time::Duration;
 
@@ -74,6 +75,7 @@ impl Core {
     ) -> Result<Option<u16>, ControlError> {
         check::topic(name)?;
         check::spec(spec)?;
+        check::durability(name, spec.contract.durability)?;
         cpu_share::check(&self.topics, name, spec.contract.cpu_share)?;
         self.topics.has_room_for(name)?;
         if !spec.contract.limit.is_some_and(|limit| limit.is_gossiped()) {
@@ -326,8 +328,8 @@ impl Core {
         self.channels().change_topic(topic, change, now)
     }
 
-    /// For `lifetime` the broker whose HTTP is at `node` is not told to consumers of a topic, and a deletion of the topic there is
-    /// of that broker alone.
+    /// For `lifetime` the broker whose HTTP is at `node` is not listed to consumers of a topic, and
+    /// a deletion of the topic there concerns that broker alone.
     pub fn place_tombstone(&mut self, topic: &str, node: &str, lifetime: Duration, now: Instant) {
         channels::place_tombstone(&mut self.brokers, topic, node, lifetime, now);
     }

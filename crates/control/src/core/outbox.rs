@@ -1,4 +1,4 @@
-//! What is to be done and what is to be kept, in its order, until somebody takes it.
+//! Effects to carry out and changes to keep, in order, until the shell takes them.
 
 use std::any::Any;
 
@@ -9,12 +9,12 @@ use super::held::Held;
 use super::{Broker, BrokerNumber, Effect, Event};
 use crate::store::{Change, Table};
 
-/// What the shells are to do.
+/// Work for the shells.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     effects: Vec<Effect>,
     changes: Vec<Change>,
-    /// What is not needed any more, and takes long to take apart.
+    /// Values no longer needed that take long to drop.
     rubbish: Vec<Box<dyn Any + Send>>,
     /// What may not be kept yet.
     pub(super) held: Held,

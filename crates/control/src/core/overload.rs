@@ -1,14 +1,15 @@
-//! Violations that reports show: no window is needed to see them.
+//! Violations that reports show without a window.
 //!
-//! Each second a broker says how many deliveries of a promised topic were late and what waits. Two things are
-//! violations as they stand:
+//! Each second a broker says how many deliveries of a promised topic were late and what waits. Two
+//! things are violations as they stand:
 //!
-//! * *a queue*: what waits takes longer than promised at the rate at which it leaves, or most deliveries of the last
-//!   second were late;
-//! * *lateness*: of the deliveries of the last ten reports more were late than the percentile allows.
+//! * *a queue*: what waits takes longer than promised at the rate at which it leaves, or most
+//!   deliveries of the last second were late;
+//! * *lateness*: of the deliveries of the last ten reports more were late than the percentile
+//!   allows.
 //!
-//! A third is no violation yet and becomes one: more arrives at a broker than it carries (mcap). What is done about them is
-//! [`super::relief`]'s.
+//! A third is not a violation yet but becomes one: more arrives at a broker than it can carry
+//! (mcap). [`super::relief`] deals with them.
 
 use std::collections::VecDeque;
 
@@ -28,10 +29,12 @@ const HISTORY_REPORTS: usize = 10;
 /// Fewer deliveries than this say nothing about a percentile.
 const DELIVERED_MIN: u64 = 100;
 
-/// A queue, or too much traffic, is answered when so many reports in a row show it: one may have seen a burst.
+/// A queue, or too much traffic, is answered when this many reports in a row show it: one may have
+/// seen a burst.
 const ANSWERED_REPORTS: u32 = 2;
 
-/// Lateness is answered when so many of them show it: one may have seen a machine that stood still.
+/// Lateness is answered when this many reports show it: one may have seen a machine that stood
+/// still.
 const LATE_REPORTS_MIN: usize = 3;
 
 /// What a broker's reports say about a promise.
@@ -51,8 +54,8 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Takes the next report; so many messages per second left the queue meanwhile. `is_rearranged`: publishers moved to or
-    /// from the broker as they were told.
+    /// Takes the next report; `left_per_s` messages per second left the queue meanwhile.
+    /// `is_rearranged`: publishers moved to or from the broker as they were told.
     fn next(&mut self, said: Lateness, slo: Slo, left_per_s: f64, is_rearranged: bool) {
         // Where less than a message per second leaves, a rate says nothing.
         self.wait_us = said.backlog as f64 / left_per_s.max(1.0) * 1e6;
@@ -133,7 +136,7 @@ pub(super) fn has_standing_queue(broker: &Broker, settings: &Settings) -> bool {
     })
 }
 
-/// Where a topic's promise is being broken, in words; by the broker where it is worst.
+/// Where a topic's promise is being broken, in words; the broker where it is worst.
 pub(super) fn seen_violation(topics: &Topics, brokers: &Brokers, name: &str) -> Option<String> {
     let slo = topics.get(name)?.spec.slo?;
     let seen = brokers.iter().filter_map(|broker| {

@@ -1,8 +1,9 @@
-//! Work on all topics that takes long where there are many of them, or many publishers: it is done in parts, and others are heard
-//! between them.
+//! Long work on all topics, or on all publishers of a topic: it is done in parts, and others are
+//! heard between them.
 //!
-//! Topics are taken in order of name, publishers of a topic from the last to the first: one that is removed meanwhile has the last
-//! take its place, which has been looked at by then. Topics and publishers that come meanwhile need no looking at.
+//! Topics are taken in order of name, publishers of a topic from the last to the first: when one is
+//! removed meanwhile, the last takes its place, and that one has been looked at by then. Topics and
+//! publishers that come meanwhile need no looking at.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -36,7 +37,7 @@ impl Default for Sizes {
     }
 }
 
-/// What is done for all topics, one after the other.
+/// A job done for all topics, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Job {
     /// A link or a process of a broker is gone: whoever was connected through it is not any more.
@@ -58,7 +59,7 @@ pub(super) struct Place {
     rows_left: Option<usize>,
 }
 
-/// What one part has done.
+/// The work of one part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     topics: usize,
@@ -83,7 +84,7 @@ impl Done {
     }
 }
 
-/// What is worked off for all topics, and how far it has come.
+/// The jobs over all topics, and their progress.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     open: BTreeMap<Job, Place>,
@@ -189,7 +190,8 @@ fn is_wanted(job: Job, brokers: &Brokers) -> bool {
     }
 }
 
-/// Whoever was connected to a broker through another link than it has now is not any more.
+/// Publishers connected to a broker through another link than its present one are no longer
+/// connected.
 fn detach(
     topics: &mut Topics,
     name: &str,

@@ -1,7 +1,9 @@
-//! What outlives the controller: topics, their channels, publishers and their places, brokers and what they are still to be
-//! told, identifiers of names, and the most that each broker may be using of a limit.
+//! The controller's persistent state: topics, their channels, publishers and their places, brokers
+//! and what they have yet to be told, identifiers of names, and the most that each broker may be
+//! using of a limit.
 //!
-//! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where they are.
+//! A restart reads it back and moves nobody: brokers report what they hold, publishers stay where
+//! they are.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,9 +15,9 @@ use link::{Door, Identity, TopicState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::catalog::{Catalog, Known, channel_name};
+use super::catalog::{Catalog, Known};
 use super::fit::fit_due;
-use super::inventory::{Subject, topic_name};
+use super::inventory::topic_name;
 use super::moves::Moved;
 use super::names::Names;
 use super::outbox::Outbox;
@@ -127,7 +129,8 @@ pub(super) fn restore(
         restore_known(&mut core.catalog, &key, &state)?;
     }
     for (key, _) in store.load(Table::Owed)? {
-        restore_owed(&mut core.brokers, &key)?;
+        let restored = core.brokers.restore_owed(&key, now);
+        restored.map_err(|text| not_understood(Table::Owed, &key, &text))?;
     }
     core.names = Names::restore(store)?;
     let key = meta.iter().find(|(key, _)| key == KEY_RECORD);
@@ -242,20 +245,6 @@ fn restore_known(catalog: &mut Catalog, key: &str, state: &TopicState) -> Result
         .map_err(|text| not_understood(Table::Channels, key, &text))
 }
 
-fn restore_owed(brokers: &mut Brokers, key: &str) -> Result<(), ControlError> {
-    let mut parts = key.splitn(3, '/');
-    let broker = parts.next().and_then(|name| brokers.named(name));
-    let Some(number) = broker else {
-        return Ok(());
-    };
-    let topic = topic_name(parts.next().unwrap_or_default());
-    let channel = parts.next().map(channel_name).transpose();
-    let subject = topic.and_then(|topic| Ok((topic, channel?)));
-    let subject = subject.map_err(|text| not_understood(Table::Owed, key, &text))?;
-    brokers[number].inventory.owe(subject);
-    Ok(())
-}
-
 impl Outbox {
     /// Keeps what is known of a topic's channels, or that it is gone.
     pub(super) fn keep_known(&mut self, catalog: &Catalog, topic: &TopicName) {
@@ -264,12 +253,6 @@ impl Outbox {
         }
         let record = channels_record(topic, catalog.get(topic.as_str()));
         self.keep(Table::Channels, topic.as_str(), record);
-    }
-
-    /// Keeps a deletion that a broker of this name is to be told when it comes back, or that it is not to be told any more.
-    pub(super) fn keep_owed(&mut self, broker: &str, subject: &Subject, is_owed: bool) {
-        let key = owed_key(broker, subject);
-        self.keep(Table::Owed, &key, is_owed.then_some(Value::Bool(true)));
     }
 
     pub(super) fn keep_broker(&mut self, broker: &Broker) {
@@ -341,7 +324,7 @@ impl Outbox {
     }
 }
 
-/// A publisher as it is kept where it is declared so; `row` is what is known of it.
+/// The record of a publisher with this declaration; `row` is what is known of it.
 pub(super) fn publisher_as(
     brokers: &Brokers,
     topic: &str,
@@ -365,7 +348,7 @@ fn yes() -> bool {
     true
 }
 
-/// A topic as it is kept where it is declared so.
+/// The record of a topic with this declaration.
 pub(super) fn topic_record(spec: &TopicSpec, limit_number: Option<u16>) -> Option<Value> {
     write(&TopicRecord {
         spec: spec.clone(),
@@ -374,7 +357,7 @@ pub(super) fn topic_record(spec: &TopicSpec, limit_number: Option<u16>) -> Optio
     })
 }
 
-/// The most that each broker may be using of a limit, as it is kept; nothing where that is nothing.
+/// The record of the most that each broker may be using of a limit; `None` where that is nothing.
 pub(super) fn shares_record(shares: &KeptShares) -> Option<Value> {
     match shares.is_empty() {
         true => None,
@@ -382,7 +365,7 @@ pub(super) fn shares_record(shares: &KeptShares) -> Option<Value> {
     }
 }
 
-/// A broker as it is kept, drained or not.
+/// The record of a broker, drained or not.
 pub(super) fn broker_record(broker: &Broker, is_draining: bool) -> Option<Value> {
     write(&BrokerRecord {
         tcp_address: broker.tcp_address.clone(),
@@ -400,7 +383,7 @@ pub(super) fn broker_record(broker: &Broker, is_draining: bool) -> Option<Value>
     })
 }
 
-/// What is known of a topic's channels as it is kept; nothing where nothing is.
+/// The record of what is known of a topic's channels; `None` where nothing is.
 pub(super) fn channels_record(topic: &TopicName, known: Option<&Known>) -> Option<Value> {
     known.and_then(|known| write(&known.state_of(topic)))
 }
@@ -408,14 +391,6 @@ pub(super) fn channels_record(topic: &TopicName, known: Option<&Known>) -> Optio
 /// Key of a publisher's record.
 pub fn publisher_key(topic: &str, id: &str) -> String {
     format!("{topic}/{id}")
-}
-
-/// Key of the record that a broker is still to be told a deletion.
-pub(super) fn owed_key(broker: &str, subject: &Subject) -> String {
-    match subject {
-        (topic, Some(channel)) => format!("{broker}/{topic}/{channel}"),
-        (topic, None) => format!("{broker}/{topic}"),
-    }
 }
 
 fn write(record: &impl Serialize) -> Option<Value> {

@@ -34,7 +34,7 @@ impl Distributor<'_> {
         }
     }
 
-    /// Carriers and fit follow a change of who publishes.
+    /// Carriers and fit follow a change of the publishers.
     pub(super) fn publishers_changed(&mut self, name: &str, now: Instant) {
         fit_due(
             self.ground.topics,
@@ -255,8 +255,9 @@ impl Distributor<'_> {
     }
 }
 
-/// Brokers, by number, where a burst of the topic as it is declared would take longer to serve than is promised of a
-/// neighbour there: avoided while others have room. Bursts that nobody declared show in windows.
+/// Brokers, by number, where a declared burst of the topic would take longer to serve than is
+/// promised to a neighbour there: avoided while others have room. Undeclared bursts show in
+/// windows.
 pub(super) fn crowded(topics: &Topics, brokers: &Brokers, name: &str) -> Vec<bool> {
     let topic = topics.get(name);
     let burst = topic.map_or(0, |topic| topic.publishers.largest_burst());
@@ -306,8 +307,8 @@ pub(super) fn as_publishers(publishers: &Publishers) -> Vec<Publisher> {
     as_distributed(publishers.rows().iter())
 }
 
-/// One publisher for each broker that carries the topic, which sends what all sends that is placed there: all that the
-/// distributor asks of those that stay.
+/// One publisher for each broker that carries the topic, sending as much as all that are placed
+/// there: the distributor needs no more of those that stay.
 fn as_carried(publishers: &Publishers) -> (Vec<Publisher>, Vec<Option<BrokerIndex>>) {
     as_carried_without(publishers, BrokerNumber::MAX, &[], &[])
 }

@@ -1,8 +1,8 @@
-//! No publisher is sent to a broker that lacks a channel of its topic: the broker is told the topic, and publishers go there
-//! once it has confirmed that.
+//! No publisher is sent to a broker that lacks a channel of its topic: the broker is told the topic
+//! first, and publishers go there once it has confirmed.
 //!
-//! A broker that does not answer is told again every two seconds. After [`ANSWER_TIMEOUT`] publishers of that topic are
-//! placed elsewhere, for as long as it does not answer; those that are there stay.
+//! A broker that does not answer is told again every two seconds. After [`ANSWER_TIMEOUT`]
+//! publishers of that topic are placed elsewhere until it answers; those already there stay.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use clock::Instant;
 use wire::TopicName;
 
 use super::catalog::Catalog;
-use super::inventory::{Inventory, topic_name};
+use super::inventory::{Confirmation, Inventory, topic_name};
 use super::moves::Mover;
 use super::outbox::Outbox;
 use super::parts::Sizes;
@@ -20,7 +20,8 @@ use super::teller::is_due;
 use super::topics::Topics;
 use super::{Broker, BrokerNumber, Effect};
 
-/// A broker that publishers of a topic wait for this long gets none of them, and is told again only so often.
+/// A broker for which publishers of a topic have waited this long gets none of them, and is told
+/// again only at this interval.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a publisher, if it has a place, may be told of it.
@@ -76,13 +77,17 @@ impl Mover<'_> {
     ) {
         let broker = &mut self.teller.brokers[number];
         let inventory = &mut broker.inventory;
-        let confirmed = topic_name(topic).and_then(|topic| inventory.confirmed(&topic, ticket));
+        let confirmed = topic_name(topic).and_then(|topic| {
+            let confirmation = inventory.confirmed(&topic, ticket)?;
+            Ok((topic, confirmation))
+        });
         match confirmed {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok((_, Confirmation::Former)) => return,
+            // What nobody waits for has to be known, too: lookups name it.
+            Ok((topic, Confirmation::Outdated)) => self.teller.tell(number, &topic, now),
+            Ok((_, Confirmation::Whole)) => answered(broker, topic, self.teller.out),
             Err(text) => return self.teller.out.distrust(broker, &text),
         }
-        answered(broker, topic, self.teller.out);
         self.drive(topic, now);
         self.teller.out.push(Effect::Prepared {
             topic: Some(topic.to_owned()),

@@ -1,8 +1,10 @@
-//! Whether brokers are where they say: probes of the addresses that they announce, and what follows from the answers.
+//! Whether brokers are where they say: probes of the addresses that they announce, and what follows
+//! from the answers.
 //!
-//! An address counts once its broker has answered there, as itself, in this life: before, nobody is sent there. Without the one
-//! for clients a broker counts for nothing; without the others, for all that does not use them. Who does not answer is asked
-//! ever more seldom, and at each address one question is under way at most.
+//! An address counts once its broker has answered there, as itself, in this life; before that
+//! nobody is sent there. Without the address for clients a broker counts for nothing; without
+//! another, it does not count for what uses that one. A broker that does not answer is asked less
+//! and less often, with at most one question under way per address.
 
 use std::time::Duration;
 
@@ -29,7 +31,7 @@ pub(super) struct Presence {
     pub(super) has_answered: bool,
     /// Probes in a row that did not find it.
     misses: u32,
-    /// What the last of them found.
+    /// The result of the last probe.
     found: Option<&'static str>,
     probed_at: Option<Instant>,
     is_under_way: bool,
@@ -90,7 +92,7 @@ impl Broker {
         &mut self.presences[door as usize]
     }
 
-    /// What it means that it has not answered there; the subject is the broker.
+    /// The consequence of its not answering there; the subject of the sentence is the broker.
     fn missing(&self, door: Door) -> String {
         let address = self.announced(door).map_or("", String::as_str);
         let found = self.presence(door).found.unwrap_or("no answer yet");
@@ -120,7 +122,7 @@ pub(super) enum Shown {
 }
 
 impl Brokers {
-    /// What a probe of a broker's address found.
+    /// The result of a probe of a broker's address.
     pub(super) fn probed(
         &mut self,
         probe: &Probe,

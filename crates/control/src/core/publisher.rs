@@ -1,7 +1,7 @@
-//! A topic's publishers: what was declared, where each is to publish, where it is connected.
+//! A topic's publishers: what was declared, where each is to publish, and where it is connected.
 //!
-//! Every change goes through here and keeps the sums ([`super::tally`]), so that no question costs as much as there are
-//! publishers.
+//! Every change goes through here and updates the sums ([`super::tally`]), so no question costs
+//! time in proportion to the number of publishers.
 
 mod attached;
 
@@ -70,7 +70,7 @@ pub struct Publishers {
     batches: Bag<u32>,
     /// Messages that the members of a group send at once, as declared.
     groups: FxHashMap<String, u64>,
-    /// That, of every group and of everybody without one.
+    /// The same for every group and for all publishers without one.
     bursts: Bag<u64>,
 }
 
@@ -211,7 +211,8 @@ impl Publishers {
         }
     }
 
-    /// What was kept of one's last move: it rests from `rests_from` on, if it may have moved lately.
+    /// Restores a publisher's last move: it rests from `rests_from` on, if it may have moved
+    /// lately.
     pub(super) fn restore_move(
         &mut self,
         index: usize,
@@ -222,7 +223,7 @@ impl Publishers {
         (row.moved_in, row.moved_at) = (moved_in, rests_from);
     }
 
-    /// One is told to move.
+    /// A publisher is told to move.
     pub(super) fn told(&mut self, index: usize, now: Instant) {
         let row = &mut self.rows[index];
         (row.told_at, row.moved_at) = (Some(now), Some(now));
@@ -392,7 +393,7 @@ fn regroup(
     }
 }
 
-/// What a declaration changed; with the publisher's index.
+/// The effect of a declaration; with the publisher's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     /// Nothing.

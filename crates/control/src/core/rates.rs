@@ -1,11 +1,12 @@
 //! Measured rates correct declared ones.
 //!
-//! Brokers report each second what arrives of a topic, all publishers together. Where that contradicts what its connected
-//! publishers are believed to send, each of them is believed to send more or less in that proportion; a recorded
-//! arrival trace says it one by one. What is believed goes with the publisher when it moves.
+//! Each second brokers report what arrives for a topic, all publishers together. Where that
+//! contradicts the rates attributed to its connected publishers, each of these is scaled in that
+//! proportion; a recorded arrival trace gives them one by one. A publisher keeps its attributed
+//! rate when it moves.
 //!
-//! Belief rises with two reports and falls within a minute or so: under a load that swings, publishers count near their
-//! peaks, and who was placed by them stays where it is.
+//! The attributed rate rises within two reports and falls within a minute or so: under a load that
+//! swings, publishers count near their peaks, and those placed by them stay where they are.
 
 use placement::Trace;
 
@@ -26,7 +27,8 @@ const DEVIATION_PART_MIN: f64 = 0.1;
 /// Part of the way that belief falls with each report.
 const FALL: f64 = 0.02;
 
-/// Publishers that came or went since the last report spoil it beyond this part of those connected.
+/// Publishers that came or went since the last report spoil the comparison beyond this fraction of
+/// those connected.
 const CHURN_MAX: f64 = 0.02;
 
 /// What reports have shown of a topic's movable publishers at a broker.

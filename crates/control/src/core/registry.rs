@@ -1,7 +1,7 @@
 //! Who may have a broker's name, for how long, and how many names there are.
 //!
-//! A name belongs to the broker that came with it first, until that one is dead for certain. A dead broker keeps its name for a
-//! day, or until there is no place for another; an operator frees it at once.
+//! A name belongs to the broker that first came with it, until that one is known to be dead. A dead
+//! broker keeps its name for a day, or until the place is needed; an operator frees it at once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use link::Hello;
 use rustc_hash::FxHashMap;
 
 use super::outbox::Outbox;
+use super::owed::{Departed, owed_change};
 use super::{BROKERS_MAX, Broker, BrokerNumber, Liveness};
 use crate::ControlError;
 use crate::store::Table;
@@ -55,6 +56,8 @@ pub(super) struct Brokers {
     processes: u64,
     /// The life of a broker that was numbered last.
     lives: u64,
+    /// Those whose names others have taken since.
+    pub(super) departed: Departed,
     /// When they were looked at last.
     watched_at: Instant,
 }
@@ -82,6 +85,7 @@ impl Brokers {
             free_numbers: VecDeque::new(),
             processes: 0,
             lives: 0,
+            departed: Departed::default(),
             watched_at: now,
         }
     }
@@ -152,14 +156,16 @@ impl Brokers {
         if known.is_none_or(|number| self[number].liveness == Liveness::Dead) {
             self.has_room(from)?;
         }
-        match known {
-            Some(number) => Ok((number, false)),
-            None => Ok((self.add_broker(hello, now)?, true)),
-        }
+        let (number, is_new) = match known {
+            Some(number) => (number, false),
+            None => (self.add_broker(hello, now)?, true),
+        };
+        self.change_hands(number, hello.identity, now, out);
+        Ok((number, is_new))
     }
 
-    /// Another number for every life of every broker in life `epoch` of the controller, greater than those before; also where a
-    /// life of the controller could keep none of those that it gave.
+    /// A number for each life of a broker in life `epoch` of the controller, greater than all
+    /// before, even if a life of the controller could keep none of the numbers that it gave.
     pub(super) fn next_life(&mut self, epoch: u64) -> u64 {
         self.lives = (self.lives + 1).max(epoch << LIFE_BITS);
         self.lives
@@ -191,7 +197,7 @@ impl Brokers {
         }
     }
 
-    /// Frees the names of those that are dead for long, or too many.
+    /// Frees the names of brokers that have been dead for long, or are too many.
     pub(super) fn forget_long_dead(&mut self, out: &mut Outbox, now: Instant) {
         let dead = self
             .numbered()
@@ -218,7 +224,7 @@ impl Brokers {
         self[number].liveness = Liveness::Dead;
         let mut inventory = former.inventory;
         for subject in inventory.take_owed() {
-            out.keep_owed(&former.name, &subject, false);
+            out.keep_change(owed_change(&former.name, &subject, false));
         }
         self.by_name.remove(&former.name);
         out.keep(Table::Brokers, &former.name, None);
@@ -312,7 +318,7 @@ impl Brokers {
 }
 
 impl From<String> for Refusal {
-    /// What is wrong with a hello, and stays so.
+    /// A permanent fault of a hello.
     fn from(reason: String) -> Refusal {
         Refusal {
             reason,

@@ -1,22 +1,24 @@
-//! Run-time rebalancing, the answer to overload: the excess of a broker leaves at once. (SRTM, section V leaves this to
-//! future work.)
+//! Run-time rebalancing, the answer to overload: the excess of a broker leaves at once. (SRTM,
+//! section V leaves this to future work.)
 //!
 //! The rules, in order:
 //!
-//! 1. A broker whose publishers send more than it carries is relieved down to [`RELIEVED_PART`] of that, or to the level that
-//!    it and the fewest brokers with room come to together, whichever is higher: between the trigger and the goal lies the
-//!    hysteresis.
-//! 2. Topics without a promise give publishers first, then those with the loosest; of equals those with the largest rate per
-//!    publisher, since that takes the fewest moves.
-//! 3. Of a topic leave publishers of every correlation group in proportion ([`placement::shedding_order`]), to where steps 1
-//!    and 2 of the distributor put them ([`placement::distribute`]), at most up to [`FILLED_PART`] of a broker.
-//! 4. Who moved within [`super::moves::MOVE_REST`] stays.
-//! 5. Where the mean rate is not too high, bursts are: the newcomer on the broker is fitted anew, or else the topic itself,
-//!    from a short window.
+//! 1. A broker whose publishers send more than it carries is relieved down to [`RELIEVED_PART`] of
+//!    that, or to the common level of itself and the fewest brokers with room, whichever is higher:
+//!    the gap between trigger and goal is the hysteresis.
+//! 2. Topics without a promise give publishers first, then those with the loosest; among equals,
+//!    those with the largest rate per publisher, since that takes the fewest moves.
+//! 3. Of a topic, publishers of every correlation group leave in proportion
+//!    ([`placement::shedding_order`]), to where steps 1 and 2 of the distributor put them
+//!    ([`placement::distribute`]), filling a broker to [`FILLED_PART`] at most.
+//! 4. A publisher that moved within [`super::moves::MOVE_REST`] stays.
+//! 5. Where the mean rate is not too high, bursts are the cause: the newcomer on the broker is
+//!    fitted anew, or else the topic itself, from a short window.
 //!
-//! Loads are those of the placement as ordered, at measured rates. So an answer that is under way is not given twice, and a
-//! broker that was given publishers is not relieved of them by what it still says of before. Those rates are near the peaks of
-//! a load that swings, and peaks that never meet may not fit: what then is still too much for the broker goes where the last
+//! Loads are those of the placement as ordered, at measured rates. So an answer that is under way
+//! is not given twice, and a broker that was given publishers is not relieved of them because of
+//! earlier reports. Those rates are near the peaks of a load that swings, and peaks that never
+//! coincide may not fit together: what is then still too much for the broker goes where the last
 //! two reports show room.
 
 use clock::Instant;
@@ -44,7 +46,8 @@ const RELIEVED_PART: f64 = 0.75;
 /// And others are filled up to this part.
 const FILLED_PART: f64 = 0.9;
 
-/// Brokers are found to be too few when so many reports in a row find no room: a load that swings has it a little later.
+/// Brokers are found to be too few when this many reports in a row find no room: a load that swings
+/// has it a little later.
 const SHORT_REPORTS: u32 = 3;
 
 /// Brokers are asked for again after so long.
@@ -209,7 +212,7 @@ impl Rebalancer<'_> {
         self.brokers[number].words.fixed_rate() + self.topics.loads.at(number).present.rate()
     }
 
-    /// What is to stay at a broker, in messages per second.
+    /// How much is to stay at a broker, in messages per second.
     fn goal(&self, number: BrokerNumber, load: f64, capacity: f64) -> f64 {
         let wanted = load - RELIEVED_PART * capacity;
         let mut others: Vec<(f64, f64)> = (0u32..)
@@ -254,7 +257,8 @@ impl Rebalancer<'_> {
         brokers.map(seen).collect()
     }
 
-    /// Topics with publishers at a broker, those first whose moving costs least: so many as one answer may move.
+    /// Topics with publishers at a broker, the cheapest to move first: at most as many as one
+    /// answer may move.
     fn by_cost(&self, number: BrokerNumber) -> Vec<String> {
         let each = |topic: &str| {
             let here = self.topics.get(topic)?.publishers.at(number)?.present;

@@ -1,24 +1,24 @@
-//! What is asked: answers to questions, and what a request has kept before the core acts on it.
+//! Requests: answers to questions, and the records that a request keeps before the core acts on it.
 //!
-//! The records of a request are made durable first; what follows from the request (places, shares, orders) is decided afterwards. So
-//! there is nothing to undo where a request cannot be kept, and one that was kept is in force whatever fails later: a restart reads
-//! it back and decides the rest anew. Pure: each question is about the state as it is, and leaves it so.
+//! A request's records are made durable first; its consequences (places, shares, orders) are
+//! decided afterwards. So there is nothing to undo when a request cannot be kept, and one that was
+//! kept is in force whatever fails later: a restart reads it back and decides the rest anew. Pure:
+//! a question only reads the current state.
 
 use clock::Instant;
 use link::TopicChange;
 use serde_json::Value;
 use wire::TopicName;
 
-use super::catalog::channel_name;
-use super::inventory::{Subject, subject_of, topic_name};
+use super::inventory::{subject_of, topic_name};
+use super::owed::owed_change;
 use super::persist::{
-    broker_record, channels_record, owed_key, publisher_as, publisher_key, shares_record,
-    topic_record,
+    broker_record, channels_record, publisher_as, publisher_key, shares_record, topic_record,
 };
 use super::prepare::{may_all_be_told, may_be_told};
 use super::publisher::Row;
 use super::topic::no_publisher;
-use super::{Broker, BrokerNumber, Core, Declared, Work, holdings};
+use super::{BrokerNumber, Core, Declared, Work, holdings};
 use crate::ControlError;
 use crate::handle::Holdings;
 use crate::store::{Change, Table};
@@ -113,9 +113,10 @@ impl Core {
         self.views().broker_view(number, now)
     }
 
-    /// Topics and channels by broker, and those that no broker may have, in order of name behind `after`, `at_most` so many. Brokers that
-    /// are dead for certain, or not yet seen to be where they say, have nothing; one that is drained has what it holds messages of, or
-    /// what is still published there.
+    /// Topics and channels by broker, and those that no broker may have, in order of name behind
+    /// `after`, at most `at_most`. Brokers that are known to be dead, or not yet seen to be where
+    /// they say, have nothing; a drained one has what it holds messages of, or what is still
+    /// published there.
     #[must_use]
     pub fn holdings(&self, after: Option<&TopicName>, at_most: usize, now: Instant) -> Holdings {
         let (topics, brokers) = (&self.topics, &self.brokers);
@@ -267,7 +268,7 @@ impl Core {
     pub fn asks_remove_broker(&self, name: &str) -> Result<Vec<Change>, ControlError> {
         let broker = &self.brokers[self.brokers.check_remove(name)?];
         let owed = broker.inventory.owed().iter();
-        let owed = owed.map(|subject| owed_change(broker, subject, false));
+        let owed = owed.map(|subject| owed_change(&broker.name, subject, false));
         let own = change(Table::Brokers, name, None);
         Ok(owed.chain([own]).collect())
     }
@@ -301,17 +302,16 @@ impl Core {
             changes.push(change(Table::Channels, topic.as_str(), record));
         }
         if asked.is_deletion() {
-            let brokers = self.brokers.iter().filter(|broker| broker.has_name());
-            let owing = brokers.filter(|broker| broker.inventory.may_owe(&subject));
-            changes.extend(owing.map(|broker| owed_change(broker, &subject, true)));
+            changes.extend(self.brokers.asks_owe(&subject));
         }
         Ok(changes)
     }
 }
 
 impl Core {
-    /// A request has come into force, or could not: what was kept for it is kept as it is now, wherever that differs, for other things
-    /// may have happened while it was being kept. Not for what [`Core::declare`] takes in parts.
+    /// A request has come into force, or could not: its records are replaced by the present state
+    /// wherever that differs, because other things may have happened while it was being kept. Not
+    /// for what [`Core::declare`] takes in parts.
     pub fn keep_as_is(&mut self, kept: &[Change]) {
         for Change { table, key, value } in kept {
             let present = self.record(*table, key);
@@ -321,7 +321,7 @@ impl Core {
         }
     }
 
-    /// A record of those that requests have kept, as it is to be.
+    /// The present form of a record that requests have kept.
     fn record(&self, table: Table, key: &str) -> Option<Value> {
         match table {
             Table::Topics => {
@@ -344,23 +344,10 @@ impl Core {
                 let topic = topic_name(key).ok()?;
                 channels_record(&topic, self.catalog.get(key))
             }
-            Table::Owed => {
-                let mut parts = key.splitn(3, '/');
-                let broker = &self.brokers[self.brokers.number_of(parts.next()?).ok()?];
-                let topic = topic_name(parts.next()?).ok()?;
-                let channel = parts.next().map(channel_name).transpose().ok()?;
-                let owed = broker.inventory.owed();
-                owed.contains(&(topic, channel))
-                    .then_some(Value::Bool(true))
-            }
+            Table::Owed => self.brokers.is_owed(key).then_some(Value::Bool(true)),
             Table::Meta => None,
         }
     }
-}
-
-fn owed_change(broker: &Broker, subject: &Subject, is_owed: bool) -> Change {
-    let key = owed_key(&broker.name, subject);
-    change(Table::Owed, &key, is_owed.then_some(Value::Bool(true)))
 }
 
 fn change(table: Table, key: &str, value: Option<Value>) -> Change {

@@ -1,7 +1,8 @@
-//! Rounds: which brokers may hold on to their shares while this controller is away ([`limit::Vouches`]).
+//! Rounds: which brokers may keep their shares while this controller is away ([`limit::Vouches`]).
 //!
-//! A round begins when a broker has come, fallen silent, died or moved its gossip address. Grants are of the round in which
-//! they are made. What a silent broker may hold on to is taken back when another broker of its round has left it.
+//! A round begins when a broker has come, fallen silent, died or moved its gossip address. Grants
+//! belong to the round in which they are made. What a silent broker may keep is taken back when
+//! another broker of its round has left the round.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub(super) struct Rounds {
     members: BTreeMap<BrokerNumber, Member>,
     /// By broker: when it was on the list before, at the address that it has, latest last.
     stays: BTreeMap<BrokerNumber, Vec<Stay>>,
-    /// By broker, also of those that are not on the list any more: before which round it has left all.
+    /// By broker, including those no longer on the list: the round before which it has left all.
     left: BTreeMap<BrokerNumber, u64>,
     /// Those on the list who may hold on to shares, in order.
     holders: Arc<[BrokerNumber]>,

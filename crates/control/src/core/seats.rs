@@ -1,6 +1,6 @@
-//! A topic's limit as it is divided: the ledger, who carries the topic, and what the ledger is told of its brokers' processes,
-//! links and rounds. That it is told when the topic is looked at next, not when it happens, for a broker may have a share of
-//! every topic that there is.
+//! The division of a topic's limit: the ledger, the brokers that carry the topic, and the ledger's
+//! knowledge of their processes, links and rounds. The ledger is told of changes when the topic is
+//! looked at next, not when they happen, because a broker may have a share of every topic.
 
 use limit::{Ledger, Limit, Unit};
 
@@ -18,7 +18,7 @@ pub struct Shares {
     pub(super) carriers: Vec<Carrier>,
     /// Brokers that the ledger knows.
     seats: Vec<Seat>,
-    /// What the ledger was told of rounds, by [`Rounds::version`].
+    /// How much of the rounds the ledger was told, by [`Rounds::version`].
     rounds_known: u64,
     /// The most that each broker may be using, as it was kept last.
     pub(super) kept: KeptShares,

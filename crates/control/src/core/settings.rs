@@ -1,4 +1,5 @@
-//! What decisions go by: the settings, the number of this life, and how much is done in one part.
+//! What decisions depend on: the settings, the number of this life, and how much is done in one
+//! part.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use super::{Broker, check};
 pub struct Settings {
     /// Length of a profiling window (SRTM-long, section 6.5: 60 s).
     pub profile_window: Duration,
-    /// Quiet time between the last move and the window that follows it: longer than reports are apart, so that what they say
-    /// of queues is of after the move, and long enough for buckets to fill.
+    /// Quiet time between the last move and the window that follows it: longer than the interval of
+    /// reports, so that their queues are those after the move, and long enough for buckets to fill.
     pub settle: Duration,
     /// How long the set of publishers must stay as it is before a fit begins.
     pub debounce: Duration,

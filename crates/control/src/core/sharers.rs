@@ -1,8 +1,10 @@
 //! Limits that brokers share by gossip: who takes part, and by which number gossip knows a limit.
 //!
-//! Of such a limit no ledger is kept and nothing is granted: brokers agree among themselves. They are told one list of
-//! all that may serve such topics, and again when it changes. A broker is on it once it has answered where clients connect and where it gossips, and
-//! until it is dead for certain: one that cannot be reached leaves its N-th part unused, which is what keeps the sum within the limit when a network parts.
+//! Such a limit has no ledger, and nothing is granted: brokers agree among themselves. They are
+//! told one list of all brokers that may serve such topics, and again when it changes. A broker is
+//! on the list once it has answered at its addresses for clients and for gossip, and until it is
+//! known to be dead: an unreachable one leaves its N-th part unused, which keeps the sum within the
+//! limit when a network partitions.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
-//! The TB Adaptor's side of the registry: who carries a topic, and what each may use of its limit.
+//! The TB Adaptor's side of the registry: who carries a topic, and how much of its limit each may
+//! use.
 //!
-//! The arithmetic and the leases are [`limit::Ledger`]'s; here its members are kept in step with
-//! placement and traffic, and its grants are sent.
+//! [`limit::Ledger`] does the arithmetic and keeps the leases; here its members are kept in step
+//! with placement and traffic, and its grants are sent.
 
 use clock::Instant;
 use limit::InvalidReport;
@@ -62,7 +63,7 @@ impl Adaptor<'_> {
         }
     }
 
-    /// What is to be granted: kept before it is sent, or no more than is kept.
+    /// The grants to send: kept before they are sent, or no greater than what is kept.
     fn plan_grants(
         &mut self,
         name: &str,
@@ -96,12 +97,15 @@ impl Adaptor<'_> {
     /// Brokers that publishers of the topic are placed on, or whose reports show traffic of it.
     fn carriers(&self, name: &str, topic: &Topic) -> Vec<Carrier> {
         let placed = topic.placed_rates(self.ground.brokers.len());
+        let limit = topic.shares.ledger.as_ref().map(Ledger::limit);
+        let whole = limit.map_or(f64::MAX, |limit| limit.rate.get());
         let brokers = self.ground.brokers.numbered().zip(placed);
         let carriers = brokers.filter(|((_, broker), _)| broker.counts());
         carriers
             .filter_map(|((number, broker), placed)| {
                 let carried = broker.words.get(name);
-                let fixed = carried.map_or(0.0, |carried| carried.fixed_rate);
+                // More than all of the limit counts as that: who says so has no more of it for that.
+                let fixed = carried.map_or(0.0, |carried| carried.fixed_rate.min(whole));
                 let has_traffic = carried.is_some_and(|carried| {
                     let report = &carried.report;
                     report.messages > 0 || report.depth > 0 || report.mean_rate > 0.0
@@ -264,7 +268,7 @@ fn are_alike(now: &[Carrier], before: &[Carrier]) -> bool {
     now.len() == before.len() && now.iter().zip(before).all(is_alike)
 }
 
-/// A broker's report in the ledger's words.
+/// A broker's report in the form that the ledger takes.
 fn share_report(number: u64, said: &TopicReport) -> Result<Report, InvalidReport> {
     Ok(Report {
         number,

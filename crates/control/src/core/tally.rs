@@ -1,4 +1,4 @@
-//! What publishers come to, kept with every change of them, so that nobody has to count them: by topic and broker
+//! Sums over publishers, updated with every change so that nobody has to count: by topic and broker
 //! ([`Tally`]), and over all topics ([`Loads`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Largest batch of those that are connected there.
+    /// Largest batch of the publishers connected there.
     pub(super) fn largest_batch(&self) -> f64 {
         f64::from(self.batches.largest().unwrap_or(1))
     }
@@ -142,7 +142,7 @@ impl Promised {
         }
     }
 
-    /// What is promised, in microseconds; infinity: nothing.
+    /// The promise, in microseconds; infinity: none.
     pub(super) fn promise_us(&self) -> f64 {
         f64::from_bits(self.bits)
     }
@@ -165,7 +165,7 @@ pub struct Load {
     promises: Bag<u64>,
 }
 
-/// What all topics come to.
+/// The sums over all topics.
 #[derive(Debug, Default)]
 pub struct Loads {
     by_broker: Vec<Load>,
@@ -174,7 +174,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// What is at a broker.
+    /// The sums at a broker.
     #[must_use]
     pub fn at(&self, number: BrokerNumber) -> &Load {
         const NOTHING: &Load = &Load {

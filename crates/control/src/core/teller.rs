@@ -1,4 +1,4 @@
-//! Brokers are told topics: all channels that are known of each.
+//! Tells brokers topics: all known channels of each.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// Tells a broker a topic: all channels that are known of it.
+    /// Tells a broker a topic with all its known channels.
     pub(super) fn tell(&mut self, number: BrokerNumber, topic: &TopicName, now: Instant) {
         let ticket = self.contracts.next_ticket();
         let known = self.catalog.get(topic.as_str());

@@ -1,6 +1,7 @@
-//! A topic: what was declared, who publishes, and where its shares and its fit stand.
+//! A topic: its contract, its publishers, and the state of its shares and its fit.
 
 use clock::Instant;
+use link::Durability;
 use placement::BrokerIndex;
 
 use super::fit::Fit;
@@ -70,6 +71,7 @@ impl Topic {
             limit,
             cpu_share,
             on_full,
+            durability,
         } = self.spec.contract;
         let limit = limit.map_or_else(|| String::from("no limit"), |limit| limit.to_string());
         let promise = match &self.spec.slo {
@@ -81,7 +83,11 @@ impl Topic {
         });
         let on_full =
             on_full.map_or_else(String::new, |on_full| format!("; full channels: {on_full}"));
-        format!("{limit}; {promise}{share}{on_full}")
+        let durability = match durability {
+            Durability::Memory => String::new(),
+            kept => format!("; durability: {kept}"),
+        };
+        format!("{limit}; {promise}{share}{on_full}{durability}")
     }
 
     /// Where each publisher is to publish, as the distributor sees it.

@@ -1,4 +1,4 @@
-//! All topics, and what is kept of them together.
+//! All topics, and what is kept for them together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct Topics {
     pub(super) publishers: usize,
     /// Those that something is promised of.
     pub(super) promised: BTreeSet<String>,
-    /// What the publishers of all of them come to, by broker.
+    /// The sums of the publishers of all topics, by broker.
     pub(super) loads: Loads,
     last_ledger: u64,
 }

@@ -1,4 +1,4 @@
-//! Arrival traces of one window, joined over brokers.
+//! The arrival traces of one window, joined over brokers.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Names that something is to be done about, and brokers, taken in turns: so many at once, and nobody twice before everybody was there.
+//! Names and brokers that need attention, taken in turns: so many at once, and nobody twice before
+//! everybody was served.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -148,7 +148,7 @@ impl Fitter<'_> {
         let mut parts = BTreeMap::from([(name.to_owned(), Part::of(carriers))]);
         for (other, brokers) in beside {
             if let Some(topic) = self.ground.topics.get_mut(&other) {
-                topic.fit.begin_guest(window, now);
+                topic.fit.begin_cover(window, now);
             }
             parts.insert(other, Part::of(brokers));
         }
@@ -282,7 +282,7 @@ impl Fitter<'_> {
     /// Takes what a window showed of a topic beside.
     fn beside_answered(&mut self, name: &str, part: Part) -> Option<Beside> {
         let (answers, parts) = part.into_answers();
-        self.guest_answered(name, &answers);
+        self.covering_window_answered(name, &answers);
         let topic = self.ground.topics.get(name)?;
         let brokers = self.ground.brokers.len();
         Some(Beside::of(name, topic, &answers, parts, brokers))

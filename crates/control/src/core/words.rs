@@ -1,4 +1,4 @@
-//! A broker's last word on each topic, and what those come to.
+//! A broker's last report on each topic, and the sums of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ const FIXED_RATE_WEIGHT: f64 = 0.3;
 /// A rate below this of which nothing is seen any more is none, in messages per second.
 const FADED_RATE: f64 = 1e-2;
 
-/// What a broker's last words on all topics come to, kept with every word.
+/// The sums of a broker's last reports on all topics, kept with every report.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct Totals {
     /// Messages per second that arrive.
     rate: Count,
     /// Of those, from clients that cannot be moved.
@@ -30,7 +30,7 @@ struct Flow {
     unfinished: u64,
 }
 
-impl Flow {
+impl Totals {
     fn change(&mut self, is_more: bool, carried: &Carried) {
         self.rate.change(is_more, carried.rate);
         self.fixed.change(is_more, carried.fixed_rate);
@@ -100,7 +100,7 @@ impl Carried {
     }
 }
 
-/// A broker's last words on all topics.
+/// A broker's last reports on all topics.
 #[derive(Debug, Default)]
 pub struct Words {
     by_topic: BTreeMap<String, Carried>,
@@ -108,8 +108,8 @@ pub struct Words {
     loud: BTreeSet<String>,
     /// Those of them whose promise is broken, and that is to be answered.
     troubled: BTreeSet<String>,
-    /// What the words come to.
-    flow: Flow,
+    /// The sums of the reports.
+    totals: Totals,
 }
 
 impl Words {
@@ -131,35 +131,35 @@ impl Words {
     /// Messages per second that arrive, all topics.
     #[must_use]
     pub fn measured_rate(&self) -> f64 {
-        self.flow.rate.rate()
+        self.totals.rate.rate()
     }
 
     /// Messages per second from clients that cannot be moved, all topics.
     pub(super) fn fixed_rate(&self) -> f64 {
-        self.flow.fixed.rate()
+        self.totals.fixed.rate()
     }
 
     /// Messages per second that leave queues, all topics.
     pub(super) fn left_rate(&self) -> f64 {
-        self.flow.left.rate()
+        self.totals.left.rate()
     }
 
     /// Messages that the broker holds, all topics: whoever stops it now loses them.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
-        self.flow.unfinished
+        self.totals.unfinished
     }
 
     /// Takes the last word on a topic back, to be followed by the next one.
     pub(super) fn take(&mut self, name: &str) -> Option<Carried> {
         let carried = self.by_topic.remove(name)?;
-        self.flow.change(false, &carried);
+        self.totals.change(false, &carried);
         Some(carried)
     }
 
     /// The last word on a topic.
     pub(super) fn put(&mut self, name: String, carried: Carried) {
-        self.flow.change(true, &carried);
+        self.totals.change(true, &carried);
         self.by_topic.insert(name, carried);
     }
 
@@ -181,7 +181,7 @@ impl Words {
         note(&mut self.troubled, name, is_troubled);
     }
 
-    /// Whether anything that arrives is of one of these topics.
+    /// Whether any arriving traffic belongs to one of these topics.
     pub(super) fn is_any_loud(&self, promised: &BTreeSet<String>) -> bool {
         match promised.len() < self.loud.len() {
             true => promised.iter().any(|name| self.loud.contains(name)),
@@ -209,7 +209,7 @@ fn note(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
     }
 }
 
-/// The next rate of clients that cannot be moved. What has faded is nothing.
+/// The next rate of clients that cannot be moved. A faded rate is zero.
 fn smoothed(before: f64, seen: f64) -> f64 {
     let next = before + FIXED_RATE_WEIGHT * (seen - before);
     if seen == 0.0 && next < FADED_RATE {

@@ -1,4 +1,4 @@
-//! What becomes of the control plane's errors over HTTP.
+//! The control plane's errors over HTTP.
 
 use axum::http::StatusCode;
 use http::Refusal;

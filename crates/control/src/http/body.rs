@@ -1,7 +1,7 @@
-//! Bodies as JSON, within bounds.
+//! JSON bodies, within bounds.
 //!
-//! A body is never held beyond its route's maximum, and all bodies share one room; the port waits for a body only
-//! so long. What is wrong is said with its place in the document.
+//! A body is never held beyond its route's maximum, and all bodies share one room; the port waits
+//! for a body only for a limited time. An error names its place in the document.
 
 use std::sync::Arc;
 

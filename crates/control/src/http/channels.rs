@@ -1,4 +1,4 @@
-//! `/v1/topics/{topic}/channels`: what a topic has beside its contract.
+//! `/v1/topics/{topic}/channels`: the channels of a topic.
 
 use axum::Json;
 use axum::extract::{Path, State};

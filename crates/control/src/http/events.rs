@@ -1,4 +1,5 @@
-//! `GET /v1/events`: what happens, as server-sent events; and how often each kind has happened.
+//! `GET /v1/events`: events as they happen, as server-sent events, and how often each kind has
+//! happened.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -48,7 +48,7 @@ pub(super) async fn metrics(State(service): Shared) -> Result<Response, Refusal>
     Ok(rendered(|| render(snapshot, beside)).await)
 }
 
-/// What the page tells beside topics and brokers.
+/// The figures of the page beside topics and brokers.
 struct Beside {
     pace: super::pace::Pace,
     event_streams: f64,

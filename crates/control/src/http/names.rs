@@ -1,4 +1,4 @@
-//! `/v1/names`: which number stands for a topic on Tempo's data path.
+//! `/v1/names`: the number of each topic on Tempo's data path.
 
 use axum::Json;
 use axum::extract::{Path, State};

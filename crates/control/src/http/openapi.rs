@@ -1,7 +1,7 @@
 //! `GET /v1/openapi.json`: the API as a document.
 //!
-//! The file is generated from handlers and views by a test, which also holds it against them: so the product is built without
-//! the generator.
+//! A test generates the file from handlers and views and compares them, so the product is built
+//! without the generator.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;

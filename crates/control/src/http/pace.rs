@@ -1,4 +1,4 @@
-//! What `/metrics` says of the controller's own work.
+//! The series of `/metrics` about the controller's own work.
 
 use std::fmt;
 

@@ -24,7 +24,7 @@ use crate::view::{
     NeighbourView, PlacementView, PublisherList, PublisherSpec, PublisherView, PublisherViews, Slo,
     TopicBrokerView, TopicSpec, TopicView,
 };
-use crate::{ControlHandle, Settings};
+use crate::{ControlHandle, Settings, every_route};
 
 struct Api {
     router: axum::Router,
@@ -42,12 +42,16 @@ fn service() -> (Service, ControlHandle) {
 
 impl Api {
     fn start() -> Api {
+        Api::with(None)
+    }
+
+    fn with(access: Option<access::InForce>) -> Api {
         let (service, handle) = service();
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(service.run(async move { drop(stopped.await) }));
         let (stopping, is_stopping) = watch::channel(false);
         Api {
-            router: router(handle, is_stopping, Counts::default()),
+            router: router(handle, access, is_stopping, Counts::default()),
             _stop: stop,
             _stopping: stopping,
         }
@@ -283,6 +287,13 @@ const BAD: &[(&str, &str, &str, u16, &str)] = &[
         400,
         "on_full",
     ),
+    (
+        "PUT",
+        "/v1/topics/t",
+        r#"{"durability":"raid"}"#,
+        400,
+        "durability: unknown variant `raid`, expected one of `memory`, `disk`, `fsync`",
+    ),
     ("PUT", "/v1/topics/t", r#"{"limits":{}}"#, 400, "limits"),
     ("PUT", "/v1/topics/t", r#"{} {}"#, 400, "after the value"),
     (
@@ -484,7 +495,7 @@ async fn the_document_names_every_field() {
     let api = Api::start();
     let (_, document) = api.ask("GET", "/v1/openapi.json", "").await;
     let spec = json!({"limit": {"rate": 1, "burst": 1}, "slo": {"latency_us": 1.0}, "cpu_share": 0.2,
-            "on_full": "block"});
+            "on_full": "block", "durability": "fsync"});
     let carrier = json!({"broker": "b", "tcp_address": "h:1", "publishers": 0, "attached": 0, "rate": 0.0,
         "measured_rate": 0.0, "fixed_rate": 0.0, "share": {"rate": 1, "burst": 1}, "latency_us": 1.0});
     let mut topic = json!({"topic": "t", "state": "", "text": "", "publishers": 0, "unplaced": 0, "rate": 0.0,
@@ -586,6 +597,7 @@ async fn events_are_streamed_and_a_slow_reader_is_told_what_it_missed() {
             Default::default(),
             watch::channel(StoreState::default()).1,
         ),
+        None,
         is_stopping,
         Counts::default(),
     );
@@ -667,9 +679,13 @@ async fn stopping_ends_open_streams() {
         .expect("a port");
     let address = listener.local_addr().expect("bound");
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(super::serve(handle, listener, Vec::new(), async move {
-        drop(stopped.await)
-    }));
+    let serving = tokio::spawn(super::serve(
+        handle,
+        listener,
+        super::Admission::default(),
+        None,
+        async move { drop(stopped.await) },
+    ));
     let mut stream = tokio::net::TcpStream::connect(address)
         .await
         .expect("listening");
@@ -683,4 +699,16 @@ async fn stopping_ends_open_streams() {
     assert_eq!(&head, b"HTTP/1.1 200");
     stop.send(()).expect("still serving");
     serving.await.expect("ends although a stream was open");
+}
+
+#[tokio::test]
+async fn every_route_asks_for_what_it_takes() {
+    let api = Api::with(Some(every_route::access()));
+    let list = super::routes(None, &http::Pages::default()).list().to_vec();
+    assert_eq!(list.len(), 22);
+    every_route::check(&api.router, &list).await;
+    let (status, refused) = api.ask("DELETE", "/v1/topics/t", "").await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    let text = refused["error"].as_str().expect("a text");
+    assert!(text.contains("`srtm access token` makes one"), "{text}");
 }

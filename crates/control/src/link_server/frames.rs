@@ -1,4 +1,4 @@
-//! Frames over a socket: lengths, time limits, and how much of them may be under way in all.
+//! Frames over a socket: lengths, time limits, and a bound on what is under way in all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Room {
     }
 }
 
-/// What a broker says.
+/// The broker's direction of a link.
 pub(super) struct Hearing<R> {
     pub(super) source: R,
     pub(super) opener: Opener,
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> Hearing<R> {
     }
 }
 
-/// What a broker is told.
+/// The controller's direction of a link.
 pub(super) struct Telling<W> {
     pub(super) sink: W,
     pub(super) sealer: Sealer,

@@ -1,7 +1,7 @@
 //! Connections that have proved nothing yet: few, and none of them for long.
 //!
-//! Whoever comes is let in; at the bound the one that has waited longest makes room. A broker proves itself within a round
-//! trip, so it is through before as many strangers have come behind it.
+//! Everybody is let in; at the bound the connection that has waited longest makes room. A broker
+//! proves itself within a round trip, so it is through before as many strangers have come after it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,46 +1,54 @@
-//! nsqlookupd's HTTP API: where a topic is, who is there, and the few things that can be done by hand.
+//! nsqlookupd's HTTP API: where topics are, who is registered, and the few operations by hand.
 //!
-//! Statuses, error codes and headers are nsqlookupd 1.3.0's. Not served: Go's profiler under `/debug/pprof`.
+//! Statuses, error codes and headers are nsqlookupd 1.3.0's. Not served: Go's profiler under
+//! `/debug/pprof`.
 
 use std::sync::Arc;
 
+use access::Role::{Admin, Read};
+use access::{InForce, Need};
 use axum::Router;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use axum::routing::{get, post};
-use http::Query;
 use http::nsq::{Failure, done, json, json_text};
+use http::{Query, Routes};
 use link::TopicChange;
 use wire::{ChannelName, TopicName};
 
 use super::debug;
 use super::document::{Channels, Found, Nodes, Topics};
 use super::registry::Full;
-use super::{Lookup, NSQLOOKUPD_VERSION};
+use super::{Lookup, NSQLOOKUPD_VERSION, TEXT_FIELD};
 use crate::ControlError;
 use wire::lookup::Subject;
 
 type Shared = State<Arc<Lookup>>;
 
-/// All routes.
-pub(super) fn router(lookup: Arc<Lookup>) -> Router {
-    Router::new()
-        .route("/ping", get(async || "OK"))
-        .route("/info", get(info))
-        .route("/debug", get(show_debug))
-        .route("/lookup", get(lookup_topic))
-        .route("/topics", get(topics))
-        .route("/channels", get(channels))
-        .route("/nodes", get(nodes))
-        .route("/topic/create", post(create_topic))
-        .route("/topic/delete", post(delete_topic))
-        .route("/topic/tombstone", post(tombstone_topic))
-        .route("/channel/create", post(create_channel))
-        .route("/channel/delete", post(delete_channel))
+/// All that is answered.
+pub(super) fn router(lookup: Arc<Lookup>, access: Option<InForce>) -> Router {
+    routes(access)
+        .into_router()
         .fallback(async || Failure::new(404, "NOT_FOUND"))
         .method_not_allowed_fallback(async || Failure::new(405, "METHOD_NOT_ALLOWED"))
         .with_state(lookup)
+}
+
+/// All routes, with what each takes.
+pub(super) fn routes(access: Option<InForce>) -> Routes<Arc<Lookup>> {
+    Routes::new(access, TEXT_FIELD)
+        .get("/ping", Need::Nothing, async || "OK")
+        .get("/info", Need::Token, info)
+        .get("/debug", Need::Everything(Read), show_debug)
+        .get("/lookup", Need::Topic(Read), lookup_topic)
+        .get("/topics", Need::Everything(Read), topics)
+        .get("/channels", Need::Topic(Read), channels)
+        .get("/nodes", Need::Everything(Read), nodes)
+        .post("/topic/create", Need::Topic(Admin), create_topic)
+        .post("/topic/delete", Need::Topic(Admin), delete_topic)
+        .post("/topic/tombstone", Need::Topic(Admin), tombstone_topic)
+        .post("/channel/create", Need::Topic(Admin), create_channel)
+        .post("/channel/delete", Need::Topic(Admin), delete_channel)
 }
 
 async fn info() -> Response {

@@ -1,10 +1,12 @@
 //! The controller's own brokers, as lookup tells them to NSQ clients.
 //!
-//! They do not register here: what they have is asked of the control plane, and the answer serves everybody until something
-//! changes, [`FRESH_FOR`] at most, so that thousands of polling consumers cost it little more than one. What is created or
-//! deleted through nsqlookupd's API is created or deleted at the brokers; it does not change a contract: that is `/v1`'s.
-//! A broker whose link is lost is told until it is dead for certain, or silent for as long as a peer may be. Tombstones for
-//! brokers are kept here, and told the control plane, for a topic that is deleted under one stays elsewhere.
+//! They do not register here: the control plane is asked what they have, and its answer serves
+//! everybody until something changes, for [`FRESH_FOR`] at most, so thousands of polling consumers
+//! cost it little more than one. What is created or deleted through nsqlookupd's API is created or
+//! deleted at the brokers; contracts stay as they are, they belong to `/v1`. A broker whose link is
+//! lost stays listed until it is known to be dead, or silent for as long as a peer may be.
+//! Tombstones for brokers are kept here and reported to the control plane, because a topic that is
+//! deleted under one stays elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,8 @@
-//! `/debug`: everything that was registered, by `category:topic:channel`. Brokers of the controller do not register.
+//! `/debug`: everything that was registered, by `category:topic:channel`. Brokers of the controller
+//! do not register.
 //!
-//! The page can be long, so it is made in parts, each when the one before has been taken. What changes meanwhile is in it or
-//! is not; the registry is held for the time of one part.
+//! The page can be long, so it is made in parts, each when the one before has been taken. A change
+//! in between may or may not show; the registry is locked for one part at a time.
 
 use std::sync::Arc;
 use std::time::Duration;

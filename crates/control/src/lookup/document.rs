@@ -1,4 +1,4 @@
-//! nsqlookupd's JSON, field by field in its order. Lists are in order of name, where nsqlookupd's have none.
+//! nsqlookupd's JSON, field by field in its order. Lists are sorted by name; nsqlookupd's are not.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,10 @@
-//! nsqlookupd, as nsqlookupd 1.3.0 is: stock nsqd's register over TCP, consumers and tools ask over HTTP.
+//! A lookup service compatible with nsqlookupd 1.3.0: stock nsqds register over TCP, consumers and
+//! tools ask over HTTP.
 //!
-//! With a control plane its brokers are told as well, without registering; without one this is an nsqlookupd on its own
-//! (`srtm nsqlookupd`). [`registry`] and [`session`] are pure; around them are the two listeners. Nothing
-//! outlives a restart, as at nsqlookupd: every nsqd registers anew within its ping interval.
+//! With a control plane its brokers are listed as well, without registering; without one this is a
+//! stand-alone nsqlookupd (`srtm nsqlookupd`). [`registry`] and [`session`] are pure; around them
+//! are the two listeners. As with nsqlookupd nothing survives a restart: every nsqd registers anew
+//! within its ping interval.
 
 mod api;
 mod cluster;
@@ -16,8 +18,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use access::InForce;
 use clock::{Instant, WallTime};
-use http::{Counts, Settings, hostname, serve as serve_http};
+use futures_util::future::OptionFuture;
+use http::{Counts, Encryption, Settings, hostname, serve as serve_http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -27,16 +31,23 @@ use cluster::Cluster;
 use registry::{Registry, Rules};
 use wire::lookup::Introduction;
 
-/// The version that is told: the one whose behaviour this is.
+/// The version shown: that of the nsqlookupd whose behaviour this is.
 pub const NSQLOOKUPD_VERSION: &str = "1.3.0";
 
+/// Field of an error's JSON object that holds its text; nsqlookupd's.
+const TEXT_FIELD: &str = "message";
+
 /// How a lookup introduces itself and what it holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// What peers are told as its address; `None` is the name of this machine.
     pub broadcast_address: Option<String>,
     /// Further names by which HTTP may be asked to change something.
     pub http_hosts: Vec<String>,
+    /// Who may do what over HTTP; `None`: everybody may do everything.
+    pub access: Option<InForce>,
+    /// What HTTP is encrypted with; `None`: it is not.
+    pub encryption: Option<Encryption>,
     /// Time-outs and bounds.
     pub rules: Rules,
 }
@@ -52,18 +63,22 @@ struct Lookup {
     zero: tokio::time::Instant,
 }
 
-/// Serves both listeners until told to stop. With `handle` the brokers of that control plane are found here too.
+/// Serves the listeners until told to stop; without `tcp` nobody registers. With `handle` the brokers of that control plane are found here too.
 pub async fn serve(
     handle: Option<ControlHandle>,
-    tcp: TcpListener,
+    tcp: Option<TcpListener>,
     http_listener: TcpListener,
     config: Config,
     stopped: impl Future<Output = ()>,
 ) {
     let hosts = config.http_hosts.iter().chain(&config.broadcast_address);
-    let settings = Settings::new(hosts.cloned(), "message", CLOSE_TIMEOUT, Counts::default());
-    let ports =
-        [&tcp, &http_listener].map(|listener| listener.local_addr().map_or(0, |at| at.port()));
+    let settings = Settings {
+        encryption: config.encryption.clone(),
+        ..Settings::new(hosts.cloned(), TEXT_FIELD, CLOSE_TIMEOUT, Counts::default())
+    };
+    let port = |listener: &TcpListener| listener.local_addr().map_or(0, |at| at.port());
+    let ports = [tcp.as_ref().map_or(0, port), port(&http_listener)];
+    let access = config.access.clone();
     let lookup = Arc::new(Lookup::new(handle, config, ports));
     let (stop, is_stopping) = watch::channel(false);
     let stopping = || {
@@ -73,10 +88,10 @@ pub async fn serve(
             let _ = is_stopping.wait_for(|is_stopping| *is_stopping).await;
         }
     };
-    let router = api::router(Arc::clone(&lookup));
+    let router = api::router(Arc::clone(&lookup), access);
     let served = async {
         tokio::join!(
-            peers::serve(&lookup, tcp, stopping()),
+            OptionFuture::from(tcp.map(|tcp| peers::serve(&lookup, tcp, stopping()))),
             serve_http(http_listener, router, settings, stopping()),
         )
     };

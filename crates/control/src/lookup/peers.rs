@@ -1,16 +1,15 @@
-//! The listener that nsqd's register at: one connection each, bounded buffers, time-outs.
+//! The listener where nsqds register: one connection each, bounded buffers, time-outs.
 //!
-//! A peer that says nothing is closed: before it has said who it is after [`HELLO_TIMEOUT`], later after twice the time
-//! in which it becomes inactive. An nsqd that is alive connects again and registers everything anew.
+//! A peer that says nothing is closed: before it has said who it is after [`HELLO_TIMEOUT`], or earlier where others need its place;
+//! later after twice the time in which it becomes inactive. An nsqd that is alive connects again and registers everything anew.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use http::places::{Place, Places, Shares};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -20,12 +19,12 @@ use super::Lookup;
 use super::session::{Session, Stage};
 use wire::lookup::{BODY_MAX_BYTES, LINE_MAX_BYTES};
 
-/// Connections at once; further ones are closed.
+/// Connections at once. Whoever has not said who it is gives way to others; then further ones are closed.
 const PEERS_MAX: usize = 4096;
 /// Connections from one address at once.
 const PEERS_OF_ADDRESS_MAX: usize = PEERS_MAX / 10;
 /// Time for the magic and IDENTIFY.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// A peer that does not take its answers for so long is closed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a peer has to read a refusal before the connection is cut.
@@ -43,7 +42,11 @@ pub(super) async fn serve(
 ) {
     let mut stopped = std::pin::pin!(stopped);
     let mut connections = JoinSet::new();
-    let mut places: BTreeMap<IpAddr, Arc<()>> = BTreeMap::new();
+    let places = Places::of(Shares {
+        all: PEERS_MAX,
+        of_one: PEERS_OF_ADDRESS_MAX,
+        of_this_machine: PEERS_OF_ADDRESS_MAX,
+    });
     let mut next_id = 1;
     loop {
         let accepted = tokio::select! {
@@ -59,24 +62,19 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        if connections.len() >= PEERS_MAX {
-            tracing::warn!(%remote, "lookup: refused, {PEERS_MAX} peers are connected");
+        let Some(place) = places.enter(remote.ip()) else {
+            tracing::warn!(%remote, "lookup: refused, {PEERS_OF_ADDRESS_MAX} peers of its address or {PEERS_MAX} in all are connected");
             continue;
-        }
-        places.retain(|_, place| Arc::strong_count(place) > 1);
-        let place = Arc::clone(places.entry(remote.ip()).or_default());
-        // The table has one, and this is another.
-        if Arc::strong_count(&place) > PEERS_OF_ADDRESS_MAX + 1 {
-            tracing::warn!(%remote, "lookup: refused, {PEERS_OF_ADDRESS_MAX} peers of its address are connected");
-            continue;
-        }
+        };
         let (lookup, id) = (Arc::clone(lookup), next_id);
         next_id += 1;
         connections.spawn(async move {
             let mut session = Session::new(id, remote.to_string());
-            let ended = converse(&lookup, &mut session, stream).await;
+            let ended = tokio::select! {
+                () = place.gone() => Err(io::Error::other("it has not said who it is, and others were waiting")),
+                ended = converse(&lookup, &mut session, stream, &place) => ended,
+            };
             lookup.registry().disconnect(id);
-            drop(place);
             match ended {
                 Ok(()) => tracing::info!(%remote, "lookup: peer has gone"),
                 Err(why) => tracing::info!(%remote, "lookup: peer closed: {why}"),
@@ -87,7 +85,12 @@ pub(super) async fn serve(
 }
 
 /// Serves a peer until it goes, or until it must.
-async fn converse(lookup: &Lookup, session: &mut Session, mut stream: TcpStream) -> io::Result<()> {
+async fn converse(
+    lookup: &Lookup,
+    session: &mut Session,
+    mut stream: TcpStream,
+    place: &Place,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let silence = lookup.inactive_after.saturating_mul(2);
     let hello_by = Instant::now() + HELLO_TIMEOUT;
@@ -104,6 +107,9 @@ async fn converse(lookup: &Lookup, session: &mut Session, mut stream: TcpStream)
         }
         let until = match session.stage() {
             Stage::Silent | Stage::Greeted => hello_by,
+            Stage::Identified if !place.serve() => {
+                return Err(io::Error::other("it came too late, others were waiting"));
+            }
             Stage::Identified => Instant::now() + silence,
         };
         input.reserve(1);

@@ -1,9 +1,10 @@
-//! Who has which topic and channel: what nsqd's have registered, and what was created by hand.
+//! Who has which topic and channel: registrations of nsqds, and names created by hand.
 //!
-//! The rules are nsqlookupd's. Names outlive those who registered them, until somebody deletes them; `#ephemeral` ones go
-//! with the last peer that has them. A peer that was not heard of for a while is not told to consumers, though it is
-//! kept. A tombstone hides a peer from the consumers of one topic for a while, so that they let go before the topic is
-//! deleted there. Pure: time is an argument. Brokers of the controller are not in here.
+//! The rules are nsqlookupd's. Names outlive those who registered them, until somebody deletes
+//! them; `#ephemeral` ones go with the last peer that has them. A peer that has not been heard of
+//! for a while is kept, but not listed to consumers. A tombstone hides a peer from the consumers of
+//! one topic for a while, so that they let go before the topic is deleted there. Pure: time is an
+//! argument. Brokers of the controller are not in here.
 
 mod addresses;
 mod rows;
@@ -44,7 +45,7 @@ impl Default for Rules {
     }
 }
 
-/// What a registry holds at most. Of each a tenth may be of one address.
+/// The bounds of a registry. One address may have a tenth of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Topics.

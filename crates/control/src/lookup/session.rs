@@ -1,7 +1,8 @@
-//! One peer's connection as a state machine: bytes in, answers out, and what they do to the registry.
+//! One peer's connection as a state machine: bytes in, answers out, and changes to the registry.
 //!
-//! Every answer is in order of its command. A refusal ends the connection, as at nsqlookupd; a registry that is full does
-//! not: an nsqd would come back at once and say everything again. Does not read, write or wait.
+//! Answers come in the order of the commands. A refusal ends the connection, as at nsqlookupd; a
+//! full registry does not, because the nsqd would come back at once and repeat everything. Does not
+//! read, write or wait.
 
 use clock::Instant;
 
@@ -27,7 +28,7 @@ pub enum Stage {
     Identified,
 }
 
-/// What a piece of input came to.
+/// The result of a piece of input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Bytes of the input that are done with.

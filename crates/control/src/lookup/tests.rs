@@ -1,4 +1,5 @@
-//! Both listeners over sockets, and the HTTP API request by request; texts are those of nsqlookupd 1.3.0.
+//! Both listeners over sockets, and the HTTP API request by request; texts are those of nsqlookupd
+//! 1.3.0.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,9 +12,9 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tower::ServiceExt;
 
 use super::*;
-use crate::ControlError;
 use crate::core::Topics;
 use crate::handle::{BrokerHoldings, Command, Holdings, StoreState};
+use crate::{ControlError, every_route};
 use wire::lookup::{Identity, MAGIC, Subject, encode_answer};
 
 fn lookup(handle: Option<ControlHandle>) -> Arc<Lookup> {
@@ -48,7 +49,7 @@ fn register_one(lookup: &Lookup) {
 async fn ask(lookup: &Arc<Lookup>, method: &str, path: &str) -> (u16, [String; 2], String) {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Body::empty()).expect("a request");
-    let response = api::router(Arc::clone(lookup)).oneshot(request).await;
+    let response = api::router(Arc::clone(lookup), None).oneshot(request).await;
     let response = response.expect("infallible");
     let status = response.status().as_u16();
     let types = ["content-type", "x-nsq-content-type"].map(|name| {
@@ -460,7 +461,7 @@ async fn a_peer_registers_is_found_goes_and_the_end_closes_everything() {
         ..Config::default()
     };
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(serve(None, tcp, http, config, async move {
+    let serving = tokio::spawn(serve(None, Some(tcp), http, config, async move {
         drop(stopped.await)
     }));
 
@@ -504,4 +505,12 @@ async fn a_peer_registers_is_found_goes_and_the_end_closes_everything() {
     stop.send(()).expect("still serving");
     serving.await.expect("ends although a peer is connected");
     assert!(second.is_closed().await);
+}
+
+#[tokio::test]
+async fn every_route_asks_for_what_it_takes() {
+    let list = api::routes(None).list().to_vec();
+    assert_eq!(list.len(), 12);
+    let router = api::router(lookup(None), Some(every_route::access()));
+    every_route::check(&router, &list).await;
 }

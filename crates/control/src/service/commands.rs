@@ -1,4 +1,4 @@
-//! What whoever asks through the handle is answered, and how what is asked comes into force.
+//! Answers requests that come through the handle and puts them into force.
 
 use std::sync::atomic::Ordering;
 
@@ -155,8 +155,8 @@ impl Service {
         }
     }
 
-    /// Answers what a request has come to. One that could not come into force, for something else has changed while it was being
-    /// kept, is found nowhere once that is said.
+    /// Answers a request with its result. A request that could not come into force, because
+    /// something else changed while it was being kept, leaves no trace once that is answered.
     fn done<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,

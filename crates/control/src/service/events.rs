@@ -1,4 +1,4 @@
-//! What users may want to know, told to whoever listens.
+//! Events for users, sent to whoever listens.
 
 use tokio::sync::broadcast;
 

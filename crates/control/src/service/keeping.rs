@@ -1,4 +1,5 @@
-//! Changes on their way to the store, one commit at a time. Those that it cannot take wait, and are tried again.
+//! Changes on their way to the store, one commit at a time. Those that it cannot take wait and are
+//! tried again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where orders to brokers go, and those that wait for a store that cannot be written.
+//! Where orders to brokers go, including those that wait for a store that cannot be written.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What goes out once the changes that it rests on are kept, in order: orders, events, answers.
+//! Orders, events and answers, sent in order once the changes that they rest on are kept.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::view::PublisherView;
 
 /// Something that goes out.
 pub(super) enum Output {
-    /// What the core wants done; with the link that an order to a broker is for.
+    /// An effect of the core; with the link that an order to a broker is for.
     Effect(Effect, Option<u64>),
     /// An answer.
     Answer(Answer),
@@ -29,7 +29,7 @@ pub(super) struct Place {
     pub(super) topic: String,
     /// Publisher.
     pub(super) id: String,
-    /// What is told.
+    /// The answer.
     pub(super) view: Result<PublisherView, ControlError>,
     /// Whom.
     pub(super) reply: Reply<PublisherView>,

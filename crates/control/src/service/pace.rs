@@ -1,4 +1,4 @@
-//! How long turns of the controller's loop take: while one lasts, nobody else is heard.
+//! How long turns of the controller's loop take: nobody else is heard during a turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,7 @@ impl Longest {
 pub struct PaceView {
     /// Turns so far.
     pub turns: u64,
-    /// What they took, in seconds.
+    /// The time they took, in seconds.
     pub busy_s: f64,
     /// Those that took longer than [`TURN_GOAL`].
     pub long_turns: u64,
@@ -70,7 +70,7 @@ pub struct PaceView {
     pub longest_s: f64,
     /// The longest step of each kind in that time, in seconds; kinds that did not occur are left out.
     pub longest_steps: Vec<(&'static str, f64)>,
-    /// What they looked at.
+    /// The work they did.
     pub work: Work,
 }
 

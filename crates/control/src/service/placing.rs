@@ -1,4 +1,4 @@
-//! Publishers that wait to be told their places until their brokers have all channels of their topic.
+//! Publishers that wait for their places until their brokers have all channels of their topic.
 
 use std::time::Duration;
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, header};
-use http::exchange;
-use link::{ANSWER_BYTES_MAX, Door, LinkKey, PROBE_PATH, Present, probe_question};
+use http::{Wire, encrypted, exchange, is_encrypted};
+use link::{ANSWER_BYTES_MAX, Door, PROBE_PATH, Present, probe_question};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::LinkProof;
 use crate::core::{Probe, ProbeAnswer};
 use crate::random::random_bytes;
 
@@ -25,20 +26,21 @@ const RESEND_PAUSES_MS: [u64; 3] = [200, 400, 800];
 /// Questions under way to brokers that were seen; as many to others. Further ones wait in their turn.
 const UNDER_WAY_MAX: usize = 256;
 
-/// Asks for the service. Whoever names addresses where nobody is keeps nobody waiting who was seen at its own.
+/// Sends probes for the service. Whoever names addresses where nobody is delays nobody that was
+/// seen at its own.
 #[derive(Debug)]
 pub(super) struct Prober {
-    key: LinkKey,
+    proof: LinkProof,
     known: Arc<Semaphore>,
     unseen: Arc<Semaphore>,
 }
 
 impl Prober {
-    /// Proves `key`.
-    pub(super) fn new(key: LinkKey) -> Prober {
+    /// Proves what `proof` says.
+    pub(super) fn new(proof: LinkProof) -> Prober {
         let places = || Arc::new(Semaphore::new(UNDER_WAY_MAX));
         Prober {
-            key,
+            proof,
             known: places(),
             unseen: places(),
         }
@@ -50,31 +52,37 @@ impl Prober {
             true => Arc::clone(&self.known),
             false => Arc::clone(&self.unseen),
         };
-        let key = self.key.clone();
+        let proof = self.proof.clone();
         tokio::spawn(async move {
             // Nobody closes it.
             let _place = places.acquire_owned().await;
-            let answer = ask(&probe, &key).await;
+            let answer = ask(&probe, &proof).await;
             let _ = answers.send((probe, answer)).await;
         });
     }
 }
 
 /// Who is there.
-async fn ask(probe: &Probe, key: &LinkKey) -> ProbeAnswer {
+async fn ask(probe: &Probe, proof: &LinkProof) -> ProbeAnswer {
     let Ok(nonce) = random_bytes() else {
         return ProbeAnswer::Silence;
     };
+    let key = &proof.key;
     let question = probe_question(key, probe.door, &nonce);
     let present = |answer: &[u8]| link::probed(key, &question, answer).ok();
     if probe.door == Door::Gossip {
         return ask_by_datagram(&probe.address, &question, present).await;
     }
-    match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(&probe.address)).await {
+    let (address, is_encrypted) = is_encrypted(&probe.address);
+    match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
             let answered = async {
+                let stream: Wire = match is_encrypted {
+                    false => Box::new(stream),
+                    true => encrypted(stream, proof.client()?, address).await.ok()?,
+                };
                 match probe.door {
-                    Door::Http => by_http(stream, &probe.address, question.clone()).await,
+                    Door::Http => by_http(stream, address, question.clone()).await,
                     _ => by_stream(stream, &question).await,
                 }
             };
@@ -87,7 +95,7 @@ async fn ask(probe: &Probe, key: &LinkKey) -> ProbeAnswer {
     }
 }
 
-async fn by_stream(mut stream: TcpStream, question: &[u8]) -> Option<Vec<u8>> {
+async fn by_stream(mut stream: Wire, question: &[u8]) -> Option<Vec<u8>> {
     stream.write_all(question).await.ok()?;
     let length = stream.read_u8().await.ok()?;
     let mut answer = vec![0; link::answer_bytes(length)];
@@ -96,7 +104,7 @@ async fn by_stream(mut stream: TcpStream, question: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-async fn by_http(stream: TcpStream, address: &str, question: Vec<u8>) -> Option<Vec<u8>> {
+async fn by_http(stream: Wire, address: &str, question: Vec<u8>) -> Option<Vec<u8>> {
     let request = Request::post(PROBE_PATH)
         .header(header::HOST, address)
         .body(Bytes::from(question))

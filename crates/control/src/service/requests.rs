@@ -1,10 +1,11 @@
-//! Requests that change something, in their order: what they say is kept before the core acts on it, and others wait behind.
+//! Requests that change something, in their order: each is kept before the core acts on it, and
+//! others wait behind.
 //!
-//! Those that wait together are kept in one commit, as long as none of them rests on another ([`Group`]): each is checked against what
-//! is in force before all of them.
+//! Requests that wait together are kept in one commit, as long as none of them rests on another
+//! ([`Group`]): each is checked against what is in force before all of them.
 //!
-//! A long list of publishers is kept and taken in parts. Between two of them others have their turn, but for those about the same
-//! topic.
+//! A long list of publishers is kept and taken in parts. Between two parts others have their turn,
+//! except for requests about the same topic.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -48,7 +49,7 @@ pub(super) struct Group {
     is_drawn_from: bool,
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Topic(String),
@@ -58,7 +59,7 @@ enum Subject {
 /// One of them.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// What is asked; of a long list of publishers one part.
+    /// The command; of a long list of publishers one part.
     pub(super) command: Command,
     /// Publishers of the list that were taken already.
     taken: usize,
@@ -87,7 +88,7 @@ impl Requests {
         self.waiting.push_front(request);
     }
 
-    /// Takes the next one of those that are not done any more.
+    /// Takes the next waiting request, to answer it undone.
     pub(super) fn next_of_all(&mut self) -> Option<Request> {
         self.waiting.pop_front()
     }
@@ -171,7 +172,7 @@ impl Request {
         }
     }
 
-    /// What it is about: two about the same rest on each other.
+    /// Its subject: requests with the same subject depend on each other.
     fn subject(&self) -> Option<Subject> {
         match &self.command {
             Command::PutName(topic, _) | Command::ChangeTopic(topic, ..) => {

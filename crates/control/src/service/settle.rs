@@ -1,8 +1,8 @@
-//! What a request says is written, then it comes into force; what was decided is written, then done.
+//! A request is written, then comes into force; a decision is written, then carried out.
 //!
-//! The loop goes on while a commit is under way: what is decided meanwhile is the next commit. What goes out, answers too, waits in order
-//! for the commit that it rests on. What cannot be written waits, and with it what rests on it, but for requests: those are
-//! refused.
+//! The loop goes on while a commit is under way: what is decided meanwhile forms the next commit.
+//! Outgoing messages, including answers, wait in order for the commit that they rest on. What
+//! cannot be written waits, and what rests on it waits too, except for requests: those are refused.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -133,7 +133,8 @@ impl Service {
         self.requests.begin(group)
     }
 
-    /// What the core wants done goes out in order; what nobody outside hears of is done at once.
+    /// Effects of the core go out in order; those that nobody outside hears of are carried out at
+    /// once.
     fn take_effects(&mut self) {
         for effect in self.core.take_effects() {
             let link = match &effect {

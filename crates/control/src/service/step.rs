@@ -1,4 +1,5 @@
-//! What turns of the controller's loop consist of, by kind: the longest of each tells what keeps others waiting.
+//! The kinds of work in turns of the controller's loop: the longest of each shows what keeps others
+//! waiting.
 
 use link::ToController;
 
@@ -14,7 +15,7 @@ pub(super) enum Step {
     Report,
     /// It says what it has.
     Inventory,
-    /// It says what became of topics and channels.
+    /// It reports changes to topics and channels.
     Change,
     /// It says anything else.
     Word,

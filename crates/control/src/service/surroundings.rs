@@ -1,5 +1,5 @@
-//! What the service cannot know by itself: the time, secrets, who is at an address, what a fit comes to. A process has
-//! clocks, sockets and threads for that, a simulation its own.
+//! What the service cannot know by itself: the time, secrets, who is at an address, the result of a
+//! fit. A process has clocks, sockets and threads for that, a simulation its own.
 
 use std::any::Any;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,9 +9,9 @@ use link::LinkKey;
 use tokio::sync::mpsc;
 
 use super::probe::Prober;
-use crate::ControlError;
 use crate::core::{FitAnswer, FitJob, Probe, ProbeAnswer};
 use crate::random::random_bytes;
+use crate::{ControlError, LinkProof};
 
 /// Around a [`super::Service`].
 pub trait Surroundings: Send {
@@ -46,15 +46,15 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Beginning now; brokers prove `key`.
+    /// Beginning now; brokers prove what `proof` says.
     pub(super) fn new(
-        key: LinkKey,
+        proof: LinkProof,
         probed: mpsc::Sender<(Probe, ProbeAnswer)>,
         fitted: mpsc::Sender<FitAnswer>,
     ) -> Process {
         Process {
             started: now_of_process(),
-            prober: Prober::new(key),
+            prober: Prober::new(proof),
             probed,
             fitted,
         }

@@ -11,7 +11,7 @@ use super::*;
 use crate::core::Declared;
 use crate::store::{Change, MemoryStore, Table};
 use crate::view::{NameView, PublisherSpec, TopicSpec};
-use link::{Door, Hello, Identity, Present, TopicChange};
+use link::{Door, Hello, Identity, LinkKey, Present, TopicChange};
 
 mod leading;
 mod refusals;

@@ -14,14 +14,14 @@ use crate::core::{FitAnswer, Probe, ProbeAnswer};
 use crate::handle::Command;
 use crate::leadership::{Leader, Standing, elsewhere};
 
-/// What a turn of the loop is about.
+/// The cause of a turn of the loop.
 #[derive(Debug)]
 pub enum Next {
     /// Somebody asks or orders something.
     Command(Command),
     /// A link brings something.
     Word(LinkWord),
-    /// Who is at an address.
+    /// The answer of whoever is at an address.
     Probed(Probe, ProbeAnswer),
     /// A fit was computed.
     Fitted(FitAnswer),
@@ -113,8 +113,8 @@ impl Service {
         }
     }
 
-    /// Another one leads: nothing that was decided goes out any more, and nothing more is kept. What is not known to be kept is answered
-    /// by nobody.
+    /// Another controller leads: decisions no longer go out, and nothing more is kept. Requests not
+    /// known to be kept get no answer.
     fn step_down(&mut self, leader: Option<&Leader>) {
         let error = elsewhere(leader);
         tracing::warn!("{error}");

@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 struct Line {
     orders: Vec<ToBroker>,
-    /// What they are about.
+    /// Their subjects.
     topics: BTreeSet<String>,
 }
 

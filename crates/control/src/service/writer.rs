@@ -1,4 +1,4 @@
-//! The store's own thread: nobody waits for a disk but whoever rests on what it writes.
+//! The store's own thread: only those who depend on a write wait for the disk.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -10,11 +10,11 @@ use crate::store::{Change, Store};
 
 /// Makes changes durable away from the loop; one commit is under way at a time.
 pub trait Writer: Send {
-    /// Begins a commit; what became of it comes as [`super::Next::Written`].
+    /// Begins a commit; its outcome comes as [`super::Next::Written`].
     fn write(&mut self, changes: Vec<Change>);
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub struct Written {
     /// The changes that it was to make durable.
@@ -70,7 +70,7 @@ impl Writer for StoreThread {
 }
 
 impl Drop for StoreThread {
-    /// Whoever opens the store next finds it closed.
+    /// The store is closed before anybody opens it again.
     fn drop(&mut self) {
         self.commits = None;
         if let Some(thread) = self.thread.take() {

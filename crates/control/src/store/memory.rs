@@ -1,4 +1,4 @@
-//! A store that keeps nothing over a restart.
+//! A store in memory: a restart loses everything.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! The embedded store: one file, one writer, every commit durable before it returns.
 //!
-//! A new file gets its name once it is whole, so one that is empty or cut was damaged, and is never begun anew. Only its
-//! owner may read it: it holds keys. After a write that failed the file is closed; the next commit opens it again. One that cannot be
-//! opened for want of room, for opening writes too, is read into memory until it can. While it is closed it is locked all the same, so
-//! that no other controller takes it over.
+//! A new file gets its name once it is whole, so an empty or cut file was damaged and is never
+//! begun anew. Only its owner may read it: it holds keys. After a failed write the file is closed;
+//! the next commit opens it again. Opening writes too: a file that cannot be opened for want of
+//! room is read into memory until it can. While it is closed it stays locked, so that no other
+//! controller takes it over.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -23,10 +24,10 @@ use crate::ControlError;
 /// Who may read and write the file: its owner.
 const OWNER_ONLY: u32 = 0o600;
 
-/// What is found where a file is damaged, or no store.
+/// Errors of a file that is damaged or not a store.
 const DAMAGED: [io::ErrorKind; 2] = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof];
 
-/// What is found where there is no room.
+/// Errors for want of room.
 const NO_ROOM: [io::ErrorKind; 3] = [
     io::ErrorKind::StorageFull,
     io::ErrorKind::QuotaExceeded,
@@ -40,9 +41,9 @@ type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send>;
 pub struct RedbStore {
     /// None since a write failed.
     database: Option<Database>,
-    /// What the file holds, while it could not be opened yet.
+    /// The content of the file, while it could not be opened yet.
     image: Option<Database>,
-    /// Keeps others away while there is no database, which does that itself.
+    /// Keeps others away while no database is open, which would do that itself.
     guard: Option<File>,
     path: PathBuf,
     opener: Opener,
@@ -188,7 +189,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// What is in a file, in memory.
+/// The content of a file, in memory.
 fn image(path: &Path) -> Result<Database, DatabaseError> {
     let bytes = fs::read(path)?;
     let memory = InMemoryBackend::new();

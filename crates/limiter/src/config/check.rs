@@ -1,4 +1,4 @@
-//! What no single field of a file can tell is wrong.
+//! Checks that involve more than one field of a file.
 
 use std::collections::HashSet;
 

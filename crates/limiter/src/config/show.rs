@@ -1,4 +1,4 @@
-//! A configuration as it was understood, for people.
+//! A configuration as understood, for people.
 
 use std::fmt;
 

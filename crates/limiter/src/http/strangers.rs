@@ -1,4 +1,5 @@
-//! The port over sockets, what is refused before the packets' thread hears of it; and before a thread that counts what it is asked.
+//! The port over sockets: requests refused before the packets' thread hears of them, and a thread
+//! that counts the questions it gets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,6 +9,9 @@ use axum::http::Request;
 use tower::ServiceExt;
 
 use super::*;
+
+#[path = "../../../http/fixtures/every_route.rs"]
+mod every_route;
 
 /// What a port answers to these requests, each on a connection of its own; nobody answers questions.
 fn answers(requests: &[String]) -> Vec<String> {
@@ -25,7 +29,7 @@ fn answers(requests: &[String]) -> Vec<String> {
     let (close, closed) = oneshot::channel();
     let hosts = ["lim.example".to_owned()];
     let settings = Settings::new(hosts, TEXT_FIELD, CLOSE_TIMEOUT, Counts::default());
-    let thread = std::thread::spawn(move || serve(listener, state, settings, closed));
+    let thread = std::thread::spawn(move || serve(listener, state, settings, None, closed));
     let answers = requests.iter().map(|request| {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(request.as_bytes()).expect("sent");
@@ -96,13 +100,14 @@ fn strangers_change_nothing_and_bodies_are_short() {
 #[tokio::test]
 async fn a_crowd_costs_the_packets_few_snapshots() {
     let (questions, asked) = sync_channel(QUESTIONS_MAX);
-    let router = router(Arc::new(HttpState {
+    let state = Arc::new(HttpState {
         questions,
         sites: Vec::new(),
         classes: Vec::new(),
         counts: Counts::default(),
         room: room(),
-    }));
+    });
+    let router = routes(None).into_router().with_state(state);
     let packets = std::thread::spawn(move || {
         let snapshots = asked.iter().map(|question| match question {
             Question::Snapshot(answer) => drop(answer.send(Snapshot::default())),
@@ -125,4 +130,30 @@ async fn a_crowd_costs_the_packets_few_snapshots() {
     drop(router);
     let snapshots = packets.join().expect("counted");
     assert!((3..=6).contains(&snapshots), "{snapshots} snapshots");
+}
+
+#[tokio::test]
+async fn every_route_asks_for_what_it_takes() {
+    let (questions, asked) = sync_channel(QUESTIONS_MAX);
+    let state = Arc::new(HttpState {
+        questions,
+        sites: Vec::new(),
+        classes: Vec::new(),
+        counts: Counts::default(),
+        room: room(),
+    });
+    let packets = std::thread::spawn(move || {
+        for question in asked {
+            if let Question::Snapshot(answer) = question {
+                let _ = answer.send(Snapshot::default());
+            }
+        }
+    });
+    let list = routes(None).list().to_vec();
+    assert_eq!(list.len(), 5);
+    let access = Some(every_route::access());
+    let router = routes(access).into_router().with_state(state);
+    every_route::check(&router, &list).await;
+    drop(router);
+    packets.join().expect("no panic");
 }

@@ -1,4 +1,4 @@
-//! What happens to packets for other reasons than a limit.
+//! Counts of packets dropped or passed for other reasons than a limit.
 
 use crate::packet::Odd;
 

@@ -1,4 +1,4 @@
-//! An account of flows, for records of experiments: a bounded number of them, the others added up.
+//! An account of flows for records of experiments: a bounded number of them, the others added up.
 
 use clock::Instant;
 use limit::sharing::Verdict;

@@ -1,8 +1,8 @@
-//! What the thread that moves packets answers to HTTP: between turns, all numbers in slices.
+//! Answers of the thread that moves packets to HTTP: all numbers, in slices between turns.
 //!
-//! Many sites times many classes are many numbers, and packets would wait for them. So a snapshot goes on for [`SLICE`] at the end
-//! of a turn, and while there are packets for no more than a part of the time ([`PART`]). There is one at a time; other questions wait
-//! for it in their channel.
+//! Many sites times many classes are many numbers, and packets would wait for them. So a snapshot
+//! goes on for [`SLICE`] at the end of a turn, and while there are packets for no more than
+//! [`PART`] of the time. There is one at a time; other questions wait in their channel.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! How many packets a device is asked for at once.
 //!
-//! Asking for what is not there costs a little each time, asking too often costs a system call each time. So one more is
-//! asked for than came last time, which also tells whether that was all, and twice as many as long as all of them come.
-//! What a burst left behind is halved from turn to turn.
+//! Asking for packets that are not there costs a little each time, asking too often costs a system
+//! call each time. So one more is asked for than came last time, which also shows whether that was
+//! all, and twice as many as long as all of them come. After a burst the number is halved from turn
+//! to turn.
 
 /// Packets that are asked for at once at most.
 pub(super) const BATCH_PACKETS_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! What carries gossip: this process's memory, or UDP.
+//! The transport of gossip: this process's memory, or UDP.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

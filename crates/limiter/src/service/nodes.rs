@@ -1,7 +1,7 @@
 //! Gossip by UDP: a node and a socket for each site of this process.
 //!
-//! A testbed may add delay and loss to what is sent. Each node's membership is looked after every [`WAKES`], which is
-//! much finer than its own times.
+//! A testbed may add delay and loss to what is sent. Each node's membership is checked every
+//! [`WAKES`], which is much finer than its own times.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;

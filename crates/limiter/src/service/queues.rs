@@ -1,7 +1,7 @@
 //! NFQUEUE: the kernel asks about each packet that a rule of its packet filter gives to a queue.
 //!
-//! Only the heads of packets are copied here. All that wait come with one system call, and the answers to them go back with
-//! another.
+//! Only the heads of packets are copied here. All waiting packets come with one system call, and
+//! the answers to them go back with another.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
-//! When which sites' estimate intervals end.
+//! When the estimate intervals of sites end.
 //!
-//! Limiters on machines of their own would not end their intervals at one instant. So sites are spread over the interval,
-//! but in a limited number of groups: each group costs a wake-up.
+//! Limiters on machines of their own would not end their intervals at one instant. So sites are
+//! spread over the interval, but in a limited number of groups, because each group costs a wake-up.
 
 use std::ops::Range;
 use std::time::Duration;

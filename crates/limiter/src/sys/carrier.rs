@@ -1,7 +1,8 @@
-//! Moving packets between slots and TUN devices, many at a time.
+//! Moves packets between slots and TUN devices, many at a time.
 //!
-//! Transfers are carried out one after the other, as they are listed, without waiting for any: in one system call if they are
-//! many and io_uring may be used, else by one system call each. Either way the outcomes are the same.
+//! Transfers are carried out one after the other, in the order of the list, without waiting for
+//! any: in one system call if they are many and io_uring may be used, otherwise with one system
+//! call each. Either way the outcomes are the same.
 
 use rustix::io::Errno;
 

@@ -1,4 +1,4 @@
-//! Doing something in another network namespace.
+//! Runs something in another network namespace.
 
 use std::fs::File;
 use std::io;

@@ -1,8 +1,8 @@
 //! io_uring as a way to make many reads and writes of TUN devices in one system call.
 //!
-//! Every request says RWF_NOWAIT. So the kernel carries it out within the call that submits it, or gives EAGAIN there and
-//! then: none is handed to a worker, none waits for its device. That keeps packets in order, and it is why nothing is under
-//! way any more when [`Ring::carry`] returns.
+//! Every request says RWF_NOWAIT. So the kernel carries it out within the call that submits it, or
+//! returns EAGAIN there and then: none is handed to a worker, none waits for its device. That keeps
+//! packets in order, and nothing is under way when [`Ring::carry`] returns.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -1,9 +1,10 @@
-//! Step 3 of the Load Distributor: the fit of a topic to its promise, from the first window to the watch
-//! that follows (SRTM-long, sections 4.2 and 6.5).
+//! Step 3 of the Load Distributor: the fit of a topic to its promise, from the first window to the
+//! watch that follows (SRTM-long, sections 4.2 and 6.5).
 //!
-//! The search itself is [`placement::Fitting`]'s. Here it gets what it asks for: publishers are moved,
-//! traffic settles, a window is run, its answers go back in ([`search`]). Once fitted, a topic is watched by window
-//! after window ([`watch`]) and by what brokers report each second ([`super::overload`]).
+//! The search itself is [`placement::Fitting`]. Here its requests are carried out: publishers are
+//! moved, traffic settles, a window is run, and its answers go back in ([`search`]). Once fitted, a
+//! topic is watched by window after window ([`watch`]) and by the brokers' reports each second
+//! ([`super::overload`]).
 
 mod search;
 mod watch;
@@ -51,7 +52,7 @@ pub struct Fit {
     violations: u32,
     /// Answers of the last window; none once they are not of the present placement any more.
     pub(super) last: Vec<(BrokerNumber, Option<f64>)>,
-    /// What is in the way, in words.
+    /// The obstacle, in words.
     pub(super) text: String,
     /// Counts searches: the answer of a job of a former one is void.
     generation: u64,
@@ -60,14 +61,14 @@ pub struct Fit {
     /// When a search began because reports showed a violation.
     urgent_at: Option<Instant>,
     /// The window of another topic that covers this one: while it is open, it opens none of its own.
-    guest_of: Option<u64>,
+    covered_by: Option<u64>,
     /// Brokers came while a search was under way, which does not know of them.
     has_new_brokers: bool,
     /// The last window of a search that ran out of brokers: what a broker that joins is filled by.
     recorded: Option<Box<Recorded>>,
 }
 
-/// What is being done now.
+/// The present activity.
 #[derive(Debug, Default)]
 pub(super) enum Phase {
     /// Nothing: no promise, no publishers, or no brokers left.
@@ -180,13 +181,13 @@ impl Fitter<'_> {
         let is_settling = self.ground.topics.get(name).is_some_and(is_settling);
         let is_backlogged = is_settling && is_backlogged(self.ground.brokers, name);
         let has_queue = is_settling && has_queue(self.ground.brokers, name);
-        let guest_of = self
+        let covered_by = self
             .ground
             .topics
             .get(name)
-            .and_then(|topic| topic.fit.guest_of);
-        let is_guest =
-            guest_of.is_some_and(|window| self.windows.is_open(window, self.ground.topics));
+            .and_then(|topic| topic.fit.covered_by);
+        let is_covered =
+            covered_by.is_some_and(|window| self.windows.is_open(window, self.ground.topics));
         let Some(topic) = self.ground.topics.get_mut(name) else {
             return self.ground.due.fits.remove(name);
         };
@@ -205,11 +206,11 @@ impl Fitter<'_> {
                 let settle = self.ground.rules.settings.settle;
                 // Nobody has moved that traffic would have to settle after.
                 let is_settled = topic.placed_at.is_none_or(|at| now - at >= settle);
-                if topic.fit.is_urgent && !has_moves && is_settled && !is_guest {
+                if topic.fit.is_urgent && !has_moves && is_settled && !is_covered {
                     self.open_window(name, now);
                 } else if !is_quiet {
                     *quiet_since = None;
-                } else if now - quiet >= settle && !is_guest {
+                } else if now - quiet >= settle && !is_covered {
                     self.open_window(name, now);
                 }
             }
@@ -221,8 +222,8 @@ impl Fitter<'_> {
         }
     }
 
-    /// What was known of a topic's promise is of another placement: it is judged anew. A search whose publishers were
-    /// moved by somebody else is given up.
+    /// The knowledge of a topic's promise is of another placement: the promise is judged anew. A
+    /// search whose publishers were moved by somebody else is given up.
     pub(super) fn disturb_fit(&mut self, name: &str, has_moved: bool, now: Instant) {
         let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
@@ -350,8 +351,8 @@ impl Fit {
     }
 
     /// A window of another topic's search covers this one: its own watch pauses.
-    pub(super) fn begin_guest(&mut self, window: u64, now: Instant) {
-        self.guest_of = Some(window);
+    pub(super) fn begin_cover(&mut self, window: u64, now: Instant) {
+        self.covered_by = Some(window);
         if matches!(self.phase, Phase::Measuring(_)) {
             self.phase = Phase::Settling {
                 since: now,

@@ -1,4 +1,5 @@
-//! The search for a placement that keeps the promise: what it asks for is done, what is measured goes back in.
+//! The search for a placement that keeps the promise: carries out its requests and feeds
+//! measurements back.
 
 use clock::Instant;
 use model::ServiceModel;
@@ -212,6 +213,9 @@ impl Fitter<'_> {
 
     /// Does what the search asks for.
     fn take_step(&mut self, name: &str, step: Step, now: Instant) {
+        if self.is_outdated(name, &step) {
+            return self.distributor().publishers_changed(name, now);
+        }
         let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
@@ -263,6 +267,25 @@ impl Fitter<'_> {
                 });
             }
         }
+    }
+
+    /// Whether publishers would go to a broker that takes none any more: it did when the search began, which knows no better. Nobody would
+    /// place them elsewhere, for who was there was placed elsewhere before.
+    fn is_outdated(&self, name: &str, step: &Step) -> bool {
+        let Some(topic) = self.ground.topics.get(name) else {
+            return false;
+        };
+        let asked: Vec<Option<BrokerIndex>> = match step {
+            Step::Measure(broker_of) => broker_of.clone(),
+            Step::Done(broker_of) => broker_of.iter().copied().map(Some).collect(),
+            Step::OutOfBrokers { best, .. } => best.clone(),
+        };
+        let rows = topic.publishers.rows().iter().zip(asked);
+        let mut moved = rows.filter_map(|(row, asked)| {
+            let BrokerIndex(number) = asked?;
+            (row.broker != Some(number)).then_some(number)
+        });
+        moved.any(|number| !self.ground.brokers[number].takes_publishers())
     }
 
     /// What was measured of the topic was measured elsewhere.

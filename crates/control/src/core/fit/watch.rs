@@ -1,4 +1,4 @@
-//! The watch over a fitted topic: window after window, and what a window means for a promise.
+//! The watch over a fitted topic: window after window, and what each means for the promise.
 
 use clock::Instant;
 use placement::BrokerWindow;
@@ -15,11 +15,11 @@ use crate::core::trace::{TraceParts, infer};
 /// So many windows in a row must violate the promise of a fitted topic before a fit begins anew.
 const VIOLATIONS_MAX: u32 = 2;
 
-/// What a window showed of a topic, by broker: latency in microseconds, messages.
+/// A window's result for a topic, by broker: latency in microseconds, messages.
 pub(in crate::core) type Answers = [(BrokerNumber, Option<f64>, u64)];
 
 impl Fitter<'_> {
-    /// What a window showed goes to the search, or to the watch over a fitted topic.
+    /// A window's result goes to the search, or to the watch over a fitted topic.
     pub(in crate::core) fn window_answered(
         &mut self,
         name: &str,
@@ -142,11 +142,11 @@ impl Fitter<'_> {
 
     /// A window that another topic's search ran showed this of a topic beside it: the search sees to it, and until it has,
     /// nobody calls the promise kept.
-    pub(in crate::core) fn guest_answered(&mut self, name: &str, answers: &Answers) {
+    pub(in crate::core) fn covering_window_answered(&mut self, name: &str, answers: &Answers) {
         let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
         };
-        topic.fit.guest_of = None;
+        topic.fit.covered_by = None;
         if topic.fit.is_under_way() {
             return;
         }
@@ -158,7 +158,7 @@ impl Fitter<'_> {
         topic.fit.violations = u32::from(worst(answers) > promise_us);
     }
 
-    /// A promise is broken, and no placement mends it: that is said, windows go on.
+    /// A promise is broken, and no placement mends it: the state says so, windows go on.
     pub(super) fn beyond_limit(&mut self, name: &str, why: String) {
         let Some(topic) = self.ground.topics.get_mut(name) else {
             return;
@@ -172,7 +172,8 @@ impl Fitter<'_> {
     }
 }
 
-/// Where publishers of a topic ask for more than its limit: no placement keeps a promise then. In words.
+/// Where publishers of a topic ask for more than its limit, in words: then no placement keeps a
+/// promise.
 pub(in crate::core) fn over_limit(
     topics: &Topics,
     brokers: &Brokers,

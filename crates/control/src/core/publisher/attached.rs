@@ -1,4 +1,4 @@
-//! Where publishers are connected, as brokers say it: in any order, and some of it late.
+//! Where publishers are connected, as brokers report it: in any order, and sometimes late.
 
 use super::super::BrokerNumber;
 use super::super::parts::Sizes;
@@ -60,8 +60,9 @@ impl Publishers {
         }
     }
 
-    /// Those who are connected to this broker through another link than its present one, or were before, are not any more: as many of
-    /// those `below` an index as are looked at in one part. Says below which index the others are.
+    /// Publishers connected to this broker through another link than its present one, now or
+    /// before, are no longer connected. Looks at as many of those `below` an index as fit into one
+    /// part; returns below which index the others are.
     pub(in crate::core) fn detach_stale(
         &mut self,
         broker: BrokerNumber,
@@ -91,8 +92,9 @@ impl Publishers {
         looked
     }
 
-    /// Those who seem to be connected to this broker, of which nothing is heard any more, and were elsewhere before are there again: it may
-    /// have said last what it had heard first. As many of those `below` an index as are looked at in one part; says below which index
+    /// Publishers that seem to be connected to this broker, are not heard of any more, and were
+    /// elsewhere before are there again: the broker may have reported last what it had heard first.
+    /// Looks at as many of those `below` an index as fit into one part; returns below which index
     /// the others are.
     pub(in crate::core) fn recall(
         &mut self,

@@ -1,4 +1,4 @@
-//! What is asked of publishers, without counting them.
+//! Questions about publishers, answered without counting them.
 
 use std::collections::BTreeSet;
 
@@ -31,13 +31,13 @@ impl Publishers {
         looked
     }
 
-    /// What is at a broker.
+    /// The sums at a broker.
     #[must_use]
     pub fn at(&self, number: BrokerNumber) -> Option<&Tally> {
         self.tallies.get(&number)
     }
 
-    /// What is at each broker that any of them belongs to or is connected to.
+    /// The sums at each broker that any of them belongs to or is connected to.
     pub fn tallies(&self) -> impl Iterator<Item = (BrokerNumber, &Tally)> {
         self.tallies.iter().map(|(&number, tally)| (number, tally))
     }

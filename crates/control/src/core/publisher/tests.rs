@@ -1,4 +1,4 @@
-//! Sums that are kept agree with what counting comes to, whatever happens.
+//! The sums always agree with counting.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Whatever brokers do, and however words are under way: once all have been heard, all have the same channels and pauses.
+//! Whatever brokers do and however messages cross: once all have been heard, all brokers have the
+//! same channels and pauses.
 
 use std::collections::VecDeque;
 use std::time::Duration;

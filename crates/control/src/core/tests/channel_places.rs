@@ -1,4 +1,5 @@
-//! Who publishes or consumes goes where all channels of a topic are; what brokers say of channels is believed only as far as it can be.
+//! Publishers and consumers go where all channels of a topic are; what brokers say of channels is
+//! believed only as far as it can be true.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A topic is one topic, wherever it is: what brokers say of channels, what they are told, and what a restart remembers.
+//! A topic is one topic on all its brokers: what they say of channels, what they are told, and what
+//! a restart remembers.
 
 use std::time::Duration;
 

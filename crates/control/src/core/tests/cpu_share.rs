@@ -1,4 +1,4 @@
-//! Shares of a thread's time: kept within the whole, told to brokers, put right where a broker has others.
+//! CPU shares: kept within the whole, told to brokers, and corrected where a broker has others.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A store that takes nothing for a while: leases go on within what it has, and nothing is given twice afterwards.
+//! A store that takes nothing for a while: leases go on within what it has, and nothing is given
+//! twice afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,10 @@
-//! What is absurd is refused with a text, and changes nothing.
+//! Absurd values are refused with a text and change nothing.
+
+use std::time::Duration;
 
 use link::{BrokerReport, Hello, Identity, ToController, TopicReport, WindowReport};
+
+use placement::Policy;
 
 use super::cluster::{Cluster, HOST, TOPIC, promise};
 use crate::ControlError;
@@ -227,4 +231,41 @@ fn forged_reports_are_not_believed() {
     let after = cluster.core.topic_view(TOPIC).expect("declared");
     assert_eq!((after.state, after.spec), (before.state, before.spec));
     cluster.check_shares();
+}
+
+/// What absurd brokers say of their traffic: rate and backlog. The first three are believed, because they could be true of some broker.
+const CLAIMS: [(f64, f64); 7] = [
+    (1e9, 0.0),
+    (1e9, 1e12),
+    (50.0, 1e12),
+    (1e300, 1.0),
+    (-1.0, 1.0),
+    (f64::NAN, 1.0),
+    (f64::INFINITY, f64::INFINITY),
+];
+
+#[test]
+fn an_absurd_broker_harms_itself_only() {
+    for claims in CLAIMS {
+        let mut cluster = Cluster::new(3);
+        let spec = TopicSpec {
+            policy: Policy::Lb,
+            slo: None,
+            ..promise(3000.0, 300.0, 1e6)
+        };
+        cluster.workload(150, 1, spec);
+        cluster.run_until(Duration::from_secs(60), |cluster| cluster.carriers() == 3);
+        cluster.run(Duration::from_secs(30));
+        cluster.brokers[0].claims = Some(claims);
+        // The law of shares is checked at every step.
+        cluster.run(Duration::from_secs(60));
+        for broker in &cluster.brokers[1..] {
+            let sends = broker.attached.len() as f64 * 10.0;
+            let share = broker.holder.in_force(cluster.now).expect("a share");
+            assert!(
+                sends > 0.0 && share.rate.get() >= sends,
+                "{share} for {sends}/s beside {claims:?}"
+            );
+        }
+    }
 }

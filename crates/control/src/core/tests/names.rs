@@ -1,4 +1,4 @@
-//! Identifiers of names: one each, for good, also over restarts.
+//! Identifiers of names: one each, for good, also across restarts.
 
 use serde_json::json;
 

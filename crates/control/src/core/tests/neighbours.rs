@@ -1,4 +1,4 @@
-//! Every promise on a broker counts, and states are true at every moment.
+//! Every promise on a broker counts, and the states shown are true at every moment.
 
 use std::time::Duration;
 

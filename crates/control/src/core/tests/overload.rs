@@ -1,4 +1,4 @@
-//! Overload is answered in seconds: by what reports show, at measured rates, without ping-pong.
+//! Overload is answered within seconds: from reports, at measured rates, without ping-pong.
 
 use std::time::Duration;
 

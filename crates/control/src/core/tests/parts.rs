@@ -1,4 +1,4 @@
-//! What is done in parts ends as if it had been done at once, whatever happens between the parts.
+//! Work done in parts ends as if it had been done at once, whatever happens between the parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Door, Hello, Identity, Present, ToBroker,
+    Attachment, BrokerReport, ChannelState, Declaration, Door, Hello, Identity, Present, ToBroker,
     ToController, TopicReport, TopicState,
 };
 use proptest::prelude::*;
@@ -273,7 +273,7 @@ impl World {
                 id, rate, batch, ..
             } = spec(number);
             Attachment {
-                publisher: Announcement {
+                publisher: Declaration {
                     id,
                     topic: name(topic),
                     group: None,

@@ -106,7 +106,7 @@ fn a_restart_of_the_controller_moves_nobody() {
 }
 
 #[test]
-fn publishers_that_announce_themselves_are_taken_as_declared() {
+fn publishers_that_declare_themselves_are_taken_as_declared() {
     let mut cluster = Cluster::new(2);
     cluster.workload(10, 1, TopicSpec::default());
     cluster.connect_sensors();

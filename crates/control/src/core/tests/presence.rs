@@ -1,5 +1,5 @@
-//! Addresses that brokers announce: each counts once it has answered, for what uses it, and who does not answer is asked ever more
-//! seldom.
+//! Addresses that brokers announce: each counts, for what uses it, once it has answered; one that
+//! does not answer is asked less and less often.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Names of brokers: whose they are, how they heal, and that a broker counts once it has answered.
+//! Names of brokers: who has them, how conflicts heal, and that a broker counts once it has
+//! answered.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Topics at rest: nobody names them, and yet everybody keeps what it has, within the limit.
+//! Topics at rest: no report names them, and yet every broker keeps its share, within the limit.
 
 use std::time::Duration;
 

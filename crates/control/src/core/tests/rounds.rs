@@ -1,4 +1,4 @@
-//! Shares that brokers hold on to while the controller is away, or cannot reach one of them.
+//! Shares that brokers keep while the controller is away or cannot reach one of them.
 
 use std::time::Duration;
 

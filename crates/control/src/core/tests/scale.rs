@@ -1,11 +1,11 @@
-//! What things cost: counted, not timed.
+//! The cost of operations: counted, not timed.
 
 use std::time::Duration;
 
 use clock::Instant;
 use limit::Limit;
 use link::{
-    Announcement, Attachment, BrokerReport, ChannelState, Door, Hello, Identity, Present, ToBroker,
+    Attachment, BrokerReport, ChannelState, Declaration, Door, Hello, Identity, Present, ToBroker,
     ToController, TopicChange, TopicReport, TopicState,
 };
 
@@ -130,12 +130,12 @@ fn spec(number: usize) -> PublisherSpec {
     }
 }
 
-fn announced(number: usize) -> Attachment {
+fn declared(number: usize) -> Attachment {
     let PublisherSpec {
         id, group, batch, ..
     } = spec(number);
     Attachment {
-        publisher: Announcement {
+        publisher: Declaration {
             id,
             topic: String::from("t"),
             group,
@@ -147,7 +147,7 @@ fn announced(number: usize) -> Attachment {
     }
 }
 
-/// Publishers looked at for a hundred that announce themselves one by one where there are so many already.
+/// Publishers looked at for a hundred that declare themselves one by one where there are so many already.
 fn announcing(there: usize, limit: Option<Limit>) -> u64 {
     let mut lone = Lone::new();
     let topic = TopicSpec {
@@ -165,7 +165,7 @@ fn announcing(there: usize, limit: Option<Limit>) -> u64 {
     lone.tick();
     let work = lone.work(|lone| {
         for number in there..there + 50 {
-            lone.report(Vec::new(), vec![announced(number)]);
+            lone.report(Vec::new(), vec![declared(number)]);
             lone.tick();
         }
         for number in there + 50..there + 100 {

@@ -1,4 +1,5 @@
-//! What all virtual clusters have in common: a core and what it keeps, brokers that are told and asked, and topics as brokers have them.
+//! What all virtual clusters have in common: a core and its records, brokers to tell and to ask,
+//! and topics as brokers have them.
 
 use std::collections::BTreeMap;
 

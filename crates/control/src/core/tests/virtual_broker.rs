@@ -1,4 +1,5 @@
-//! One broker of a [`Cluster`](super::cluster::Cluster): it holds leases, does what it is told, and says what it has.
+//! One broker of a [`Cluster`](super::cluster::Cluster): it holds leases, does what it is told, and
+//! reports what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,14 +7,21 @@ use std::time::Duration;
 use clock::Instant;
 use limit::{LeaseHolder, Limit, Prolongation};
 use link::{
-    Announcement, Attachment, BrokerReport, Door, Hello, Identity, Sharers, ToBroker, ToController,
-    TopicReport,
+    Attachment, BrokerReport, Declaration, Door, Durability, Hello, Identity, OnFull, Sharers,
+    ToBroker, ToController, TopicReport,
 };
 use model::ServiceModel;
 
 use super::cluster::TOPIC;
 use super::rounds::Held;
 use super::stage::VirtualTopics;
+
+/// What a contract says beside the limit and the share of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ContractWords {
+    pub(super) on_full: Option<OnFull>,
+    pub(super) durability: Durability,
+}
 
 /// One virtual broker.
 pub(super) struct VirtualBroker {
@@ -41,8 +49,8 @@ pub(super) struct VirtualBroker {
     /// The controller neither hears nor reaches it, others do.
     pub(super) is_cut: bool,
     pub(super) cpu_shares: BTreeMap<String, kernel::CpuShare>,
-    /// What is declared of full channels.
-    pub(super) on_full: BTreeMap<String, link::OnFull>,
+    /// By topic, what contracts say beside limits and shares of time.
+    pub(super) contract_words: BTreeMap<String, ContractWords>,
     /// Contracts that it was told.
     pub(super) told: Vec<String>,
     pub(super) attached: BTreeSet<String>,
@@ -62,6 +70,8 @@ pub(super) struct VirtualBroker {
     pub(super) changes: Vec<(String, bool)>,
     /// Windows that are open: number, end, seconds, whether with a trace.
     pub(super) windows: Vec<(u64, Instant, f64, bool)>,
+    /// What it says of its traffic, whatever that is: rate and backlog.
+    pub(super) claims: Option<(f64, f64)>,
     /// What it said of topics on this link.
     pub(super) said: Said,
 }
@@ -111,7 +121,7 @@ impl VirtualBroker {
             held: Held::default(),
             is_cut: false,
             cpu_shares: BTreeMap::new(),
-            on_full: BTreeMap::new(),
+            contract_words: BTreeMap::new(),
             told: Vec::new(),
             attached: BTreeSet::new(),
             topics: VirtualTopics::default(),
@@ -122,6 +132,7 @@ impl VirtualBroker {
             unfinished: BTreeMap::new(),
             changes: Vec::new(),
             windows: Vec::new(),
+            claims: None,
             said: Said::default(),
         }
     }
@@ -136,7 +147,7 @@ impl VirtualBroker {
         self.sharers = None;
         self.held = Held::default();
         self.cpu_shares.clear();
-        self.on_full.clear();
+        self.contract_words.clear();
         self.attached.clear();
         self.windows.clear();
     }
@@ -186,7 +197,11 @@ impl VirtualBroker {
                 limit_number,
                 ticket,
             } => {
-                self.take_contract(&topic, (contract.limit, limit_number), contract.on_full);
+                let words = ContractWords {
+                    on_full: contract.on_full,
+                    durability: contract.durability,
+                };
+                self.take_contract(&topic, (contract.limit, limit_number), words);
                 return Some(match self.entitle(&topic, contract.cpu_share) {
                     Ok(()) => ToController::ContractInForce { topic, ticket },
                     Err(error) => ToController::Problem {
@@ -234,22 +249,27 @@ impl VirtualBroker {
         self.reported_at = now;
         self.reports += 1;
         self.holder.report_sent(self.reports, now);
+        let (claimed, backlog) = self.claims.unwrap_or((rate, rate.sqrt()));
         let topic = TopicReport {
             topic: TOPIC.to_owned(),
             channels: vec![String::from("all")],
-            messages: (rate * seconds) as u64,
-            mean_rate: rate,
-            max_backlog: rate.sqrt(),
+            messages: (claimed.min(1e9) * seconds) as u64,
+            fixed_messages: self
+                .claims
+                .map_or(0, |_| (claimed.min(1e9) * seconds) as u64),
+            mean_rate: claimed,
+            max_backlog: backlog,
             is_limited: self.limit.is_some(),
             held: self.holder.in_force(now),
             cpu_share: self.cpu_shares.get(TOPIC).copied(),
-            on_full: self.on_full.get(TOPIC).copied(),
+            on_full: self.words(TOPIC).on_full,
+            durability: self.words(TOPIC).durability,
             confirmed: self.holder.confirmation(),
             ..TopicReport::default()
         };
         let others = self.declared_elsewhere();
         let attachments = self.changes.drain(..).map(|(id, attached)| Attachment {
-            publisher: Announcement {
+            publisher: Declaration {
                 id,
                 topic: TOPIC.to_owned(),
                 group: None,
@@ -267,7 +287,7 @@ impl VirtualBroker {
                 unfinished,
                 ..TopicReport::default()
             });
-        let is_declared = topic.cpu_share.is_some() || topic.on_full.is_some();
+        let is_declared = topic.cpu_share.is_some() || self.contract_words.contains_key(TOPIC);
         let is_told = rate > 0.0 || self.limit.is_some() || is_declared;
         let topics = others
             .into_iter()
@@ -290,7 +310,7 @@ impl VirtualBroker {
         &mut self,
         topic: &str,
         (limit, number): (Option<Limit>, Option<u16>),
-        on_full: Option<link::OnFull>,
+        words: ContractWords,
     ) {
         self.told.push(topic.to_owned());
         if topic == TOPIC {
@@ -301,20 +321,26 @@ impl VirtualBroker {
                 self.holder = LeaseHolder::new();
             }
         }
-        match on_full {
-            Some(on_full) => self.on_full.insert(topic.to_owned(), on_full),
-            None => self.on_full.remove(topic),
+        match words == ContractWords::default() {
+            true => self.contract_words.remove(topic),
+            false => self.contract_words.insert(topic.to_owned(), words),
         };
+    }
+
+    /// What a topic's contract says beside limit and share of time, as this broker knows it.
+    pub(super) fn words(&self, topic: &str) -> ContractWords {
+        self.contract_words.get(topic).copied().unwrap_or_default()
     }
 
     /// What is declared of other topics than that of the sensors.
     fn declared_elsewhere(&self) -> Vec<TopicReport> {
-        let names = self.cpu_shares.keys().chain(self.on_full.keys());
+        let names = self.cpu_shares.keys().chain(self.contract_words.keys());
         let names: BTreeSet<&String> = names.filter(|name| *name != TOPIC).collect();
         let reports = names.into_iter().map(|name| TopicReport {
             topic: name.clone(),
             cpu_share: self.cpu_shares.get(name).copied(),
-            on_full: self.on_full.get(name).copied(),
+            on_full: self.words(name).on_full,
+            durability: self.words(name).durability,
             ..TopicReport::default()
         });
         reports.collect()

@@ -1,5 +1,5 @@
-//! Brokers that queue messages, around a [`Core`]: several topics, publishers that send what they like, and every second
-//! counted in which a promise was broken.
+//! Brokers that queue messages, around a [`Core`]: several topics, publishers that send what they
+//! like, and a count of every second in which a promise was broken.
 
 mod node;
 mod seen;

@@ -1,4 +1,4 @@
-//! The document as handlers and views say it.
+//! The document as handlers and views define it.
 
 use utoipa::OpenApi;
 
@@ -17,7 +17,7 @@ struct Refusal {
 
 /// The document of all endpoints.
 macro_rules! document_of {
-    ($($path:literal $($shared:ident)? { $($method:ident $module:ident::$handler:ident),+ })+) => {
+    ($($path:literal $($shared:ident)? { $($method:ident [$need:expr] $module:ident::$handler:ident),+ })+) => {
         #[derive(OpenApi)]
         #[openapi(
             info(

@@ -1,4 +1,4 @@
-//! How much of a registry is of which address: nobody fills it for all others.
+//! How much of a registry each address may fill, so that none fills it for all others.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,12 +9,13 @@ const PART: usize = 10;
 /// … and at least so much of it.
 const PART_MIN: usize = 100;
 
-/// What one address may have of a bound.
+/// The part of a bound that one address may have.
 pub(super) fn part_of(bound: usize) -> usize {
     (bound / PART).max(PART_MIN)
 }
 
-/// What is of one address: topics and channels that peers there made and that are still known, and registrations.
+/// The entries of one address: topics and channels that peers there created and that are still
+/// known, and registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
     pub(super) topics: usize,

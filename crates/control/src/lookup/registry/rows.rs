@@ -1,4 +1,5 @@
-//! Everything that was registered, row by row: a page of it can be made in parts, between which the registry changes.
+//! All registrations, row by row: a page of them can be made in parts, and the registry may change
+//! in between.
 
 use std::ops::Bound;
 
@@ -7,7 +8,7 @@ use wire::{ChannelName, TopicName};
 
 use super::{Peer, PeerId, Registry};
 
-/// What a row is about; in the order of `/debug`.
+/// The subject of a row; in the order of `/debug`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowKey {
     /// A channel of a topic.

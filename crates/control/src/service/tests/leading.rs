@@ -1,4 +1,4 @@
-//! A controller that does not lead any more: it changes nothing, answers questions and says where the one that leads is.
+//! A controller that no longer leads: it changes nothing, answers questions and names the leader.
 
 use super::writing::{ask, made, world};
 use super::*;

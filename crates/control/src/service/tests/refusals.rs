@@ -1,4 +1,5 @@
-//! Whichever write fails: what was answered 200 is there, what was answered 507 is not, neither now nor after a restart.
+//! Whichever write fails: what was answered 200 is there, and what was answered 507 is not, neither
+//! now nor after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 

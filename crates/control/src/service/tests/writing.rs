@@ -1,4 +1,4 @@
-//! A store that takes its time: who waits for it, who does not, and what becomes of what was decided meanwhile.
+//! A slow store: who waits for it, who does not, and what happens to decisions made meanwhile.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A store over restarts, crashes, other processes and damage.
+//! A store across restarts, crashes, other processes and damage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,12 @@
-//! One broker of a [`World`](super::World): a queue that is served in time, windows over it, and reports.
+//! One broker of a [`World`](super::World): a queue served in virtual time, windows over it, and
+//! reports.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
 use link::{
-    Announcement, Attachment, BrokerReport, Lateness, ToController, TopicReport, Traced,
+    Attachment, BrokerReport, Declaration, Lateness, ToController, TopicReport, Traced,
     WindowReport,
 };
 
@@ -140,7 +141,7 @@ impl Node {
         let attachments = attachments.into_iter().map(|((topic, id), attached)| {
             let spec = &sensors[&(topic.clone(), id.clone())].spec;
             Attachment {
-                publisher: Announcement {
+                publisher: Declaration {
                     id,
                     topic,
                     group: spec.group.clone(),

@@ -1,4 +1,4 @@
-//! What was seen of promises and moves.
+//! Observed promises and moves.
 
 use std::time::Duration;
 
