@@ -1,8 +1,9 @@
-//! Every broker on the same load, in turns, and the table that comes of it.
+//! Runs every broker on the same load, in turns, and makes a table of the results.
 //!
-//! The rounds are interleaved (all peers once, then all again), so that whatever else the machine does meets all of
-//! them; a figure in the table is the median of its rounds. Each broker runs alone on its core and is started afresh
-//! for each run. A peer that is missing or fails is told in its row and does not end the comparison.
+//! The rounds are interleaved (all peers once, then all again), so that other work on the machine
+//! affects all of them alike; a figure in the table is the median of its rounds. Each broker runs
+//! alone on its core and is started afresh for each run. A peer that is missing or fails is
+//! reported in its row and does not end the comparison.
 
 use std::path::PathBuf;
 use std::time::Duration;

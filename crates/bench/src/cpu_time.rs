@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::BenchError;
 use crate::sys;
 
-/// What one core did, in ticks since boot.
+/// The times of one core, in ticks since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CoreTicks {
     busy: u64,
@@ -25,7 +25,7 @@ pub struct CpuReading {
     core: CoreTicks,
 }
 
-/// What was used between two readings.
+/// CPU time used between two readings.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuUse {
     /// CPU time of the broker's process in microseconds.
@@ -50,7 +50,7 @@ impl CpuReading {
         Ok(Self { process_ns, core })
     }
 
-    /// What was used since the reading `earlier`.
+    /// CPU time used since the reading `earlier`.
     pub fn since(&self, earlier: &Self) -> CpuUse {
         let busy = self.core.busy.saturating_sub(earlier.core.busy) as f64;
         let idle = self.core.idle.saturating_sub(earlier.core.idle) as f64;

@@ -1,4 +1,4 @@
-//! What can go wrong in a measurement, as one enum.
+//! Errors of a measurement, as one enum.
 
 use std::io;
 

@@ -1,9 +1,10 @@
-//! The load itself: one thread that sends what is due, reads what has come, and never waits for either.
+//! The load generator: one thread that sends what is due, reads what has come, and never waits for
+//! either.
 //!
-//! Open loop: the schedule alone decides when a message is due. The loop sends at most a slice of the due messages
-//! before it looks at the subscriber, so that neither side makes the other late by much. While the next message is
-//! close the loop turns without sleeping, since waking up costs more than the wait; the time of turns that did work
-//! is added up as the generator's own cost.
+//! Open loop: the schedule alone decides when a message is due. The loop sends at most a slice of
+//! the due messages before it looks at the subscriber, so that neither side makes the other late by
+//! much. While the next message is close the loop turns without sleeping, since waking up costs
+//! more than the wait; the time of turns that did work is added up as the generator's own cost.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,12 +34,12 @@ const START_DELAY_NS: u64 = 50_000_000;
 /// How often blocked connections are tried again.
 const RETRY_NS: u64 = 500_000;
 
-/// What a run is aimed at.
+/// The target of a run.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Where publishers and subscriber connect.
     pub address: SocketAddr,
-    /// What they speak.
+    /// Their protocol.
     pub protocol: Protocol,
     /// The broker's process, when its CPU time is to be measured.
     pub pid: Option<u32>,

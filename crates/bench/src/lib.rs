@@ -1,13 +1,14 @@
-//! Open-loop load generator, the bare relay that is the floor, and the comparison with other brokers.
+//! Open-loop load generator, the bare relay as the floor, and the comparison with other brokers.
 //!
-//! A run is [`generator::run_load`]: a [`load::Load`] says when what is due ([`::workload::Arrivals`]), one thread sends it
-//! over thousands of connections ([`publishers`]), one connection receives ([`subscriber`]), and latency counts
-//! from the instant at which a message was *due*. The broker has a core of its own, the generator another.
+//! A run is [`generator::run_load`]: a [`load::Load`] says what is due when
+//! ([`::workload::Arrivals`]), one thread sends it over thousands of connections ([`publishers`]),
+//! one connection receives ([`subscriber`]), and latency counts from the instant at which a message
+//! was *due*. The broker has a core of its own, the generator another.
 //!
-//! Commands are [`Command`]; the program `srtm` offers them under `srtm bench`. Linux only. It measures on
-//! the loopback interface: the network is not part of it, and since the kernel runs the receiving half of a send on
-//! the sender's core, a broker's CPU per message is somewhat lower here than with remote clients, for all brokers
-//! alike.
+//! Commands are [`Command`]; the program `srtm` offers them under `srtm bench`. Linux only.
+//! Measurements use the loopback interface: the network is not part of them, and since the kernel
+//! runs the receiving half of a send on the sender's core, a broker's CPU per message is somewhat
+//! lower here than with remote clients, for all brokers alike.
 
 pub mod calibrate;
 pub mod cluster;

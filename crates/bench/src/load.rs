@@ -1,4 +1,4 @@
-//! What a run sends: a workload as the `workload` crate reads it, and how batches are framed.
+//! The load of a run: a workload as the `workload` crate reads it, and the framing of batches.
 //!
 //! Commands take it from a file or from the flags of [`Workload`], never from both.
 

@@ -1,7 +1,8 @@
-//! What a run adds up: latencies, lateness of the generator, and which messages came how often.
+//! The sums of a run: latencies, lateness of the generator, and how often each message came.
 //!
-//! Latency counts from the scheduled instant to the subscriber's read, for messages scheduled inside the window.
-//! Lateness is the generator's own share of it: how long after its schedule a message was handed to the kernel.
+//! Latency counts from the scheduled instant to the subscriber's read, for messages scheduled
+//! inside the window. Lateness is the generator's own part of it: how long after its schedule a
+//! message was handed to the kernel.
 
 use std::ops::Range;
 
@@ -36,7 +37,7 @@ pub struct Measurement {
     counts: Counts,
     /// One bit per message of the run.
     seen: Vec<u64>,
-    /// Per publisher, one more than the last sequence that arrived; 0 before the first.
+    /// Per publisher, the last sequence that arrived plus one; 0 before the first.
     last_sequence: Vec<u64>,
 }
 

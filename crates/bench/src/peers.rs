@@ -1,8 +1,9 @@
-//! The brokers that are compared: how each is started alone on its core, spoken to, and stopped.
+//! The brokers of a comparison: how each is started alone on its core, spoken to, and stopped.
 //!
-//! Every start is a fresh process with an empty working folder and free ports on the loopback interface. Go's
-//! scheduler is told of the one core. Queue limits that would make a peer drop or spill messages at these rates are
-//! lifted, logging of messages is off. A process is only ever stopped by the number it was started with.
+//! Every start is a fresh process with an empty working folder and free ports on the loopback
+//! interface. Go's scheduler is told of the one core. Queue limits that would make a peer drop or
+//! spill messages at these rates are lifted, and logging of messages is off. A process is only ever
+//! stopped by its process number.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,12 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use api::{Bounds, Client};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::generator::Target;
 use crate::protocol::Protocol;
+use crate::protocol::jetstream::JetStream;
 use crate::protocol::mqtt::Mqtt;
 use crate::protocol::nats::Nats;
 use crate::protocol::nsq::{Acknowledgement, Nsq};
@@ -42,12 +45,26 @@ pub enum Peer {
     RelayOk,
     /// The floor, cumulative acknowledgements.
     Relay,
+    /// SRTM, the topic's messages in its log before their OK.
+    SrtmDisk,
+    /// SRTM, the topic's messages synced to the disk before their OK.
+    SrtmFsync,
+    /// As `srtm-fsync`, with cumulative acknowledgements.
+    SrtmFsyncAcks,
     /// nsqd, output buffer off: written at once.
     Nsqd,
     /// nsqd with its default output buffer (16 KiB, 250 ms).
     NsqdBuffered,
+    /// As `nsqd`, with all messages in files (`-mem-queue-size=0`).
+    NsqdDisk,
+    /// As `nsqd-disk`, synced after each message; the OK does not wait for it.
+    NsqdSync,
     /// NATS core, which acknowledges nothing.
     Nats,
+    /// NATS JetStream, a stream in files.
+    Jetstream,
+    /// NATS JetStream, synced before each acknowledgement (`sync_interval: always`).
+    JetstreamSync,
     /// mosquitto, QoS 0: acknowledges nothing.
     MosquittoQos0,
     /// mosquitto, QoS 1: an acknowledgement per message on both sides.
@@ -90,7 +107,7 @@ pub struct RunningPeer {
     child: Child,
     /// Where its HTTP interface listens, when it has one.
     pub http_address: SocketAddr,
-    /// What the generator needs to know.
+    /// The target for the generator.
     pub target: Target,
 }
 
@@ -100,17 +117,24 @@ impl Peer {
         match self {
             Self::Srtm => "srtm",
             Self::SrtmAcks => "srtm-acks",
+            Self::SrtmDisk => "srtm-disk",
+            Self::SrtmFsync => "srtm-fsync",
+            Self::SrtmFsyncAcks => "srtm-fsync-acks",
             Self::RelayOk => "relay-ok",
             Self::Relay => "relay",
             Self::Nsqd => "nsqd",
             Self::NsqdBuffered => "nsqd-buffered",
+            Self::NsqdDisk => "nsqd-disk",
+            Self::NsqdSync => "nsqd-sync",
             Self::Nats => "nats",
+            Self::Jetstream => "jetstream",
+            Self::JetstreamSync => "jetstream-sync",
             Self::MosquittoQos0 => "mosquitto-qos0",
             Self::MosquittoQos1 => "mosquitto-qos1",
         }
     }
 
-    /// What the generator speaks to it.
+    /// The protocol that the generator speaks to it.
     pub fn protocol(self) -> Protocol {
         let nsq = |acknowledgement, unbuffered| {
             Protocol::Nsq(Nsq {
@@ -121,10 +145,17 @@ impl Peer {
             })
         };
         match self {
-            Self::Srtm | Self::RelayOk | Self::NsqdBuffered => nsq(Acknowledgement::Each, false),
-            Self::SrtmAcks | Self::Relay => nsq(Acknowledgement::Cumulative, false),
-            Self::Nsqd => nsq(Acknowledgement::Each, true),
+            Self::Srtm | Self::SrtmDisk | Self::SrtmFsync | Self::RelayOk | Self::NsqdBuffered => {
+                nsq(Acknowledgement::Each, false)
+            }
+            Self::SrtmAcks | Self::SrtmFsyncAcks | Self::Relay => {
+                nsq(Acknowledgement::Cumulative, false)
+            }
+            Self::Nsqd | Self::NsqdDisk | Self::NsqdSync => nsq(Acknowledgement::Each, true),
             Self::Nats => Protocol::Nats(Nats {
+                subject: TOPIC.to_owned(),
+            }),
+            Self::Jetstream | Self::JetstreamSync => Protocol::JetStream(JetStream {
                 subject: TOPIC.to_owned(),
             }),
             Self::MosquittoQos0 => Protocol::Mqtt(Mqtt {
@@ -144,12 +175,14 @@ impl Peer {
     /// When the program is not there.
     pub fn program(self, options: &PeerOptions) -> Result<PathBuf, BenchError> {
         let program = match self {
-            Self::Srtm | Self::SrtmAcks => options.srtm.clone(),
+            _ if self.is_srtm() => options.srtm.clone(),
             // The program that is running, whatever its name and place.
             Self::Relay | Self::RelayOk => PathBuf::from("/proc/self/exe"),
-            Self::Nsqd | Self::NsqdBuffered => options.bin_dir.join("nsqd"),
-            Self::Nats => options.bin_dir.join("nats-server"),
+            Self::Nats | Self::Jetstream | Self::JetstreamSync => {
+                options.bin_dir.join("nats-server")
+            }
             Self::MosquittoQos0 | Self::MosquittoQos1 => options.mosquitto.clone(),
+            _ => options.bin_dir.join("nsqd"),
         };
         fs::canonicalize(&program).map_err(|_| BenchError::Broker {
             name: self.name().to_owned(),
@@ -181,7 +214,7 @@ impl Peer {
         let mut command = Command::new(program);
         let threads = options.broker_threads;
         command.args(self.arguments(threads, address, http_address, &folder, relaunch)?);
-        if matches!(self, Self::Srtm | Self::SrtmAcks) {
+        if self.is_srtm() {
             command.args(&options.srtm_args);
         }
         command.env("GOMAXPROCS", "1").current_dir(&folder);
@@ -203,6 +236,9 @@ impl Peer {
             target,
         };
         running.wait_until_accepting(&folder)?;
+        if let Some(durability) = self.durability() {
+            running.make_durable(durability)?;
+        }
         Ok(running)
     }
 
@@ -215,19 +251,20 @@ impl Peer {
         relaunch: &[String],
     ) -> Result<Vec<String>, BenchError> {
         let text = match self {
-            Self::Srtm | Self::SrtmAcks => {
+            _ if self.is_srtm() => {
+                let kept = if self.durability().is_some() {
+                    " --data-path ."
+                } else {
+                    ""
+                };
                 format!(
-                    "broker --threads {threads} --tcp-address {address} --http-address {http_address}"
+                    "broker --threads {threads} --tcp-address {address} --http-address {http_address}{kept}"
                 )
             }
             Self::RelayOk => format!("{} relay --listen {address} --ok", relaunch.join(" ")),
             Self::Relay => format!("{} relay --listen {address}", relaunch.join(" ")),
-            Self::Nsqd | Self::NsqdBuffered => format!(
-                "-tcp-address={address} -http-address={http_address} -data-path=. -mem-queue-size=1000000 -log-level=error"
-            ),
-            Self::Nats => {
-                let config = format!("listen: \"{address}\"\nping_interval: \"10m\"\n");
-                fs::write(folder.join("nats.conf"), config)
+            Self::Nats | Self::Jetstream | Self::JetstreamSync => {
+                fs::write(folder.join("nats.conf"), self.nats_config(address))
                     .map_err(BenchError::io("write nats.conf"))?;
                 "-c nats.conf".to_owned()
             }
@@ -237,12 +274,58 @@ impl Peer {
                     .map_err(BenchError::io("write mosquitto.conf"))?;
                 "-c mosquitto.conf".to_owned()
             }
+            _ => {
+                let queues = match self {
+                    Self::NsqdDisk => "-mem-queue-size=0",
+                    Self::NsqdSync => "-mem-queue-size=0 -sync-every=1",
+                    _ => "-mem-queue-size=1000000",
+                };
+                format!(
+                    "-tcp-address={address} -http-address={http_address} -data-path=. {queues} -log-level=error"
+                )
+            }
         };
         Ok(text.split_ascii_whitespace().map(str::to_owned).collect())
+    }
+
+    pub(crate) fn is_srtm(self) -> bool {
+        matches!(
+            self,
+            Self::Srtm | Self::SrtmAcks | Self::SrtmDisk | Self::SrtmFsync | Self::SrtmFsyncAcks
+        )
+    }
+
+    /// The word of the topic's contract, where messages are to outlive SRTM's process.
+    fn durability(self) -> Option<&'static str> {
+        match self {
+            Self::SrtmDisk => Some("disk"),
+            Self::SrtmFsync | Self::SrtmFsyncAcks => Some("fsync"),
+            _ => None,
+        }
+    }
+
+    fn nats_config(self, address: SocketAddr) -> String {
+        let stored = match self {
+            Self::Jetstream => "jetstream { store_dir: \"stored\" }\n",
+            Self::JetstreamSync => "jetstream { store_dir: \"stored\", sync_interval: always }\n",
+            _ => "",
+        };
+        format!("listen: \"{address}\"\nping_interval: \"10m\"\n{stored}")
     }
 }
 
 impl RunningPeer {
+    fn make_durable(&self, durability: &str) -> Result<(), BenchError> {
+        let broker = Client::new(&self.http_address.to_string(), Bounds::default());
+        let target = api::Target::new("/v1/topics").segment(TOPIC);
+        let contract = serde_json::json!({ "durability": durability });
+        let answer = broker.put::<serde_json::Value>(&target, &contract);
+        answer.map(drop).map_err(|error| BenchError::Broker {
+            name: self.name.clone(),
+            text: error.to_string(),
+        })
+    }
+
     fn wait_until_accepting(&mut self, folder: &Path) -> Result<(), BenchError> {
         let failed = |text: String| BenchError::Broker {
             name: self.name.clone(),

@@ -54,7 +54,7 @@ impl Publishers {
         load: &Load,
     ) -> Result<Self, BenchError> {
         let connections = (0..load.spec.publisher_count())
-            .map(|_| Connection::open(address, protocol))
+            .map(|publisher| Connection::open(address, protocol, publisher))
             .collect::<Result<_, _>>()?;
         let (mut templates, mut classes) = (Vec::new(), Vec::new());
         for (number, class) in (0..).zip(&load.spec.publishers) {
@@ -178,9 +178,9 @@ impl Publishers {
 }
 
 impl Connection {
-    fn open(address: SocketAddr, protocol: &Protocol) -> Result<Self, BenchError> {
+    fn open(address: SocketAddr, protocol: &Protocol, publisher: u32) -> Result<Self, BenchError> {
         let mut stream = connect(address)?;
-        protocol.greet_as_publisher(&mut stream)?;
+        protocol.greet_as_publisher(&mut stream, publisher)?;
         stream
             .set_nonblocking(true)
             .map_err(BenchError::io("make a connection non-blocking"))?;

@@ -1,9 +1,10 @@
 //! The floor: the least that a broker on one core can do for NSQ publishers and one subscriber.
 //!
-//! One epoll loop reads PUB and MPUB, finds where messages end, and forwards them as message frames, written once per
-//! turn of the loop. It keeps no message, stamps no time, limits nothing, ignores RDY and throws FIN away; messages
-//! that come while nobody is subscribed are thrown away too. What is left is the cost of the kernel's TCP, which
-//! every broker pays. Not a broker for any other use.
+//! One epoll loop reads PUB and MPUB, finds where messages end, and forwards them as message
+//! frames, written once per turn of the loop. It keeps no message, stamps no time, limits nothing,
+//! ignores RDY and throws FIN away; messages that come while nobody is subscribed are thrown away
+//! too. What remains is the cost of the kernel's TCP, which every broker pays. Not a broker for any
+//! other use.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -336,7 +337,7 @@ impl Connection {
     }
 }
 
-/// Forwards the PUB at the start of `bytes` and returns its length; `None` when there is no whole one.
+/// Forwards the PUB at the start of `bytes` and returns its length; `None` if it is not complete.
 #[inline]
 fn take_pub(bytes: &[u8], out: Option<&mut Vec<u8>>) -> Option<usize> {
     let line = bytes.strip_prefix(b"PUB ")?;

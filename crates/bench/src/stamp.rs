@@ -6,7 +6,7 @@
 /// Smallest message that can carry a stamp.
 pub const STAMP_BYTES: usize = 24;
 
-/// What a message says about itself.
+/// A message's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Distinguishes this run from messages that an earlier one left in the broker.

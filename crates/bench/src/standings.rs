@@ -1,4 +1,4 @@
-//! The table of a comparison: a row for each broker, and what makes a row doubtful.
+//! The table of a comparison: a row for each broker, with the reasons to doubt it.
 
 use crate::generator::Outcome;
 use crate::peers::Peer;
@@ -10,7 +10,7 @@ const MAX_LATE_US: f64 = 1000.0;
 /// Part of the broker's core used by others above which a row is called doubtful.
 const MAX_OTHERS: f64 = 0.05;
 
-/// What one peer did over the rounds of one load.
+/// One peer's results over the rounds of one load.
 #[derive(Debug)]
 pub struct Row {
     /// The broker.

@@ -97,7 +97,7 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_max)
 }
 
-/// What a process can be told.
+/// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// End (SIGTERM).

@@ -1,8 +1,8 @@
-//! One publisher, one subscriber, as fast as the broker goes: a closed loop with a window.
+//! One publisher and one subscriber, as fast as the broker goes: a closed loop with a window.
 //!
-//! The publisher keeps a fixed number of messages unacknowledged and writes several commands at once, as a pipelining
-//! client does. It also stops when too much waits inside the broker, so that a broker that accepts faster than it
-//! delivers is measured by what it delivers.
+//! The publisher keeps a fixed number of messages unacknowledged and writes several commands at
+//! once, as a pipelining client does. It also stops when too much waits inside the broker, so that
+//! a broker that accepts faster than it delivers is measured by what it delivers.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -130,7 +130,7 @@ impl Pump {
         measure: Duration,
     ) -> Result<Self, BenchError> {
         let mut stream = connect(target.address)?;
-        target.protocol.greet_as_publisher(&mut stream)?;
+        target.protocol.greet_as_publisher(&mut stream, 0)?;
         stream
             .set_nonblocking(true)
             .map_err(BenchError::io("make a connection non-blocking"))?;

@@ -1,4 +1,5 @@
-//! One run as a search for the highest rate sees it: did the broker keep its promise, and was it the broker's doing.
+//! One run for the search for the highest rate: whether the promise was kept, and whether the
+//! broker was the cause.
 
 use crate::generator::Outcome;
 

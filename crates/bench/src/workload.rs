@@ -1,6 +1,6 @@
-//! What is sent, as flags: how many publishers, how fast, how large, how much together, for how long.
+//! The load as flags: how many publishers, how fast, how large, how much together, for how long.
 //!
-//! The flags say what a [`Spec`] of one class says; files say the rest.
+//! The flags describe a [`Spec`] of one class; files can describe more.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What the measurements ask an SRTM broker over HTTP: contracts in, what tasks used and how long messages took out.
+//! An SRTM broker's HTTP port, as far as the measurements use it: declaring contracts, reading the
+//! use of tasks and latencies.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ pub struct Stage {
     pub max_us: f64,
 }
 
-/// What the broker itself says about a topic's limit.
+/// The broker's own figures of a topic's limit.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct LimitStats {
     /// Messages that waited for a token.
@@ -66,7 +67,7 @@ impl BrokerPort {
         self.declare(topic, &json!({ "limit": limit }))
     }
 
-    /// Limits `topic` to so many messages per second and at once.
+    /// Limits `topic` to this many messages per second and at once.
     pub fn limit_messages(&self, topic: &str, rate: f64, burst: f64) -> Result<(), BenchError> {
         let limit = Limit::messages(rate, burst);
         let limit = limit.map_err(|error| BenchError::Options(error.to_string()))?;
@@ -103,7 +104,7 @@ impl BrokerPort {
             .ok_or_else(|| self.lacks(&stats, &format!("figures of {stage}")))
     }
 
-    /// What it says of a limited topic.
+    /// Its figures of a limited topic.
     pub fn limit_stats(&self, topic: &str) -> Result<LimitStats, BenchError> {
         let stats = of_stats(topic);
         let answer: Value = self.client.get(&stats)?;

@@ -1,11 +1,13 @@
-//! What the kernel's arrival stamps are worth: how many messages a limit delays that were conformant when they arrived.
+//! The worth of the kernel's arrival stamps: how many messages a limit delays that were conformant
+//! when they arrived.
 //!
-//! SRTM, long version, section 5.2: a broker that is busy reads late, and reads what came apart all at once; judged by
-//! the time of reading, that looks like a burst. Here one load is sent twice, to a broker that judges by the kernel's
-//! stamps and to one that judges by the time of reading. The limit just fits the load: its rate is 1.1 times the
-//! offered one, its burst the smallest with which the bucket delays at most one message in a hundred of the schedule.
-//! The broker counts what it delays. What it should have delayed, the oracle says from the kernel's stamps of the
-//! first run; the rest was conformant.
+//! SRTM-long, section 5.2: a busy broker reads late, and reads at once what arrived apart; judged
+//! by the time of reading, that looks like a burst. Here one load is sent twice, to a broker that
+//! judges by the kernel's stamps and to one that judges by the time of reading. The limit just fits
+//! the load: its rate is 1.1 times the offered one, its burst the smallest with which the bucket
+//! delays at most one message in a hundred of the schedule. The broker counts what it delays. The
+//! oracle computes from the kernel's stamps of the first run what it should have delayed; the rest
+//! was conformant.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -158,7 +160,7 @@ fn fitted_limit(workload: &Workload) -> Result<(Rate, Burst), BenchError> {
     Ok((rate, Burst::new(f64::from(enough)).map_err(bad)?))
 }
 
-/// What the limit is fitted to.
+/// The arrivals that the limit is fitted to.
 fn fitted_arrivals(workload: &Workload) -> Vec<Instant> {
     let at = |arrival: ::workload::Arrival| Instant::from_nanos(arrival.at_ns);
     workload.schedule().take(FITTED_MESSAGES).map(at).collect()

@@ -1,4 +1,4 @@
-//! Records of checks and what must hold of them, whether they were made just now or are read from a file.
+//! Records of checks and the conditions on them, for records just made or read from a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::experiment::Verdict;
 
-/// What a check keeps of a run.
+/// A check's record of a run.
 pub trait Judged: Serialize + DeserializeOwned {
     /// `kind` of its records.
     const KIND: &'static str;
 
-    /// What must hold of it.
+    /// The conditions on it.
     fn verdicts(&self) -> Vec<Verdict>;
 }
 
@@ -42,7 +42,7 @@ pub fn judge<R: Judged>(result: Value) -> Result<Vec<Verdict>, serde_json::Error
     serde_json::from_value(result).map(|record: R| record.verdicts())
 }
 
-/// What does not hold of a record, in words.
+/// The conditions that a record does not meet, in words.
 pub fn unmet(record: &impl Judged) -> Vec<String> {
     let verdicts = record.verdicts().into_iter();
     let unmet = verdicts.filter(|verdict| !verdict.holds);

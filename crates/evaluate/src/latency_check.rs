@@ -1,13 +1,15 @@
-//! Three views of one latency: what it truly is, what the broker says, and what echoes say.
+//! Three views of one latency: the truth, the broker's figure, and that of echoes.
 //!
-//! On one machine one clock rules, so the truth is known: every message carries the instant of its send, and the
-//! subscriber reads the same clock when it has it. Beside it stand the broker's *end to end*, which needs no common
-//! clock and ends in the subscriber's kernel, and the UDP way of the client library, which ends in the subscribing
-//! program and includes the echo's way back. Latency counts from the send here and not from the schedule: it is the
-//! measuring that is measured, not the broker.
+//! On one machine all processes share a clock, so the truth is known: every message carries the
+//! instant of its send, and the subscriber reads the same clock when it has it. Beside it stand the
+//! broker's *end to end*, which needs no common clock and ends in the subscriber's kernel, and the
+//! UDP method of the client library, which ends in the subscribing program and includes the echo's
+//! way back. Latency counts from the send here and not from the schedule: the check is of the
+//! measuring, not of the broker.
 //!
-//! `--work-us` lets the subscriber work that long before it finishes a message; acknowledgements then wait for the
-//! answer, which is what a measurement by acknowledgements alone would report as latency.
+//! `--work-us` lets the subscriber work that long before it finishes a message. Acknowledgements
+//! then wait for the answer, and a measurement by acknowledgements alone would report that as
+//! latency.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use bench::workload::Workload;
 
 /// Longest wait for messages that are under way when the last one was sent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The subscriber looks so often whether it has them all.
+/// Interval at which the subscriber checks whether it has them all.
 const LOOK: Duration = Duration::from_millis(50);
 /// The last of a wait for a due message is spent awake.
 const WAKE_EARLY_NS: u64 = 80_000;

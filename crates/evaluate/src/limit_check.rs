@@ -1,10 +1,11 @@
 //! A live check of a rate limit: does the broker release each message when the token bucket says?
 //!
-//! Publishers send more than the limit for a while. Every message comes back with the broker's stamp of its arrival;
-//! fed to the oracle, the stamps give the instant at which each message should have left. What is reported is the
-//! distance from there to the subscriber's read (late: queueing and wake-ups; early: a broken limit) and by how many
-//! messages the worst window of reads exceeds rate x time + burst. Reads of several messages at once look like a
-//! burst, so a small excess is the reader's, not the broker's.
+//! Publishers send more than the limit for a while. Every message comes back with the broker's
+//! stamp of its arrival; from these stamps the oracle computes the instant at which each message
+//! should have left. Reported are the distance from there to the subscriber's read (late: queueing
+//! and wake-ups; early: a broken limit) and by how many messages the worst window of reads exceeds
+//! rate x time + burst. Reads of several messages at once look like a burst, so a small excess is
+//! the reader's, not the broker's.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,9 @@
-//! Evaluations that do not ship with `srtm`: whether limits, latencies and promises hold live, and what the papers measured.
+//! Evaluations that do not ship with `srtm`: whether limits, latencies and promises hold live, and
+//! the measurements of the papers.
 //!
-//! `srtm bench limit|latency|clock|cluster|tempo|neighbour` carries out the same commands by this program, where it lies
-//! beside `srtm`. Load, brokers and records are those of [`mod@bench`].
+//! `srtm bench limit|latency|clock|cluster|tempo|neighbour` runs the same commands through this
+//! program, where it is installed beside `srtm`. Load, brokers and records are those of
+//! [`mod@bench`].
 
 mod broker_port;
 mod clock_check;
@@ -9,6 +11,7 @@ mod cluster;
 mod judged;
 mod latency_check;
 mod limit_check;
+mod overflow;
 mod tempo;
 
 use std::process::ExitCode;
@@ -50,6 +53,10 @@ enum Command {
     ///
     /// Example: srtm-evaluate neighbour --rows srtm-shares,srtm-equal,nsqd,nats --rounds 3
     Neighbour(Box<tempo::neighbour::NeighbourOptions>),
+    /// Compare how fast queues that are longer than memory go to disk and come back, at SRTM and at nsqd.
+    ///
+    /// Example: srtm-evaluate overflow --messages 200000 --body-bytes 1024 --mem-queue-size 1000 --rounds 5
+    Overflow(Box<overflow::OverflowOptions>),
     /// Judge the kept results of checks without running anything; fail if a condition does not hold.
     ///
     /// Example: srtm-evaluate check bench/results/cluster.jsonl
@@ -77,6 +84,7 @@ fn execute(command: &Command) -> Result<(), BenchError> {
         Command::Cluster(options) => cluster::check(options),
         Command::Tempo(options) => tempo::execute(options),
         Command::Neighbour(options) => tempo::neighbour::neighbour(options),
+        Command::Overflow(options) => overflow::measure(options),
         Command::Check(options) => judged::check(options, &cluster::JUDGES),
         Command::Relay(options) => relay::relay(options),
     }

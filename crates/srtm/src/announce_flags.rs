@@ -1,4 +1,4 @@
-//! Flags of a broker's part in Tempo's announcements: of one broker, and of those that `srtm up` starts.
+//! Flags for Tempo's announcements: of one broker, and of those that `srtm up` starts.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +59,7 @@ pub(crate) struct AnnouncePorts {
 
 /// A key, and the text that stands for it on a command line. `Debug` shows neither.
 #[derive(Clone)]
-struct SharedKey {
+pub(crate) struct SharedKey {
     written: String,
     key: Key,
 }
@@ -79,6 +79,11 @@ impl AnnounceFlags {
 }
 
 impl AnnouncePortFlags {
+    /// Whether they ask for it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.announce_base_port.is_some()
+    }
+
     /// What these flags describe on `ip`, if they ask for it.
     pub(crate) fn ports(&self, ip: IpAddr) -> Option<AnnouncePorts> {
         Some(AnnouncePorts {

@@ -12,8 +12,10 @@ use model::ServiceModel;
 use realtime::{Priority, Realtime};
 use wire::gossip::Key;
 
+use crate::access_flags::AccessFlags;
 use crate::address::ListenAddress;
 use crate::announce_flags::AnnounceFlags;
+use crate::auth_flags::AuthFlags;
 use crate::byte_size::ByteSize;
 use crate::disk_flags::DiskFlags;
 use crate::duration::GoDuration;
@@ -22,6 +24,9 @@ use crate::http_flags::HttpFlags;
 use crate::layer_flags::LayerFlags;
 use crate::link_key;
 use crate::lookupd_flags::LookupdFlags;
+use crate::secure::{self, Secure};
+use crate::statsd_flags::StatsdFlags;
+use crate::stranger_flags::StrangerFlags;
 
 /// Settings of one broker.
 #[derive(Args, Clone, Debug)]
@@ -35,6 +40,10 @@ pub(crate) struct BrokerFlags {
     pub(crate) http_address: HttpAddress,
     #[command(flatten)]
     http: HttpFlags,
+    #[command(flatten)]
+    pub(crate) access: AccessFlags,
+    #[command(flatten)]
+    auth: AuthFlags,
     /// Address of this host, for clients and in /info [default: the host's name].
     #[arg(long, value_name = "HOST")]
     pub(crate) broadcast_address: Option<String>,
@@ -124,10 +133,10 @@ pub(crate) struct BrokerFlags {
     pub(crate) turn_spacing: GoDuration,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
-    /// How long a new connection may take to send its protocol magic.
-    #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().handshake_timeout))]
-    pub(crate) handshake_timeout: GoDuration,
-    /// How long a stopping broker waits for connected consumers that finish no message.
+    #[command(flatten)]
+    pub(crate) strangers: StrangerFlags,
+    /// How long a stopping broker waits for connected consumers that finish no message; with
+    /// --data-path, how long in all.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(defaults().drain_timeout))]
     pub(crate) drain_timeout: GoDuration,
     /// Most topics with series of their own in /metrics; all others are added up.
@@ -140,15 +149,23 @@ pub(crate) struct BrokerFlags {
         value_name = "HOST:PORT,…",
         value_delimiter = ',',
         group = "gossiping",
-        requires = "link_key"
+        requires = "proof"
     )]
     pub(crate) controller: Vec<String>,
     /// File with the key of the controller and its brokers. A controller logs its path at start.
-    #[arg(long, value_name = "FILE", requires = "controller", value_parser = link_key::named)]
+    #[arg(long, value_name = "FILE", requires = "controller", group = "proof", value_parser = link_key::named)]
     pub(crate) link_key: Option<LinkKey>,
+    /// Encrypts the link with the controller. Both ends need certificates of --tls-root-ca-file; the
+    /// controller has the same flag.
+    #[arg(long, requires_all = ["controller", "tls_root_ca_file"])]
+    pub(crate) link_tls: bool,
+    /// Folder of `srtm keys init`: the certificate of --broker-name, all keys and the authority come
+    /// from there. Clients, HTTP and the link are encrypted, and all need certificates of it.
+    #[arg(long, value_name = "FOLDER", groups = ["certificate", "proof", "gossip_secret"], value_parser = secure::named)]
+    pub(crate) secure: Option<Secure>,
     /// Name of this broker in the cluster. It must stay the same over restarts [default: the host's
     /// name].
-    #[arg(long, value_name = "NAME", requires = "controller")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) broker_name: Option<String>,
     /// What to do with unknown topics while the controller is silent: `hold` their messages, or,
     /// with `pass=30s`, let them flow without a limit after that time [default: hold].
@@ -161,6 +178,8 @@ pub(crate) struct BrokerFlags {
     /// How many release times to keep per topic for /v1/topics/{t}/releases; 0 keeps none.
     #[arg(long, value_name = "N", default_value_t = defaults().release_log_messages)]
     pub(crate) release_log_messages: usize,
+    #[command(flatten)]
+    pub(crate) statsd: StatsdFlags,
     #[command(flatten)]
     pub(crate) layers: LayerFlags,
     #[command(flatten)]
@@ -196,7 +215,7 @@ pub(crate) struct GossipFlags {
     gossip_address: Option<std::net::SocketAddr>,
     /// File with the secret that signs gossip, the same at all brokers [default: the key that the
     /// controller hands out].
-    #[arg(long, value_name = "FILE", requires = "gossiping", value_parser = gossip_key)]
+    #[arg(long, value_name = "FILE", requires = "gossiping", group = "gossip_secret", value_parser = gossip_key)]
     gossip_key_file: Option<Key>,
     /// Gossip addresses of the brokers to share limits with, when there is no controller. This
     /// broker may be in the list. Brokers that these know are found as well.
@@ -205,7 +224,7 @@ pub(crate) struct GossipFlags {
         value_name = "HOST:PORT,…",
         value_delimiter = ',',
         group = "gossiping",
-        requires = "gossip_key_file"
+        requires = "gossip_secret"
     )]
     gossip_join: Vec<String>,
 }
@@ -318,27 +337,29 @@ impl ScheduleFlags {
 
 impl BrokerFlags {
     /// The settings that these flags describe; ranges are checked when the broker starts.
-    pub(crate) fn into_config(self) -> Config {
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where the folder of --secure has nothing for this broker.
+    pub(crate) fn into_config(self) -> Result<Config, Failure> {
         let hostname = http::hostname();
         let broadcast_address = self.broadcast_address.unwrap_or_else(|| hostname.clone());
         let name = self.broker_name.unwrap_or_else(|| hostname.clone());
         // Neither flag is without the other.
         let controllers = self.controller;
-        let controller = self.link_key.map(|key| ControllerLink {
+        let from_folder = self.secure.as_ref().map(|secure| secure.link_key.clone());
+        let key = self
+            .link_key
+            .or(from_folder)
+            .filter(|_| !controllers.is_empty());
+        let controller = key.map(|key| ControllerLink {
             addresses: controllers,
+            is_encrypted: self.link_tls,
             pass_after: self.without_controller.and_then(|choice| choice.0),
-            ..ControllerLink::new(String::new(), name, key)
-        });
-        let service_time = self.emulate_service_time.map(|time| ServiceModel {
-            per_message_ns: time.0.as_secs_f64() * 1e9,
-            per_batch_ns: 0.0,
-            per_active_connection_ns: 0.0,
-            servers: 1,
-            ..ServiceModel::default()
+            ..ControllerLink::new(String::new(), name.clone(), key)
         });
         let mut config = Config {
             controller,
-            service_time,
+            service_time: self.emulate_service_time.map(emulated),
             release_log_messages: self.release_log_messages,
             announce: self.announce.config(),
             sharing: self.gossip.config(),
@@ -346,15 +367,13 @@ impl BrokerFlags {
             tcp_address: self.tcp_address.0,
             http_address: self.http_address.0,
             http_hosts: self.http.hosts,
+            access: self.access.in_force(),
             node_id: self.node_id.unwrap_or_else(|| node_id_of(&hostname)),
             broadcast_address,
             backlog: self.disk.config(self.data_path.as_deref()),
             data_path: self.data_path,
             threads: self.threads,
-            arrival_clock: match self.arrival_clock {
-                Clock::Kernel => ArrivalClock::Kernel,
-                Clock::Read => ArrivalClock::Read,
-            },
+            arrival_clock: self.arrival_clock.into(),
             mem_queue_size: self.mem_queue_size,
             max_deferred: self.max_deferred,
             abandoned_after: self.abandoned_after.0,
@@ -378,15 +397,41 @@ impl BrokerFlags {
             max_topics: self.max_topics,
             max_channels: self.max_channels,
             turn_spacing: self.turn_spacing.0,
-            handshake_timeout: self.handshake_timeout.0,
             drain_timeout: self.drain_timeout.0,
             metrics_max_topics: self.metrics_max_topics,
             // What nsqd does not have and other flags describe.
             ..Config::default()
         };
         self.schedule.put(&mut config);
+        let layers = self.layers.clone();
         self.layers.put(&mut config);
-        config
+        self.auth.put(&mut config);
+        self.strangers.put(&mut config);
+        self.statsd.put(&mut config);
+        if let Some(secure) = &self.secure {
+            layers.secure(secure, &name, &mut config)?;
+        }
+        Ok(config)
+    }
+}
+
+impl From<Clock> for ArrivalClock {
+    fn from(clock: Clock) -> ArrivalClock {
+        match clock {
+            Clock::Kernel => ArrivalClock::Kernel,
+            Clock::Read => ArrivalClock::Read,
+        }
+    }
+}
+
+/// A broker to which each message takes this long.
+fn emulated(time: GoDuration) -> ServiceModel {
+    ServiceModel {
+        per_message_ns: time.0.as_secs_f64() * 1e9,
+        per_batch_ns: 0.0,
+        per_active_connection_ns: 0.0,
+        servers: 1,
+        ..ServiceModel::default()
     }
 }
 
@@ -430,6 +475,7 @@ mod tests {
             .expect("valid flags")
             .flags
             .into_config()
+            .expect("nothing from a folder")
     }
 
     #[test]

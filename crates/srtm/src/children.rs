@@ -1,8 +1,8 @@
-//! The brokers of `srtm up`: child processes, restarted when they die, drained together or, where an operator takes one out,
-//! ended once it holds nothing.
+//! The brokers of `srtm up`: child processes, restarted when they die, drained together or, where
+//! an operator takes one out, ended once it holds nothing.
 //!
-//! A child stops when its standard input ends, so that one Ctrl-C drains all in order and none outlives its
-//! parent, even one that was killed.
+//! A child stops when its standard input ends, so one Ctrl-C drains all in order and none outlives
+//! its parent, even a parent that was killed.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -18,9 +18,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::access_flags::AccessFlags;
 use crate::announce_flags::AnnouncePorts;
 use crate::broker_flags::ScheduleFlags;
 use crate::byte_size::ByteSize;
+use crate::configuration::VARIABLE_START;
 use crate::drained::{Drained, Verdict};
 use crate::duration::GoDuration;
 use crate::error::{Failure, LOST};
@@ -43,12 +45,14 @@ pub(crate) struct Template {
     pub(crate) ip: IpAddr,
     /// Further names by which their HTTP may be asked to change something.
     pub(crate) http_hosts: Vec<String>,
+    /// Who may do what at them.
+    pub(crate) access: AccessFlags,
     /// Port of the first for NSQ clients; 0 lets the system choose all.
     pub(crate) tcp_base_port: u16,
     /// Where they dial.
     pub(crate) link: SocketAddr,
-    /// The file with what they prove there.
-    pub(crate) link_key: PathBuf,
+    /// What they prove there.
+    pub(crate) proof: Proof,
     /// Folder for theirs.
     pub(crate) data_dir: Option<PathBuf>,
     /// Time that each message takes, if emulated.
@@ -65,6 +69,15 @@ pub(crate) struct Template {
     pub(crate) memory_budget: ByteSize,
     /// Log level.
     pub(crate) log_level: String,
+}
+
+/// What brokers prove to their controller.
+#[derive(Clone, Debug)]
+pub(crate) enum Proof {
+    /// The key in this file.
+    LinkKey(PathBuf),
+    /// Everything in this folder of keys; all that is said is encrypted.
+    Secure(PathBuf),
 }
 
 /// The brokers.
@@ -231,8 +244,20 @@ impl Template {
         let starting = format!("starting broker {name}");
         let program = std::env::current_exe().map_err(Failure::io(starting.clone()))?;
         let mut command = Command::new(program);
+        // What the environment says is said to `srtm up`, which tells each of its brokers what it is to know.
+        for (name, _) in std::env::vars_os() {
+            let is_setting = name
+                .to_str()
+                .is_some_and(|name| name.starts_with(VARIABLE_START));
+            if is_setting {
+                command.env_remove(name);
+            }
+        }
         command.arg("broker").args(self.arguments(number)?);
-        command.arg("--link-key").arg(&self.link_key);
+        match &self.proof {
+            Proof::LinkKey(file) => command.arg("--link-key").arg(file),
+            Proof::Secure(folder) => command.arg("--secure").arg(folder),
+        };
         if let Some(folder) = &self.data_dir {
             let own = folder.join(&name);
             std::fs::create_dir_all(&own)
@@ -278,6 +303,12 @@ impl Template {
         arguments.extend(self.schedule.arguments());
         let hosts = self.http_hosts.iter();
         arguments.extend(hosts.map(|host| format!("--http-host={host}")));
+        if let Some(path) = self.access.path() {
+            arguments.push(format!("--access={}", path.display()));
+        }
+        if self.access.is_insecure() {
+            arguments.push(String::from("--insecure"));
+        }
         if let Some(time) = self.service_time {
             arguments.push(format!("--emulate-service-time={time}"));
         }
@@ -432,9 +463,10 @@ mod tests {
         Template {
             ip,
             http_hosts: vec!["one.example".to_owned(), "two.example".to_owned()],
+            access: AccessFlags::default(),
             tcp_base_port: 5000,
             link: SocketAddr::new(ip, 4999),
-            link_key: PathBuf::from("link.key"),
+            proof: Proof::LinkKey(PathBuf::from("link.key")),
             data_dir: None,
             service_time: "40us".parse().ok(),
             realtime: None,
@@ -453,7 +485,7 @@ mod tests {
         let all = [vec!["broker".to_owned(), file], arguments].concat();
         let broker = Broker::try_parse_from(all).expect("valid flags");
         assert!(broker.stop_with_stdin && broker.log_level == "warn");
-        broker.flags.into_config()
+        broker.flags.into_config().expect("nothing from a folder")
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, broker, calibrate, controller, disk, experiment, limiter, nsqd, nsqlookupd, plan,
-    publish, publisher, sim, subscribe, topic, trace, up, whereis,
+    access, bench, broker, calibrate, config, controller, disk, experiment, keys, limiter, nsqd,
+    nsqlookupd, plan, publish, publisher, sim, subscribe, topic, trace, up, whereis,
 };
 use crate::error::Failure;
+use crate::trust_flags::TrustFlags;
 
 /// Real-time pub/sub with rate limits in the broker. Speaks the NSQ protocol.
 #[derive(Debug, Parser)]
@@ -19,6 +20,8 @@ use crate::error::Failure;
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    trust: TrustFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,6 +40,15 @@ enum Command {
     /// Starts a lookup server that takes nsqlookupd's flags.
     #[command(disable_help_flag = true)]
     Nsqlookupd(NsqdArguments),
+    /// Makes tokens for access files.
+    #[command(subcommand)]
+    Access(access::AccessCommand),
+    /// Makes and shows what daemons and clients prove themselves by.
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Checks files of settings, shows settings in force, and prints a file to begin with.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Sets, lists, shows and removes the contracts of topics.
     #[command(subcommand)]
     Topic(topic::TopicCommand),
@@ -72,7 +84,9 @@ impl Command {
     fn only_prints(&self) -> bool {
         matches!(
             self,
-            Command::Topic(_)
+            Command::Keys(_)
+                | Command::Config(_)
+                | Command::Topic(_)
                 | Command::Publisher(_)
                 | Command::Where(_)
                 | Command::Plan(_)
@@ -80,6 +94,21 @@ impl Command {
                 | Command::Disk(_)
                 | Command::Trace(_)
                 | Command::Experiment(_)
+        )
+    }
+
+    /// Whether it asks brokers or controllers.
+    fn asks_daemons(&self) -> bool {
+        matches!(
+            self,
+            Command::Topic(_)
+                | Command::Publisher(_)
+                | Command::Where(_)
+                | Command::Pub(_)
+                | Command::Sub(_)
+                | Command::Calibrate(_)
+                | Command::Trace(_)
+                | Command::Bench(_)
         )
     }
 }
@@ -96,10 +125,24 @@ struct NsqdArguments {
 }
 
 impl Cli {
+    /// Whether a daemon could start with these settings; what only its start shows (ports, files of others) is left to that.
+    pub(crate) fn check(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Broker(flags) => broker::check(*flags),
+            Command::Controller(flags) => controller::check(&flags),
+            Command::Up(flags) => up::check(&flags),
+            _ => Ok(()),
+        }
+    }
+
     /// Does what the command line says.
     pub(crate) fn run(self) -> Result<(), Failure> {
         if self.command.only_prints() {
             ::bench::sys::end_with_closed_output();
+        }
+        match self.command.asks_daemons() {
+            true => self.trust.put_in_force()?,
+            false => self.trust.refuse()?,
         }
         match self.command {
             Command::Up(flags) => up::run(*flags),
@@ -108,6 +151,9 @@ impl Cli {
             Command::Nsqd(arguments) => nsqd::run(arguments.arguments),
             Command::Controller(flags) => controller::run(*flags),
             Command::Nsqlookupd(arguments) => nsqlookupd::run(arguments.arguments),
+            Command::Access(command) => access::run(command),
+            Command::Keys(command) => keys::run(&command),
+            Command::Config(command) => config::run(&command),
             Command::Topic(command) => topic::run(command),
             Command::Publisher(command) => publisher::run(command),
             Command::Where(flags) => whereis::run(&flags),

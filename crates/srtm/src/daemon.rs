@@ -1,8 +1,9 @@
 //! A broker as a process: started in order, stopped in order, whichever command runs it.
 //!
-//! Start: catalog file, HTTP port bound, reactors, catalog restored, then the addresses are announced.
-//! Stop on SIGINT or SIGTERM: HTTP takes no more requests, the catalog is written, queued messages
-//! drain to connected consumers; what is lost is told, by the exit code too. A second signal ends the process at once.
+//! Start: catalog file, HTTP port bound, reactors, catalog restored, then the addresses are
+//! announced. Stop on SIGINT or SIGTERM: HTTP takes no more requests, the catalog is written,
+//! queued messages drain to connected consumers; losses are reported, by the exit code too. A
+//! second signal ends the process at once.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -15,7 +16,9 @@ use broker::catalog_file::{self, CatalogFile};
 use broker::http::{self, HttpInfo, LogLevel};
 use broker::lookupd::{self, Registrar};
 use broker::sharing::SharingPort;
-use broker::{Broker, Config, ControllerLink, Handle, Losses};
+use broker::takeover;
+use broker::tls::TlsRequired;
+use broker::{Broker, Config, ControllerLink, Handle, Losses, statsd};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -95,21 +98,20 @@ pub(crate) struct Daemon {
     registrar: Option<Part>,
     sharing: Option<Part>,
     announce: Option<Part>,
+    statsd: Option<Part>,
 }
 
 impl Daemon {
     /// Starts all parts and logs where they listen.
     pub(crate) async fn start(mut config: Config, log_level: &LogLevel) -> Result<Daemon, Failure> {
-        let catalog_file = config
-            .data_path
-            .as_deref()
-            .map(CatalogFile::open)
-            .transpose()?;
+        let catalog_file = open_catalog(&config)?;
         if let Some(link) = &mut config.controller {
             recall(link, config.data_path.as_deref())?;
         }
         let [listener, https] = bind_http([config.http_address, config.https_address]).await?;
-        let http_address = listener.as_ref().map(TcpListener::local_addr).transpose();
+        let http = HttpPlace::of(&config, listener.as_ref(), https.as_ref())?;
+        let http_address = listener.as_ref().or(https.as_ref());
+        let http_address = http_address.map(TcpListener::local_addr).transpose();
         let http_address = http_address.map_err(Failure::io("reading the HTTP address"))?;
         let broker = Broker::prepare(config.clone())?;
         let (handle, tcp_address) = (broker.handle(), broker.tcp_address());
@@ -121,6 +123,7 @@ impl Daemon {
             registrar: None,
             sharing: None,
             announce: None,
+            statsd: None,
         };
         if let Some(file) = catalog_file {
             if let Err(error) = file.restore(&handle).await {
@@ -134,12 +137,15 @@ impl Daemon {
         daemon.registrar = register(&handle, tcp_address, http_address).await?;
         daemon.broker.open();
         tracing::info!("TCP: listening on {tcp_address}");
-        if let (Some(listener), Some(address)) = (listener, http_address) {
+        if let Some(address) = http_address {
+            let plain = listener.is_some();
             let info = HttpInfo::new(&config, tcp_address, address, log_level.clone());
             daemon.http = Some(Part::spawn(|stopped| {
-                http::serve(handle, listener, https, info, stopped)
+                http::serve(handle, [listener, https], info, stopped)
             }));
-            tracing::info!("HTTP: listening on {address}");
+            if plain {
+                tracing::info!("HTTP: listening on {address}");
+            }
         }
         if let Some(announce) = config.announce.clone() {
             let port = AnnouncePort::bind(announce).await?;
@@ -149,6 +155,10 @@ impl Daemon {
                 port.run(handle, tcp_address, stopped)
             }));
         }
+        daemon.statsd = config.statsd.address.is_some().then(|| {
+            let (handle, port) = (daemon.handle(), http_address.map_or(0, |http| http.port()));
+            Part::spawn(move |stopped| statsd::run(handle, port, stopped))
+        });
         let obeys = config.controller.is_some();
         let (sharing, host) = (config.sharing.clone(), &config.broadcast_address);
         let port = SharingPort::bind(sharing, tcp_address, host, obeys)?;
@@ -158,7 +168,7 @@ impl Daemon {
         }
         let sharer = daemon.handle();
         daemon.sharing = Some(Part::spawn(move |stopped| port.run(sharer, stopped)));
-        daemon.obey(&config, tcp_address, http_address, gossip_address);
+        daemon.obey(&config, tcp_address, http, gossip_address);
         Ok(daemon)
     }
 
@@ -167,7 +177,7 @@ impl Daemon {
         &mut self,
         config: &Config,
         tcp: SocketAddr,
-        http: Option<SocketAddr>,
+        http: Option<HttpPlace>,
         gossip: Option<SocketAddr>,
     ) {
         let Some(mut link) = config.controller.clone() else {
@@ -175,7 +185,11 @@ impl Daemon {
         };
         link.gossip_address = gossip.map(|address| address.to_string());
         let at = |address: SocketAddr| format!("{}:{}", config.broadcast_address, address.port());
-        let (handle, tcp, http) = (self.handle(), at(tcp), http.map(at));
+        let (handle, tcp) = (self.handle(), at(tcp));
+        let http = http.map(|http| match http.is_encrypted {
+            true => ::http::encrypted_address(&at(http.address)),
+            false => at(http.address),
+        });
         self.agent = Some(Part::spawn(|stopped| {
             agent::run(handle, link, tcp, http, stopped)
         }));
@@ -194,8 +208,8 @@ impl Daemon {
              a second signal stops at once"
         );
         let stopping = async {
-            if let Some(announce) = self.announce {
-                announce.stop().await;
+            for part in [self.announce, self.statsd].into_iter().flatten() {
+                part.stop().await;
             }
             for link in [self.agent, self.registrar].into_iter().flatten() {
                 link.stop().await;
@@ -227,6 +241,43 @@ impl Daemon {
                 std::process::exit(CUT_SHORT);
             }
         }
+    }
+}
+
+/// The catalog of the data folder, if there is one, with what nsqd has left there.
+fn open_catalog(config: &Config) -> Result<Option<CatalogFile>, Failure> {
+    let Some(data_path) = config.data_path.as_deref() else {
+        return Ok(None);
+    };
+    let mut file = CatalogFile::open(data_path)?;
+    takeover::take_over(data_path, &mut file, config.backlog.as_ref())?;
+    Ok(Some(file))
+}
+
+/// Where others find a broker's HTTP.
+#[derive(Clone, Copy, Debug)]
+struct HttpPlace {
+    address: SocketAddr,
+    is_encrypted: bool,
+}
+
+impl HttpPlace {
+    /// The plain port, unless there is none or nothing is answered there.
+    fn of(
+        config: &Config,
+        plain: Option<&TcpListener>,
+        encrypted: Option<&TcpListener>,
+    ) -> Result<Option<HttpPlace>, Failure> {
+        let plain =
+            plain.filter(|_| encrypted.is_none() || config.tls_required != TlsRequired::Yes);
+        let Some(listener) = plain.or(encrypted) else {
+            return Ok(None);
+        };
+        let address = listener.local_addr();
+        Ok(Some(HttpPlace {
+            address: address.map_err(Failure::io("reading the HTTP address"))?,
+            is_encrypted: plain.is_none(),
+        }))
     }
 }
 

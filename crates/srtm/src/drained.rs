@@ -1,5 +1,5 @@
-//! When a broker that an operator takes out may end: once it holds nothing and nobody publishes there, or when it has had
-//! its time.
+//! When a broker that an operator takes out may end: once it holds nothing and nobody publishes
+//! there, or when its time is up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

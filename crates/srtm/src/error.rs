@@ -1,4 +1,4 @@
-//! The command's errors: one line each, with what to do where that is known.
+//! The command's errors: one line each, with the remedy where it is known.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Flags of what lies between clients and their commands: TLS and compression, named as nsqd's.
+//! Flags of the layers between clients and their commands: TLS and compression, named as nsqd's.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,23 @@ use broker::tls::{ClientAuth, TlsConfig, TlsRequired, TlsVersion};
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::address::ListenAddress;
+use crate::error::Failure;
+use crate::secure::Secure;
 
 /// TLS and compression.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LayerFlags {
     /// PEM file with this broker's certificate and those between it and its authority. With it, TLS is
     /// offered to clients. Read again when it changes.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", group = "certificate")]
     tls_cert: Option<PathBuf>,
     /// PEM file with the key of the certificate. Read again when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Certificate that clients need: `require` takes any, `require-verify` one that an authority of
-    /// --tls-root-ca-file has signed. Either makes TLS required [default: none is asked for].
-    #[arg(long, value_name = "POLICY", value_enum, requires = "tls_cert")]
+    /// --tls-root-ca-file has signed. Either makes TLS required [default: none is asked for; with
+    /// --secure, require-verify].
+    #[arg(long, value_name = "POLICY", value_enum, requires = "certificate")]
     tls_client_auth_policy: Option<Policy>,
     /// PEM file with the authorities of clients' certificates. Read again when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
@@ -71,7 +74,9 @@ pub(crate) struct LayerFlags {
 
 /// Which certificates clients need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Policy {
+pub(crate) enum Policy {
+    /// None.
+    None,
     /// Any.
     Require,
     /// One that is signed.
@@ -91,7 +96,7 @@ enum Required {
 
 /// Versions of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Version {
+pub(crate) enum Version {
     /// 1.2 and 1.3.
     #[value(name = "tls1.2")]
     Tls12,
@@ -100,20 +105,55 @@ enum Version {
     Tls13,
 }
 
+impl Policy {
+    /// Whom it lets in.
+    pub(crate) fn clients(self) -> ClientAuth {
+        match self {
+            Policy::None => ClientAuth::None,
+            Policy::Require => ClientAuth::Any,
+            Policy::RequireVerify => ClientAuth::Verified,
+        }
+    }
+}
+
+impl Version {
+    /// The least version that is spoken.
+    pub(crate) fn least(self) -> TlsVersion {
+        match self {
+            Version::Tls12 => TlsVersion::Tls12,
+            Version::Tls13 => TlsVersion::Tls13,
+        }
+    }
+}
+
 impl LayerFlags {
+    /// Puts a folder of keys into the settings of broker `name`, as far as flags do not say otherwise; after [`LayerFlags::put`].
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where the folder has nothing for this broker.
+    pub(crate) fn secure(
+        &self,
+        secure: &Secure,
+        name: &str,
+        config: &mut Config,
+    ) -> Result<(), Failure> {
+        let clients = self.tls_client_auth_policy.map(Policy::clients);
+        let is_required_said = self.tls_required.is_some();
+        let least_version = self.tls_min_version.least();
+        secure.put(name, clients, is_required_said, least_version, config)
+    }
+
     /// Puts what these flags describe into a broker's settings. Files are read when it starts.
     pub(crate) fn put(self, config: &mut Config) {
+        let clients = self
+            .tls_client_auth_policy
+            .map_or(ClientAuth::None, Policy::clients);
         config.tls_required = match self.tls_required {
             Some(Required::True) => TlsRequired::Yes,
             Some(Required::TcpHttps) => TlsRequired::ExceptHttp,
             // As at nsqd: whoever asks for certificates wants TLS.
-            _ if self.tls_client_auth_policy.is_some() => TlsRequired::Yes,
+            _ if clients != ClientAuth::None => TlsRequired::Yes,
             _ => TlsRequired::No,
-        };
-        let clients = match self.tls_client_auth_policy {
-            None => ClientAuth::None,
-            Some(Policy::Require) => ClientAuth::Any,
-            Some(Policy::RequireVerify) => ClientAuth::Verified,
         };
         let files = self.tls_cert.zip(self.tls_key);
         config.tls = files.map(|(certificate, key)| TlsConfig {
@@ -121,10 +161,7 @@ impl LayerFlags {
             key,
             authorities: self.tls_root_ca_file,
             clients,
-            least_version: match self.tls_min_version {
-                Version::Tls12 => TlsVersion::Tls12,
-                Version::Tls13 => TlsVersion::Tls13,
-            },
+            least_version: self.tls_min_version.least(),
         });
         config.https_address = self.https_address.map(|address| address.0);
         config.snappy = self.snappy;

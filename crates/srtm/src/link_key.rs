@@ -1,4 +1,4 @@
-//! The file with the key that a controller and its brokers prove to each other.
+//! The file with the key by which a controller and its brokers prove themselves to each other.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

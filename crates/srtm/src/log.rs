@@ -1,5 +1,5 @@
-//! Log lines on standard error, at a level that can change while the process runs. Errors are all shown; what is less comes so
-//! often at most, and the rest is counted.
+//! Log lines on standard error, at a level that can change while the process runs. All errors are
+//! shown; lines of lower levels come only so often, and the rest is counted.
 
 mod repetition;
 mod text;

@@ -1,4 +1,4 @@
-//! Trace files, whole or not at all.
+//! Trace files, written whole or not at all.
 
 use std::fs::{self, File};
 use std::io::BufReader;

@@ -1,4 +1,4 @@
-//! The program as operators see it: exit codes, log lines, signals, what outlives a restart.
+//! The program as operators see it: exit codes, log lines, signals, what survives a restart.
 
 #[path = "process/gathering.rs"]
 mod gathering;
@@ -480,8 +480,9 @@ const MISTAKES: &str = "
     2 | more than 0 and at most 1         | topic set t --rate 1 --burst 1 --cpu-share 1.5
     2 | more than 0 and at most 1         | topic set t --cpu-share 20%
     1 | 409 a share of 0.9 does not fit   | topic set t --cpu-share 0.9 --broker HTTP
-    2 | both, --cpu-share or --on-full    | topic set t --broker HTTP
+    2 | --cpu-share, --on-full or --durab | topic set t --broker HTTP
     2 | one of block, drop_oldest         | topic set t --on-full disk
+    2 | one of memory, disk, fsync        | topic set t --durability raid
     2 | a period of 0ns                   | broker --share-period 0s --http-address none
     2 | 1 CPUs for 2 reactor threads      | broker --threads 2 --realtime --cpus 0 --http-address none
     2 | CPU 1 is named twice              | broker --realtime --cpus 1,1

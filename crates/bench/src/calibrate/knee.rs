@@ -1,13 +1,13 @@
 //! The highest rate under a latency promise: bisection over runs that are noisy.
 //!
-//! A run near the promise is repeated, and two of three decide; so one stall of the machine neither fails a
-//! rate that is fine nor passes one that is not. Pure: a run is a closure's business.
+//! A run near the promise is repeated, and two of three decide, so one stall of the machine neither
+//! fails a good rate nor passes a bad one. Pure: a closure makes the runs.
 
 use crate::trial::Trial;
 
 /// A run whose p99 is below this part of the promise decides alone.
 const CLEARLY_MET: f64 = 0.7;
-/// A run that lost its pace and whose p99 is so many times the promise decides alone.
+/// A run that lost its pace and whose p99 is this multiple of the promise decides alone.
 const CLEARLY_MISSED: f64 = 10.0;
 /// Votes that decide near the promise.
 const MAJORITY: usize = 2;
@@ -27,13 +27,14 @@ pub struct SearchOptions {
     pub least: f64,
     /// No rate above this is tried.
     pub most: f64,
-    /// Done when the lowest rate that misses exceeds the highest that meets by this part of it.
+    /// The search is done when the lowest rate that misses exceeds the highest that meets by this
+    /// fraction of it.
     pub tolerance: f64,
     /// Runs at most, repetitions included.
     pub max_runs: usize,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knee {
     /// The highest rate at which the promise held; `None` when it held at none.

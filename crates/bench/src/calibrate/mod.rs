@@ -1,11 +1,14 @@
-//! `srtm calibrate`: what a broker carries under a promise (mcap), and what a message costs it (the service model).
+//! `srtm calibrate`: how much a broker carries under a promise (mcap), and the cost of a message
+//! (the service model).
 //!
-//! The Load Distributor's first step needs mcap, which depends on the SLO and comes from a benchmark phase (SRTM-long,
-//! section 4.2); fitting by replay needs the service model. Both come from the open-loop generator on this machine:
-//! [`model`] fits costs to the CPU time of light loads, [`knee`] bisects the rate until p99 meets the promise just so.
-//! The result is a [`Calibration`], a [`mod@file`] in the broker's data folder.
+//! The Load Distributor's first step needs mcap, which depends on the SLO and comes from a
+//! benchmark phase (SRTM-long, section 4.2); fitting by replay needs the service model. Both come
+//! from the open-loop generator on this machine: [`model`] fits costs to the CPU time of light
+//! loads, [`knee`] bisects the rate until p99 just meets the promise. The result is a
+//! [`Calibration`], a [`mod@file`] in the broker's data folder.
 //!
-//! One topic, one subscriber, loopback. What several topics or a real network add is not in it.
+//! One topic, one subscriber, loopback. The cost of several topics or of a real network is not
+//! included.
 
 pub mod file;
 pub mod knee;

@@ -2,11 +2,13 @@
 //!
 //! CPU time per message is taken to be
 //!
-//! `per_message + (per_batch + per_active_connection × together) / batch + per_turn × turns per message`
+//! `per_message + (per_batch + per_active_connection × together) / batch + per_turn × turns per
+//! message`
 //!
-//! with `together`, the publishers active in the same millisecond, counted exactly as `placement::replay` counts
-//! them. Turns of the broker's loop are beside the model: a message that finds the broker idle pays one alone, under
-//! load many share one. Left out of the fit they would make messages seem dear at low rates. Pure.
+//! with `together`, the publishers active in the same millisecond, counted exactly as
+//! `placement::replay` counts them. Turns of the broker's loop are not part of the model: a message
+//! that finds the broker idle pays one alone, under load many share one. Without the term in the
+//! fit, messages would seem dear at low rates. Pure.
 
 use ::model::{Fit, Run, ServiceModel};
 use placement::{Arrival, PublisherIndex, Trace, replay};

@@ -1,4 +1,4 @@
-//! What a calibration is told.
+//! Options of a calibration.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a calibration says while it runs and at its end.
+//! What a calibration prints while it runs and at its end.
 
 use super::knee::{Knee, SearchOptions};
 use super::model::{self, Fitted};
@@ -87,7 +87,7 @@ pub(super) fn trial(number: usize, search: &SearchOptions, run: &Run, trial: &Tr
     )
 }
 
-/// What the search came to, and how sure it is.
+/// The result of the search, and how certain it is.
 pub(super) fn knee(knee: &Knee, search: &SearchOptions, mcap: f64) -> String {
     let spread = knee
         .spread_at(mcap)

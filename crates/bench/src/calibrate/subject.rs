@@ -1,7 +1,7 @@
-//! The broker that is calibrated: started anew for each run, or one that is running.
+//! The broker to calibrate: started anew for each run, or one that is already running.
 //!
-//! A fresh broker per run owes nothing to the run before. A running one is given a topic and a channel of the run's own,
-//! `#ephemeral`, so that nothing stays behind in it.
+//! A fresh broker has no leftovers of the run before. A running one gets a topic and a channel for
+//! the run alone, `#ephemeral`, so nothing stays behind in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

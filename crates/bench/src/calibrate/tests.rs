@@ -1,4 +1,4 @@
-//! What makes a run count, and what is said when no rate meets the promise.
+//! Which runs count, and the message when no rate meets the promise.
 
 use super::*;
 use crate::measurement::{Counts, Percentiles};

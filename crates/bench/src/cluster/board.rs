@@ -1,4 +1,4 @@
-//! What was sent and what came back, message by message, shared by the threads of a run.
+//! Sent and received messages, one by one, shared by the threads of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -70,7 +70,7 @@ pub struct Tally {
 }
 
 impl Board {
-    /// For so many publishers and at most so many messages.
+    /// For this many publishers and at most this many messages.
     pub fn new(publishers: usize, messages: usize) -> Board {
         let counts = messages.min(MESSAGES_MAX);
         Board {

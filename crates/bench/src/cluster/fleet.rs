@@ -1,7 +1,7 @@
 //! Thousands of publishers that go where the controller places them, on one thread.
 //!
-//! Each is a [`Follower`]; here are the sockets, one epoll instance for all, and a few threads that ask the controller so that
-//! nobody waits for HTTP.
+//! Each is a [`Follower`]; here are the sockets, one epoll instance for all, and a few threads that
+//! ask the controller so that nobody waits for HTTP.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use client::PlacedOptions;
-use client::placed::{Action, Answer, Controller, Enquiry, Follower, LinkId, Traffic};
+use client::placed::{Action, Answer, ConnectionId, Controller, Enquiry, Follower, Traffic};
 use clock::Instant;
 
 use crate::error::BenchError;
@@ -22,7 +22,7 @@ use crate::sys::{Epoll, monotonic_ns};
 const ASKERS: usize = 4;
 /// A broker on the loopback interface that does not accept within this time is away.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Deadlines of followers are looked at so often.
+/// Interval at which the deadlines of followers are checked.
 const TICK_NS: u64 = 20_000_000;
 
 /// The publishers.
@@ -31,7 +31,7 @@ pub struct Fleet {
     epoll: Epoll,
     sockets: Vec<Option<Socket>>,
     free: Vec<usize>,
-    socket_of: HashMap<(u32, LinkId), usize>,
+    socket_of: HashMap<(u32, ConnectionId), usize>,
     questions: mpsc::Sender<(u32, PlacedOptions, Enquiry)>,
     answers: mpsc::Receiver<(u32, Answer)>,
     options: Vec<PlacedOptions>,
@@ -41,7 +41,7 @@ pub struct Fleet {
 
 struct Socket {
     member: u32,
-    link: LinkId,
+    connection: ConnectionId,
     stream: TcpStream,
     awaits_room: bool,
 }
@@ -175,8 +175,11 @@ impl Fleet {
     fn act(&mut self, member: u32) {
         while let Some(action) = self.members[member as usize].next_action() {
             match action {
-                Action::Connect { link, address } => self.connect(member, link, &address),
-                Action::Close(link) => self.forget(member, link),
+                Action::Connect {
+                    connection,
+                    address,
+                } => self.connect(member, connection, &address),
+                Action::Close(connection) => self.forget(member, connection),
                 Action::Ask(enquiry) => {
                     let options = self.options[member as usize].clone();
                     // The askers live as long as the fleet.
@@ -187,12 +190,12 @@ impl Fleet {
         self.write_all(member);
     }
 
-    fn connect(&mut self, member: u32, link: LinkId, address: &str) {
+    fn connect(&mut self, member: u32, connection: ConnectionId, address: &str) {
         match open(address) {
             Ok(stream) => {
                 let socket = Socket {
                     member,
-                    link,
+                    connection,
                     stream,
                     awaits_room: false,
                 };
@@ -201,20 +204,22 @@ impl Fleet {
                     self.sockets.len() - 1
                 });
                 if let Err(error) = self.epoll.add(&socket.stream, index as u64, false) {
-                    self.members[member as usize].closed(now(), link, &error.to_string());
+                    self.members[member as usize].closed(now(), connection, &error.to_string());
                     return;
                 }
                 self.sockets[index] = Some(socket);
-                self.socket_of.insert((member, link), index);
-                self.members[member as usize].connected(now(), link);
+                self.socket_of.insert((member, connection), index);
+                self.members[member as usize].connected(now(), connection);
             }
-            Err(error) => self.members[member as usize].closed(now(), link, &error.to_string()),
+            Err(error) => {
+                self.members[member as usize].closed(now(), connection, &error.to_string())
+            }
         }
     }
 
     /// A dropped socket leaves the epoll instance by itself.
-    fn forget(&mut self, member: u32, link: LinkId) {
-        if let Some(index) = self.socket_of.remove(&(member, link)) {
+    fn forget(&mut self, member: u32, connection: ConnectionId) {
+        if let Some(index) = self.socket_of.remove(&(member, connection)) {
             self.sockets[index] = None;
             self.free.push(index);
         }
@@ -224,18 +229,18 @@ impl Fleet {
         let Some(socket) = self.sockets.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
-        let (member, link) = (socket.member, socket.link);
+        let (member, connection) = (socket.member, socket.connection);
         let follower = &mut self.members[member as usize];
         match socket.stream.read(&mut self.scratch) {
             Ok(0) => {
-                self.forget(member, link);
-                self.members[member as usize].closed(now(), link, "closed by the broker");
+                self.forget(member, connection);
+                self.members[member as usize].closed(now(), connection, "closed by the broker");
             }
-            Ok(read) => follower.received(now(), link, &self.scratch[..read]),
+            Ok(read) => follower.received(now(), connection, &self.scratch[..read]),
             Err(error) if is_transient(error.kind()) => {}
             Err(error) => {
-                self.forget(member, link);
-                self.members[member as usize].closed(now(), link, &error.to_string());
+                self.forget(member, connection);
+                self.members[member as usize].closed(now(), connection, &error.to_string());
             }
         }
         self.act(member);
@@ -245,23 +250,23 @@ impl Fleet {
         if !self.members[member as usize].has_output() {
             return;
         }
-        let links: Vec<LinkId> = self.members[member as usize].links().collect();
-        for link in links {
-            let Some(&index) = self.socket_of.get(&(member, link)) else {
+        let connections: Vec<ConnectionId> = self.members[member as usize].connections().collect();
+        for connection in connections {
+            let Some(&index) = self.socket_of.get(&(member, connection)) else {
                 continue;
             };
             let Some(socket) = self.sockets[index].as_mut() else {
                 continue;
             };
             let follower = &mut self.members[member as usize];
-            let output = follower.output(link);
+            let output = follower.output(connection);
             if output.is_empty() && !socket.awaits_room {
                 continue;
             }
             match socket.stream.write(output) {
                 Ok(written) => {
                     let is_all = written == output.len();
-                    follower.written(link, written);
+                    follower.written(connection, written);
                     if is_all == socket.awaits_room {
                         socket.awaits_room = !is_all;
                         // Of a socket that cannot be watched the read will tell.
@@ -299,7 +304,7 @@ fn start_askers(controller: &str) -> (mpsc::Sender<Question>, mpsc::Receiver<(u3
     let (questions, asked) = mpsc::channel::<Question>();
     let (told, answers) = mpsc::channel();
     let asked = Arc::new(Mutex::new(asked));
-    let controller = Controller::new(controller);
+    let controller = Controller::new(controller, None);
     for _ in 0..ASKERS {
         let (asked, told, controller) = (Arc::clone(&asked), told.clone(), controller.clone());
         std::thread::spawn(move || {

@@ -1,8 +1,9 @@
-//! A cluster under load: publishers that follow their placement, a subscriber at every broker, every message
-//! counted.
+//! A cluster under load: publishers that follow their placement, a subscriber at every broker,
+//! every message counted.
 //!
-//! [`Run::start`] declares the publishers, connects them and begins to send on two threads; the caller meanwhile does to the
-//! cluster what is to be tested, and [`Run::end`] says what became of every message.
+//! [`Run::start`] declares the publishers, connects them and begins to send on two threads;
+//! meanwhile the caller does to the cluster what is to be tested, and [`Run::end`] accounts for
+//! every message.
 
 mod board;
 mod fleet;
@@ -44,9 +45,9 @@ pub struct Plan {
 
 /// A run under way.
 pub struct Run {
-    /// What was sent and came back.
+    /// Sent and received messages.
     pub board: Arc<Board>,
-    /// What the sender tells of its publishers.
+    /// The sender's figures of its publishers.
     pub fleet: Arc<Shared>,
     sender: JoinHandle<Result<(), BenchError>>,
     receiver: JoinHandle<Result<(), BenchError>>,

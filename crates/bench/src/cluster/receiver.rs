@@ -19,7 +19,7 @@ use crate::stamp::Stamp;
 use crate::subscriber::Subscriber;
 use crate::sys::{monotonic_ns, pause_for};
 
-/// The list of brokers is asked for so often.
+/// Interval at which the list of brokers is asked for.
 const LOOK: Duration = Duration::from_millis(100);
 /// Rest of a round in which nothing came.
 const REST: Duration = Duration::from_micros(200);

@@ -19,10 +19,10 @@ use crate::workload::Workload;
 
 /// Publishers must be connected within this time.
 const CONNECT_TIMEOUT_NS: u64 = 60_000_000_000;
-/// What the sender tells of its publishers is renewed so often.
+/// Interval at which the sender's figures are renewed.
 const TELL_NS: u64 = 20_000_000;
 
-/// What the sender tells.
+/// The sender's figures.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// All publishers were connected once, and sending has begun.

@@ -1,4 +1,4 @@
-//! One broker of a fit: its runs, what each says, and what they come to.
+//! One broker of a fit: its runs, their verdicts, and the result.
 
 use serde::Serialize;
 
@@ -99,7 +99,7 @@ impl<'a> Contest<'a> {
         self.failure = Some(text);
     }
 
-    /// What it came to.
+    /// Its result.
     pub(super) fn standing(&self, options: &FitOptions) -> Standing {
         let finding = self.search.finding(options.confidence());
         // Figures are those of the rate below the knee, or, when none passes, of the least that was run.

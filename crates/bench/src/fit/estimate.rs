@@ -1,12 +1,13 @@
-//! Where a broker's pass probability falls through one half, and how sure that is.
+//! Where a broker's pass probability falls through one half, and how certain that is.
 //!
-//! A run at a rate either meets the goal or misses it. The probability of meeting it only falls as the rate rises;
-//! nothing else is assumed of its shape. It is estimated by isotonic regression (pool adjacent violators: Ayer, Brunk,
-//! Ewing, Reid and Silverman, 1955), and interpolated between two rates on their logarithm. The *knee* is the rate at which
-//! one half of the runs pass. Its interval is a percentile interval (Efron) of a bootstrap that draws the runs of each rate
-//! anew from a smoothed fit, as is done for psychometric thresholds (Wichmann and Hill, 2001): plain resampling
-//! would call a handful of equal runs certain. Each draw places the knee anywhere between the two rates that enclose
-//! it, since no run tells where in between.
+//! A run at a rate either meets the goal or misses it. The probability of meeting it only falls as
+//! the rate rises; nothing else is assumed of its shape. It is estimated by isotonic regression
+//! (pool adjacent violators: Ayer, Brunk, Ewing, Reid and Silverman, 1955), and interpolated
+//! between two rates on their logarithm. The *knee* is the rate at which one half of the runs pass.
+//! Its interval is a percentile interval (Efron) of a bootstrap that draws the runs of each rate
+//! anew from a smoothed fit, as is done for psychometric thresholds (Wichmann and Hill, 2001):
+//! plain resampling would call a handful of equal runs certain. Each draw places the knee anywhere
+//! between the two rates that enclose it, since no run tells where in between.
 //!
 //! Pure: the random stream is an argument.
 
@@ -30,7 +31,7 @@ pub struct Tally {
     pub missed: u32,
 }
 
-/// What the interval is to be.
+/// The kind of interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence {
     /// Probability that the interval holds the knee, 0 to 1.

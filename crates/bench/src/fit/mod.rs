@@ -1,12 +1,14 @@
-//! `bench fit`: the highest load that a broker carries under a percentile goal, and how sure that is.
+//! `bench fit`: the highest load that a broker carries under a percentile goal, and how certain
+//! that is.
 //!
-//! Open loop throughout: latency counts from the instant at which a message was due. [`search`] chooses the rates,
-//! [`estimate`] makes a knee and its interval of the verdicts; both are pure. The brokers take turns, one run each, so
-//! that what else the machine does meets all of them alike. A miss that the generator may have caused is not counted
-//! against a broker. Besides the brokers that can be started here, one that runs already can be loaded.
+//! Open loop throughout: latency counts from the instant at which a message was due. [`search`]
+//! chooses the rates, [`estimate`] derives a knee and its interval from the verdicts; both are
+//! pure. The brokers take turns, one run each, so that other work on the machine affects all of
+//! them alike. A miss that the generator may have caused is not counted against a broker. Besides
+//! the brokers that can be started here, a running one can be loaded.
 //!
-//! One topic and one subscriber, as all of `bench`. [`crate::calibrate`] asks the same question about SRTM alone, faster
-//! and without an interval.
+//! One topic and one subscriber, as everywhere in `bench`. [`crate::calibrate`] asks the same
+//! question about SRTM alone, faster and without an interval.
 
 mod contest;
 pub mod estimate;

@@ -1,4 +1,4 @@
-//! What `bench fit` is told, and what follows from it.
+//! Options of `bench fit`, and what follows from them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,15 +1,18 @@
-//! Which rate to run next, and what the runs came to.
+//! Which rate to run next, and the result of the runs.
 //!
-//! Rates are the steps of a geometric ladder, one tolerance apart. Single runs go up or down it in long strides until
-//! one meets the goal and another misses it, and halve the steps between. Then every step around the place where the
-//! pass probability falls through one half is run several times in a mixed order, outwards to steps whose runs all
-//! agree. Nothing is remembered but the verdicts: the next step follows from them alone, so that a verdict which was
-//! luck is outvoted and the search moves on by itself.
+//! Rates are the steps of a geometric ladder, one tolerance apart. Single runs go up or down it in
+//! long strides until one meets the goal and another misses it, and halve the steps between. Then
+//! every step around the place where the pass probability falls through one half is run several
+//! times in a mixed order, outwards to steps whose runs all agree. Only the verdicts are
+//! remembered: the next step follows from them alone, so a lucky verdict is outvoted and the search
+//! moves on by itself.
 //!
-//! A miss that the generator may have caused says nothing of the broker. It is repeated; a step where that does not
-//! help is a ceiling, and the result then says "at least". When most runs are in vain the search is given up.
+//! A miss that the generator may have caused says nothing about the broker. It is repeated; a step
+//! where that does not help is a ceiling, and the result then says "at least". When most runs are
+//! in vain the search is given up.
 //!
-//! Pure: the caller runs a load and tells its verdict. What is *not* assumed is how fast the pass probability falls.
+//! Pure: the caller runs a load and reports its verdict. It makes *no* assumption of how fast the
+//! pass probability falls.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +56,7 @@ pub struct SearchOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(i32);
 
-/// What one run says.
+/// The verdict of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -84,7 +87,7 @@ pub struct Search {
     runs: u32,
 }
 
-/// What a search came to. Rates in messages per second.
+/// The result of a search. Rates in messages per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Finding {
@@ -180,7 +183,7 @@ impl Search {
         self.enclosing().0
     }
 
-    /// What the runs so far say.
+    /// The finding of the runs so far.
     pub fn finding(&self, confidence: Confidence) -> Finding {
         match self.enclosing() {
             (Some(met), Above::Missed(_)) => {
@@ -233,7 +236,8 @@ impl Search {
         }
     }
 
-    /// Whether the generator is late so often that this machine, as busy as it is now, tells nothing.
+    /// Whether the generator is late so often that this machine, at its present load, cannot tell
+    /// anything.
     fn is_in_vain(&self) -> bool {
         let sum = |count: fn(&Votes) -> u32| self.votes.values().map(count).sum::<u32>();
         sum(|votes| votes.vain) > VAIN_SEARCH_RUNS + 2 * sum(|votes| votes.counted())

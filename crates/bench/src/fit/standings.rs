@@ -1,4 +1,4 @@
-//! What a fit says: its plan, a line for each run, the table, and what the table leaves out.
+//! The output of a fit: its plan, a line for each run, the table, and the caveats.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ const ENCLOSING_RUNS: u32 = 8;
 /// Part of the broker's core used by others above which a row is called doubtful.
 const MAX_OTHERS: f64 = 0.05;
 
-/// What one broker came to.
+/// The result of one broker.
 #[derive(Debug, Serialize)]
 pub(super) struct Standing {
     /// The broker.
@@ -188,7 +188,7 @@ impl Standing {
         notes
     }
 
-    /// What the figures of a finding do not say by themselves.
+    /// What the figures of a finding do not show by themselves.
     fn told(&self, finding: &Finding) -> Option<String> {
         match finding {
             Finding::Knee(knee) if knee.low <= 0.0 || knee.high.is_infinite() => Some(

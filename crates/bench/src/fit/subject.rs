@@ -1,7 +1,7 @@
-//! The broker under load: started anew for each run, or one that is running.
+//! The broker under load: started anew for each run, or one that is already running.
 //!
-//! A fresh broker owes nothing to the run before. A running one is given a topic of the run's own, `#ephemeral` where
-//! NSQ is spoken, so that nothing stays behind in it.
+//! A fresh broker has no leftovers of the run before. A running one gets a topic for the run alone,
+//! `#ephemeral` where NSQ is spoken, so nothing stays behind in it.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::workload::Workload;
 
 /// How long messages under way may take after the last send; later ones count as lost.
 const DRAIN: Duration = Duration::from_millis(500);
-/// What a running broker is given to get rid of a run's connections.
+/// Time for a running broker to get rid of a run's connections.
 const REST: Duration = Duration::from_millis(300);
 /// How long a running broker may take to accept the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub struct Subject<'a> {
     runs: u64,
 }
 
-/// What came of one load.
+/// The outcome of one load.
 #[derive(Debug)]
 pub enum Loaded {
     /// It ran to its end.
@@ -145,7 +145,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Speech {
-    /// What the generator speaks in run `run`.
+    /// The protocol of the generator in run `run`.
     fn protocol(self, run: u64) -> Protocol {
         let topic = format!("fit-{}-{run}", std::process::id());
         let nsq = |acknowledgement| {
@@ -175,16 +175,12 @@ impl Speech {
 /// The same error with what makes the program appear.
 fn with_remedy(peer: Peer, error: BenchError) -> BenchError {
     let remedy = match peer {
-        Peer::Srtm | Peer::SrtmAcks => {
-            "`cargo build --release -p srtm` makes it, or name one by --srtm"
-        }
-        Peer::Nsqd | Peer::NsqdBuffered | Peer::Nats => {
-            "bench/peers/build.sh makes it, as `make bench` does"
-        }
+        _ if peer.is_srtm() => "`cargo build --release -p srtm` makes it, or name one by --srtm",
         Peer::MosquittoQos0 | Peer::MosquittoQos1 => {
             "install mosquitto (bench/peers/build.sh does as root), or name one by --mosquitto"
         }
         Peer::Relay | Peer::RelayOk => return error,
+        _ => "bench/peers/build.sh makes it, as `make bench` does",
     };
     match error {
         BenchError::Broker { name, text } => BenchError::Broker {

@@ -1,8 +1,9 @@
-//! What the generator says to each kind of broker, and how it reads the answers.
+//! What the generator sends to each kind of broker, and how it reads the answers.
 //!
-//! Every protocol offers the same five things: a publisher's greeting, a subscriber's greeting, a publish command as
-//! a [`Template`] that only has to be stamped, reading what a publisher is answered, reading what a subscriber is
-//! sent. Only what a measurement needs is spoken; none of this is a client for anybody else.
+//! Every protocol offers the same five things: a publisher's greeting, a subscriber's greeting, a
+//! publish command as a [`Template`] that only has to be stamped, reading a publisher's answers,
+//! and reading a subscriber's messages. Only what a measurement needs is spoken; none of this is a
+//! client for anybody else.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,12 +14,18 @@ use serde::Serialize;
 use crate::error::BenchError;
 use crate::stamp::Stamp;
 
+pub mod jetstream;
 pub mod mqtt;
 pub mod nats;
 pub mod nsq;
 
+/// Longest control line that the generator accepts; NATS's INFO line is the long one.
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// How long a broker may take to answer a greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Digits of a publisher's number in a template: enough for every `u32`.
+const PUBLISHER_DIGITS: usize = 10;
 
 /// The language that a broker under test speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,11 +35,13 @@ pub enum Protocol {
     Nsq(nsq::Nsq),
     /// NATS core: no acknowledgement at all.
     Nats(nats::Nats),
+    /// NATS JetStream: an acknowledgement per message once it is stored.
+    JetStream(jetstream::JetStream),
     /// MQTT 3.1.1 with QoS 0 or 1.
     Mqtt(mqtt::Mqtt),
 }
 
-/// What a publisher sends at once.
+/// A publisher's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     /// Messages.
@@ -43,7 +52,7 @@ pub struct Batch {
     pub mpub: bool,
 }
 
-/// What a publisher was answered.
+/// The answers to a publisher.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Replies {
     /// Bytes that were whole answers.
@@ -64,17 +73,22 @@ pub struct Delivery<'a> {
 }
 
 impl Protocol {
-    /// Greets the broker as a publisher. The stream is blocking; nothing is left unread on it.
+    /// Greets the broker as the publisher of this number. The stream is blocking; nothing is left unread on it.
     ///
     /// # Errors
     /// When the broker refuses or is silent.
-    pub fn greet_as_publisher(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub fn greet_as_publisher(
+        &self,
+        stream: &mut TcpStream,
+        publisher: u32,
+    ) -> Result<(), BenchError> {
         stream
             .set_read_timeout(Some(GREETING_TIMEOUT))
             .map_err(BenchError::io("read timeout"))?;
         match self {
             Self::Nsq(nsq) => nsq.greet_as_publisher(stream),
             Self::Nats(nats) => nats.greet_as_publisher(stream),
+            Self::JetStream(jetstream) => jetstream.greet_as_publisher(stream, publisher),
             Self::Mqtt(mqtt) => mqtt.greet_as_publisher(stream),
         }
     }
@@ -90,6 +104,7 @@ impl Protocol {
         match self {
             Self::Nsq(nsq) => nsq.greet_as_subscriber(stream),
             Self::Nats(nats) => nats.greet_as_subscriber(stream),
+            Self::JetStream(jetstream) => jetstream.greet_as_subscriber(stream),
             Self::Mqtt(mqtt) => mqtt.greet_as_subscriber(stream),
         }
     }
@@ -99,6 +114,7 @@ impl Protocol {
         match self {
             Self::Nsq(nsq) => nsq.template(batch),
             Self::Nats(nats) => nats.template(batch),
+            Self::JetStream(jetstream) => jetstream.template(batch),
             Self::Mqtt(mqtt) => mqtt.template(batch),
         }
     }
@@ -111,6 +127,7 @@ impl Protocol {
         match self {
             Self::Nsq(_) => nsq::read_replies(bytes, answers),
             Self::Nats(_) => nats::read_replies(bytes, answers),
+            Self::JetStream(_) => jetstream::read_replies(bytes, answers),
             Self::Mqtt(_) => mqtt::read_replies(bytes),
         }
     }
@@ -128,7 +145,7 @@ impl Protocol {
     ) -> Result<usize, BenchError> {
         match self {
             Self::Nsq(_) => nsq::read_messages(bytes, answers, on_message),
-            Self::Nats(_) => nats::read_messages(bytes, answers, on_message),
+            Self::Nats(_) | Self::JetStream(_) => nats::read_messages(bytes, answers, on_message),
             Self::Mqtt(_) => mqtt::read_messages(bytes, answers, on_message),
         }
     }
@@ -140,6 +157,7 @@ pub struct Template {
     bytes: Vec<u8>,
     body_offsets: Vec<usize>,
     packet_id_offsets: Vec<usize>,
+    publisher_offsets: Vec<usize>,
 }
 
 impl Template {
@@ -149,6 +167,7 @@ impl Template {
             bytes: Vec::new(),
             body_offsets: Vec::new(),
             packet_id_offsets: Vec::new(),
+            publisher_offsets: Vec::new(),
         }
     }
 
@@ -169,6 +188,12 @@ impl Template {
         self.bytes.extend_from_slice(&[0, 0]);
     }
 
+    /// Appends the publisher's number in ten decimal digits.
+    pub fn put_publisher(&mut self) {
+        self.publisher_offsets.push(self.bytes.len());
+        self.bytes.extend_from_slice(&[b'0'; PUBLISHER_DIGITS]);
+    }
+
     /// Messages in the batch.
     pub fn messages(&self) -> u64 {
         self.body_offsets.len() as u64
@@ -186,6 +211,16 @@ impl Template {
             // 1 to 65535: zero is not a valid identifier.
             let packet_id = (sequence % 65_535) as u16 + 1;
             self.bytes[*offset..*offset + 2].copy_from_slice(&packet_id.to_be_bytes());
+        }
+        for offset in &self.publisher_offsets {
+            let mut rest = first.publisher;
+            for digit in self.bytes[*offset..*offset + PUBLISHER_DIGITS]
+                .iter_mut()
+                .rev()
+            {
+                *digit = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
         }
         &self.bytes
     }
@@ -207,6 +242,15 @@ fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), BenchError> {
 /// Reads exactly `N` bytes, for greetings.
 fn read_array<const N: usize>(stream: &mut TcpStream) -> Result<[u8; N], BenchError> {
     let mut bytes = [0; N];
+    stream
+        .read_exact(&mut bytes)
+        .map_err(BenchError::io("read the broker's greeting"))?;
+    Ok(bytes)
+}
+
+/// Reads exactly `length` bytes, for greetings.
+fn read_bytes(stream: &mut TcpStream, length: usize) -> Result<Vec<u8>, BenchError> {
+    let mut bytes = vec![0; length];
     stream
         .read_exact(&mut bytes)
         .map_err(BenchError::io("read the broker's greeting"))?;

@@ -4,11 +4,8 @@ use std::net::TcpStream;
 
 use serde::Serialize;
 
-use super::{Batch, Delivery, Replies, Template, read_line, write_all};
+use super::{Batch, Delivery, MAX_LINE_BYTES, Replies, Template, read_line, write_all};
 use crate::error::BenchError;
-
-/// Longest control line that the generator accepts; the INFO line is the long one.
-const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Options of NATS connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,7 +108,7 @@ fn control_line(line: &[u8], answers: &mut Vec<u8>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn wait_for_pong(stream: &mut TcpStream) -> Result<(), BenchError> {
+pub(super) fn wait_for_pong(stream: &mut TcpStream) -> Result<(), BenchError> {
     let mut answers = Vec::new();
     loop {
         let line = read_line(stream, MAX_LINE_BYTES)?;
@@ -123,7 +120,7 @@ fn wait_for_pong(stream: &mut TcpStream) -> Result<(), BenchError> {
 }
 
 /// The number at the end of a line, which in MSG is the size of the body.
-fn last_number(line: &[u8]) -> Option<usize> {
+pub(super) fn last_number(line: &[u8]) -> Option<usize> {
     let line = line.trim_ascii_end();
     let start = line.iter().rposition(|byte| *byte == b' ')? + 1;
     std::str::from_utf8(&line[start..])

@@ -1,5 +1,6 @@
-//! Templates, answers and messages of the three protocols, byte by byte.
+//! Templates, answers and messages of the protocols, byte by byte.
 
+use super::jetstream::JetStream;
 use super::mqtt::Mqtt;
 use super::nats::Nats;
 use super::nsq::{Acknowledgement, Nsq};
@@ -17,6 +18,12 @@ fn nsq() -> Protocol {
 
 fn nats() -> Protocol {
     Protocol::Nats(Nats {
+        subject: "t".to_owned(),
+    })
+}
+
+fn jetstream() -> Protocol {
+    Protocol::JetStream(JetStream {
         subject: "t".to_owned(),
     })
 }
@@ -51,6 +58,7 @@ fn templates_are_valid_commands() {
     for (protocol, head, tail_bytes) in [
         (nsq(), b"PUB t\n\x00\x00\x00\x18".as_slice(), 0),
         (nats(), b"PUB t 24\r\n", 2),
+        (jetstream(), b"PUB t stored.0000000002 24\r\n", 2),
         (mqtt(false), b"\x30\x1b\x00\x01t", 0),
         (mqtt(true), b"\x32\x1d\x00\x01t\x00\x04", 0),
     ] {
@@ -141,6 +149,13 @@ fn replies_are_counted() {
         (nats(), b"PING\r\n+OK\r\nPI".to_vec(), 0, 2, b"PONG\r\n"),
         (nats(), b"INFO {}\r\n".to_vec(), 0, 0, b""),
         (
+            jetstream(),
+            b"MSG stored.0000000002 1 9\r\n{\"seq\":1}\r\nPING\r\nMSG sto".to_vec(),
+            1,
+            7,
+            b"PONG\r\n",
+        ),
+        (
             mqtt(true),
             b"\x40\x02\x00\x01\x40\x02\x00\x02\x40".to_vec(),
             2,
@@ -164,6 +179,14 @@ fn replies_are_counted() {
         );
         assert_eq!(answers, answer, "{protocol:?} {bytes:02x?}");
     }
+}
+
+#[test]
+fn a_message_that_was_not_stored_is_told() {
+    let refusal = b"MSG stored.0000000002 1 22\r\n{\"error\":{\"code\":503}}\r\n";
+    let told = jetstream().read_replies(refusal, &mut Vec::new());
+    let text = told.expect_err("the answer is a refusal").to_string();
+    assert!(text.contains("503"), "{text}");
 }
 
 #[test]

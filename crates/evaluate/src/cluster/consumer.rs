@@ -1,4 +1,4 @@
-//! A consumer that finds its brokers by lookup, as stock ones do, and counts what it gets.
+//! A consumer that finds its brokers by lookup, as stock consumers do, and counts its messages.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use bench::stamp::Stamp;
 use bench::subscriber::Subscriber;
 use bench::sys::{monotonic_ns, pause_for};
 
-/// Lookup is asked so often; stock consumers ask every minute.
+/// Interval at which lookup is asked; stock consumers ask every minute.
 const LOOK_NS: u64 = 100_000_000;
 /// Rest of a round.
 const REST: Duration = Duration::from_millis(1);

@@ -1,6 +1,7 @@
-//! Live clusters of real processes, to which things are done under load, and what must hold meanwhile.
+//! Checks on live clusters of real processes under load.
 //!
-//! The load is [`bench::cluster`]'s: publishers that follow their placement, a subscriber at every broker, every message counted.
+//! The load is [`bench::cluster`]'s: publishers that follow their placement, a subscriber at every
+//! broker, every message counted.
 
 mod checks;
 mod consumer;

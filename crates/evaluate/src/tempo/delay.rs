@@ -1,7 +1,8 @@
-//! Delays that echoes told: figures of a sample, and its distribution on a logarithmic scale.
+//! Delays measured by echoes: figures of a sample, and its distribution on a logarithmic scale.
 //!
-//! The sample is kept whole and sorted, so that percentiles of several publishers together are exact. What is not sampled
-//! is not seen: the largest delay is the largest of the marked messages, as in the Tempo paper.
+//! The sample is kept whole and sorted, so percentiles of several publishers together are exact.
+//! Only sampled messages are seen: the largest delay is the largest of the marked messages, as in
+//! the Tempo paper.
 
 use serde::{Deserialize, Serialize};
 use statistics::percentile_of;

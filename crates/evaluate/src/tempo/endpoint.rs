@@ -1,8 +1,10 @@
-//! Publishers and subscribers as processes of their own, and what the measuring process says to them.
+//! Publishers and subscribers as processes of their own, and their conversation with the measuring
+//! process.
 //!
-//! An endpoint is this same program, started with a [`Task`] as JSON. It says `"ready"` when it is connected, is given the
-//! [`Window`] (one clock rules the machine), does its work, and answers with one line: its [`Published`] or [`Subscribed`]. It ends when
-//! its standard input does, so nothing outlives the measurement.
+//! An endpoint is this same program, started with a [`Task`] as JSON. It says `"ready"` when it is
+//! connected, is given the [`Window`] (one clock rules the machine), does its work, and answers
+//! with one line: its [`Published`] or [`Subscribed`]. It ends when its standard input does, so
+//! nothing outlives the measurement.
 
 mod body;
 mod credit;

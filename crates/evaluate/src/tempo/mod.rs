@@ -1,11 +1,13 @@
-//! The evaluation of the Tempo paper, live on this machine: rates, delays, topics, shares; and how well topics are isolated.
+//! The evaluation of the Tempo paper, live on this machine: rates, delays, topics, CPU shares, and
+//! how well topics are isolated.
 //!
-//! Publishers and subscribers are processes of their own ([`endpoint`]), pinned to cores, that meet in a [`way::Way`]: from
-//! peer to peer, through SRTM's broker, or through another one in its own protocol. Delay is measured by the paper's
-//! method, marked messages and UDP echoes. docs/tempo.md says what the figures mean and has the paper's beside them.
+//! Publishers and subscribers are processes of their own ([`endpoint`]), pinned to cores, that meet
+//! in a [`way::Way`]: from peer to peer, through SRTM's broker, or through another one in its own
+//! protocol. Delay is measured by the paper's method, marked messages and UDP echoes. docs/tempo.md
+//! says what the figures mean and has the paper's beside them.
 //!
-//! Deliberately absent: several machines. The loopback interface has no wire, and the machine's cores carry publishers,
-//! subscribers and broker alike.
+//! Deliberately absent: several machines. The loopback interface has no wire, and the machine's
+//! cores carry publishers, subscribers and broker alike.
 
 mod delay;
 pub mod endpoint;

@@ -1,13 +1,15 @@
 //! Isolation: what a conformant topic notices of another one that floods the same broker core.
 //!
-//! The neighbour is 20 sensors with a subscriber, at normal priority. The other topic is fed over a few connections with PUBs, many
-//! in a write, by a process at nice 19 on the same core as the neighbour's, so that it is the broker that has to
-//! tell them apart. Nobody subscribes to it and it is ephemeral, so the broker drops its messages and never holds its
-//! publisher: a subscriber would cost the generator's core more than the flood does the broker's.
+//! The neighbour is 20 sensors with a subscriber, at normal priority. The other topic is fed over a
+//! few connections with PUBs, many in a write, by a process at nice 19 on the same core as the
+//! neighbour's, so that it is the broker that has to tell them apart. Nobody subscribes to it and
+//! it is ephemeral, so the broker drops its messages and never holds its publisher: a subscriber
+//! would cost the generator's core more than the flood does the broker's.
 //!
-//! First the flood is calibrated: how many of its messages would fill a core of the broker. Its share of that is its load in
-//! the situation [`Situation::AtShare`], ten times as much in [`Situation::Flood`]. The broker is started afresh for each run, the
-//! rounds are interleaved, and ratios are of runs of one round.
+//! First the flood is calibrated: how many of its messages would fill a core of the broker. In the
+//! situation [`Situation::AtShare`] it sends its CPU share of that, in [`Situation::Flood`] ten
+//! times as much. The broker is started afresh for each run, the rounds are interleaved, and ratios
+//! are of runs of one round.
 
 mod report;
 
@@ -360,7 +362,7 @@ fn start_flood(
 ) -> Result<Endpoint, BenchError> {
     let address = running.target.address;
     let (way, topic) = match running.target.protocol {
-        Protocol::Nats(_) => (Way::Nats(address), "flood"),
+        Protocol::Nats(_) | Protocol::JetStream(_) => (Way::Nats(address), "flood"),
         Protocol::Nsq(_) | Protocol::Mqtt(_) => (Way::Nsq(address), FLOOD_TOPIC),
     };
     let publishing = Publishing {

@@ -1,7 +1,8 @@
 //! When messages of one rate are due: an open loop, whatever the broker does.
 //!
-//! Message number n is due n periods after the beginning. A publisher that wakes up sends all that is due, so batches form
-//! by themselves where the rate is higher than it can wake up.
+//! Message number n is due n periods after the beginning. A publisher that wakes up sends
+//! everything that is due, so batches form by themselves where the rate is higher than its
+//! wake-ups.
 
 /// Messages that are sent at once at most.
 pub const BATCH_MESSAGES_MAX: u64 = 1000;
@@ -50,7 +51,7 @@ impl Pace {
         self.begin_ns + ahead_ns.ceil() as u64
     }
 
-    /// Notes that so many messages were sent.
+    /// Notes that this many messages were sent.
     pub fn note(&mut self, messages: u64) {
         self.sent += messages;
     }

@@ -1,7 +1,9 @@
-//! One publisher and one subscriber: throughput and delay against the sending rate, and the distribution of the delay.
+//! One publisher and one subscriber: throughput and delay against the sending rate, and the
+//! distribution of the delay.
 //!
-//! The Tempo paper's figures 4 and 5. The last point of a sweep has no rate: a bounded number of messages is under way, and what
-//! comes out is the rate that the row saturates at; its delay is the wait in that bound.
+//! These are the Tempo paper's figures 4 and 5. The last point of a sweep has no rate: a bounded
+//! number of messages is under way, and the result is the rate at which the row saturates; its
+//! delay is the wait in that bound.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! Runs of several rows over several points, in interleaved rounds: shared by the measurements of rate and of topics.
+//! Runs of several rows over several points, in interleaved rounds: shared by the measurements of
+//! rate and of topics.
 //!
-//! All rows take their turn at a point before the next point, so that whatever else the machine does meets all of them. A row that
-//! fails at a point is told with its reason and goes on with the next one.
+//! All rows take their turn at a point before the next point, so that other work on the machine
+//! affects all of them alike. A row that fails at a point is reported with its reason and goes on
+//! with the next one.
 
 use std::path::PathBuf;
 

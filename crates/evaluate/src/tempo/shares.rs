@@ -1,9 +1,11 @@
-//! Shares asked for and shares obtained: three topics that always have work, at an endpoint and inside the broker.
+//! CPU shares asked for and obtained: three topics that always have work, at an endpoint and inside
+//! the broker.
 //!
-//! At the endpoint three subscriptions get more than they can handle; each message costs its callback the same fixed work, far
-//! shorter than the period T. Obtained are the time that each task was served for and the messages it handled. Inside the
-//! broker three topics are flooded by a publisher each; obtained is what `/v1/tasks` says. The floods' topics are
-//! ephemeral and nobody subscribes, so that the broker's queues never fill up and hold the publishers.
+//! At the endpoint three subscriptions get more than they can handle; each message costs its
+//! callback the same fixed work, far shorter than the period T. Obtained are the time that each
+//! task was served for and the messages it handled. Inside the broker three topics are flooded by a
+//! publisher each; obtained is what `/v1/tasks` says. The floods' topics are ephemeral and nobody
+//! subscribes, so the broker's queues never fill up and hold the publishers.
 //!
 //! With two scheduling threads a topic is still served by one at a time, so no topic gets more than
 //! [`kernel::theory::largest_share`] of their time; the rest follows the shares.
@@ -79,7 +81,7 @@ enum Scene {
     Broker,
 }
 
-/// What a topic asked for and what it got.
+/// The share that a topic asked for and the one it got.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Obtained {
     topic: String,

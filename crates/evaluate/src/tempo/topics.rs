@@ -1,6 +1,8 @@
-//! Several topics at once, one publisher each, all subscribers in one process: throughput and delay against their number.
+//! Several topics at once, one publisher each, all subscribers in one process: throughput and delay
+//! against their number.
 //!
-//! The Tempo paper's figure 6: up to the number of cores the throughput is to grow with the number of topics.
+//! This is the Tempo paper's figure 6: up to the number of cores, throughput should grow with the
+//! number of topics.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! One run: what is between the endpoints, the endpoints as processes on their cores, one window, and what came out.
+//! One run: the row, its endpoints as processes on their cores, one window, and the results.
 //!
-//! The CPU time of all processes of a row is added up over the window, the broker's, the subscriber's and all publishers':
-//! it is what a message costs the whole machine, whoever does the work.
+//! The CPU time of all processes of a row is added up over the window, the broker's, the
+//! subscriber's and all publishers': that is the cost of a message to the whole machine, whoever
+//! does the work.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use statistics::median;
 /// Messages under way of all publishers together, in a run without a rate.
 const UNDER_WAY_MESSAGES: u64 = 65_536;
 
-/// What is sent in a run, and for how long.
+/// The load of a run, and its duration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sending {
     /// Topics, each with one publisher.
@@ -37,7 +38,7 @@ pub struct Sending {
     pub measure: Duration,
 }
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct Trial {
     /// Messages sent per second of the window, by all publishers.

@@ -1,9 +1,10 @@
 //! The rows of a comparison, and the way on which the endpoints of each meet.
 //!
-//! Tempo's endpoints meet in a multicast group on the loopback interface or at a broker that takes announcements; the other
-//! brokers are spoken to in their own protocols. Where two cores are enough for all, publishers run on the first. In the
-//! peer-to-peer row the subscriber has the second; otherwise the broker has it alone, and the subscriber shares the
-//! first with the publishers.
+//! Tempo's endpoints meet in a multicast group on the loopback interface or at a broker that takes
+//! announcements; the other brokers are spoken to in their own protocols. Where two cores are
+//! enough for all, publishers run on the first. In the peer-to-peer row the subscriber has the
+//! second; otherwise the broker has it alone, and the subscriber shares the first with the
+//! publishers.
 
 use std::net::{SocketAddr, UdpSocket};
 

@@ -1,4 +1,5 @@
-//! `srtm bench`: loads for any broker, and evaluations by the program `srtm-evaluate` beside this one.
+//! `srtm bench`: loads for any broker, and evaluations by the program `srtm-evaluate` beside this
+//! one.
 
 use std::env;
 use std::ffi::OsString;

@@ -7,7 +7,9 @@ use broker::Config;
 use broker::http::LogLevel;
 use clap::Args;
 
+use crate::access_flags;
 use crate::broker_flags::{BrokerFlags, RealtimeFlags};
+use crate::configuration::ConfigFlag;
 use crate::daemon::{self, Until};
 use crate::error::Failure;
 use crate::log;
@@ -15,8 +17,10 @@ use crate::log;
 const EXAMPLES: &str = "\
 Examples:
   srtm broker
-  srtm broker --tcp-address :4150 --http-address :4151 --data-path /var/lib/srtm      other machines reach it
-  srtm broker --tcp-address :4150 --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --broadcast-address 10.0.0.8
+  srtm broker --tcp-address :4150 --http-address :4151 --access access.toml --data-path /var/lib/srtm    other machines reach it
+  srtm broker --tcp-address :4150 --access access.toml --controller 10.0.0.7:4170 --link-key link.key --broker-name b1 --broadcast-address 10.0.0.8
+  srtm broker --secure /etc/srtm/keys --access access.toml --controller 10.0.0.7:4170 --broker-name b1 --tcp-address :4150 --http-address :4151
+  srtm broker --config /etc/srtm/broker.toml --msg-timeout 90s       the file, but for one setting
   srtm broker --threads 1 --mem-queue-size 50000 --drain-timeout 30s
   srtm broker --threads 2 --realtime --cpus 2,3";
 
@@ -24,6 +28,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
+    #[command(flatten)]
+    _config: ConfigFlag,
     #[command(flatten)]
     broker: BrokerFlags,
     #[command(flatten)]
@@ -39,9 +45,21 @@ pub(crate) struct Flags {
     stop_with_stdin: bool,
 }
 
+/// Whether the broker could start with these settings.
+pub(crate) fn check(flags: Flags) -> Result<(), Failure> {
+    let realtime = flags.realtime.realtime()?;
+    let config = Config {
+        realtime,
+        ..flags.broker.into_config()?
+    };
+    Ok(config.validate()?)
+}
+
 /// Runs the broker.
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
-    let mut config = flags.broker.into_config();
+    let access = flags.broker.access.clone();
+    let mut config = flags.broker.into_config()?;
+    access.check(access_flags::unguarded(&config))?;
     config.realtime = flags.realtime.realtime()?;
     read_calibration(&mut config, flags.calibration.as_deref())?;
     let name = config
@@ -57,7 +75,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     };
     if config.tcp_address.ip().is_loopback() && !flags.stop_with_stdin {
         tracing::info!(
-            "only this machine reaches the broker; --tcp-address=:4150 and --http-address=:4151 let others in"
+            "only this machine reaches the broker; --tcp-address=:4150 and --http-address=:4151 let others in, and --access=FILE asks who they are"
         );
     }
     daemon::run(config, &flags.log_level, until)

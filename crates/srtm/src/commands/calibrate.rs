@@ -1,4 +1,5 @@
-//! `srtm calibrate`: what a broker carries under a promise, what a message costs it, and the shares that waits need.
+//! `srtm calibrate`: how much a broker carries under a promise, the cost of a message, and the CPU
+//! shares that wanted waits need.
 
 mod live;
 mod tasks;

@@ -1,9 +1,10 @@
 //! The demo of `srtm up --demo`: sensors whose bursts grow, and a promise that is kept.
 //!
-//! At first five sensors send at the same instant and one broker is enough. After a while forty do: on one broker the
-//! last of them waits longer than was promised. The Load Distributor notices, finds by replay how many brokers it takes, and
-//! moves sensors. One thread plays all sensors, each with a connection of its own that follows its placement; one
-//! subscribes everywhere. Latency counts from the instant a message was due.
+//! At first five sensors send at the same instant and one broker is enough. After a while forty do:
+//! on one broker the last of them waits longer than was promised. The Load Distributor notices,
+//! finds by replay how many brokers are needed, and moves sensors. One thread plays all sensors,
+//! each with a connection of its own that follows its placement; one subscribes everywhere. Latency
+//! counts from the instant a message was due.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

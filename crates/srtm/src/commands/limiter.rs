@@ -9,6 +9,7 @@ use ::limiter::{Config, Service, Stop};
 use broker::http::LogLevel;
 use clap::{Args, ValueEnum};
 
+use crate::access_flags::AccessFlags;
 use crate::daemon::{Signals, runtime};
 use crate::error::Failure;
 use crate::http_flags::HttpFlags;
@@ -43,6 +44,8 @@ pub(crate) struct Flags {
     http: Option<SocketAddr>,
     #[command(flatten)]
     names: HttpFlags,
+    #[command(flatten)]
+    access: AccessFlags,
     /// File to write JSON lines to: one per interval, and one per flow at the end.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -113,6 +116,9 @@ impl Flags {
             return Err(Failure::Usage(format!("{path}: {reason}")));
         }
         config.http = self.http.or(config.http);
+        self.access
+            .check(config.http.map(|address| ("--http", address)))?;
+        config.access = self.access.in_force();
         config.http_hosts.extend_from_slice(&self.names.hosts);
         config.record = self.record.clone().or(config.record);
         Ok(config)

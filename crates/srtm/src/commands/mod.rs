@@ -1,12 +1,15 @@
 //! The subcommands, one file each.
 
+pub(crate) mod access;
 pub(crate) mod bench;
 pub(crate) mod broker;
 pub(crate) mod calibrate;
+pub(crate) mod config;
 pub(crate) mod controller;
 mod demo;
 pub(crate) mod disk;
 pub(crate) mod experiment;
+pub(crate) mod keys;
 pub(crate) mod limiter;
 pub(crate) mod nsqd;
 pub(crate) mod nsqlookupd;

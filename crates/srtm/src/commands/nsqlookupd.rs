@@ -1,16 +1,20 @@
 //! `srtm nsqlookupd`: nsqlookupd's protocol alone, with its command line and log lines.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use broker::http::LogLevel;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use control::lookup;
 use tokio::net::TcpListener;
 
+use crate::access_flags::AccessFlags;
 use crate::address::ListenAddress;
 use crate::daemon::{Part, Signals, runtime};
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::go_flags::Fate::{Ignored, Own, Passed};
+use crate::go_flags::{Given, Line, Table};
 use crate::http_flags::HttpFlags;
 use crate::log;
 
@@ -26,6 +30,8 @@ struct Flags {
     http_address: ListenAddress,
     #[command(flatten)]
     http: HttpFlags,
+    #[command(flatten)]
+    access: AccessFlags,
     /// Address of this host that clients are given [default: the host's name].
     #[arg(long, value_name = "HOST")]
     broadcast_address: Option<String>,
@@ -41,32 +47,66 @@ struct Flags {
     /// Prefix of each log line.
     #[arg(long, value_name = "TEXT", default_value = "[nsqlookupd] ")]
     log_prefix: String,
-    /// Prints the version.
-    #[arg(long)]
-    version: bool,
 }
+
+/// nsqlookupd 1.3.0's flags, and what becomes of each.
+pub(crate) const TABLE: Table = Table {
+    program: "nsqlookupd",
+    flags: &[
+        ("version", true, Own),
+        ("config", false, Own),
+        ("log-level", false, Passed),
+        ("log-prefix", false, Passed),
+        (
+            "verbose",
+            true,
+            Ignored("it has no effect in nsqlookupd either"),
+        ),
+        ("tcp-address", false, Passed),
+        ("http-address", false, Passed),
+        ("broadcast-address", false, Passed),
+        ("inactive-producer-timeout", false, Passed),
+        ("tombstone-lifetime", false, Passed),
+    ],
+    keys: &[],
+    keyless: &["version", "config", "verbose"],
+    lists: &[],
+    own: Flags::command,
+};
 
 /// Serves as nsqlookupd would with these arguments.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let normal = arguments.into_iter().map(with_two_dashes);
-    let flags =
-        match Flags::try_parse_from(std::iter::once(OsString::from("nsqlookupd")).chain(normal)) {
-            Ok(flags) => flags,
-            // Prints help to standard output and mistakes to standard error, with the exit code for it.
-            Err(error) => error.exit(),
-        };
-    if flags.version {
-        println!(
-            "nsqlookupd v{} (srtm v{})",
-            broker::NSQD_VERSION,
-            env!("CARGO_PKG_VERSION")
-        );
-        return Ok(());
-    }
+    let arguments = arguments.into_iter().map(OsString::into_string);
+    let arguments: Result<Vec<String>, _> = arguments.collect();
+    let arguments =
+        arguments.map_err(|argument| Failure::Usage(format!("{argument:?} is not UTF-8")))?;
+    let (flags, warnings) = match parse(&arguments)? {
+        Request::Version => {
+            println!(
+                "nsqlookupd v{} (srtm v{})",
+                broker::NSQD_VERSION,
+                env!("CARGO_PKG_VERSION")
+            );
+            return Ok(());
+        }
+        Request::Help => {
+            print!("{}{}", TABLE.help(), Flags::command().render_help());
+            return Ok(());
+        }
+        Request::Start { flags, warnings } => (flags, warnings),
+    };
     log::start(&flags.log_level, &flags.log_prefix);
+    flags
+        .access
+        .warn([("--http-address", flags.http_address.0)]);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let config = lookup::Config {
         broadcast_address: flags.broadcast_address,
         http_hosts: flags.http.hosts,
+        access: flags.access.in_force(),
+        encryption: None,
         rules: lookup::registry::Rules {
             inactive_after: flags.inactive_producer_timeout.0,
             tombstone_lifetime: flags.tombstone_lifetime.0,
@@ -84,7 +124,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         };
         tracing::info!("TCP: listening on {}", address(&tcp)?);
         tracing::info!("HTTP: listening on {}", address(&http)?);
-        let part = Part::spawn(|stopped| lookup::serve(None, tcp, http, config, stopped));
+        let part = Part::spawn(|stopped| lookup::serve(None, Some(tcp), http, config, stopped));
         signals.next().await;
         part.stop().await;
         Ok(())
@@ -96,12 +136,128 @@ async fn bind(address: &ListenAddress) -> Result<TcpListener, Failure> {
     bound.map_err(Failure::io(format!("listening on {address}")))
 }
 
-/// Go's flags have one dash or two.
-fn with_two_dashes(argument: OsString) -> OsString {
-    match argument.to_str() {
-        Some(text) if text.starts_with('-') && !text.starts_with("--") && text.len() > 2 => {
-            OsString::from(format!("-{text}"))
+/// Whether nsqlookupd's file at `path` is good; how many keys of it are set.
+pub(crate) fn check_file(path: &Path) -> Result<usize, Failure> {
+    let (given, unknown) = TABLE.read_file(path, &[])?;
+    if !unknown.is_empty() {
+        return Err(crate::configuration::usage(unknown));
+    }
+    let count = given.len();
+    flags_of(given, &mut Vec::new())?;
+    Ok(count)
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+enum Request {
+    Start {
+        flags: Box<Flags>,
+        warnings: Vec<String>,
+    },
+    Version,
+    Help,
+}
+
+/// Reads arguments, and the file that they name.
+fn parse(arguments: &[String]) -> Result<Request, Failure> {
+    let mut given = match TABLE.read(arguments).map_err(Failure::Usage)? {
+        Line::Help => return Ok(Request::Help),
+        Line::Flags(given) => given,
+    };
+    let said = |name| {
+        given
+            .iter()
+            .rev()
+            .find(move |given: &&Given| given.name == name)
+    };
+    if said("version").is_some_and(|version| version.value == "true") {
+        return Ok(Request::Version);
+    }
+    let mut warnings = Vec::new();
+    let file = said("config").map(|given| given.value.clone());
+    if let Some(path) = file.filter(|path| !path.is_empty()) {
+        let (more, unknown) = TABLE.read_file(Path::new(&path), &given)?;
+        given.extend(more);
+        warnings.extend(
+            unknown
+                .iter()
+                .map(|key| format!("{key}; it is passed over")),
+        );
+    }
+    let flags = Box::new(flags_of(given, &mut warnings)?);
+    Ok(Request::Start { flags, warnings })
+}
+
+fn flags_of(given: Vec<Given>, warnings: &mut Vec<String>) -> Result<Flags, Failure> {
+    let mut line = vec![String::from("nsqlookupd")];
+    for each in given {
+        match TABLE.fate(&each.name).unwrap_or(Passed) {
+            Own => {}
+            Ignored(reason) => warnings.push(format!("-{} is ignored: {reason}", each.name)),
+            _ if each.name == "broadcast-address" && each.value.is_empty() => {}
+            _ => line.extend(TABLE.argument(&each)),
         }
-        _ => argument,
+    }
+    Flags::try_parse_from(line)
+        .map_err(|error| Failure::Usage(error.render().to_string().trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(line: &[&str]) -> (Box<Flags>, Vec<String>) {
+        let arguments: Vec<_> = line.iter().map(|&argument| argument.to_owned()).collect();
+        match parse(&arguments) {
+            Ok(Request::Start { flags, warnings }) => (flags, warnings),
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_flag_of_nsqlookupd_has_its_row() {
+        let rows = TABLE.flags.iter().map(|(name, is_switch, _)| {
+            let kind = if *is_switch { "switch" } else { "value" };
+            format!("{name} {kind}")
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort();
+        let theirs = include_str!("nsqlookupd/nsqlookupd-1.3.0.txt");
+        assert_eq!(rows, theirs.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_is_read_and_flags_go_before_it() {
+        let path = std::env::temp_dir().join(format!("srtm-lookupd-{}.cfg", std::process::id()));
+        let text = "log_level = \"debug\"\ntcp_address = \"127.0.0.1:1\"\nbroadcast_address = \"\"\ntombstone_lifetime = 1500\nverbose = true\n";
+        std::fs::write(&path, text).expect("written");
+        let file = format!("--config={}", path.display());
+        let (flags, warnings) = started(&[&file, "-tcp-address", "127.0.0.1:2", "-verbose=true"]);
+        assert_eq!(flags.tcp_address.to_string(), "127.0.0.1:2");
+        assert_eq!(flags.tombstone_lifetime.to_string(), "1s500ms");
+        assert_eq!(flags.log_level.number(), 1);
+        assert_eq!(flags.broadcast_address, None);
+        assert!(
+            warnings[0].contains("`verbose` is no setting"),
+            "{warnings:?}"
+        );
+        assert!(warnings[1].contains("-verbose is ignored"), "{warnings:?}");
+        std::fs::remove_file(path).expect("there");
+    }
+
+    #[test]
+    fn flags_are_read_as_go_reads_them() {
+        let request = |argument: &str| parse(&[argument.to_owned()]);
+        assert!(matches!(request("-version"), Ok(Request::Version)));
+        assert!(matches!(request("--help"), Ok(Request::Help)));
+        assert!(matches!(request("-version=F"), Ok(Request::Start { .. })));
+        for (line, expected) in [
+            ("-colour=red", "not defined: -colour"),
+            ("-log-level=loud", "loud"),
+            ("-tombstone-lifetime=soon", "soon"),
+        ] {
+            let error = request(line).expect_err(line).to_string();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
     }
 }

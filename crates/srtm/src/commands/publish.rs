@@ -1,4 +1,4 @@
-//! `srtm pub`: messages from standard input, or one message again and again.
+//! `srtm pub`: publishes messages from standard input, or one message repeatedly.
 
 use std::io::{self, BufRead};
 use std::time::Duration;
@@ -10,7 +10,9 @@ use wire::TopicName;
 
 use super::peer::PeerFlags;
 use crate::error::Failure;
+use crate::servers::tls;
 use crate::time::{now, sleep_until};
+use crate::token_flags::TokenFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +46,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4150")]
     tcp: String,
     #[command(flatten)]
+    token: TokenFlags,
+    #[command(flatten)]
     peer: PeerFlags,
 }
 
@@ -59,11 +63,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
 fn run_client(flags: &Flags) -> Result<(), Failure> {
     let options = PublisherOptions {
         client_id: "srtm-pub".to_owned(),
+        token: flags.token.token()?,
         // Stock brokers answer each message instead.
         acknowledgement: Acknowledgement::Cumulative {
             every_messages: 64,
             interval_ms: 5,
         },
+        tls: tls(&flags.tcp),
         ..PublisherOptions::default()
     };
     let mut publisher =

@@ -1,6 +1,5 @@
 //! `srtm publisher`: declares publishers, lists where they are, removes them.
 
-use api::Controller;
 use api::view::{PublisherList, PublisherSpec, PublisherViews};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -8,6 +7,7 @@ use wire::TopicName;
 
 use crate::error::Failure;
 use crate::servers::{self, CONTROLLER};
+use crate::token_flags::TokenFlags;
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -82,6 +82,8 @@ pub(crate) struct Whom {
     /// URL of the controller; several, of which one leads, have commas between them.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
+    #[command(flatten)]
+    token: TokenFlags,
 }
 
 /// Does what the command says.
@@ -110,19 +112,19 @@ fn add(flags: &AddFlags) -> Result<(), Failure> {
     };
     // A list from a file goes as it is: the controller says what is wrong with it.
     let target = servers::of_topic(&flags.topic).then("/publishers");
-    let views = servers::client(&flags.whom.controller).post(&target, &body)?;
+    let views = servers::client(&flags.whom.controller, &flags.whom.token)?.post(&target, &body)?;
     print(&views);
     Ok(())
 }
 
 fn ls(flags: &ListFlags) -> Result<(), Failure> {
-    let controller = Controller::new(&flags.whom.controller);
+    let controller = servers::controller(&flags.whom.controller, &flags.whom.token)?;
     print(&controller.publishers(flags.topic.as_str())?);
     Ok(())
 }
 
 fn rm(flags: &RemoveFlags) -> Result<(), Failure> {
-    let controller = Controller::new(&flags.whom.controller);
+    let controller = servers::controller(&flags.whom.controller, &flags.whom.token)?;
     for id in &flags.ids {
         controller.remove_publisher(flags.topic.as_str(), id)?;
         println!("{id}: removed");

@@ -1,4 +1,4 @@
-//! `srtm sub`: the messages of a channel, or what arrives of them per second.
+//! `srtm sub`: prints the messages of a channel, or how many arrive per second.
 
 use std::io::{self, Write};
 use std::sync::mpsc::sync_channel;
@@ -12,7 +12,9 @@ use wire::{ChannelName, TopicName};
 
 use super::peer::PeerFlags;
 use crate::error::Failure;
+use crate::servers::tls;
 use crate::time::{now, unix_time};
+use crate::token_flags::TokenFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,6 +56,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4150")]
     tcp: String,
     #[command(flatten)]
+    token: TokenFlags,
+    #[command(flatten)]
     peer: PeerFlags,
 }
 
@@ -81,8 +85,10 @@ fn run_client(flags: &Flags, channel: &ChannelName) -> Result<(), Failure> {
     let client_failed = || Failure::client(&flags.tcp);
     let options = SubscriberOptions {
         client_id: "srtm-sub".to_owned(),
+        token: flags.token.token()?,
         ready_messages: flags.ready,
         output_buffer_timeout: Some(Duration::ZERO),
+        tls: tls(&flags.tcp),
         ..SubscriberOptions::default()
     };
     let mut subscriber =

@@ -7,13 +7,14 @@ mod profile;
 use clap::{Args, Subcommand};
 use kernel::{CpuShare, KernelError};
 use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, SharePolicy, Unit};
-use link::OnFull;
+use link::{Durability, OnFull};
 use placement::{Mode, Policy};
 use wire::TopicName;
 
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::servers::CONTROLLER;
+use crate::token_flags::TokenFlags;
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -22,10 +23,12 @@ Examples:
   srtm topic set temperature --rate 11000 --burst 400 --slo-p99 1ms --policy max-min --fit measure
   srtm topic set alarms --cpu-share 0.2
   srtm topic set events --on-full drop_oldest
+  srtm topic set orders --durability fsync
   srtm topic set temperature --rate 1000 --burst 50 --share-policy fps
   srtm topic set temperature --rate 1000 --burst 50 --share-policy fps --gossip-interval 100ms --gossip-branches 5 --ewma 0.2
   srtm topic set frames --rate 1e6 --burst 65536 --unit bytes --on-exceed drop
-  srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151";
+  srtm topic set frames --rate 1000 --burst 50 --broker http://127.0.0.1:4151
+  srtm topic set temperature --rate 1000 --burst 50 --token @operator.token";
 const LS_EXAMPLES: &str = "Examples:\n  srtm topic ls\n  srtm topic ls --controller http://10.0.0.7:4180\n  srtm topic ls --broker http://10.0.0.7:4151";
 const SHOW_EXAMPLES: &str =
     "Examples:\n  srtm topic show temperature\n  srtm topic show temperature --json";
@@ -117,6 +120,10 @@ pub(crate) struct SetFlags {
     /// but drop the oldest if the channel has had no consumer for long].
     #[arg(long, value_name = "ACTION")]
     on_full: Option<OnFull>,
+    /// Where a message is once it is accepted: memory, disk (it outlives the broker) or fsync (it
+    /// outlives the machine) [default: memory].
+    #[arg(long, value_name = "WORD")]
+    durability: Option<Durability>,
     #[command(flatten)]
     whom: Whom,
 }
@@ -158,6 +165,8 @@ pub(crate) struct Whom {
     /// URL of a broker that has no controller.
     #[arg(long, value_name = "URL", conflicts_with = "controller")]
     broker: Option<String>,
+    #[command(flatten)]
+    token: TokenFlags,
 }
 
 /// Does what the command says.
@@ -171,8 +180,8 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
             }
         }
         TopicCommand::Ls(whom) => match &whom.broker {
-            Some(broker) => at_broker::ls(broker),
-            None => at_controller::ls(&whom.controller),
+            Some(broker) => at_broker::ls(broker, &whom.token),
+            None => at_controller::ls(&whom.controller, &whom.token),
         },
         TopicCommand::Show(flags) => match &flags.whom.broker {
             Some(broker) => at_broker::show(broker, &flags),
@@ -192,9 +201,12 @@ fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {
         let why = "a broker on its own cannot place publishers to keep a promise; use --controller";
         return not_there("--slo-p99", why);
     }
-    let declares = flags.rate.is_some() || flags.cpu_share.is_some() || flags.on_full.is_some();
+    let declares = flags.rate.is_some()
+        || flags.cpu_share.is_some()
+        || flags.on_full.is_some()
+        || flags.durability.is_some();
     if flags.whom.broker.is_some() && !declares {
-        let why = "a broker on its own needs both, --cpu-share or --on-full";
+        let why = "a broker on its own needs both, --cpu-share, --on-full or --durability";
         return not_there("--rate and --burst", why);
     }
     Ok(())

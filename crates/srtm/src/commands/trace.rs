@@ -1,4 +1,4 @@
-//! `srtm trace`: writes down what follows from a workload, sums traces up, converts them.
+//! `srtm trace`: writes down the arrivals of a workload, sums traces up, converts them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

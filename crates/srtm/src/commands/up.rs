@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use access::InForce;
 use broker::Config;
 use clap::Args;
 use control::ControlHandle;
@@ -14,16 +15,19 @@ use tokio::sync::mpsc;
 use crate::announce_flags::{AnnouncePortFlags, AnnouncePorts};
 use crate::broker_flags::{RealtimeFlags, ScheduleFlags};
 use crate::byte_size::ByteSize;
-use crate::children::{Children, Template};
+use crate::children::{Children, Proof, Template};
 use crate::commands::demo::Demo;
+use crate::configuration::ConfigFlag;
 use crate::control_flags::ControlFlags;
 use crate::controller_daemon::{ControllerDaemon, PortFlags, Ports};
+use crate::controller_tls_flags::ControllerTls;
 use crate::daemon::{CUT_SHORT, Signals, runtime};
 use crate::drained::Drained;
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::key_place::KeyPlace;
 use crate::link_key::KeyFile;
-use crate::log;
+use crate::{log, secure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,6 +38,7 @@ Examples:
   srtm up --brokers 2 --max-brokers 4 --memory-budget 2GiB                           512MiB for each broker
   srtm up --brokers 2 --realtime --cpus 2,3
   srtm up --brokers 2 --share-period 5ms --announce-base-port 4151 --announce-key @/etc/srtm.key
+  srtm up --brokers 3 --data-dir /var/lib/srtm --secure                              TLS everywhere, with keys made for it
   srtm up --brokers 3 --demo";
 
 /// Brokers that `srtm up` starts at most, unless told otherwise.
@@ -43,6 +48,8 @@ const BROKERS_MAX: u32 = 64;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpFlags {
+    #[command(flatten)]
+    _config: ConfigFlag,
     /// Number of brokers to start.
     #[arg(long, value_name = "N", default_value_t = 1)]
     brokers: u32,
@@ -64,13 +71,19 @@ pub(crate) struct UpFlags {
     /// capacity.
     #[arg(long, value_name = "DURATION")]
     emulate_service_time: Option<GoDuration>,
-    /// How long a stopping broker waits for connected consumers that finish no message.
+    /// How long a stopping broker waits for connected consumers that finish no message; with --data-dir,
+    /// how long in all.
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().drain_timeout))]
     drain_timeout: GoDuration,
     /// Ends a broker that an operator drains as soon as it is empty, and after this time at the
     /// latest; starts it again when the operator resumes it [default: it goes on running].
     #[arg(long, value_name = "DURATION")]
     end_drained_after: Option<GoDuration>,
+    /// Encrypts everything: HTTP, NSQ clients and what the daemons say to one another, with the keys
+    /// of FOLDER, which are made where they are missing. Without FOLDER they are in `keys` in
+    /// --data-dir, or in a temporary folder. Clients need a certificate of that folder.
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, group = "proof")]
+    secure: Option<Option<PathBuf>>,
     /// Runs sensors whose bursts grow, and prints how the service keeps its promise.
     #[arg(long)]
     demo: bool,
@@ -95,8 +108,24 @@ pub(crate) struct UpFlags {
 /// Each broker may hold so much, unless told otherwise.
 const MEMORY_LEAST_BYTES: u64 = 64 << 20;
 
-/// Starts, shows where to look, and waits for a signal.
-pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
+/// Whether these settings fit together.
+pub(crate) fn check(flags: &UpFlags) -> Result<(), Failure> {
+    let most = most_brokers(flags)?;
+    flags.control.settings()?;
+    memory_budget(flags.memory_budget, most)?;
+    flags.realtime.realtime()?;
+    let ports = flags.ports.ports(flags.secure.is_some())?;
+    let announce = flags.announce.ports(ports.http.ip());
+    may_start(
+        &flags.schedule,
+        announce.as_ref(),
+        ports.admission.access,
+        most,
+    )
+}
+
+/// How many brokers may run.
+fn most_brokers(flags: &UpFlags) -> Result<u32, Failure> {
     let most = flags.max_brokers.unwrap_or(flags.brokers);
     if flags.brokers == 0 || flags.brokers > most || most > BROKERS_MAX {
         return Err(Failure::Usage(format!(
@@ -104,6 +133,12 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
             flags.brokers
         )));
     }
+    Ok(most)
+}
+
+/// Starts, shows where to look, and waits for a signal.
+pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
+    let most = most_brokers(&flags)?;
     let level = log::parse_level(&flags.log_level)
         .map_err(|reason| Failure::Usage(format!("--log-level: {reason}")))?;
     log::start(&level, "[srtm] ");
@@ -113,19 +148,27 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
     if let Some(realtime) = &realtime {
         may_be_realtime(realtime, most)?;
     }
-    let ports = flags.ports.ports();
+    let ports = flags.ports.ports(flags.secure.is_some())?;
     let announce = flags.announce.ports(ports.http.ip());
-    may_start(&flags.schedule, announce.as_ref(), most)?;
+    let access = ports.admission.access.clone();
+    may_start(&flags.schedule, announce.as_ref(), access, most)?;
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let (wish, wanted) = mpsc::channel(16);
         // A wish that finds the queue full repeats itself.
         let spawner = Box::new(move |topic: &str, _| drop(wish.try_send(topic.to_owned())));
         let data_dir = flags.data_dir.clone();
-        let key = KeyFile::open(flags.ports.link_key.as_deref(), data_dir.as_deref())?;
+        let place = flags.keys(most, &ports)?;
+        let (key, tls) = flags.proof(place.as_ref())?;
         let controller =
-            ControllerDaemon::start(settings, ports, key, data_dir, Some(spawner)).await?;
-        let template = flags.template(&controller, realtime, announce.clone(), memory_budget);
+            ControllerDaemon::start(settings, ports, key, tls, data_dir, Some(spawner)).await?;
+        let template = flags.template(
+            &controller,
+            place.as_ref(),
+            realtime,
+            announce.clone(),
+            memory_budget,
+        );
         let mut children = Children::new(template, most);
         for _ in 0..flags.brokers {
             children.start_one()?;
@@ -134,7 +177,11 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
             () = signals.next() => {}
             () = all_up(&controller.handle, flags.brokers) => {
                 let announce = Announcing::of(announce.as_ref(), flags.brokers)?;
-                println!("{}", places(&controller.ports, announce.as_ref(), flags.demo));
+                println!(
+                    "{}{}",
+                    places(&controller.ports, announce.as_ref(), flags.demo),
+                    with_keys(&controller.ports, place.as_ref())
+                );
                 serve(&flags, &controller, &mut children, wanted, &mut signals).await?;
             }
         }
@@ -154,22 +201,30 @@ pub(crate) fn run(flags: UpFlags) -> Result<(), Failure> {
             }
         };
         tracing::info!("bye");
-        match has_lost {
-            false => Ok(()),
-            true => Err(Failure::Lost {
-                what: String::from("messages of brokers"),
-            }),
-        }
+        ended(has_lost)
     })
+}
+
+fn ended(has_lost: bool) -> Result<(), Failure> {
+    match has_lost {
+        false => Ok(()),
+        true => Err(Failure::Lost {
+            what: String::from("messages of brokers"),
+        }),
+    }
 }
 
 /// Brokers that refuse their settings, or have no port, would be started again and again.
 fn may_start(
     schedule: &ScheduleFlags,
     announce: Option<&AnnouncePorts>,
+    access: Option<InForce>,
     brokers: u32,
 ) -> Result<(), Failure> {
-    let mut config = Config::default();
+    let mut config = Config {
+        access,
+        ..Config::default()
+    };
     schedule.put(&mut config);
     config.announce = announce
         .map(|ports| ports.config(brokers - 1))
@@ -245,19 +300,54 @@ async fn all_up(handle: &ControlHandle, brokers: u32) {
 }
 
 impl UpFlags {
+    /// The folder of keys for so many brokers, where there is to be one.
+    fn keys(&self, brokers: u32, ports: &Ports) -> Result<Option<KeyPlace>, Failure> {
+        let Some(folder) = &self.secure else {
+            return Ok(None);
+        };
+        if self.announce.is_given() {
+            return Err(Failure::Usage(String::from(
+                "--secure and --announce-base-port exclude each other: Tempo's connections are not encrypted",
+            )));
+        }
+        if self.demo {
+            return Err(Failure::Usage(String::from(
+                "--secure and --demo exclude each other: the demo's sensors speak without TLS",
+            )));
+        }
+        let hosts = (ports.http.ip(), &ports.admission.hosts[..]);
+        KeyPlace::open(folder.as_deref(), self.data_dir.as_deref(), brokers, hosts).map(Some)
+    }
+
+    /// What the controller proves itself by.
+    fn proof(&self, place: Option<&KeyPlace>) -> Result<(KeyFile, ControllerTls), Failure> {
+        let Some(place) = place else {
+            let named = self.ports.link_key.as_deref();
+            let key = KeyFile::open(named, self.data_dir.as_deref())?;
+            return Ok((key, ControllerTls::default()));
+        };
+        let secure = secure::open(&place.path())?;
+        Ok((secure.key_file()?, ControllerTls::of(&secure)?))
+    }
+
     fn template(
         &self,
         controller: &ControllerDaemon,
+        place: Option<&KeyPlace>,
         realtime: Option<Realtime>,
         announce: Option<AnnouncePorts>,
         memory_budget: ByteSize,
     ) -> Template {
         Template {
             ip: controller.ports.http.ip(),
-            http_hosts: controller.ports.http_hosts.clone(),
+            http_hosts: controller.ports.admission.hosts.clone(),
+            access: self.ports.access.clone(),
             tcp_base_port: self.tcp_base_port,
             link: controller.ports.link,
-            link_key: controller.key.path.clone(),
+            proof: match place {
+                None => Proof::LinkKey(controller.key.path.clone()),
+                Some(place) => Proof::Secure(place.path()),
+            },
             data_dir: self.data_dir.clone(),
             service_time: self.emulate_service_time,
             realtime,
@@ -310,6 +400,23 @@ impl Announcing {
     }
 }
 
+/// How to ask where everything is encrypted.
+fn with_keys(ports: &Ports, place: Option<&KeyPlace>) -> String {
+    let Some(place) = place else {
+        return String::new();
+    };
+    let operator = place.operator();
+    let [ca, cert, key] =
+        [&operator.authorities, &operator.certificate, &operator.key].map(|file| file.display());
+    format!(
+        "everything is encrypted, and whoever asks needs a certificate:
+                export SRTM_CA={ca} SRTM_CERT={cert} SRTM_CERT_KEY={key}
+                curl --cacert {ca} --cert {cert} --key {key} https://{}/v1/topics
+",
+        ports.http
+    )
+}
+
 /// Where to look and what to try.
 fn places(ports: &Ports, announcing: Option<&Announcing>, is_demo: bool) -> String {
     let Ports {
@@ -331,10 +438,18 @@ fn places(ports: &Ports, announcing: Option<&Announcing>, is_demo: bool) -> Stri
         announcements = format!("announcements   {first}{further}\n");
         peer = format!("                srtm sub {topic} --peer {first}{key}\n");
     }
+    let scheme = match ports.is_encrypted {
+        true => "https",
+        false => "http",
+    };
+    let lookup_http = match ports.is_encrypted {
+        true => format!("https://{lookup_http}"),
+        false => lookup_http.to_string(),
+    };
     format!(
         "
-control API     http://{http}/v1/topics   brokers: /v1/brokers   events: /v1/events
-metrics         http://{http}/metrics
+control API     {scheme}://{http}/v1/topics   brokers: /v1/brokers   events: /v1/events
+metrics         {scheme}://{http}/metrics
 NSQ consumers   --lookupd-http-address={lookup_http}
 {announcements}
 try             srtm topic show {topic}
@@ -375,9 +490,10 @@ mod tests {
         let ports = Ports {
             http: at(4180),
             link: at(4170),
-            lookup_tcp: at(4160),
+            lookup_tcp: Some(at(4160)),
             lookup_http: at(4161),
-            http_hosts: Vec::new(),
+            admission: control::http::Admission::default(),
+            is_encrypted: false,
         };
         let announcing = |last, is_signed| Announcing {
             first: at(5001),

@@ -1,11 +1,11 @@
 //! `srtm where`: the brokers of a topic, also before the topic exists.
 
-use api::Controller;
 use clap::Args;
 use wire::TopicName;
 
 use crate::error::Failure;
-use crate::servers::CONTROLLER;
+use crate::servers::{CONTROLLER, controller};
+use crate::token_flags::TokenFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,11 +25,13 @@ pub(crate) struct Flags {
     /// URL of the controller; several, of which one leads, have commas between them.
     #[arg(long, value_name = "URL", default_value = CONTROLLER)]
     controller: String,
+    #[command(flatten)]
+    token: TokenFlags,
 }
 
 /// Asks and prints.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
-    let view = Controller::new(&flags.controller).placement(flags.topic.as_str())?;
+    let view = controller(&flags.controller, &flags.token)?.placement(flags.topic.as_str())?;
     if !view.exists {
         eprintln!(
             "topic {} does not exist yet; its first publisher would go to",

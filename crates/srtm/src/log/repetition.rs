@@ -1,7 +1,7 @@
-//! Lines that come again and again are shown so often, and counted beyond.
+//! Limits repeated log lines: so many are shown, the rest is counted.
 //!
-//! Whoever can reach a port can cause some line of the log as often as he likes. Each place in the code that logs has a
-//! budget of its own, so that a flood of one kind hides no other.
+//! Whoever can reach a port can cause some log lines as often as they like. Each place in the code
+//! that logs has a budget of its own, so that a flood of one kind hides no other.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! The text of a line: the message, then its fields. What strangers say in it is cut and shows nothing but itself.
+//! The text of a line: the message, then its fields. Text from strangers is cut, and escaped so
+//! that it cannot pass for anything else.
 
 use std::fmt::{self, Debug, Write};
 

@@ -1,4 +1,4 @@
-//! Brokers that nobody but their command lines tells of each other.
+//! Brokers that learn of each other from their command lines alone.
 
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! What the table says, and what is said below it.
+//! The table, and the notes below it.
 
 use clap::Parser;
 

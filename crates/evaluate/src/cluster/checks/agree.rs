@@ -1,10 +1,12 @@
-//! The simulator beside a live cluster: the same arrivals, placement, limit and service times, latencies of both.
+//! The simulator beside a live cluster: the same arrivals, placement, limit and service times, and
+//! the latencies of both.
 //!
-//! Brokers emulate their service time, so that their capacity is known. The one thing that is measured first is the
-//! latency outside of the queue, on a load so light that nothing waits.
+//! Brokers emulate their service time, so their capacity is known. Only one thing is measured
+//! first: the latency outside the queue, on a load so light that nothing waits.
 //!
-//! Each run is recorded for the first half (`srtm topic profile`), and a simulation of the recording stands beside it, as
-//! `srtm plan --trace` makes it. What the second half shows says how much such traffic differs from itself.
+//! The first half of each run is recorded (`srtm topic profile`), and a simulation of the recording
+//! stands beside it, as `srtm plan --trace` makes it. The second half shows how much such traffic
+//! differs from itself.
 
 use std::fs::File;
 use std::io::BufReader;

@@ -1,5 +1,6 @@
-//! A topic is one topic: its channels get every message, whichever broker it was published to, also while their consumers
-//! are away and the broker that they waited at has left, and lookup says where what waits for them is.
+//! A topic is one topic: its channels get every message, whichever broker it was published to, also
+//! while their consumers are away and the broker at which they waited has left, and lookup says
+//! where their waiting messages are.
 
 use std::net::SocketAddr;
 use std::time::Duration;

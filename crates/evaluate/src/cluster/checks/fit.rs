@@ -1,5 +1,5 @@
-//! A topic is fitted to its promise, live, for several sizes of groups (SRTM-long, table 1), beside what a simulation of
-//! the same capacities says.
+//! A topic is fitted to its promise, live, for several sizes of groups (SRTM-long, table 1), beside
+//! a simulation with the same capacities.
 
 use std::time::Duration;
 

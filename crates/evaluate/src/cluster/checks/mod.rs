@@ -1,4 +1,4 @@
-//! What is done to a cluster under load, and what must hold.
+//! The checks: an intervention on a cluster under load, and the conditions that must hold.
 
 mod agree;
 mod channels;

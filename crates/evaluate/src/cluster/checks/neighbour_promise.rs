@@ -1,5 +1,6 @@
-//! A topic that sends in bursts comes beside one with a tighter promise, while there is room elsewhere: the promise that was
-//! there first must be kept, and the newcomer must be fitted or told which neighbour decided.
+//! A topic that sends in bursts comes beside one with a tighter promise, while there is room
+//! elsewhere: the earlier promise must be kept, and the newcomer must be fitted or told which
+//! neighbour decided.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +48,8 @@ const FITTED: Duration = Duration::from_secs(60);
 pub(super) struct Report {
     quiet_p99_ms_before: Vec<f64>,
     quiet_p99_ms_after: Vec<f64>,
-    /// In so many of these the machine held up the sender itself: many mean that it judges the machine.
+    /// Seconds of these in which the machine held up the sender itself: if they are many, the check
+    /// judges the machine.
     unfair_seconds: usize,
     /// Seconds in which the first topic's promise was broken.
     quiet_broken_s: usize,

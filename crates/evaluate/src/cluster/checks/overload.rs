@@ -1,5 +1,5 @@
-//! Publishers begin to send more than their broker serves, while another one is idle: how soon is the promise kept again,
-//! and how often is a publisher moved?
+//! Publishers begin to send more than their broker serves, while another one is idle: how soon is
+//! the promise kept again, and how often does a publisher move?
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -34,9 +34,9 @@ const PROMISE_MS: f64 = 40.0;
 const WATCHED: usize = 60;
 /// Seconds over which the promise must be kept to count as kept again; over all that follow, too.
 const KEPT: usize = 5;
-/// No publisher is moved more often than once in so many seconds.
+/// No publisher moves more often than once in this many seconds.
 const MOVE_SPACING_S: f64 = 10.0;
-/// Where publishers are is looked at so often in a second.
+/// How often in a second the places of publishers are observed.
 const LOOKS: u32 = 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,7 +48,8 @@ pub(super) struct Report {
     p99_ms_before: Vec<f64>,
     /// And after it.
     p99_ms_after: Vec<f64>,
-    /// In so many of these the machine held up the sender itself: many mean that it judges the machine.
+    /// Seconds of these in which the machine held up the sender itself: if they are many, the check
+    /// judges the machine.
     unfair_seconds: usize,
     /// Seconds after the change from which the promise was kept; `None`: it was not.
     kept_again_after_s: Option<usize>,
@@ -225,7 +226,7 @@ impl MoveWatch {
         }
     }
 
-    /// Looks on for so many seconds.
+    /// Watches for this many seconds.
     fn seconds(&mut self, run: &Run, seconds: usize) -> Vec<Second> {
         (0..seconds)
             .map(|_| Second::of(run, LOOKS, || self.look(run)))

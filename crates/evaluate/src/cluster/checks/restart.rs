@@ -1,8 +1,8 @@
-//! A limit holds over restarts: what passes at a broker that was killed and started again, or has just joined, is never more
-//! than (r, b) allows from the first message on.
+//! A limit holds over restarts: a broker that was killed and started again, or has just joined,
+//! never passes more than (r, b) allows, from the first message on.
 //!
-//! The controller stands still meanwhile, so that the broker meets its publishers before it has heard anything: without that
-//! the check would be a race that a quick controller wins.
+//! The controller is stopped meanwhile, so that the broker meets its publishers before it has heard
+//! anything: otherwise the check would be a race that a quick controller wins.
 
 use std::time::Duration;
 

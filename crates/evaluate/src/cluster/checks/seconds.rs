@@ -19,7 +19,7 @@ pub(super) struct Second {
 }
 
 impl Second {
-    /// Lets a second pass, in which `meanwhile` is called after each of so many pauses.
+    /// Lets a second pass, calling `meanwhile` after each of `pauses` pauses.
     pub(super) fn of(run: &Run, pauses: u32, mut meanwhile: impl FnMut()) -> Second {
         for _ in 0..pauses {
             pause_for(Duration::from_secs(1) / pauses);
@@ -28,7 +28,7 @@ impl Second {
         Second::now(run)
     }
 
-    /// What has been since this was asked last.
+    /// The figures since the last call.
     pub(super) fn now(run: &Run) -> Second {
         Second {
             latency_us: run.board.take_latency().whole,

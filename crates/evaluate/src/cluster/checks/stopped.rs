@@ -1,4 +1,4 @@
-//! A broker's process stands still for ten seconds and goes on.
+//! A broker's process is stopped for ten seconds and continues.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Σ shares ≤ limit, looked at for as long as a check runs.
+//! Watches Σ shares ≤ limit for as long as a check runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -18,7 +18,7 @@ pub struct Bodies {
     body_bytes: usize,
     /// Marks a random sample.
     listener: Option<EchoListener>,
-    /// Marks one in so many, to bound what is under way.
+    /// Marks one in every few messages, to bound those under way.
     credit: Option<Credit>,
 }
 

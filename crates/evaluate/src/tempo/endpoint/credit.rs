@@ -1,8 +1,9 @@
 //! A bound on messages under way from a publisher to the subscriber, for runs without a rate.
 //!
-//! Each publisher has a window of messages; one in eight of a window carries a mark, whose echo says that everything up to it
-//! has arrived. So every system is saturated in the same manner and none is made to hold what it cannot deliver. An
-//! echo is a datagram and may be lost: after a while without any the window begins anew.
+//! Each publisher has a window of messages; one in eight of a window carries a mark, whose echo
+//! says that everything up to it has arrived. So every system is saturated in the same manner and
+//! none has to hold what it cannot deliver. An echo is a datagram and may be lost: after a while
+//! without one the window begins anew.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,7 +1,8 @@
-//! Where a publisher's messages go: into Tempo's endpoint, or as bytes of another protocol into connections.
+//! Where a publisher's messages go: into Tempo's endpoint, or as bytes of another protocol into
+//! connections.
 //!
-//! Tempo's endpoint gathers batches by itself. For the others what is put between two flushes is written at once: in NSQ one
-//! MPUB or several PUBs, as told, and in NATS several PUBs.
+//! Tempo's endpoint gathers batches by itself. For the others all messages between two flushes are
+//! written at once: in NSQ one MPUB or several PUBs, as configured, and in NATS several PUBs.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
@@ -100,7 +101,7 @@ impl Outlet {
         };
         let open = |_| {
             let mut stream = connect(address)?;
-            protocol.greet_as_publisher(&mut stream)?;
+            protocol.greet_as_publisher(&mut stream, 0)?;
             stream
                 .set_nonblocking(true)
                 .map_err(BenchError::io("make a connection non-blocking"))?;

@@ -1,8 +1,9 @@
 //! A publisher: an open loop that sends what is due, and listens to echoes.
 //!
-//! It sleeps between sends and never spins, since others share its core. A sleep ends some 50 to 150 us late, so above a few
-//! thousand messages per second each waking sends several messages. How late the oldest of them was is told apart: it
-//! is not part of the delay, which counts from the mark.
+//! It sleeps between sends and never spins, since others share its core. A sleep ends some 50 to
+//! 150 us late, so above a few thousand messages per second each waking sends several messages. How
+//! late the oldest of them was is reported apart: it is not part of the delay, which counts from
+//! the mark.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ const ECHO_WAIT: Duration = Duration::from_millis(500);
 /// Longest time that the last messages may take to be written after the window.
 const LINGER_NS: u64 = 500_000_000;
 
-/// What a publisher is to do.
+/// A publisher's task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Publishing {
     /// The way to the subscriber.
@@ -49,7 +50,7 @@ pub struct Publishing {
     pub is_mpub: bool,
 }
 
-/// What a publisher has done.
+/// A publisher's results.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// Messages sent in the window.
@@ -61,7 +62,7 @@ pub struct Published {
 }
 
 impl Publishing {
-    /// One in so many messages carries a mark; 0: none.
+    /// One in this many messages carries a mark; 0: none.
     fn mark_every(&self) -> u32 {
         if !self.is_marked {
             return 0;

@@ -1,7 +1,8 @@
-//! A subscriber of several topics in one process: counts what comes, echoes marks, and works for each message if told to.
+//! A subscriber of several topics in one process: counts messages, echoes marks, and works for each
+//! message if told to.
 //!
-//! In Tempo each topic is a task of one messaging kernel, and what each used of its threads is told too. In the other
-//! protocols each topic has a connection and a thread.
+//! In Tempo each topic is a task of one messaging kernel, and each task's use of its threads is
+//! reported too. In the other protocols each topic has a connection and a thread.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +25,7 @@ const CONTROL_SHARE: f64 = 0.02;
 /// Longest sleep of a thread that waits for messages: acknowledgements are due after a millisecond.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a subscriber is to do.
+/// A subscriber's task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Subscribing {
     /// The way to the publishers.
@@ -37,14 +38,14 @@ pub struct Subscribing {
     pub work_iterations: u64,
 }
 
-/// What a subscriber has received in the window.
+/// A subscriber's results in the window.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subscribed {
     /// In the order of the topics.
     pub topics: Vec<TopicUse>,
 }
 
-/// What one topic has had in the window.
+/// One topic's results in the window.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TopicUse {
     /// Messages received.

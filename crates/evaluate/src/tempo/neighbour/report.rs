@@ -1,4 +1,4 @@
-//! What was read of the neighbour in one run, and the tables over all rounds.
+//! The neighbour's figures in one run, and the tables over all rounds.
 
 use serde::Serialize;
 

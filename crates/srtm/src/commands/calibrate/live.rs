@@ -1,10 +1,11 @@
-//! A topic's share of a running broker's time, raised until its events wait no longer than wanted.
+//! A topic's CPU share at a running broker, raised until its events wait no longer than wanted.
 //!
-//! The broker counts, per topic, the time that events have spent in the kernel and the time that they were served for. By
-//! Little's law the mean queue length over the rate is the mean time that an event stays; both are divided by the same
-//! time, so it drops out: Δsojourn / Δserved, and what is left of that without service is the wait. What is found holds
-//! for the traffic of that time. The topic's former contract is put back when no share is enough, when something fails, and
-//! when the command is interrupted.
+//! The broker counts, per topic, the time that events have spent in the kernel and the time for
+//! which they were served. By Little's law the mean queue length over the rate is the mean time
+//! that an event stays; both are divided by the same time, so it drops out: Δsojourn / Δserved, and
+//! that less the service time is the wait. The result holds for the traffic of that time. The
+//! topic's former contract is put back when no share is enough, when something fails, and when the
+//! command is interrupted.
 
 mod figures;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::servers::{client, of_topic};
 use crate::time;
+use crate::token_flags::TokenFlags;
 use figures::{Figures, TaskFigures};
 
 /// How close the share found is to one that did not hold.
@@ -39,6 +41,8 @@ const SETTLE_PART: u32 = 5;
 pub(super) struct Question<'a> {
     /// The broker's HTTP port.
     pub(super) broker: &'a str,
+    /// What is shown there.
+    pub(super) token: &'a TokenFlags,
     /// Whose share.
     pub(super) topic: &'a TopicName,
     /// The mean wait that is wanted.
@@ -114,7 +118,7 @@ fn search(
     pause: impl FnMut(Duration) -> Option<Duration>,
     progress: &mut dyn Write,
 ) -> Result<Result<Found, Infeasible>, Failure> {
-    let port = client(question.broker);
+    let port = client(question.broker, question.token)?;
     let figures = Figures::read(&port)?;
     let task = figures.task(question)?;
     let present = task.effective_share(figures.period_us);

@@ -1,7 +1,8 @@
-//! `srtm calibrate tasks`: the share of the kernel's time that a task needs for a wanted mean wait.
+//! `srtm calibrate tasks`: the CPU share that a task needs for a wanted mean wait.
 //!
-//! With a spec it is simulated in virtual time, beside what queueing theory expects; with `--broker` it is measured at a running
-//! broker, whose topic's share is raised until the wait holds.
+//! With a spec it is simulated in virtual time, beside the expectation of queueing theory; with
+//! `--broker` it is measured at a running broker, whose topic's share is raised until the wait
+//! holds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use super::live;
 use crate::commands::scenario::{self, Jobs};
 use crate::duration::GoDuration;
 use crate::error::Failure;
+use crate::token_flags::TokenFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +59,8 @@ pub(super) struct TasksFlags {
     #[arg(long, value_name = "SHARE", requires = "broker")]
     max_share: Option<CpuShare>,
     #[command(flatten)]
+    token: TokenFlags,
+    #[command(flatten)]
     jobs: Jobs,
     /// Prints JSON.
     #[arg(long)]
@@ -77,6 +81,7 @@ pub(super) fn run(flags: &TasksFlags) -> Result<(), Failure> {
             None,
         ) => {
             let question = live::Question {
+                token: &flags.token,
                 broker,
                 topic,
                 wanted: *wanted,

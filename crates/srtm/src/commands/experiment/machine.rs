@@ -1,4 +1,4 @@
-//! What results do not say because another machine or another day would say it differently.
+//! Facts that results leave out because they depend on the machine or the day.
 
 use std::fs;
 use std::time::{Duration, Instant};

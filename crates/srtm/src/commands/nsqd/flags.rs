@@ -1,4 +1,13 @@
-//! nsqd's flags: which there are, how Go reads them, and what becomes of each.
+//! nsqd's flags: which there are, and what becomes of each. docs/nsqd-flags.md is made from this table.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+
+use super::Translated;
+use crate::error::Failure;
+use crate::go_flags::Fate::{Ignored, Own, Passed, PassedBut};
+use crate::go_flags::{Flag, Given, Line, Table};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,36 +28,23 @@ pub(super) struct Settings {
     pub(super) warnings: Vec<String>,
 }
 
-/// What becomes of a flag.
-#[derive(Clone, Copy)]
-enum Fate {
-    /// The broker has the same flag.
-    Passed,
-    /// Handled here.
-    Own,
-    /// Accepted without effect, for this reason.
-    Ignored(&'static str),
-    /// Accepted when it switches something off, otherwise refused for this reason.
-    Refused(&'static str),
-}
-
-use Fate::{Ignored, Own, Passed, Refused};
-
-const NO_AUTH: &str = "this broker does not ask an auth server, so it would let everybody in";
-const NO_CONFIG: &str =
-    "this broker does not read configuration files, so their settings would be missing; use flags";
-const NO_STATSD: &str = "nothing is sent to statsd; /metrics has the figures";
 const NO_SCAN: &str = "timeouts are kept in order and need no scan";
 const NO_TOPOLOGY: &str = "consumers are not preferred by zone";
-const NO_PERCENTILES: &str = "latencies are always measured; /stats has them under srtm.latency_us";
 const NO_EFFECT: &str = "it has no effect in nsqd either";
-
-/// The third word of `-tls-required`.
-const TCP_HTTPS: &str = "tcp-https";
+const NO_UNIX: &str = "an address is HOST:PORT, never the path of a Unix socket";
+const ONE_IN_MEMORY: &str = "0 keeps one message of each queue in memory, the others on disk";
+const NO_OLD_TLS: &str = "the least is tls1.2: older versions are not spoken";
+const NO_HEAP: &str = "there is no garbage collector: `heap_in_use_bytes` is the resident memory, `heap_objects` the messages, the others are 0";
 
 /// Flags of which an empty value means that they are not there.
-const MAY_BE_EMPTY: [&str; 6] = [
+const MAY_BE_EMPTY: [&str; 12] = [
+    "access",
+    "auth-http-address",
+    "broadcast-address",
+    "data-path",
     "https-address",
+    "lookupd-tcp-address",
+    "statsd-address",
     "tls-cert",
     "tls-client-auth-policy",
     "tls-key",
@@ -56,44 +52,28 @@ const MAY_BE_EMPTY: [&str; 6] = [
     "tls-root-ca-file",
 ];
 
-/// nsqd 1.3.0's flags and SRTM's own, whether they are switches, and their fate here.
-const FLAGS: &[(&str, bool, Fate)] = &[
-    ("abandoned-after", false, Passed),
-    ("arrival-clock", false, Passed),
-    ("disk-budget", false, Passed),
-    ("drain-timeout", false, Passed),
-    ("handshake-timeout", false, Passed),
-    ("http-host", false, Passed),
-    ("max-deferred", false, Passed),
-    ("max-channels", false, Passed),
-    ("max-connections", false, Passed),
-    ("max-topics", false, Passed),
-    ("memory-budget", false, Passed),
-    ("metrics-max-topics", false, Passed),
-    ("threads", false, Passed),
-    ("turn-spacing", false, Passed),
+/// nsqd 1.3.0's flags, whether they are switches, and their fate here; the last ones are of nsqd's later versions.
+const FLAGS: &[Flag] = &[
     ("version", true, Own),
-    ("config", false, Refused(NO_CONFIG)),
+    ("config", false, Own),
     ("log-level", false, Own),
     ("log-prefix", false, Own),
     ("verbose", true, Ignored(NO_EFFECT)),
     ("node-id", false, Passed),
     ("worker-id", true, Ignored(NO_EFFECT)),
     ("https-address", false, Passed),
-    ("http-address", false, Passed),
-    ("tcp-address", false, Passed),
-    ("auth-http-address", false, Refused(NO_AUTH)),
-    ("auth-http-request-method", false, Ignored(NO_AUTH)),
+    ("http-address", false, PassedBut(NO_UNIX)),
+    ("tcp-address", false, PassedBut(NO_UNIX)),
+    ("auth-http-address", false, Passed),
+    ("auth-http-request-method", false, Passed),
     ("broadcast-address", false, Passed),
     ("broadcast-tcp-port", false, Passed),
     ("broadcast-http-port", false, Passed),
     ("lookupd-tcp-address", false, Passed),
     ("http-client-connect-timeout", false, Passed),
     ("http-client-request-timeout", false, Passed),
-    ("topology-region", false, Ignored(NO_TOPOLOGY)),
-    ("topology-zone", false, Ignored(NO_TOPOLOGY)),
     ("data-path", false, Passed),
-    ("mem-queue-size", false, Passed),
+    ("mem-queue-size", false, PassedBut(ONE_IN_MEMORY)),
     ("max-bytes-per-file", false, Passed),
     ("sync-every", false, Passed),
     ("sync-timeout", false, Passed),
@@ -111,124 +91,113 @@ const FLAGS: &[(&str, bool, Fate)] = &[
     ("min-output-buffer-timeout", false, Passed),
     ("output-buffer-timeout", false, Passed),
     ("max-channel-consumers", false, Passed),
-    ("statsd-address", false, Ignored(NO_STATSD)),
-    ("statsd-interval", false, Ignored(NO_STATSD)),
-    ("statsd-mem-stats", true, Ignored(NO_STATSD)),
-    ("statsd-prefix", false, Ignored(NO_STATSD)),
-    ("statsd-udp-packet-size", false, Ignored(NO_STATSD)),
-    ("statsd-exclude-ephemeral", true, Ignored(NO_STATSD)),
-    (
-        "e2e-processing-latency-percentile",
-        false,
-        Ignored(NO_PERCENTILES),
-    ),
-    (
-        "e2e-processing-latency-window-time",
-        false,
-        Ignored(NO_PERCENTILES),
-    ),
+    ("statsd-address", false, Passed),
+    ("statsd-interval", false, Passed),
+    ("statsd-mem-stats", true, PassedBut(NO_HEAP)),
+    ("statsd-prefix", false, Passed),
+    ("statsd-udp-packet-size", false, Passed),
+    ("statsd-exclude-ephemeral", true, Passed),
+    ("e2e-processing-latency-percentile", false, Passed),
+    ("e2e-processing-latency-window-time", false, Passed),
     ("tls-cert", false, Passed),
     ("tls-key", false, Passed),
     ("tls-client-auth-policy", false, Passed),
     ("tls-root-ca-file", false, Passed),
     ("tls-required", true, Passed),
-    ("tls-min-version", false, Own),
+    ("tls-min-version", false, PassedBut(NO_OLD_TLS)),
     ("deflate", true, Passed),
     ("max-deflate-level", false, Passed),
     ("snappy", true, Passed),
+    ("topology-region", false, Ignored(NO_TOPOLOGY)),
+    ("topology-zone", false, Ignored(NO_TOPOLOGY)),
     ("enable-experiment", false, Ignored(NO_TOPOLOGY)),
 ];
 
-/// Reads arguments by the rules of Go's flag package: one dash or two, `-name=value` or `-name value`,
-/// switches without a value. What follows the flags is refused where Go would leave it unread.
-pub(super) fn parse(arguments: &[String]) -> Result<Request, String> {
-    let mut settings = Settings::default();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let Some(flag) = argument
-            .strip_prefix("--")
-            .or_else(|| argument.strip_prefix('-'))
-        else {
-            return Err(format!(
-                "unexpected argument {argument:?}: nsqd takes flags only"
-            ));
-        };
-        let (name, value) = flag
-            .split_once('=')
-            .map_or((flag, None), |(name, value)| (name, Some(value)));
-        if matches!(name, "h" | "help") {
-            return Ok(Request::Help);
-        }
-        let Some((_, is_switch, fate)) = FLAGS.iter().find(|(known, ..)| *known == name) else {
-            return Err(format!(
-                "flag provided but not defined: -{name}; nsqd -help lists the flags"
-            ));
-        };
-        let value = match value {
-            Some(value) => value.to_owned(),
-            None if *is_switch => "true".to_owned(),
-            None => rest
-                .next()
-                .ok_or_else(|| format!("flag needs an argument: -{name}"))?
-                .clone(),
-        };
-        let is_off = *is_switch && is_false(name, &value)?;
-        if name == "version" && !is_off {
-            return Ok(Request::Version);
-        }
-        let value = match *is_switch {
-            // Go has several words for each.
-            true if is_off => "false".to_owned(),
-            true if value != TCP_HTTPS => "true".to_owned(),
-            _ => value,
-        };
-        settings.take(name, value, *fate, is_off)?;
+/// The same with their names in files.
+pub(crate) const TABLE: Table = Table {
+    program: "nsqd",
+    flags: FLAGS,
+    keys: &[
+        ("id", "node-id"),
+        ("nsqlookupd_tcp_addresses", "lookupd-tcp-address"),
+        ("auth_http_addresses", "auth-http-address"),
+        (
+            "e2e_processing_latency_percentiles",
+            "e2e-processing-latency-percentile",
+        ),
+    ],
+    keyless: &["version", "config", "verbose", "worker-id"],
+    lists: &["auth-http-address"],
+    own: Translated::command,
+};
+
+/// Reads arguments, and the file that they name.
+pub(super) fn parse(arguments: &[String]) -> Result<Request, Failure> {
+    let mut given = match TABLE.read(arguments).map_err(Failure::Usage)? {
+        Line::Help => return Ok(Request::Help),
+        Line::Flags(given) => given,
+    };
+    let said = |name| {
+        given
+            .iter()
+            .rev()
+            .find(move |given: &&Given| given.name == name)
+    };
+    if said("version").is_some_and(|version| version.value == "true") {
+        return Ok(Request::Version);
     }
+    let mut settings = Settings::default();
+    let file = said("config").map(|given| given.value.clone());
+    if let Some(path) = file.filter(|path| !path.is_empty()) {
+        let (more, unknown) = TABLE.read_file(Path::new(&path), &given)?;
+        given.extend(more);
+        let warnings = unknown
+            .iter()
+            .map(|key| format!("{key}; it is passed over"));
+        settings.warnings.extend(warnings);
+    }
+    settings.take_all(given).map_err(Failure::Usage)?;
     Ok(Request::Start(settings))
 }
 
 /// One line per flag, with its fate.
 pub(super) fn help() -> String {
-    let mut text = String::from("Usage of nsqd, as srtm provides it:\n");
-    for (name, is_switch, fate) in FLAGS {
-        let note = match fate {
-            Passed | Own => String::new(),
-            Ignored(reason) => format!("   (ignored: {reason})"),
-            Refused(reason) => format!("   (refused: {reason})"),
-        };
-        text.push_str(&format!(
-            "  -{name}{}{note}\n",
-            if *is_switch { "" } else { " value" }
-        ));
-    }
-    text.push_str("srtm broker --help explains them.\n");
-    text
+    let list = TABLE.help();
+    format!("{list}srtm broker --help explains them, and has further ones that are taken here.\n")
 }
 
 impl Settings {
-    fn take(&mut self, name: &str, value: String, fate: Fate, is_off: bool) -> Result<(), String> {
-        match fate {
+    /// What so many flags mean.
+    pub(super) fn of(given: Vec<Given>) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        settings.take_all(given)?;
+        Ok(settings)
+    }
+
+    fn take_all(&mut self, given: Vec<Given>) -> Result<(), String> {
+        given.into_iter().try_for_each(|each| self.take(each))
+    }
+
+    fn take(&mut self, given: Given) -> Result<(), String> {
+        let argument = TABLE.argument(&given);
+        let Given { name, value } = given;
+        match TABLE.fate(&name).unwrap_or(Passed) {
             // An empty name is as good as none.
-            Passed | Own if value.is_empty() && MAY_BE_EMPTY.contains(&name) => {}
-            Passed if name == "mem-queue-size" && value == "0" => {
+            Passed | PassedBut(_) if value.is_empty() && MAY_BE_EMPTY.contains(&name.as_str()) => {}
+            PassedBut(but) if name == "mem-queue-size" && value == "0" => {
                 self.broker.push(String::from("--mem-queue-size=1"));
-                let text = "-mem-queue-size=0 keeps one message of each queue in memory, the others on disk";
-                self.warnings.push(String::from(text));
+                self.warnings.push(format!("-mem-queue-size={but}"));
             }
-            Passed => self.broker.push(format!("--{name}={value}")),
-            Own if name == "tls-min-version" => self.take_least_version(&value)?,
+            PassedBut(_) if name == "tls-min-version" => self.take_least_version(&value)?,
+            Passed | PassedBut(_) => self.broker.extend(argument),
             Own if name == "log-level" => self.log_level = Some(value),
             Own if name == "log-prefix" => self.log_prefix = Some(value),
             Own => {}
             Ignored(reason) => self.warnings.push(format!("-{name} is ignored: {reason}")),
-            Refused(_) if is_off || value.is_empty() => {}
-            Refused(reason) => return Err(format!("-{name} is not supported: {reason}")),
         }
         Ok(())
     }
-}
 
-impl Settings {
     fn take_least_version(&mut self, value: &str) -> Result<(), String> {
         let value = value.to_ascii_lowercase();
         let least = match value.as_str() {
@@ -250,140 +219,5 @@ impl Settings {
     }
 }
 
-/// Go's words for a switch, and nsqd's third one for `-tls-required`, which is not off.
-fn is_false(name: &str, value: &str) -> Result<bool, String> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(false),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(true),
-        TCP_HTTPS if name == "tls-required" => Ok(false),
-        _ => Err(format!("invalid boolean value {value:?} for -{name}")),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(line: &str) -> Result<Request, String> {
-        let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        parse(&arguments)
-    }
-
-    fn settings(line: &str) -> Settings {
-        match parsed(line) {
-            Ok(Request::Start(settings)) => settings,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn flags_are_read_as_go_reads_them() {
-        let expected = ["--tcp-address=127.0.0.1:1", "--max-rdy-count=7"];
-        for line in [
-            "-tcp-address=127.0.0.1:1 -max-rdy-count=7",
-            "--tcp-address=127.0.0.1:1 --max-rdy-count=7",
-            "-tcp-address 127.0.0.1:1 --max-rdy-count 7",
-            "-tcp-address 127.0.0.1:1 -version=false -max-rdy-count=7",
-        ] {
-            assert_eq!(settings(line).broker, expected, "{line}");
-        }
-        assert_eq!(parsed("-version"), Ok(Request::Version));
-        assert_eq!(parsed("-tcp-address=x --version=1"), Ok(Request::Version));
-        assert_eq!(parsed("-help"), Ok(Request::Help));
-        let own = settings("-log-level=debug -log-prefix=x");
-        assert_eq!(
-            (own.log_level.as_deref(), own.log_prefix.as_deref()),
-            (Some("debug"), Some("x"))
-        );
-    }
-
-    #[test]
-    fn what_we_lack_is_warned_of_or_refused() {
-        let tuned = settings(
-            "-topology-zone=a -statsd-address=b:1 -statsd-mem-stats -tls-min-version=tls1.0",
-        );
-        assert_eq!(tuned.warnings.len(), 4);
-        assert_eq!(tuned.broker, ["--tls-min-version=tls1.2"]);
-        assert!(
-            tuned.warnings[0].contains("not preferred by zone"),
-            "{:?}",
-            tuned.warnings
-        );
-        for line in ["-tls-cert=", "-tls-min-version=", "-auth-http-address="] {
-            assert_eq!(settings(line), Settings::default(), "{line}");
-        }
-        let cases = [
-            ("-tls-required=maybe", "invalid boolean value"),
-            ("-tls-min-version=tls2", "use tls1.2 or tls1.3"),
-            (
-                "-auth-http-address=127.0.0.1:1",
-                "does not ask an auth server",
-            ),
-            ("-config=/etc/nsqd.cfg", "does not read configuration files"),
-            ("-colour=red", "not defined: -colour"),
-            ("-tcp-address", "needs an argument: -tcp-address"),
-            ("-version=maybe", "invalid boolean value"),
-            ("start", "unexpected argument"),
-        ];
-        for (line, expected) in cases {
-            let error = parsed(line).expect_err(line);
-            assert!(error.contains(expected), "{line}: {error}");
-        }
-    }
-
-    #[test]
-    fn switches_have_gos_words() {
-        for (line, expected) in [
-            ("-snappy", "--snappy=true"),
-            ("-deflate=F", "--deflate=false"),
-            ("-tls-required=0", "--tls-required=false"),
-            ("--tls-required", "--tls-required=true"),
-            ("-tls-required=tcp-https", "--tls-required=tcp-https"),
-        ] {
-            assert_eq!(settings(line).broker, [expected], "{line}");
-        }
-    }
-
-    #[test]
-    fn a_queue_without_memory_has_one_message_there() {
-        let own = settings("-mem-queue-size=0");
-        assert_eq!(own.broker, ["--mem-queue-size=1"]);
-        assert!(
-            own.warnings[0].contains("one message"),
-            "{:?}",
-            own.warnings
-        );
-        assert_eq!(
-            settings("-mem-queue-size=10").broker,
-            ["--mem-queue-size=10"]
-        );
-    }
-
-    #[test]
-    fn passed_flags_are_flags_of_the_broker() {
-        const FILES: [&str; 2] = ["--tls-cert=c", "--tls-key=k"];
-        for (name, is_switch, fate) in FLAGS {
-            let value = match *name {
-                "tcp-address" | "http-address" | "https-address" | "lookupd-tcp-address" => {
-                    "127.0.0.1:0"
-                }
-                "tls-client-auth-policy" => "require",
-                _ if *is_switch => "true",
-                "arrival-clock" => "read",
-                "turn-spacing" => "50us",
-                "abandoned-after" => "1m",
-                _ if name.ends_with("timeout") || name.ends_with("interval") => "30s",
-                _ => "1",
-            };
-            if matches!(fate, Passed) {
-                let mut all = vec!["nsqd".to_owned(), format!("--{name}={value}")];
-                let needed = FILES
-                    .iter()
-                    .filter(|file| !file.starts_with(&format!("--{name}=")));
-                all.extend(needed.map(|&file| file.to_owned()));
-                let parsed = <super::super::Translated as clap::Parser>::try_parse_from(all);
-                assert!(parsed.is_ok(), "{name}: {parsed:?}");
-            }
-        }
-    }
-}
+mod tests;

@@ -1,17 +1,19 @@
 //! `srtm nsqd`: a broker that takes nsqd's command line and answers with nsqd's lines.
 //!
-//! For scripts, unit files and images written for nsqd. Flags that tune something SRTM does not have
-//! are accepted with a warning; flags that would leave a door open which their user believes shut are
-//! refused.
+//! For scripts, unit files and images written for nsqd. Flags that tune something SRTM does not
+//! have are accepted with a warning; flags that would leave open a door that their user believes
+//! shut are refused.
 
-mod flags;
+pub(crate) mod flags;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use broker::Config;
 use broker::http::{LogLevel, nsqd_version_line};
 use clap::Parser;
 
+use crate::access_flags::{self, AccessFlags};
 use crate::broker_flags::BrokerFlags;
 use crate::daemon::{self, Until};
 use crate::error::Failure;
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         arguments.into_iter().map(OsString::into_string).collect();
     let arguments =
         arguments.map_err(|argument| Failure::Usage(format!("{argument:?} is not UTF-8")))?;
-    let settings = match flags::parse(&arguments).map_err(Failure::Usage)? {
+    let settings = match flags::parse(&arguments)? {
         Request::Version => {
             println!("{}", nsqd_version_line());
             return Ok(());
@@ -48,24 +50,38 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     start(settings)
 }
 
+/// Whether nsqd's file at `path` is good; how many keys of it are set.
+pub(crate) fn check_file(path: &Path) -> Result<usize, Failure> {
+    let (given, unknown) = flags::TABLE.read_file(path, &[])?;
+    if !unknown.is_empty() {
+        return Err(crate::configuration::usage(unknown));
+    }
+    let count = given.len();
+    let settings = Settings::of(given).map_err(Failure::Usage)?;
+    let (config, _) = config(settings.broker)?;
+    config.validate()?;
+    Ok(count)
+}
+
 fn start(settings: Settings) -> Result<(), Failure> {
     let level = settings
         .log_level
         .as_deref()
         .map_or(Ok(LogLevel::default()), log::parse_level);
     let level = level.map_err(|reason| Failure::Usage(format!("-log-level: {reason}")))?;
-    let config = config(settings.broker)?;
+    let (config, access) = config(settings.broker)?;
     log::start(&level, settings.log_prefix.as_deref().unwrap_or("[nsqd] "));
     tracing::info!("{}", nsqd_version_line());
     tracing::info!("ID: {}", config.node_id);
     for warning in settings.warnings {
         tracing::warn!("{warning}");
     }
+    access.warn(access_flags::unguarded(&config));
     daemon::run(config, &level, Until::Signal)
 }
 
 /// What flags in the broker's own spelling mean; all that are not there are nsqd's.
-fn config(mut arguments: Vec<String>) -> Result<Config, Failure> {
+fn config(mut arguments: Vec<String>) -> Result<(Config, AccessFlags), Failure> {
     let has_tls = arguments.iter().any(|a| a.starts_with("--tls-cert="));
     let https = has_tls.then_some(NSQD_HTTPS_ADDRESS);
     for (flag, value) in NSQD_DEFAULTS.into_iter().chain(https) {
@@ -76,7 +92,8 @@ fn config(mut arguments: Vec<String>) -> Result<Config, Failure> {
     let all = std::iter::once("nsqd".to_owned()).chain(arguments);
     let broker = Translated::try_parse_from(all)
         .map_err(|error| Failure::Usage(error.render().to_string().trim_end().to_owned()))?;
-    Ok(broker.flags.into_config())
+    let access = broker.flags.access.clone();
+    Ok((broker.flags.into_config()?, access))
 }
 
 /// nsqd's flags in the broker's own spelling.
@@ -105,7 +122,7 @@ mod tests {
             ),
         ] {
             let arguments = arguments.iter().map(|&argument| argument.to_owned());
-            let config = config(arguments.collect()).expect("valid flags");
+            let (config, _) = config(arguments.collect()).expect("valid flags");
             let http = config.http_address.expect("served");
             let bound = [config.tcp_address, http].map(|address| address.to_string());
             assert_eq!(bound, expected);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{RemoveFlags, SetFlags, ShowFlags};
 use crate::error::Failure;
 use crate::servers::{client, of_topic};
+use crate::token_flags::TokenFlags;
 
 /// A message's way, in the order in which it is told.
 const STAGES: [&str; 8] = [
@@ -22,16 +23,21 @@ const STAGES: [&str; 8] = [
 pub(super) fn set(broker: &str, flags: &SetFlags) -> Result<(), Failure> {
     let limit = flags.limit()?;
     let cpu_share = flags.cpu_share().map(kernel::CpuShare::as_f64);
-    let contract: Value = client(broker).put(
+    let contract: Value = client(broker, &flags.whom.token)?.put(
         &of_topic(&flags.name),
-        &json!({ "limit": limit, "cpu_share": cpu_share, "on_full": flags.on_full }),
+        &json!({
+            "limit": limit,
+            "cpu_share": cpu_share,
+            "on_full": flags.on_full,
+            "durability": flags.durability,
+        }),
     )?;
     println!("{}: {}", flags.name, contract_line(&contract));
     Ok(())
 }
 
-pub(super) fn ls(broker: &str) -> Result<(), Failure> {
-    let list: Value = client(broker).get(&Target::new("/v1/topics"))?;
+pub(super) fn ls(broker: &str, token: &TokenFlags) -> Result<(), Failure> {
+    let list: Value = client(broker, token)?.get(&Target::new("/v1/topics"))?;
     let topics = list["topics"]
         .as_array()
         .map(Vec::as_slice)
@@ -52,7 +58,7 @@ pub(super) fn ls(broker: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
-    let port = client(broker);
+    let port = client(broker, &flags.whom.token)?;
     let stats = Target::new("/stats?format=json&include_mem=false&include_clients=false")
         .query("topic", flags.name.as_str());
     let stats: Value = port.get(&stats)?;
@@ -73,7 +79,7 @@ pub(super) fn show(broker: &str, flags: &ShowFlags) -> Result<(), Failure> {
 }
 
 pub(super) fn rm(broker: &str, flags: &RemoveFlags) -> Result<(), Failure> {
-    let port = client(broker);
+    let port = client(broker, &flags.whom.token)?;
     if flags.with_messages {
         let delete = Target::new("/topic/delete").query("topic", flags.name.as_str());
         let _nothing: Value = port.order(&delete)?;
@@ -96,6 +102,9 @@ fn contract_line(contract: &Value) -> String {
     }
     if let Some(on_full) = contract["on_full"].as_str() {
         line += &format!("; full channels: {on_full}");
+    }
+    if let Some(durability) = contract["durability"].as_str() {
+        line += &format!("; durability: {durability}");
     }
     line
 }
@@ -127,6 +136,9 @@ fn page(topic: &Value) -> String {
         topic["topic_name"].as_str().unwrap_or_default()
     );
     page += &format!("limit      {}\n", limit_line(&srtm["limit"]));
+    if let Some(durability) = srtm["durability"].as_str() {
+        page += &format!("durability {durability}\n");
+    }
     if let (Some(rate), Some(burst)) = (
         srtm["share"]["rate"].as_f64(),
         srtm["share"]["burst"].as_f64(),
@@ -253,10 +265,10 @@ mod tests {
             "5 messages/s, burst 2, delay, shared by fps"
         );
         assert_eq!(limit_line(&Value::Null), "none");
-        let contract = json!({"limit": limit, "cpu_share": 0.2});
+        let contract = json!({"limit": limit, "cpu_share": 0.2, "durability": "disk"});
         assert_eq!(
             contract_line(&contract),
-            "1000 bytes/s, burst 2.5, drop; cpu share 0.2"
+            "1000 bytes/s, burst 2.5, drop; cpu share 0.2; durability: disk"
         );
         assert_eq!(contract_line(&json!({"limit": null})), "none");
         let topic = json!({
@@ -264,7 +276,7 @@ mod tests {
             "channels": [{"channel_name": "c", "depth": 3, "in_flight_count": 2, "deferred_count": 0,
                 "message_count": 8, "client_count": 1,
                 "srtm": {"full": "drops_oldest", "dropped_oldest_count": 4}}],
-            "srtm": {"limit": limit, "share": {"rate": 333.33, "burst": 1}, "tokens": 1.26,
+            "srtm": {"limit": limit, "durability": "fsync", "share": {"rate": 333.33, "burst": 1}, "tokens": 1.26,
                 "sharing": {"policy": "fps", "brokers": 3, "connected": 2, "demand": 4.0, "passed": 300.0}, "delayed_count": 4, "dropped_count": 5, "rejected_count": 6,
                 "held_publishers": 7, "latency_us": {"total": {"count": 8, "p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0}}},
         });
@@ -272,6 +284,7 @@ mod tests {
         for line in [
             "topic      t",
             "limit      1000 bytes/s, burst 2.5, drop",
+            "durability fsync",
             "part       333.3/s, burst 1.0, by fps; 2 of 3 brokers heard",
             "tokens     1.3",
             "messages   9 (90 bytes), 1 queued",

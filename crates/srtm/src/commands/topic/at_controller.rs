@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use api::Controller;
 use api::view::{Contract, Slo, TopicSpec, TopicView};
 use placement::FitStatus;
 use serde_json::Value;
 
 use super::{RemoveFlags, SetFlags, ShowFlags};
 use crate::error::Failure;
-use crate::servers::{client, of_topic};
+use crate::servers::{client, controller, of_topic};
+use crate::token_flags::TokenFlags;
 
-pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
+pub(super) fn set(url: &str, flags: &SetFlags) -> Result<(), Failure> {
     let limit = flags.limit()?;
     let slo = flags.slo_p99.map(|latency| Slo {
         percentile: 99.0,
@@ -22,19 +22,20 @@ pub(super) fn set(controller: &str, flags: &SetFlags) -> Result<(), Failure> {
             limit,
             cpu_share: flags.cpu_share(),
             on_full: flags.on_full,
+            durability: flags.durability.unwrap_or_default(),
         },
         slo,
         policy: flags.policy,
         fit: flags.fit,
         infer_groups: flags.infer_groups,
     };
-    let view = Controller::new(controller).put_topic(flags.name.as_str(), &spec)?;
+    let view = controller(url, &flags.whom.token)?.put_topic(flags.name.as_str(), &spec)?;
     println!("{}", line(&view));
     Ok(())
 }
 
-pub(super) fn ls(controller: &str) -> Result<(), Failure> {
-    let topics = Controller::new(controller).topics()?;
+pub(super) fn ls(url: &str, token: &TokenFlags) -> Result<(), Failure> {
+    let topics = controller(url, token)?.topics()?;
     if topics.is_empty() {
         eprintln!("no topics");
         return Ok(());
@@ -61,20 +62,20 @@ pub(super) fn ls(controller: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn show(controller: &str, flags: &ShowFlags) -> Result<(), Failure> {
+pub(super) fn show(url: &str, flags: &ShowFlags) -> Result<(), Failure> {
     if flags.json {
         // All that the controller says, known here or not.
-        let answer: Value = client(controller).get(&of_topic(&flags.name))?;
+        let answer: Value = client(url, &flags.whom.token)?.get(&of_topic(&flags.name))?;
         println!("{answer:#}");
         return Ok(());
     }
-    let view = Controller::new(controller).topic(flags.name.as_str())?;
+    let view = controller(url, &flags.whom.token)?.topic(flags.name.as_str())?;
     print!("{}", page(&view));
     Ok(())
 }
 
-pub(super) fn rm(controller: &str, flags: &RemoveFlags) -> Result<(), Failure> {
-    Controller::new(controller).remove_topic(flags.name.as_str())?;
+pub(super) fn rm(url: &str, flags: &RemoveFlags) -> Result<(), Failure> {
+    controller(url, &flags.whom.token)?.remove_topic(flags.name.as_str())?;
     println!(
         "{}: contract and publishers removed; messages at the brokers stay",
         flags.name
@@ -91,6 +92,7 @@ fn contract(spec: &TopicSpec) -> String {
         limit,
         cpu_share,
         on_full,
+        durability,
     } = spec.contract;
     let limit = limit.map_or_else(|| String::from("no limit"), |limit| limit.to_string());
     let mut contract = limit;
@@ -103,6 +105,9 @@ fn contract(spec: &TopicSpec) -> String {
     }
     if let Some(on_full) = on_full {
         let _ = write!(contract, "; full channels: {on_full}");
+    }
+    if !durability.is_memory() {
+        let _ = write!(contract, "; durability: {durability}");
     }
     contract
 }

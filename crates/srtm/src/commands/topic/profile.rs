@@ -1,8 +1,8 @@
 //! `srtm topic profile`: the limit that a topic's traffic needs, from a recording of it.
 //!
-//! The recording is made at all brokers of a controller or at one broker, or read from a trace file; the fit is
-//! `limit::Advice`.
-//! What the traffic waits under the limit in force stands beside what it would wait under the fitted one.
+//! The recording is made at all brokers of a controller or at one broker, or read from a trace
+//! file; the fit is `limit::Advice`. The result compares the traffic's wait under the limit in
+//! force with that under the fitted one.
 
 mod page;
 mod recording;

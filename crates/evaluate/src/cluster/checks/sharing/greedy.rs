@@ -138,7 +138,7 @@ fn publish(address: SocketAddr, is_over: &AtomicBool) -> Result<(), BenchError> 
     let io = BenchError::io;
     let mut stream = TcpStream::connect(address).map_err(io("connect a publisher"))?;
     stream.set_nodelay(true).map_err(io("set up a publisher"))?;
-    protocol.greet_as_publisher(&mut stream)?;
+    protocol.greet_as_publisher(&mut stream, 0)?;
     stream
         .set_read_timeout(Some(PATIENCE))
         .map_err(io("set up a publisher"))?;

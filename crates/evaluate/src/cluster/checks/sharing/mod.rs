@@ -1,5 +1,5 @@
-//! Ways of sharing a topic's limit over brokers, against each other: who gets how much, what passes in all, how long
-//! messages wait, and what brokers say to each other and to the controller for it.
+//! Ways of sharing a topic's limit over brokers, compared: who gets how much, what passes in all,
+//! how long messages wait, and what brokers say to each other and to the controller for it.
 
 mod greedy;
 mod shifting;

@@ -1,7 +1,8 @@
 //! Traffic that moves from broker to broker under one limit, once for each way of sharing.
 //!
-//! All brokers have as many publishers; what these send changes every [`PHASE`]. For a while all together ask for 80 % of
-//! the limit, which one bucket would let pass at once; then for 120 %.
+//! All brokers have the same number of publishers; what these send changes every [`PHASE`]. For a
+//! while all together ask for 80 % of the limit, which one bucket would let pass at once; then for
+//! 120 %.
 
 use std::collections::HashMap;
 use std::fmt;

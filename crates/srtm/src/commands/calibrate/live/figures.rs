@@ -1,4 +1,4 @@
-//! What a broker says of its tasks: `GET /v1/tasks`.
+//! A broker's figures of its tasks: `GET /v1/tasks`.
 
 use std::time::Duration;
 

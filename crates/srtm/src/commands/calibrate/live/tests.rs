@@ -125,6 +125,7 @@ fn calibrate(
     let (address, shared) = serve(broker);
     let topic: TopicName = "t".parse().expect("a name");
     let question = Question {
+        token: &TokenFlags::default(),
         broker: &address,
         topic: &topic,
         wanted,
@@ -250,6 +251,7 @@ fn failures_say_what_to_do() {
     let (address, _) = serve(Broker::new(1.0, Value::Null));
     let topic: TopicName = "nobody".parse().expect("a name");
     let question = Question {
+        token: &TokenFlags::default(),
         broker: &address,
         topic: &topic,
         wanted,

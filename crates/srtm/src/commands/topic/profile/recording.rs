@@ -1,4 +1,4 @@
-//! A recording of arrivals, made by the broker that was named or by all brokers of a controller.
+//! A recording of arrivals, made by the given broker or by all brokers of a controller.
 
 mod answers;
 mod brokers;
@@ -41,7 +41,7 @@ pub(super) fn record(flags: &ProfileFlags) -> Result<(Trace, Option<Limit>), Fai
         Some(_) => eprintln!("recording {name} for {window}"),
         None => eprintln!("recording {name} for {window} at {count} brokers of {asked}"),
     }
-    let answers = answers::of_all(&brokers, name, window.0)?;
+    let answers = answers::of_all(&brokers, name, window.0, &flags.whom.token)?;
     let parts: Vec<Recorded> = answers.into_iter().flatten().collect();
     if parts.is_empty() {
         let reason = format!("none of {count} brokers carries {name}");

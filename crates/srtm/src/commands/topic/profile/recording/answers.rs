@@ -13,6 +13,8 @@ use super::brokers::Recorder;
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::servers::of_topic;
+use crate::token_flags::TokenFlags;
+use crate::trust_flags::trust;
 
 /// Longest answer: a whole trace, with room.
 const ANSWER_MAX_BYTES: u64 = 256 << 20;
@@ -33,10 +35,11 @@ pub(super) fn of_all(
     brokers: &[Recorder],
     topic: &TopicName,
     window: Duration,
+    token: &TokenFlags,
 ) -> Result<Vec<Option<Recorded>>, Failure> {
     let steps = window.as_millis().div_ceil(STEP.as_millis());
     let bar = ProgressBar::new(u64::try_from(steps).unwrap_or(u64::MAX));
-    let answers = wait_for_all(brokers, topic, window, &bar);
+    let answers = wait_for_all(brokers, topic, window, token, &bar);
     bar.finish_and_clear();
     answers
 }
@@ -45,6 +48,7 @@ fn wait_for_all(
     brokers: &[Recorder],
     topic: &TopicName,
     window: Duration,
+    token: &TokenFlags,
     bar: &ProgressBar,
 ) -> Result<Vec<Option<Recorded>>, Failure> {
     let target = recording(topic, window);
@@ -53,7 +57,7 @@ fn wait_for_all(
         connect_timeout: None,
         answer_max_bytes: ANSWER_MAX_BYTES,
     };
-    let port = Client::new("", bounds);
+    let port = Client::trusting("", bounds, trust().as_ref()).with_token(token.token()?);
     let ports: Vec<Client> = brokers.iter().map(|broker| port.at(&broker.base)).collect();
     let (done, answered) = channel();
     for (number, port) in ports.iter().enumerate() {

@@ -1,15 +1,13 @@
 //! Which brokers record a topic, and what limit is in force there.
 
-use api::Controller;
 use api::view::BrokerView;
 use limit::{Limit, Share};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::TopicName;
 
 use super::super::ProfileFlags;
 use crate::error::Failure;
-use crate::servers::{client, of_topic};
+use crate::servers::{client, controller, of_topic};
 
 /// All that record.
 #[derive(Debug)]
@@ -35,13 +33,13 @@ impl Recorders {
     /// The broker that was named, else all brokers of the controller that live.
     pub(super) fn of(flags: &ProfileFlags) -> Result<Recorders, Failure> {
         match &flags.whom.broker {
-            Some(broker) => Recorders::alone(broker, &flags.name),
-            None => Recorders::of_controller(&flags.whom.controller, &flags.name),
+            Some(broker) => Recorders::alone(broker, flags),
+            None => Recorders::of_controller(&flags.whom.controller, flags),
         }
     }
 
-    fn alone(broker: &str, topic: &TopicName) -> Result<Recorders, Failure> {
-        let contract: Value = client(broker).get(&of_topic(topic))?;
+    fn alone(broker: &str, flags: &ProfileFlags) -> Result<Recorders, Failure> {
+        let contract: Value = client(broker, &flags.whom.token)?.get(&of_topic(&flags.name))?;
         let recorder = Recorder {
             name: String::from("the broker"),
             base: broker.to_owned(),
@@ -53,20 +51,20 @@ impl Recorders {
         })
     }
 
-    fn of_controller(controller: &str, topic: &TopicName) -> Result<Recorders, Failure> {
-        let views = Controller::new(controller).brokers()?;
+    fn of_controller(url: &str, flags: &ProfileFlags) -> Result<Recorders, Failure> {
+        let views = controller(url, &flags.whom.token)?.brokers()?;
         let failed = |reason| Failure::Api {
-            url: controller.to_owned(),
+            url: url.to_owned(),
             reason,
         };
         let brokers = recorders(&views).map_err(failed)?;
         // A topic may have publishers before it has a contract.
-        let limit = match client(controller).get::<Value>(&of_topic(topic)) {
+        let limit = match client(url, &flags.whom.token)?.get::<Value>(&of_topic(&flags.name)) {
             Err(error) if error.status() == Some(404) => None,
             view => in_force(&view?),
         };
         Ok(Recorders {
-            asked: controller.to_owned(),
+            asked: url.to_owned(),
             brokers,
             limit,
         })
@@ -87,13 +85,21 @@ fn recorders(views: &[BrokerView]) -> Result<Vec<Recorder>, String> {
         }
         recorders.push(Recorder {
             name,
-            base: http_address.to_owned(),
+            base: with_scheme(http_address),
         });
     }
     if recorders.is_empty() {
         return Err(String::from("no broker is alive"));
     }
     Ok(recorders)
+}
+
+/// A broker says so where its port is encrypted.
+fn with_scheme(address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://{address}"),
+    }
 }
 
 /// The limit of a contract; of one that a controller shares out, the part that this broker holds.
@@ -132,11 +138,11 @@ mod tests {
         let views = [
             view("b1", "up", Some("10.0.0.1:4151")),
             view("b2", "dead", None),
-            view("b3", "silent", Some("10.0.0.3:4151")),
+            view("b3", "silent", Some("https://10.0.0.3:4151")),
         ];
         let expected = [
-            ("broker b1 (up)", "10.0.0.1:4151"),
-            ("broker b3 (silent)", "10.0.0.3:4151"),
+            ("broker b1 (up)", "http://10.0.0.1:4151"),
+            ("broker b3 (silent)", "https://10.0.0.3:4151"),
         ];
         let expected = expected.map(|(name, base)| (name.to_owned(), base.to_owned()));
         assert_eq!(named(&views), Ok(expected.to_vec()));

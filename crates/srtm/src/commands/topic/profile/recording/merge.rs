@@ -1,8 +1,8 @@
-//! Recordings of several brokers as one, by the wall clock.
+//! Joins recordings of several brokers by the wall clock.
 //!
-//! The time that counts is what all of them saw: from the latest beginning to the earliest end. Brokers on
-//! different machines agree on it as well as their clocks do; the offset between two clocks is the error
-//! of the intervals between their arrivals, and nothing here can correct it.
+//! Only the time that all of them saw counts: from the latest beginning to the earliest end.
+//! Brokers on different machines agree on it as well as their clocks do; the offset between two
+//! clocks is the error of the intervals between their arrivals, and nothing here can correct it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! Whole recordings, over sockets whose other ends give answers that are written down here.
+//! Whole recordings, over sockets whose other ends give fixed answers.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
