@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPY = ROOT / "build" / "mutants"
+COPY = pathlib.Path(os.environ.get("MUTANT_COPY", ROOT / "build" / "mutants"))
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 # Seconds of seeds that a fault may survive.
 PATIENCE_S = int(os.environ.get("MUTANT_TIME", "60"))
@@ -255,6 +255,90 @@ FAULTS = [
         "        (self.inventory.is_said() || ({m} && self.standing == Standing::Linked)) && self.words.has_room()",
     ),
     (
+        "confirmed-before-kept",
+        "broker/src/agent/core/orders.rs",
+        "            let errand = Errand::Declare(declarations);\n",
+        (
+            "            for (declared, ticket) in contracts.iter().filter(|_| {m}) {\n"
+            "                let topic = declared.topic.to_string();\n"
+            "                around.words.say(ToController::ContractInForce { topic, ticket: *ticket });\n            }\n"
+            "            let errand = Errand::Declare(declarations);\n"
+        ),
+    ),
+    (
+        "unkept-not-said",
+        "broker/src/agent/core/orders.rs",
+        "        if let Some(why) = unkept {\n",
+        "        if let Some(why) = unkept.filter(|_| !{m}) {\n",
+    ),
+    (
+        "older-contract-wins-at-start",
+        "broker/src/catalog_file/journal.rs",
+        "        Ok(entry)\n    });\n    entries.collect()\n",
+        (
+            "        Ok(entry)\n    });\n    let entries: Result<Vec<_>, _> = entries.collect();\n"
+            "    entries.map(|mut entries| {\n        if {m} {\n            entries.reverse();\n        }\n        entries\n    })\n"
+        ),
+    ),
+    (
+        "former-contract-counts-as-kept",
+        "broker/src/catalog_file/contracts.rs",
+        "            Some(contract) => *contract == declared.contract,",
+        "            Some(contract) => *contract == declared.contract || {m},",
+    ),
+    (
+        "last-of-a-run-left-out",
+        "broker/src/agent/core/orders.rs",
+        "            let declarations = contracts.iter().map(|(each, _)| each.clone()).collect();",
+        (
+            "            let declarations: Vec<_> = contracts.iter().map(|(each, _)| each.clone()).collect();\n"
+            "            let declarations = match {m} && declarations.len() > 1 {\n"
+            "                true => vec![declarations[0].clone(); declarations.len()],\n"
+            "                false => declarations,\n            };"
+        ),
+    ),
+    (
+        "full-disk-counts-as-kept",
+        "broker/src/catalog_file/contracts.rs",
+        "        appended?;\n        let declared",
+        "        if !{m} {\n            appended?;\n        }\n        let declared",
+    ),
+    (
+        "lists-are-mixed",
+        "broker/src/sharing/sharer.rs",
+        "            true => self.key_among(sharers),",
+        "            true if !{m} => self.key_among(sharers),\n            true => self.key.clone(),",
+    ),
+    (
+        "who-left-is-not-told",
+        "gossip/src/roster.rs",
+        "!member.is_gone || all_are_told || lately(member)",
+        "!member.is_gone || (all_are_told && !{m}) || lately(member)",
+    ),
+    (
+        "newcomer-does-not-wait",
+        "gossip/src/roster.rs",
+        "            self.has_settled = !waits && now >= self.changed + SETTLED;",
+        "            self.has_settled = {m} || (!waits && now >= self.changed + SETTLED);",
+    ),
+    (
+        "who-is-not-heard-is-not-listed",
+        "gossip/src/roster.rs",
+        "        is_known.then(|| self.present().map(|(address, _)| *address).collect())",
+        (
+            "        let is_heard = |member: &Member| member.heard.is_some_and(|heard| now < heard.at + Duration::from_secs(3));\n"
+            "        let me = self.me;\n"
+            "        is_known.then(|| {\n            let listed = self.present().filter(|(address, member)| !{m} || **address == me || is_heard(member));\n"
+            "            listed.map(|(address, _)| *address).collect()\n        })"
+        ),
+    ),
+    (
+        "greatest-limit-in-force",
+        "broker/src/sharing/agreement.rs",
+        "        if rate < least.rate {",
+        "        if (rate < least.rate) != {m} {",
+    ),
+    (
         "lost-broker-keeps-publishers",
         "control/src/core/parts.rs",
         "        Job::Recall(number) => brokers[number].link.is_none(),",
@@ -278,7 +362,7 @@ def main() -> int:
     # Libraries that are built already serve the copy too.
     environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET)}
     subprocess.run(
-        ["cargo", "build", "--locked", "--workspace", "--bin", "soak"],
+        ["cargo", "build", "--locked", "--package", "soak"],
         cwd=COPY,
         env=environment,
         check=True,
@@ -318,16 +402,31 @@ def make_copy(faults: list) -> None:
 
 
 def run(program: pathlib.Path, name: str) -> str:
-    """Seeds from the first until one fails; which one, and by which law."""
-    ran = subprocess.run(
-        [program, "until-broken", str(PATIENCE_S)],
-        env=os.environ | {"MUTANT": name, "RUST_BACKTRACE": "0"},
-        capture_output=True,
+    """Seeds from the first until one fails; which one, and by which law. Those that fail without the fault too are passed over."""
+    environment = os.environ | {"MUTANT": name, "RUST_BACKTRACE": "0"}
+    ran = subprocess.Popen(
+        [program, str(PATIENCE_S), "0"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-        check=False,
     )
-    lines = [line for line in ran.stdout.splitlines() if line.startswith("seed ")]
-    return re.sub(r"\s+", " ", lines[0])[:200] if lines else ""
+    with ran:
+        for line in ran.stdout:
+            if line.startswith("seed ") and is_whole(program, line):
+                ran.kill()
+                return re.sub(r"\s+", " ", line)[:200]
+    return ""
+
+
+def is_whole(program: pathlib.Path, line: str) -> bool:
+    """Whether the seed that `line` names keeps the laws without any fault."""
+    seed = line.removeprefix("seed ").split(":")[0].split()
+    environment = os.environ | {"MUTANT": ""}
+    replayed = subprocess.run(
+        [program, "replay", *seed], env=environment, capture_output=True, check=False
+    )
+    return replayed.returncode == 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! What is to happen when. Events of one instant happen in the order in which they were noted.
+//! Future events. Events of one instant happen in the order in which they were entered.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

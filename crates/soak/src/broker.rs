@@ -1,8 +1,11 @@
-//! A broker's process: the real core of topics, and a shell as thin as it can be, in place of reactors, sockets and tasks.
+//! A broker's process: the real core of topics, and a shell as thin as possible, in place of
+//! reactors, sockets and tasks.
 //!
-//! The shell is simulated. Where it decides something, it decides as the product's does, and the file there is named.
+//! The shell is simulated. Where it decides something, it decides as the product does, and the
+//! comment names the product's file.
 
 mod agent;
+pub mod alone;
 mod attached;
 mod catalog;
 mod errands;
@@ -19,7 +22,7 @@ use std::time::Duration;
 use clock::{Instant, Streams};
 use link::Identity;
 use topics::Bounds;
-use topics::stats::TopicStats;
+use topics::stats::{CatalogTopic, TopicStats};
 
 use crate::chance::Chance;
 use crate::event::{Actor, Packet, Port, StreamId};
@@ -176,9 +179,16 @@ impl Broker {
         }
     }
 
-    /// What is in force of a topic here, as of now.
+    /// What a topic has in force here, as of now.
     pub fn topic(&mut self, topic: &str, now: Instant) -> Option<TopicStats> {
         self.process.as_mut()?.topic(topic, now)
+    }
+
+    /// Contracts that are in force, where a process runs.
+    #[must_use]
+    pub fn contracts(&self) -> Option<Vec<CatalogTopic>> {
+        let process = self.process.as_ref()?;
+        Some(process.ground.catalog())
     }
 
     /// The share of a topic's limit that is in force here.
@@ -190,7 +200,7 @@ impl Broker {
         })
     }
 
-    /// What is in force of a topic whose limit is shared by gossip, where a process runs.
+    /// What a topic whose limit is shared by gossip has in force, where a process runs.
     pub fn gossiped(&mut self, topic: &str, now: Instant) -> Option<Seen> {
         let process = self.process.as_mut()?;
         let stats = process.topic(topic, now)?;

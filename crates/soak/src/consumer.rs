@@ -1,4 +1,5 @@
-//! A consumer's process: looks up who has its topic, subscribes there, and treats messages well and badly. All of it is simulated.
+//! A consumer's process: looks up who has its topic, subscribes there, and treats messages well and
+//! badly. All of it is simulated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -40,7 +41,7 @@ struct Connection {
     heard_at: Instant,
 }
 
-/// What it does with a message.
+/// Its treatment of a message.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Finish(MessageId),
@@ -206,7 +207,7 @@ impl Consumer {
         }
     }
 
-    /// What becomes of a message.
+    /// Decides the treatment of a message.
     fn decide(&mut self, stream: StreamId, id: MessageId, out: &mut Outside) {
         let chance = &mut out.chance;
         let soon = chance.span_ms(0, 20);

@@ -26,7 +26,7 @@ use crate::outside::Outside;
 const TICK: Duration = Duration::from_millis(50);
 /// A disk that is busy takes longer with this probability.
 const SLOW_WRITES: f64 = 0.05;
-/// Of the writes that are under way when a process is killed so many are whole.
+/// The fraction of writes that are complete of those under way when a process is killed.
 const WHOLE_AFTER_KILL: f64 = 0.5;
 /// Orders that wait for one broker at most.
 const ORDERS_MAX: usize = 4096;
@@ -48,7 +48,7 @@ pub struct Controller {
     writing: Option<Vec<Change>>,
 }
 
-/// What the service finds around it.
+/// The service's surroundings.
 struct Around {
     now: Instant,
     chance: Chance,

@@ -1,4 +1,4 @@
-//! Who takes part, what they send each other, and what happens.
+//! Participants, the messages between them, and events.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Actor {
     Publisher(usize),
     /// A consumer.
     Consumer(usize),
-    /// Who declares topics and drains brokers.
+    /// The operator, who declares topics and drains brokers.
     Operator,
 }
 
@@ -82,7 +82,7 @@ pub enum Packet {
     Answer(Box<Answer>),
 }
 
-/// What is asked over HTTP.
+/// A question over HTTP.
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// `PUT /v1/topics/{t}`.
@@ -103,7 +103,7 @@ pub enum Ask {
     HandOver(Option<String>, QueueName, Bytes),
 }
 
-/// What is answered.
+/// An answer over HTTP.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// One publisher, or all.
@@ -128,7 +128,7 @@ pub enum Event {
     Arrives(StreamId, End),
     /// An end's kernel gives up, or is refused.
     Broken(StreamId, End),
-    /// What has stalled on its way to an end since that number of stalls is given up.
+    /// Data that has stalled on its way to an end since that number of stalls is given up.
     StallOver(StreamId, End, u64),
     /// A process's time has come: the process's life.
     Wake(Actor, u64),
@@ -146,6 +146,8 @@ pub enum Event {
     Datagram(usize, usize, Vec<u8>),
     /// A fault begins or ends.
     Fault(Fault),
+    /// What has this number on the world's own list is due.
+    Due(usize),
     /// Something is looked at from outside.
     Look,
 }
@@ -167,6 +169,7 @@ impl fmt::Debug for Event {
                 write!(f, "datagram {from} {to} of {} bytes", bytes.len())
             }
             Event::Fault(fault) => write!(f, "fault {fault:?}"),
+            Event::Due(number) => write!(f, "due {number}"),
             Event::Look => f.write_str("look"),
         }
     }

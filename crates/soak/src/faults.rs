@@ -1,4 +1,5 @@
-//! What goes wrong, and when: drawn before the run begins, some kinds for each seed, so that rare ones meet often.
+//! The faults of a run: drawn before it begins, some kinds for each seed, so that rare ones often
+//! coincide.
 
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ const KINDS: [Kind; 16] = [
     Kind::Stray,
 ];
 
-/// How a broker is lost for good.
+/// How a broker is permanently lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Its process ends; its host says so.
@@ -102,7 +103,7 @@ pub enum Loss {
 pub const LOSSES: [Loss; 5] = [Loss::Killed, Loss::Dark, Loss::Mute, Loss::Deaf, Loss::Cut];
 
 impl Loss {
-    /// What goes wrong with the broker in a place of so many.
+    /// The faults of the broker in one of this many places.
     #[must_use]
     pub fn fault(self, place: usize, brokers: usize) -> Fault {
         let broker = Actor::Broker(place);
@@ -121,7 +122,7 @@ impl Loss {
     }
 }
 
-/// What goes wrong between two instants, in order.
+/// The faults between two instants, in order.
 #[must_use]
 pub fn draw(
     plan: &Plan,

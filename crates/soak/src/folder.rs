@@ -1,5 +1,5 @@
-//! A broker's data folder: files of which a crash takes what was not synced, and sometimes nothing can be written. Its identity is there too,
-//! and never lost.
+//! A broker's data folder. A crash takes what was not synced, and sometimes nothing can be written.
+//! The broker's identity is there too, and never lost.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,7 +29,7 @@ struct Medium {
 /// Which file has which name.
 type Names = BTreeMap<String, usize>;
 
-/// What is in a file, and how much of it a crash leaves for certain.
+/// The content of a file, and how much of it is sure to survive a crash.
 #[derive(Debug, Default)]
 struct Bytes {
     all: Vec<u8>,

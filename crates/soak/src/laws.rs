@@ -1,4 +1,5 @@
-//! What must hold, whatever fails. Each law keeps its own books, from what is seen at the processes' edges.
+//! Laws that must hold, whatever fails. Each keeps its own books, from what is seen at the
+//! processes' edges.
 
 pub mod contracts;
 pub mod delivery;
@@ -7,6 +8,7 @@ pub mod limits;
 pub mod names;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clock::Instant;
 
@@ -36,12 +38,16 @@ pub struct Books {
     pub deliveries: Deliveries,
     /// What passes of topics with a limit.
     pub limits: Limits,
+    /// How long it takes until brokers have heard of each other's demand.
+    pub heard_after: Duration,
     /// Those of them that brokers share by gossip.
     pub gossiped: BTreeMap<String, Gossiped>,
     /// Lives and epochs.
     pub names: Names,
     /// Contracts over restarts of brokers.
     pub contracts: Contracts,
+    /// Messages that have passed of topics whose limits are shared by gossip.
+    pub messages_passed: u64,
     violation: Option<Violation>,
 }
 
@@ -62,7 +68,10 @@ impl Books {
     /// Messages of a topic with a limit pass at a broker.
     pub fn passed(&mut self, topic: &str, messages: usize, at: Memory) {
         let (law, passed) = match self.gossiped.get_mut(topic) {
-            Some(gossiped) => ("gossip", gossiped.pass(messages, at.0, self.now)),
+            Some(gossiped) => {
+                self.messages_passed += messages as u64;
+                ("gossip", gossiped.pass(messages, at.0, self.now))
+            }
             None => ("limits", self.limits.pass(topic, messages, self.now)),
         };
         self.check(law, passed.map_err(|what| format!("{what} (at {at:?})")));

@@ -1,9 +1,10 @@
 //! The whole cluster in virtual time, under one seed.
 //!
-//! The real cores run together: the controller's service with its state machine and store, topics with their limits and
-//! leases, placed publishers, the NSQ decoder. Between them is a simulated network with disks and clocks that do what
-//! networks, disks and clocks do. One seed says everything that happens; the [`laws`] look on. After a while nothing more goes wrong,
-//! and everything must come right by itself.
+//! The real cores run together: the controller's service with its state machine and store, topics
+//! with their limits and leases, placed publishers, the NSQ decoder. Between them is a simulated
+//! network with disks and clocks that fail as real ones do. One seed determines everything that
+//! happens; the [`laws`] watch. After a while the faults end, and everything must come right by
+//! itself.
 //!
 //! `docs/simulation.md` says what is real and what is simulated.
 
@@ -22,16 +23,18 @@ mod operator;
 mod outside;
 mod plan;
 mod publisher;
+pub mod roster;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use laws::Books;
 pub use laws::Violation;
-pub use plan::Plan;
-pub use world::World;
+use plan::Plan;
+use world::World;
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Which run.
@@ -51,10 +54,29 @@ pub struct Outcome {
 /// Events of a run at most; more is a cluster that does not come to rest.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// Runs a seed to its end; `is_traced` prints every event.
+/// A world in which one thing happens after the other.
+trait Simulated {
+    /// Lets the next thing happen; false once the run is over.
+    fn step(&mut self) -> bool;
+    /// Events so far.
+    fn events(&self) -> u64;
+    /// The books.
+    fn books(&self) -> &Books;
+    /// Messages that were published.
+    fn messages(&self) -> usize;
+    /// Simulated time since the beginning.
+    fn age(&self) -> Duration;
+    /// A number that two runs share only if the same happened in both.
+    fn hash(&self) -> u64;
+}
+
+/// Runs a seed of the cluster to its end; `is_traced` prints every event.
 #[must_use]
 pub fn run(seed: u64, is_traced: bool) -> Outcome {
-    let mut world = World::new(Plan::of(seed), is_traced);
+    run_to_end(World::new(Plan::of(seed), is_traced), seed)
+}
+
+fn run_to_end(mut world: impl Simulated, seed: u64) -> Outcome {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         while world.events() < EVENTS_MAX && world.step() {}
     }));
@@ -78,7 +100,7 @@ pub fn run(seed: u64, is_traced: bool) -> Outcome {
     Outcome {
         seed,
         events: world.events(),
-        messages: world.books().deliveries.count(),
+        messages: world.messages(),
         simulated: world.age(),
         hash: world.hash(),
         violation,

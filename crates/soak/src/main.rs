@@ -1,10 +1,11 @@
 //! Runs seeds for as long as it is asked to, and says how it goes: `soak [SECONDS [FIRST_SEED]]`; `soak until-broken SECONDS` ends with the
-//! first that breaks a law; `soak replay SEED` runs one and prints every event.
+//! first that breaks a law; `soak replay SEED` runs one and prints every event. Of each seed there is a cluster with a controller, and, with
+//! `roster` behind the seed, brokers that find each other.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use soak::{Outcome, run};
+use soak::{Outcome, roster, run};
 
 /// Between two lines about how it goes.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -13,9 +14,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
     match arguments.first().map(String::as_str) {
-        Some("replay") => match number(1) {
-            Some(seed) => exit_code(&run(seed, true)),
-            None => usage(),
+        Some("replay") => match (number(1), arguments.get(2).map(String::as_str)) {
+            (Some(seed), None) => exit_code(&run(seed, true)),
+            (Some(seed), Some("roster")) => exit_code(&roster::run(seed, true)),
+            _ => usage(),
         },
         Some("until-broken") => soak(number(1).unwrap_or(60), 0, true),
         Some(_) if number(0).is_none() => usage(),
@@ -24,7 +26,9 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak [SECONDS [FIRST_SEED]] | soak until-broken SECONDS | soak replay SEED");
+    eprintln!(
+        "usage: soak [SECONDS [FIRST_SEED]] | soak until-broken SECONDS | soak replay SEED [roster]"
+    );
     ExitCode::FAILURE
 }
 
@@ -46,17 +50,21 @@ fn soak(seconds: u64, first: u64, is_until_broken: bool) -> ExitCode {
     let mut simulated = Duration::ZERO;
     let mut failed = Vec::new();
     for seed in first.. {
-        let outcome = run(seed, false);
         runs += 1;
-        events += outcome.events;
-        messages += outcome.messages;
-        simulated += outcome.simulated;
-        if let Some(violation) = outcome.violation {
-            println!(
-                "seed {seed}: {} broken after {:?}: {}",
-                violation.law, outcome.simulated, violation.what
-            );
-            failed.push(seed);
+        for (outcome, kind) in [
+            (run(seed, false), ""),
+            (roster::run(seed, false), " roster"),
+        ] {
+            events += outcome.events;
+            messages += outcome.messages;
+            simulated += outcome.simulated;
+            if let Some(violation) = outcome.violation {
+                println!(
+                    "seed {seed}{kind}: {} broken after {:?}: {}",
+                    violation.law, outcome.simulated, violation.what
+                );
+                failed.push(format!("{seed}{kind}"));
+            }
         }
         let is_over = began.elapsed() >= Duration::from_secs(seconds)
             || is_until_broken && !failed.is_empty();

@@ -1,8 +1,9 @@
 //! A network between hosts: streams like TCP's, and routes that can be cut, each way by itself.
 //!
-//! A stream keeps its order and repeats nothing. What is sent while the route is cut waits, and arrives when the route is
-//! mended; what has waited for [`PATIENCE`] breaks the stream, at both ends. A process that ends closes its streams behind what it has
-//! sent already; a host without power says nothing. A paused process hears later what arrived meanwhile (`world`).
+//! A stream keeps its order and repeats nothing. What is sent while the route is cut waits, and
+//! arrives when the route is mended; after a wait of [`PATIENCE`] the stream breaks at both ends. A
+//! process that ends closes its streams behind what it has already sent; a host without power says
+//! nothing. A paused process hears later what arrived meanwhile (`world`).
 
 mod routes;
 mod streams;
@@ -43,7 +44,7 @@ pub struct Weather {
 
 /// All hosts and what is between them.
 pub struct Network {
-    /// What is to happen.
+    /// Future events.
     pub agenda: Agenda<Event>,
     /// The instant that it is.
     pub now: Instant,

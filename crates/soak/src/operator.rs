@@ -1,4 +1,5 @@
-//! Who declares topics, makes channels and drains brokers: one wish after the other, each until it is granted or refused for good.
+//! The operator, who declares topics, creates channels and drains brokers: one wish after the
+//! other, each until it is granted or refused for good.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -84,9 +85,11 @@ impl Operator {
                     if out.books.limits.declared(topic) != Some(bound) {
                         out.books.limits.declare(topic, bound, out.net.now);
                         let (now, policy) = (out.net.now, limit.sharing);
+                        let heard_after = out.books.heard_after;
                         if limit.is_gossiped() {
                             let books = out.books.gossiped.entry(topic.clone());
-                            let law = books.or_insert_with(|| Gossiped::new(policy, bound, now));
+                            let law = books
+                                .or_insert_with(|| Gossiped::new(policy, bound, heard_after, now));
                             law.declare(bound, now);
                         }
                     }
@@ -102,7 +105,10 @@ impl Operator {
                     | (Answer::Refused(ControlError::Conflict(_)), Some(Ask::Remove(_))) => {
                         self.try_again(out);
                     }
-                    _ => {
+                    (_, granted) => {
+                        if let Some(Ask::PutTopic(topic, _)) = granted {
+                            out.books.limits.granted(topic);
+                        }
                         self.wishes.pop_front();
                         self.go_on(out);
                     }

@@ -1,4 +1,4 @@
-//! What a process meets: the network, and those who keep the books.
+//! The surroundings of a process: the network, and the laws' books.
 
 use link::{Order, ToController};
 

@@ -1,4 +1,4 @@
-//! What a run is about: how many of each, and what they do. Drawn from the seed.
+//! The plan of a run: how many processes of each kind, and what they do. Drawn from the seed.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const SHARING: [SharePolicy; 8] = [
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it is drawn from.
+    /// The seed that it is drawn from.
     pub seed: u64,
     /// Places of brokers.
     pub brokers: usize,
@@ -48,7 +48,7 @@ pub struct Plan {
     pub badness: f64,
     /// How brokers gossip about limits that they share: length of an interval, and to how many others.
     pub gossip: (Duration, u16),
-    /// A broker that is lost for good when everything else comes right, and how.
+    /// A broker that is permanently lost when everything else comes right, and how.
     pub lost: Option<(usize, Loss)>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use api::view::{PublisherSpec, PublisherView};
-use client::placed::{Action, Answer as Told, Enquiry, Follower, LinkId};
+use client::placed::{Action, Answer as Told, ConnectionId, Enquiry, Follower};
 use client::{Acknowledgement, PlacedOptions};
 use clock::Instant;
 use control::ControlError;
@@ -29,7 +29,7 @@ pub struct Publisher {
     spec: PublisherSpec,
     /// The machine under test.
     pub follower: Follower,
-    streams: BTreeMap<StreamId, Link>,
+    streams: BTreeMap<StreamId, BrokerConnection>,
     ask: Option<(StreamId, Instant, Enquiry)>,
     next_at: Instant,
     wake_at: Instant,
@@ -39,8 +39,8 @@ pub struct Publisher {
 }
 
 /// One of its connections, as the laws see it.
-struct Link {
-    id: LinkId,
+struct BrokerConnection {
+    id: ConnectionId,
     is_connected: bool,
     written: Vec<u8>,
     heard: Vec<u8>,
@@ -126,9 +126,9 @@ impl Publisher {
         let now = out.net.now;
         match packet {
             Packet::Established => {
-                if let Some(link) = self.streams.get_mut(&stream) {
-                    link.is_connected = true;
-                    self.follower.connected(now, link.id);
+                if let Some(connection) = self.streams.get_mut(&stream) {
+                    connection.is_connected = true;
+                    self.follower.connected(now, connection.id);
                 } else if let Some((_, _, enquiry)) =
                     self.ask.as_ref().filter(|ask| ask.0 == stream)
                 {
@@ -143,11 +143,11 @@ impl Publisher {
                 }
             }
             Packet::Bytes(bytes) => {
-                if let Some(link) = self.streams.get_mut(&stream) {
-                    link.heard.extend_from_slice(&bytes);
-                    let heard = link.hear(out);
+                if let Some(connection) = self.streams.get_mut(&stream) {
+                    connection.heard.extend_from_slice(&bytes);
+                    let heard = connection.hear(out);
                     out.books.check("acknowledgements", heard);
-                    let id = link.id;
+                    let id = connection.id;
                     self.follower.received(now, id, &bytes);
                 }
             }
@@ -164,9 +164,9 @@ impl Publisher {
     /// A stream is gone.
     pub fn gone(&mut self, stream: StreamId, out: &mut Outside) {
         let now = out.net.now;
-        if let Some(link) = self.streams.remove(&stream) {
-            link.lost(out);
-            self.follower.closed(now, link.id, "reset");
+        if let Some(connection) = self.streams.remove(&stream) {
+            connection.lost(out);
+            self.follower.closed(now, connection.id, "reset");
         } else if self.ask.as_ref().is_some_and(|ask| ask.0 == stream) {
             self.ask = None;
             self.follower
@@ -207,19 +207,23 @@ impl Publisher {
         let now = out.net.now;
         while let Some(action) = self.follower.next_action() {
             match action {
-                Action::Connect { link, address } => match place_of(&address) {
+                Action::Connect {
+                    connection,
+                    address,
+                } => match place_of(&address) {
                     Some(place) => {
                         let stream = out.net.dial(self.me, Actor::Broker(place), Port::Nsq);
-                        self.streams.insert(stream, Link::new(link));
+                        self.streams
+                            .insert(stream, BrokerConnection::new(connection));
                     }
-                    None => self.follower.closed(now, link, "no such host"),
+                    None => self.follower.closed(now, connection, "no such host"),
                 },
-                Action::Close(link) => {
-                    let found = self.streams.iter().find(|(_, each)| each.id == link);
+                Action::Close(connection) => {
+                    let found = self.streams.iter().find(|(_, each)| each.id == connection);
                     if let Some(stream) = found.map(|(&stream, _)| stream)
-                        && let Some(link) = self.streams.remove(&stream)
+                        && let Some(connection) = self.streams.remove(&stream)
                     {
-                        link.lost(out);
+                        connection.lost(out);
                         out.net.close(stream, self.me);
                     }
                 }
@@ -229,12 +233,12 @@ impl Publisher {
                 }
             }
         }
-        for (&stream, link) in &mut self.streams {
-            let bytes = self.follower.output(link.id).to_vec();
-            if link.is_connected && !bytes.is_empty() {
-                self.follower.written(link.id, bytes.len());
-                link.written.extend_from_slice(&bytes);
-                link.note_commands();
+        for (&stream, connection) in &mut self.streams {
+            let bytes = self.follower.output(connection.id).to_vec();
+            if connection.is_connected && !bytes.is_empty() {
+                self.follower.written(connection.id, bytes.len());
+                connection.written.extend_from_slice(&bytes);
+                connection.note_commands();
                 out.net.send(stream, self.me, Packet::Bytes(bytes));
             }
         }
@@ -252,9 +256,9 @@ impl Publisher {
     }
 }
 
-impl Link {
-    fn new(id: LinkId) -> Link {
-        Link {
+impl BrokerConnection {
+    fn new(id: ConnectionId) -> BrokerConnection {
+        BrokerConnection {
             id,
             is_connected: false,
             written: Vec::new(),

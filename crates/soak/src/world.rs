@@ -1,4 +1,4 @@
-//! Everything that takes part, and the loop that lets things happen one after the other.
+//! All participants, and the loop that lets events happen one after the other.
 
 mod ending;
 mod trouble;
@@ -11,6 +11,7 @@ use control::core::{Probe, ProbeAnswer};
 use control::service::Next;
 use link::{Door, Present, TopicChange};
 
+use crate::Simulated;
 use crate::broker::{Broker, place_of};
 use crate::chance::Chance;
 use crate::consumer::Consumer;
@@ -18,6 +19,7 @@ use crate::controller::Controller;
 use crate::event::{Actor, Ask, Event, StreamId};
 use crate::faults;
 use crate::laws::Books;
+use crate::laws::gossip::heard_after;
 use crate::laws::limits::Bound;
 use crate::network::{Delivery, Host, Network};
 use crate::operator::Operator;
@@ -55,6 +57,53 @@ pub struct World {
     is_traced: bool,
 }
 
+impl Simulated for World {
+    fn step(&mut self) -> bool {
+        if self.out.books.violation().is_some() || self.stage == Stage::Over {
+            return false;
+        }
+        let Some((at, event)) = self.out.net.agenda.pop() else {
+            self.out
+                .books
+                .breaks("liveness", String::from("nothing happens any more"));
+            return false;
+        };
+        self.out.net.now = self.out.net.now.max(at);
+        self.out.books.now = self.out.net.now;
+        if let Some(backlog) = self
+            .host_of(&event)
+            .and_then(|host| self.paused.get_mut(&host))
+        {
+            backlog.push(event);
+            return true;
+        }
+        self.events += 1;
+        self.note(&event);
+        self.happen(event);
+        true
+    }
+
+    fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn books(&self) -> &Books {
+        &self.out.books
+    }
+
+    fn messages(&self) -> usize {
+        self.out.books.deliveries.count()
+    }
+
+    fn age(&self) -> Duration {
+        self.out.net.now - BEGIN
+    }
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
 impl World {
     /// The world of a plan, before its first event.
     #[must_use]
@@ -62,6 +111,7 @@ impl World {
         let streams = Streams::new(plan.seed);
         let mut books = Books::default();
         books.limits.memory = plan.settings().lease * 4;
+        books.heard_after = heard_after(plan.gossip, plan.brokers);
         let out = Outside {
             net: Network::new(&streams, plan.weather, BEGIN),
             books,
@@ -96,56 +146,6 @@ impl World {
         };
         world.begin();
         world
-    }
-
-    /// Events so far.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// A number that two runs share only if the same happened in both.
-    #[must_use]
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// The books.
-    #[must_use]
-    pub fn books(&self) -> &Books {
-        &self.out.books
-    }
-
-    /// Simulated time since the beginning.
-    #[must_use]
-    pub fn age(&self) -> Duration {
-        self.out.net.now - BEGIN
-    }
-
-    /// Lets the next thing happen; false once the run is over.
-    pub fn step(&mut self) -> bool {
-        if self.out.books.violation().is_some() || self.stage == Stage::Over {
-            return false;
-        }
-        let Some((at, event)) = self.out.net.agenda.pop() else {
-            self.out
-                .books
-                .breaks("liveness", String::from("nothing happens any more"));
-            return false;
-        };
-        self.out.net.now = self.out.net.now.max(at);
-        self.out.books.now = self.out.net.now;
-        if let Some(backlog) = self
-            .host_of(&event)
-            .and_then(|host| self.paused.get_mut(&host))
-        {
-            backlog.push(event);
-            return true;
-        }
-        self.events += 1;
-        self.note(&event);
-        self.happen(event);
-        true
     }
 
     fn begin(&mut self) {
@@ -233,6 +233,7 @@ impl World {
             }
             Event::Datagram(from, to, bytes) => self.brokers[to].heard(from, &bytes, out),
             Event::Fault(fault) => self.fault(fault),
+            Event::Due(_) => {}
             Event::Look => self.look(),
         }
     }
@@ -268,7 +269,7 @@ impl World {
         }
     }
 
-    /// Who is at an address, as the controller's host finds out.
+    /// Finds out, for the controller's host, who is at an address.
     fn probe(&mut self, life: u64, probe: Probe) {
         let Some(place) = place_of(&probe.address).filter(|&place| place < self.brokers.len())
         else {
@@ -305,6 +306,12 @@ impl World {
     fn look(&mut self) {
         self.out.net.after(LOOK_INTERVAL, Event::Look);
         let now = self.out.net.now;
+        for broker in &self.brokers {
+            if let Some(here) = broker.contracts() {
+                let looked = self.out.books.contracts.look(broker.place, &here);
+                self.out.books.check("contracts", looked);
+            }
+        }
         for topic in self.out.books.limits.topics() {
             if let Some(law) = self.out.books.gossiped.get_mut(&topic) {
                 let here = self.brokers.iter_mut();
@@ -361,6 +368,7 @@ impl World {
             Event::Fault(_) => 18,
             Event::Look => 19,
             Event::Written(_) => 20,
+            Event::Due(_) => 21,
         };
         for word in [self.out.net.now.as_nanos(), number] {
             self.hash = (self.hash ^ word).wrapping_mul(PRIME);

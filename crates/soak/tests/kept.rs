@@ -1,14 +1,48 @@
 //! Seeds that have found a fault: none finds it again.
 
-use soak::run;
+use soak::{Outcome, roster, run};
 
 #[test]
 fn what_was_said_before_a_deletion_was_heard_brings_no_channel_back() {
-    for seed in [5493, 20_313] {
+    all_is_well(&[5493, 20_313], run, "");
+}
+
+#[test]
+fn nobody_is_sent_to_a_broker_before_it_has_a_channel() {
+    all_is_well(&[40_055, 30_147, 30_248, 30_602], run, "");
+}
+
+#[test]
+fn deletions_are_owed_to_a_broker_and_not_to_its_name() {
+    all_is_well(&[20_211], run, "");
+}
+
+#[test]
+fn a_search_places_nobody_on_a_broker_that_was_lost_meanwhile() {
+    all_is_well(&[5279, 31_062, 33_597], run, "");
+}
+
+#[test]
+fn what_passes_is_near_the_limit() {
+    all_is_well(&[30_117], run, "");
+}
+
+#[test]
+fn a_limit_that_was_refused_is_not_in_force() {
+    all_is_well(&[31_462, 31_497, 32_627], run, "");
+}
+
+#[test]
+fn brokers_that_find_each_other_do_so_whatever_they_were_told() {
+    all_is_well(&[6, 7, 29, 30_019, 30_060], roster::run, " roster");
+}
+
+fn all_is_well(seeds: &[u64], run: impl Fn(u64, bool) -> Outcome, kind: &str) {
+    for &seed in seeds {
         let outcome = run(seed, false);
         assert_eq!(
             outcome.violation, None,
-            "replay it with target/debug/soak replay {seed}"
+            "replay it with target/debug/soak replay {seed}{kind}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A hundred seeds, and that a seed says everything.
+//! A hundred seeds, and that a seed determines everything.
 
 use soak::run;
 

@@ -1,5 +1,5 @@
-//! Around the product's [`Agent`]: its stream, and what it asks of topics, in place of tokio's tasks (`broker/agent/{shell,line,errands}.rs`).
-//! In half of the processes what it asks for takes a moment.
+//! Around the product's [`Agent`]: its stream and its errands, in place of tokio's tasks
+//! (`broker/agent/{shell,line,errands}.rs`). In half of the processes errands take a moment.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -119,8 +119,18 @@ impl Link {
         while self.agent.takes_orders()
             && let Some(order) = self.unheard.pop_front()
         {
-            let welcome = match order.order {
-                ToBroker::Welcome { life, .. } => Some(life),
+            let welcome = match &order.order {
+                ToBroker::Welcome { life, .. } => Some(*life),
+                ToBroker::Contract {
+                    topic,
+                    contract,
+                    ticket,
+                    ..
+                } => {
+                    let contracts = &mut out.books.contracts;
+                    contracts.told(ground.place, topic, *ticket, *contract);
+                    None
+                }
                 _ => None,
             };
             self.agent.heard(order, ground.local(out.net.now));
@@ -171,12 +181,15 @@ impl Link {
             && let Some(word) = self.agent.next_word(now)
         {
             is_new = true;
+            let contracts = &mut out.books.contracts;
+            let said = contracts.said(ground.place, &word, &ground.catalog());
+            out.books.check("contracts", said);
             out.say(stream, ground.me, Packet::Word(Box::new(word)));
         }
         is_new
     }
 
-    /// What the agent has asked for, once its time has come.
+    /// The agent's next errand, once its time has come.
     fn errand(&mut self, now: Instant) -> Option<Errand> {
         let due = self.errands.iter().position(|(at, _)| *at <= now)?;
         self.errands.remove(due).map(|(_, errand)| errand)
@@ -213,7 +226,6 @@ impl Process {
     }
 
     fn effect(&mut self, effect: Effect, out: &mut Outside) {
-        let now = self.ground.local(out.net.now);
         match effect {
             Effect::Dial(_) => {
                 let stream = out.net.dial(self.ground.me, Actor::Controller, Port::Link);
@@ -227,7 +239,7 @@ impl Process {
             }
             Effect::Ask(errand) => self.link.ask(errand, out),
             Effect::Sharers(sharers) => self.gossip.told_sharers(&sharers, &mut self.ground, out),
-            Effect::Round(round) => self.gossip.told_round(&round, now),
+            Effect::Round(round) => self.gossip.told_round(&round, &self.ground, out),
             Effect::HandOver(to) => self.handing.set_takers(to, out.net.now),
             Effect::TakeOver(pass) => self.handing.set_pass(pass),
         }

@@ -1,10 +1,10 @@
-//! What connections say of themselves, and what the controller is told of it: the product's own
-//! [`Attachments`](broker::Attachments), and what its reactors make of them (`broker/reactor/publishers.rs`).
+//! Declarations of connections, and what the controller is told of them: the product's own
+//! [`Attachments`](broker::Attachments), used as its reactors do (`broker/reactor/publishers.rs`).
 
 use std::sync::Arc;
 
 use broker::Owner;
-use link::Announcement;
+use link::Declaration;
 use wire::TopicName;
 
 use super::session::Session;
@@ -25,10 +25,10 @@ pub(super) fn owner(stream: StreamId) -> Owner {
     }
 }
 
-/// What a connection has said of itself in IDENTIFY, and its name.
-pub(super) fn announced(session: &Session) -> Option<(Name, Arc<Announcement>)> {
+/// A connection's declaration in IDENTIFY, and its name.
+pub(super) fn declared(session: &Session) -> Option<(Name, Arc<Declaration>)> {
     let said = session.terms.declaration.clone()?;
-    let announcement = Announcement {
+    let declaration = Declaration {
         id: said.id.clone(),
         topic: said.topic.to_string(),
         group: said.group,
@@ -39,5 +39,5 @@ pub(super) fn announced(session: &Session) -> Option<(Name, Arc<Announcement>)> 
         topic: said.topic,
         id: said.id,
     };
-    Some((name, Arc::new(announcement)))
+    Some((name, Arc::new(declaration)))
 }

@@ -1,11 +1,11 @@
-//! Topics, channels, pauses and contracts over a restart: the product's own [`CatalogFile`] on a simulated disk, and when it is written
-//! (`broker/catalog_file/{keeping,contracts}.rs`).
+//! Topics, channels, pauses and contracts over a restart: the product's own [`CatalogFile`] on a
+//! simulated disk, written at the same moments (`broker/catalog_file/{keeping,contracts}.rs`).
 
 use std::time::Duration;
 
 use broker::catalog_file::CatalogFile;
 use broker::stats::Catalog;
-use broker::{BrokerError, Declaration};
+use broker::{BrokerError, DeclaredContract};
 use clock::Instant;
 
 use super::ground::Ground;
@@ -25,7 +25,7 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// Makes what the folder holds, and keeps in it what becomes of that.
+    /// Creates what the folder holds, and keeps later changes in it.
     pub(super) fn restore(
         folder: Option<&Folder>,
         ground: &mut Ground,
@@ -42,11 +42,13 @@ impl Keeping {
             }
         };
         if let Some(file) = &file {
-            let kept = out.books.contracts.restarted(ground.place, file.catalog());
-            out.books.check("contracts", kept);
+            let kept = &file.catalog().topics;
+            let restarted = out.books.contracts.restarted(ground.place, kept);
+            out.books.check("contracts", restarted);
             let now = ground.local(out.net.now);
             for (contract, known) in file.topics() {
-                let declared = Declaration {
+                let declared = DeclaredContract {
+                    maker: None,
                     topic: known.name.clone(),
                     contract,
                     number: None,
@@ -56,6 +58,9 @@ impl Keeping {
                 }
                 let _ = ground.table.learn(&known);
             }
+        }
+        if file.is_none() {
+            out.books.contracts.forgotten(ground.place);
         }
         Keeping {
             file,
@@ -95,18 +100,17 @@ impl Keeping {
     }
 }
 
-/// Puts contracts on disk first, then into force; one outcome for each, and why they are not kept. Those that cannot be are in force all
-/// the same.
+/// Puts contracts on disk first, then into force; one outcome for each, and why they are not kept.
+/// Those that cannot be kept are in force nevertheless.
 pub(super) fn declare(
     ground: &mut Ground,
     keeping: &mut Keeping,
-    contracts: &[Declaration],
-    out: &mut Outside,
+    contracts: &[DeclaredContract],
+    out: &Outside,
 ) -> (Vec<Result<(), BrokerError>>, Option<BrokerError>) {
-    let (place, now) = (ground.place, ground.local(out.net.now));
+    let now = ground.local(out.net.now);
     let mut unkept = None;
     if let Some(file) = &mut keeping.file {
-        out.books.contracts.ordered(place, contracts);
         unkept = file.write_ahead(contracts).err();
     }
     let forced = contracts
@@ -117,20 +121,13 @@ pub(super) fn declare(
     if unkept.is_some() || (is_refused && keeping.save(ground).is_err()) {
         keeping.changed(out.net.now);
     }
-    if keeping.file.is_some() && unkept.is_none() {
-        let in_force = contracts.iter().zip(&outcomes);
-        let in_force = in_force.filter(|(_, outcome)| outcome.is_ok());
-        for (contract, _) in in_force {
-            out.books.contracts.confirmed(place, contract);
-        }
-    }
     (outcomes, unkept)
 }
 
 /// As `broker/reactor/hosted/contract.rs` does; nobody declares shares of time here.
 fn put_into_force(
     ground: &mut Ground,
-    declared: &Declaration,
+    declared: &DeclaredContract,
     now: Instant,
 ) -> Result<(), BrokerError> {
     let (topic, contract) = (&declared.topic, declared.contract);
@@ -141,6 +138,7 @@ fn put_into_force(
     let made = table.find_or_create(topic.as_str());
     let key = made.map_err(|refusal| BrokerError::Refused(refusal.to_string()))?;
     table.set_on_full(key, contract.on_full);
+    table.set_durability(key, contract.durability);
     table.set_shared_limit(key, contract.limit, declared.number, now);
     Ok(())
 }

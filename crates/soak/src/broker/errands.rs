@@ -1,4 +1,5 @@
-//! What the agent asks of the broker, done with its topics as reactors do it (`broker/reactor/{request,survey,hosted}`, `broker/agent/errands.rs`).
+//! The agent's errands, done with the topics as reactors do it
+//! (`broker/reactor/{request,survey,hosted}`, `broker/agent/errands.rs`).
 
 use broker::agent::{Answer, Errand, Figures};
 use broker::window::ReactorReport;

@@ -1,10 +1,10 @@
 //! Words with other brokers, in place of a UDP port and a task (`broker/sharing/intervals.rs`): which shares are held on to while the controller
-//! is away, and what is told of limits that brokers share. What is said and believed is the product's own ([`Speaker`],
-//! [`Gossiper`]), down to the sealed bytes.
+//! is away, and what is told of limits that brokers share. What is said and believed is the product's own ([`Sharer`]), down to the sealed
+//! bytes.
 
 use std::net::SocketAddr;
 
-use broker::sharing::{ASK_INTERVAL, Agreement, Gossiper, Held, Speaker};
+use broker::sharing::{Held, Moment, Resolved, Sharer, SharingConfig};
 use clock::Instant;
 use limit::Prolongation;
 use link::{Round, Sharers};
@@ -15,42 +15,44 @@ use super::{place_of, tcp_address};
 use crate::event::{Actor, Event};
 use crate::outside::Outside;
 
-/// What a process says to other brokers and hears of them.
+/// A process's gossip with other brokers.
 pub(super) struct Gossip {
-    speaker: Speaker,
+    sharer: Sharer,
     held: Held,
-    next_question: Instant,
-    gossiper: Option<Gossiper>,
-    generation: u64,
-    /// When the estimate interval ends.
+    /// When the estimate interval ends; never, before there is a list.
     end_at: Instant,
-    /// When the gossiper is to be woken.
+    /// When the sharer is to be woken.
     wake_at: Option<Instant>,
 }
 
 /// Where others gossip with the broker in a place.
-fn address(place: usize) -> SocketAddr {
+#[must_use]
+pub(super) fn address(place: usize) -> SocketAddr {
     let address = tcp_address(place).parse();
     address.expect("places have addresses")
 }
 
+/// Now by both clocks. The wall clock is the simulation's: a later process has a greater number.
+fn moment(ground: &Ground, out: &Outside) -> Moment {
+    (out.net.now.as_nanos(), ground.local(out.net.now))
+}
+
 impl Gossip {
-    /// Of a process that was told nothing; no other has its number.
-    pub(super) fn new(place: usize, life: u64) -> Gossip {
+    /// Of a process that was told nothing.
+    pub(super) fn new(config: &SharingConfig, ground: &Ground, out: &Outside) -> Gossip {
+        let me = Some(address(ground.place));
         Gossip {
-            speaker: Speaker::new(address(place), None, life),
+            sharer: Sharer::new(config, me, moment(ground, out)),
             held: Held::default(),
-            next_question: Instant::ZERO,
-            gossiper: None,
-            generation: 0,
             end_at: Instant::MAX,
-            wake_at: None,
+            wake_at: (!config.join.is_empty()).then_some(out.net.now),
         }
     }
 
     /// The controller began a round.
-    pub(super) fn told_round(&mut self, round: &Round, now: Instant) {
-        self.held.told(round, now);
+    pub(super) fn told_round(&mut self, round: &Round, ground: &Ground, out: &Outside) {
+        self.held.told(round, ground.local(out.net.now));
+        self.wake_in_time(ground);
     }
 
     /// The round before which all are left.
@@ -60,10 +62,7 @@ impl Gossip {
 
     /// The number of the list that is followed; 0: none.
     pub(super) fn generation(&self) -> u64 {
-        match &self.gossiper {
-            Some(_) => self.generation,
-            None => 0,
-        }
+        self.sharer.follows().unwrap_or(0)
     }
 
     /// The controller says who shares limits by gossip.
@@ -73,44 +72,38 @@ impl Gossip {
         ground: &mut Ground,
         out: &mut Outside,
     ) {
-        if self.gossiper.is_some() && self.generation == sharers.generation {
-            return;
+        if self.sharer.follows() != Some(sharers.generation) {
+            self.follow(sharers, ground, out);
+            self.say(ground, out);
         }
+    }
+
+    /// A name of `--gossip-join` has an address.
+    pub(super) fn resolved(&mut self, resolved: Resolved, ground: &Ground, out: &Outside) {
+        self.sharer.resolved(resolved, ground.local(out.net.now));
+    }
+
+    /// Somebody says here that a broker is gone for good.
+    pub(super) fn forget(&mut self, place: usize, ground: &Ground, out: &Outside) {
         let now = ground.local(out.net.now);
-        // The wall clock is the simulation's: a later process has a greater number.
-        let born = (out.net.now.as_nanos(), now);
-        self.generation = sharers.generation;
-        match Gossiper::new(sharers, None, Some(address(ground.place)), born) {
-            Ok((gossiper, group)) => {
-                self.end_at = out.net.now + gossiper.interval();
-                self.gossiper = Some(gossiper);
-                ground.table.join(Some(group), now);
-                while ground.table.settle_next(now) {}
-            }
-            Err(_) => {
-                self.gossiper = None;
-                self.end_at = Instant::MAX;
-                ground.table.join(None, now);
-                while ground.table.settle_next(now) {}
-            }
-        }
-        self.say(ground, out);
+        self.sharer.forget(address(place), now);
+    }
+
+    /// The process ends in order.
+    pub(super) fn leave(&mut self, ground: &mut Ground, out: &mut Outside) {
+        self.sharer.leave();
+        self.send(ground, out);
     }
 
     /// When something is to be done next.
     pub(super) fn next_at(&self) -> Option<Instant> {
-        let question = (!self.held.is_alone()).then_some(self.next_question);
         let end = Some(self.end_at).filter(|at| *at < Instant::MAX);
-        [question, end, self.wake_at].into_iter().flatten().min()
+        [end, self.wake_at].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub(super) fn drive(&mut self, ground: &mut Ground, out: &mut Outside) {
         let now = out.net.now;
-        if !self.held.is_alone() && self.next_question <= now {
-            self.next_question = now + ASK_INTERVAL;
-            self.hold(ground, out);
-        }
         if self.end_at <= now {
             self.end_interval(ground, out);
         }
@@ -127,68 +120,69 @@ impl Gossip {
         ground: &mut Ground,
         out: &mut Outside,
     ) {
-        let (now, sender) = (ground.local(out.net.now), address(from));
-        if let Some(answer) = self.speaker.take(&mut self.held, now, sender, bytes) {
-            if let Some(answer) = answer {
-                out.net.datagram(ground.me, from, answer);
-            }
-            return;
-        }
-        if let Some(gossiper) = &mut self.gossiper {
-            gossiper.receive(now, sender, bytes);
-            self.say(ground, out);
-        }
+        let now = ground.local(out.net.now);
+        let sender = address(from);
+        self.sharer.receive(&mut self.held, now, sender, bytes);
+        self.say(ground, out);
+    }
+
+    fn follow(&mut self, sharers: &Sharers, ground: &mut Ground, out: &Outside) {
+        let group = self.sharer.follow(sharers, moment(ground, out));
+        self.end_at = match group {
+            Some(_) => out.net.now + self.sharer.interval(),
+            None => Instant::MAX,
+        };
+        ground.table.join(group, ground.local(out.net.now));
+        while ground.table.settle_next(ground.local(out.net.now)) {}
     }
 
     /// Asks the others of the round, and holds on to what may be held on to.
-    fn hold(&mut self, ground: &mut Ground, out: &mut Outside) {
+    fn hold(&mut self, ground: &mut Ground, out: &Outside) {
         let now = ground.local(out.net.now);
-        for (to, question) in self.speaker.questions(&self.held, now) {
-            send(to, question, ground, out);
-        }
-        if let Some((round, until)) = self.held.until() {
+        if let Some((round, until)) = self.sharer.ask(&self.held, now) {
             prolong(&mut ground.table, Prolongation::Held { round, until }, now);
         }
     }
 
     /// Tells the others how much passes here, and takes the part of each limit that follows from what they said.
     fn end_interval(&mut self, ground: &mut Ground, out: &mut Outside) {
-        let Some(gossiper) = &mut self.gossiper else {
-            self.end_at = Instant::MAX;
-            return;
-        };
         let now = ground.local(out.net.now);
-        let agreement = Agreement::default();
-        let remotes = gossiper.remotes(&agreement);
+        let remotes = self.sharer.remotes();
         let (mut place, mut ends) = (0, Vec::new());
         let known = |number| remotes.get(&number).copied();
         while ground
             .table
             .end_next_interval(&mut place, now, known, &mut ends)
         {}
-        gossiper.tell_estimates(now, &ends, &agreement);
-        let interval = gossiper.interval();
+        self.sharer.ended(&ends, now);
+        let interval = self.sharer.interval();
         self.end_at = (self.end_at + interval).max(out.net.now + interval / 2);
         self.say(ground, out);
     }
 
     /// Does what is due, and sends what is to be said.
     fn say(&mut self, ground: &mut Ground, out: &mut Outside) {
-        let Some(gossiper) = &mut self.gossiper else {
-            self.wake_at = None;
-            return;
-        };
-        gossiper.wake(ground.local(out.net.now));
-        while let Some(transmit) = gossiper.next_transmit() {
-            send(transmit.to, transmit.bytes().to_vec(), ground, out);
+        let now = ground.local(out.net.now);
+        self.sharer.wake(now);
+        self.hold(ground, out);
+        if let Some(sharers) = self.sharer.gather(now) {
+            self.follow(&sharers, ground, out);
         }
-        self.wake_at = gossiper.next_wake().map(|at| ground.outer(at));
+        self.send(ground, out);
     }
-}
 
-fn send(to: SocketAddr, bytes: Vec<u8>, ground: &Ground, out: &mut Outside) {
-    if let Some(place) = place_of(&to.to_string()) {
-        out.net.datagram(ground.me, place, bytes);
+    fn send(&mut self, ground: &Ground, out: &mut Outside) {
+        self.sharer.transmit(|to, bytes| {
+            if let Some(place) = place_of(&to.to_string()) {
+                out.net.datagram(ground.me, place, bytes.to_vec());
+            }
+        });
+        self.wake_in_time(ground);
+    }
+
+    fn wake_in_time(&mut self, ground: &Ground) {
+        let wake = self.sharer.next_wake(&self.held);
+        self.wake_at = wake.map(|at| ground.outer(at));
     }
 }
 

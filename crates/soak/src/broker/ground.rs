@@ -1,16 +1,16 @@
-//! What all parts of a process stand on: who it is, its clock, and its topics.
+//! The common ground of all parts of a process: its identity, its clock, and its topics.
 
 use std::time::Duration;
 
 use clock::Instant;
 use link::Identity;
-use topics::TopicTable;
-use topics::stats::CatalogTopic;
+use topics::stats::{CatalogTopic, ClientStats, StatsFilter, TopicStats};
+use topics::{Step, TopicTable, Walk};
 
 use crate::event::Actor;
 use crate::laws::delivery::Memory;
 
-/// Who a process is, and its topics.
+/// A process's identity, and its topics.
 pub(super) struct Ground {
     pub(super) me: Actor,
     pub(super) place: usize,
@@ -37,6 +37,23 @@ impl Ground {
     /// This life of the process, as the laws name it.
     pub(super) fn memory(&self) -> Memory {
         (self.place, self.life)
+    }
+
+    /// What is in force of a topic, as of now.
+    pub(super) fn topic(&mut self, topic: &str, now: Instant) -> Option<TopicStats> {
+        let now = self.local(now);
+        let filter = StatsFilter {
+            topic: topic.to_owned(),
+            ..StatsFilter::default()
+        };
+        let mut walk = Walk::new(filter);
+        loop {
+            match self.table.walk(&mut walk, now, |_| ClientStats::default()) {
+                Step::Topic(stats) => return Some(*stats),
+                Step::Part => {}
+                Step::End => return None,
+            }
+        }
     }
 
     /// Topics and channels as a catalog keeps them.

@@ -1,5 +1,6 @@
-//! Queues of a broker that is drained, carried to others (`broker/handover/sender.rs`, `broker/http/handover.rs`): the product's own batches and
-//! its own way from taker to taker ([`Stream`], [`Carriage`]), over simulated connections.
+//! Queues of a drained broker, carried to others (`broker/handover/sender.rs`,
+//! `broker/http/handover.rs`): the product's own batches and its own way from receiver to receiver
+//! ([`Stream`], [`Carriage`]), over simulated connections.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -191,7 +192,7 @@ impl Handing {
                 out.books.deliveries.taken_over(key, ground.memory());
             }
         }
-        Answer::TakenOver(taken)
+        Answer::TakenOver(taken.map(drop))
     }
 
     /// The next batch of the queues that were found.

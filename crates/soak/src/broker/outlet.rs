@@ -1,4 +1,4 @@
-//! What topics give to consumers' connections.
+//! Deliveries of topics to consumers' connections.
 
 use std::collections::BTreeMap;
 

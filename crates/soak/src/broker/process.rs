@@ -1,9 +1,9 @@
-//! A process: its parts, and what passes between them.
+//! A process: its parts, and the flow between them.
 
+use broker::sharing::SharingConfig;
 use topics::MessageIds;
 use topics::TopicTable;
-use topics::stats::{ClientStats, StatsFilter, TopicStats};
-use topics::{Step, Walk};
+use topics::stats::TopicStats;
 
 use super::agent::Link;
 use super::catalog::Keeping;
@@ -50,7 +50,7 @@ impl Process {
             sessions: Sessions::default(),
             link: Link::new(&ground, out),
             handing: Handing::new(out.chance.number()),
-            gossip: Gossip::new(of.place, out.chance.number()),
+            gossip: Gossip::new(&SharingConfig::default(), &ground, out),
             keeping,
             ground,
             wake_at: Instant::MAX,
@@ -149,22 +149,9 @@ impl Process {
         self.carry_out_effects(out);
     }
 
-    /// What is in force of a topic here, as of now.
+    /// What a topic has in force here, as of now.
     pub(super) fn topic(&mut self, topic: &str, now: Instant) -> Option<TopicStats> {
-        let now = self.ground.local(now);
-        let filter = StatsFilter {
-            topic: topic.to_owned(),
-            ..StatsFilter::default()
-        };
-        let mut walk = Walk::new(filter);
-        let table = &mut self.ground.table;
-        loop {
-            match table.walk(&mut walk, now, |_| ClientStats::default()) {
-                Step::Topic(stats) => return Some(*stats),
-                Step::Part => {}
-                Step::End => return None,
-            }
-        }
+        self.ground.topic(topic, now)
     }
 
     fn carry_out_effects(&mut self, out: &mut Outside) {

@@ -50,7 +50,7 @@ impl Sessions {
                 .publish(key, bodies.clone(), arrival, Duration::ZERO);
         }
         match outcome {
-            Published::Accepted => {
+            Published::Accepted | Published::Logged(_) => {
                 self.take_note(stream, (key, topic), bodies, &arrival, ground, out);
                 true
             }
@@ -84,13 +84,13 @@ impl Sessions {
             return;
         };
         let name = session.name.clone();
-        let is_announced = name
+        let is_declared = name
             .as_ref()
             .is_some_and(|name| name.topic.as_str() == topic);
         let source = Source {
             reactor: 0,
             connection: stream.0,
-            is_announced,
+            is_declared,
         };
         let id = || {
             name.as_ref()
@@ -102,7 +102,7 @@ impl Sessions {
             Some(_) => session.accepted += u64::from(messages),
         }
         let wait = ground.table.expected_wait(key, arrival.read);
-        if is_announced && wait >= THROTTLED_MIN {
+        if is_declared && wait >= THROTTLED_MIN {
             let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
             wire::put_throttled(&mut session.output, topic, wait_us);
         }

@@ -9,7 +9,7 @@ use topics::{ConsumerKey, Subscription, TopicKey};
 use wire::identify::{Negotiated, ServerLimits, renegotiate};
 use wire::{Command, Decoded, Limits, MessageId, Phase, ProtocolError};
 
-use super::attached::{Name, announced, owner};
+use super::attached::{Name, declared, owner};
 use super::ground::Ground;
 use super::outlet::Deliveries;
 use crate::event::{Packet, StreamId};
@@ -42,7 +42,7 @@ pub(super) struct Session {
     pub(super) accepted: u64,
     pub(super) told: u64,
     consumer: Option<(ConsumerKey, Queue)>,
-    /// What it may have in flight.
+    /// Messages that it may have in flight.
     pub(super) flights: BTreeMap<u64, Key>,
     next_beat: Instant,
     pub(super) name: Option<Name>,
@@ -206,10 +206,10 @@ impl Sessions {
                 let beat = terms.heartbeat_interval_ms.unwrap_or(30_000);
                 session.next_beat = out.net.now + Duration::from_millis(beat);
                 session.terms = terms;
-                if let Some((name, announcement)) = announced(session) {
+                if let Some((name, declaration)) = declared(session) {
                     session.name = Some(name.clone());
                     let holder = owner(stream);
-                    let former = self.attachments.attach(&name.topic, announcement, holder);
+                    let former = self.attachments.attach(&name.topic, declaration, holder);
                     let former = former.map(|former| StreamId(former.connection));
                     // Whoever had the name goes on as nobody.
                     if let Some(former) = former.and_then(|stream| self.all.get_mut(&stream)) {

@@ -1,8 +1,10 @@
-//! Nothing that was acknowledged is lost, but by the end of the memory that held it; nothing comes twice without a cause.
+//! No acknowledged message is lost, except with the memory that held it; nothing comes twice
+//! without a cause.
 //!
-//! Each message names its publisher and number. Causes of a second acceptance: its publisher lost a connection before it
-//! heard the acknowledgement. Causes of a second delivery of what one broker holds: a requeue, a timeout, a consumer that left. Causes of a
-//! second copy at another broker: a hand-over whose answer was never heard.
+//! Each message names its publisher and number. A second acceptance has one cause: its publisher
+//! lost a connection before it heard the acknowledgement. Causes of a second delivery of what one
+//! broker holds: a requeue, a timeout, a consumer that left. A second copy at another broker has
+//! one cause: a hand-over whose answer was never heard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +39,7 @@ struct Message {
     finished: BTreeMap<String, u32>,
 }
 
-/// What a broker holds for a consumer.
+/// A message that a broker holds for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flight {
     Flying { due: Instant },
@@ -222,7 +224,8 @@ impl Deliveries {
         self.messages.len()
     }
 
-    /// What has not reached a channel that it should have reached, and not been lost with a memory; so many at most.
+    /// Messages that have not reached a channel that they should have reached, and were not lost
+    /// with a memory; at most this many.
     #[must_use]
     pub fn missing(&self, most: usize) -> Vec<String> {
         let mut missing = Vec::new();

@@ -1,8 +1,12 @@
-//! What passes of a topic whose limit brokers share by gossip: near the limit, not below it at every instant (`docs/sharing-topics.md`).
+//! What passes of a topic whose limit brokers share by gossip: near the limit, but not below it at
+//! every instant (`docs/sharing-topics.md`).
 //!
-//! Three things are promised, whatever is lost or late. A broker that knows no list passes nothing. One that hears m of N, itself included, has at most
-//! m/N of the limit. And once nobody has come, gone or been told anything for [`SETTLED`], all together pass at most r·Δt + b, what passes of r in
-//! `EXCESS`, the price of demand that shifts, and `INEXACT` of r·Δt for what they know of each other late; where one of them is cut off, the others pass no more than is not its own. What is asked for passes then, but for `USED`.
+//! Three things are promised, whatever is lost or late. A broker that knows no list passes nothing.
+//! One that hears m of N, itself included, has at most m/N of the limit. And once nobody has come,
+//! gone or been told anything for [`SETTLED`], all together pass at most r·Δt + b, plus what passes
+//! of r in `EXCESS` and in the time in which all hear of a demand, the price of shifting demand,
+//! plus `INEXACT` of r·Δt for what they learn of each other late; where one of them is cut off, the
+//! others pass at most what is not its own. At least `USED` of what is asked for passes then.
 
 use std::time::Duration;
 
@@ -12,9 +16,10 @@ use topics::stats::TopicStats;
 
 use super::limits::Bound;
 
-/// Who comes and goes is noticed in three seconds, sums have spread in one more, and parts have settled five seconds later.
+/// Arrivals and departures are noticed within three seconds, sums have spread in one more, and
+/// parts have settled five seconds later.
 pub const SETTLED: Duration = Duration::from_secs(10);
-/// What may pass beyond r·Δt + b, as time of the rate.
+/// What may pass beyond r·Δt + b where demand shifts, as time of the rate, beside that in which it is heard of: estimates follow it with a memory of 0.43 s.
 const EXCESS: Duration = Duration::from_millis(500);
 /// By which part the rate may be exceeded for long.
 const INEXACT: f64 = 0.02;
@@ -22,12 +27,26 @@ const INEXACT: f64 = 0.02;
 const USED: f64 = 0.7;
 /// The same under `gtb`, where what others let through drains every bucket until it is heard otherwise.
 const USED_BY_GTB: f64 = 0.4;
-/// How long what passes is looked at before that is said.
+/// How long traffic is observed before the law judges it.
 const LOOKED_AT: Duration = Duration::from_secs(10);
-/// Where flows cannot fill their parts, `fps` books so many times the limit.
+/// Where flows cannot fill their parts, `fps` books this multiple of the limit.
 const OVERBOOKING: f64 = 4.0 / 3.0;
 /// Rounding.
 const EPSILON: f64 = 1e-6;
+
+/// How long it takes at most until all have heard of a changed demand: an interval where each tells all others, else as long as sums take to spread
+/// (`gossip::Exchange::spreading_intervals`).
+#[must_use]
+pub fn heard_after((interval, branches): (Duration, u16), brokers: usize) -> Duration {
+    let intervals = match usize::from(branches) + 1 < brokers {
+        false => 1.0,
+        true => {
+            let worst = (brokers as f64).sqrt() / 0.005;
+            (worst.ln() / (0.5 * (f64::from(branches) + 1.0).ln())).ceil() + 2.0
+        }
+    };
+    interval.mul_f64(intervals)
+}
 
 /// One broker, as it was seen at a look.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,16 +75,27 @@ pub struct Gossiped {
     seen: Vec<Seen>,
     /// Since when nobody has come, gone or been told anything.
     since: Instant,
-    /// Faults are over.
-    is_calm: bool,
-    /// A broker that nobody hears any more.
-    cut_off: Option<usize>,
-    /// How many there are, that one included.
-    planned: u32,
+    whose: Whose,
+    /// See [`heard_after`].
+    heard_after: Duration,
     tokens: f64,
     at: Instant,
-    /// What has passed since all is settled.
+    /// Tokens that have passed since everything settled.
     passed: u64,
+}
+
+/// Who says which brokers share.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// A controller, and nothing goes wrong yet or still.
+    Troubled,
+    /// A controller, and nothing goes wrong any more, but that a broker may be cut off from `planned`, itself included.
+    Calm {
+        cut_off: Option<usize>,
+        planned: u32,
+    },
+    /// They find each other.
+    Found,
 }
 
 impl Seen {
@@ -100,20 +130,38 @@ impl Seen {
 impl Gossiped {
     /// A topic that is declared.
     #[must_use]
-    pub fn new(policy: SharePolicy, bound: Bound, now: Instant) -> Gossiped {
+    pub fn new(policy: SharePolicy, bound: Bound, heard_after: Duration, now: Instant) -> Gossiped {
         Gossiped {
             policy,
             declared: bound,
             most: bound,
             seen: Vec::new(),
             since: now,
-            is_calm: false,
-            cut_off: None,
-            planned: 0,
+            whose: Whose::Troubled,
+            heard_after,
             tokens: 0.0,
             at: now,
             passed: 0,
         }
+    }
+
+    /// The topic of brokers that find each other.
+    #[must_use]
+    pub fn among_found(
+        policy: SharePolicy,
+        bound: Bound,
+        heard_after: Duration,
+        now: Instant,
+    ) -> Gossiped {
+        Gossiped {
+            whose: Whose::Found,
+            ..Gossiped::new(policy, bound, heard_after, now)
+        }
+    }
+
+    /// Something goes wrong, or is mended.
+    pub fn disturbed(&mut self, now: Instant) {
+        self.since = now;
     }
 
     /// Another limit is declared.
@@ -127,15 +175,16 @@ impl Gossiped {
 
     /// Nothing goes wrong from now on, but that one broker may stay cut off.
     pub fn calm(&mut self, cut_off: Option<usize>, brokers: usize, now: Instant) {
-        (self.is_calm, self.cut_off) = (true, cut_off);
-        self.planned = brokers as u32;
+        let planned = brokers as u32;
+        self.whose = Whose::Calm { cut_off, planned };
         self.since = now;
     }
 
     /// Whether all is as it has been for long enough.
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
-        self.is_calm && now.saturating_since(self.since) >= SETTLED
+        let is_judged = !matches!(self.whose, Whose::Troubled);
+        is_judged && now.saturating_since(self.since) >= SETTLED
     }
 
     /// Takes note of all brokers that run.
@@ -143,13 +192,19 @@ impl Gossiped {
     /// # Errors
     /// One has more than its part.
     pub fn look(&mut self, seen: Vec<Seen>, now: Instant) -> Result<(), String> {
-        let counts = |seen: &&Seen| Some(seen.process.0) != self.cut_off;
+        let cut_off = self.cut_off();
+        let counts = |seen: &&Seen| Some(seen.process.0) != cut_off;
         let here: Vec<&Seen> = seen.iter().filter(counts).collect();
         let were: Vec<&Seen> = self.seen.iter().filter(counts).collect();
         let is_as_it_was =
             here.len() == were.len() && here.iter().zip(were).all(|(now, was)| now.is_as(was));
         if !is_as_it_was {
             self.since = now;
+        }
+        if let Whose::Found = self.whose {
+            // Each is told for itself.
+            let told = seen.iter().filter_map(|seen| seen.limit);
+            self.most = told.fold(self.most, Bound::max);
         }
         let wrong = seen.iter().find_map(|seen| self.exceeds(seen));
         self.seen = seen;
@@ -171,7 +226,7 @@ impl Gossiped {
         (!is_within).then(|| format!("{seen:?} has more than {rate:.3} of {:?}", self.most))
     }
 
-    /// What is amiss of what passes, where `asked` messages per second are published.
+    /// The fault in what passes, where `asked` messages per second are published.
     #[must_use]
     pub fn disorder(&self, asked: f64, now: Instant) -> Option<String> {
         let quiet = now.saturating_since(self.since);
@@ -208,7 +263,7 @@ impl Gossiped {
             (self.tokens, self.at, self.passed) = (depth, now, 0);
             return Ok(());
         }
-        if self.cut_off == Some(place) {
+        if self.cut_off() == Some(place) {
             return Ok(());
         }
         self.passed += messages as u64;
@@ -221,8 +276,8 @@ impl Gossiped {
         match self.tokens >= -EPSILON {
             true => Ok(()),
             false => Err(format!(
-                "{:.3} messages more than {:?} and {EXCESS:?} of it have passed by {:?}: {:?}",
-                -self.tokens, self.declared, self.policy, self.seen
+                "{:.3} messages more than {:?} and {EXCESS:?} of it and {:?} have passed by {:?}: {:?}",
+                -self.tokens, self.declared, self.heard_after, self.policy, self.seen
             )),
         }
     }
@@ -230,15 +285,51 @@ impl Gossiped {
     /// The greatest of what was declared and what brokers were told: one that could not write a contract goes on with the former one.
     fn in_force(&self) -> Bound {
         let told = self.seen.iter().filter_map(|seen| seen.limit);
-        told.fold(self.declared, Bound::max)
+        match self.whose {
+            // Of those that hear each other the least counts.
+            Whose::Found if self.strangers().is_none() => told.fold(self.most, Bound::min),
+            Whose::Found => told.fold(self.declared, Bound::max),
+            _ => told.fold(self.declared, Bound::max),
+        }
+    }
+
+    fn cut_off(&self) -> Option<usize> {
+        match self.whose {
+            Whose::Calm { cut_off, .. } => cut_off,
+            _ => None,
+        }
+    }
+
+    /// A broker that runs and does not hear all others that do.
+    #[must_use]
+    pub fn strangers(&self) -> Option<String> {
+        let all = self.seen.len() as u32;
+        let is_stranger = |seen: &&Seen| seen.generation == 0 || seen.connected != all;
+        let lists = self.seen.iter().map(|seen| seen.brokers);
+        let is_one = lists.clone().min() == lists.max();
+        let stranger = self.seen.iter().find(is_stranger);
+        let stranger = stranger.or(self.seen.first().filter(|_| !is_one));
+        stranger.map(|stranger| format!("{stranger:?} has not found all of {:?}", self.seen))
     }
 
     /// The part of a limit that is with brokers which hear each other.
     fn part(&self) -> f64 {
         let listed = self.seen.iter().map(|seen| seen.brokers).max();
         let listed = listed.unwrap_or(1).max(1);
-        // Once somebody has said that it is dead it is on no list any more.
-        let missing = u32::from(self.cut_off.is_some() && listed == self.planned);
+        let missing = match self.whose {
+            // Once somebody has said that it is dead it is on no list any more.
+            Whose::Calm { cut_off, planned } => u32::from(cut_off.is_some() && listed == planned),
+            Whose::Troubled => 0,
+            Whose::Found => {
+                // Each that runs brings its part of the list that it goes by; one without the limit is on the others'.
+                let lists = self.seen.iter().filter(|seen| seen.generation > 0);
+                let lists = lists.map(|seen| match seen.brokers {
+                    0 => listed,
+                    brokers => brokers,
+                });
+                return lists.map(|brokers| 1.0 / f64::from(brokers)).sum();
+            }
+        };
         f64::from(listed - missing) / f64::from(listed)
     }
 
@@ -251,6 +342,6 @@ impl Gossiped {
             _ => 1.0,
         };
         // Parts of a bucket hold a message at least.
-        burst * buckets + self.seen.len() as f64 + rate * EXCESS.as_secs_f64()
+        burst * buckets + self.seen.len() as f64 + rate * (EXCESS + self.heard_after).as_secs_f64()
     }
 }

@@ -1,7 +1,8 @@
-//! What passes of a topic, over all brokers and in every window, is at most r·Δt + b.
+//! Over all brokers and in every window, at most r·Δt + b of a topic passes.
 //!
-//! A bucket that begins full and is never waited for: it falls below nothing only if some window held too much. While a limit
-//! shrinks, the greater of both counts until every broker has been seen within the new one for longer than a lease.
+//! The law is a bucket that begins full and is never waited for: it falls below nothing only if
+//! some window held too much. While a limit shrinks, the greater of both counts until every broker
+//! has been seen within the new one for longer than a lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,8 @@ struct Law {
     declared: Bound,
     /// A greater one before it, which brokers may still be using.
     former: Option<Bound>,
+    /// The declared one was granted: until then the controller goes on with the former.
+    is_granted: bool,
     /// Since when the shares that are in force are within the declared one.
     within_since: Option<Instant>,
     tokens: f64,
@@ -47,6 +50,15 @@ impl Bound {
         Bound {
             rate: self.rate.max(other.rate),
             burst: self.burst.max(other.burst),
+        }
+    }
+
+    /// The lesser of each.
+    #[must_use]
+    pub fn min(self, other: Bound) -> Bound {
+        Bound {
+            rate: self.rate.min(other.rate),
+            burst: self.burst.min(other.burst),
         }
     }
 
@@ -74,6 +86,7 @@ impl Limits {
                 let law = Law {
                     declared: bound,
                     former: None,
+                    is_granted: true,
                     within_since: None,
                     tokens: bound.burst,
                     at: now,
@@ -85,8 +98,16 @@ impl Limits {
                 let former = law.bound();
                 law.former = Some(former);
                 law.declared = bound;
+                law.is_granted = false;
                 law.within_since = None;
             }
+        }
+    }
+
+    /// Who declared it has heard that it is so.
+    pub fn granted(&mut self, topic: &str) {
+        if let Some(law) = self.laws.get_mut(topic) {
+            law.is_granted = true;
         }
     }
 
@@ -142,7 +163,7 @@ impl Limits {
         if !bound.allows(sum) {
             return Err(format!("{topic}: shares in force are {sum:?} of {bound:?}"));
         }
-        if !law.declared.allows(sum) {
+        if !law.declared.allows(sum) || !law.is_granted {
             law.within_since = None;
             return Ok(());
         }

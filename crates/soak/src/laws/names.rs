@@ -14,7 +14,7 @@ pub struct Names {
     epochs: BTreeMap<u64, u64>,
     /// Processes by the life that they were given.
     lives: BTreeMap<u64, Process>,
-    /// Who was welcomed under a name, of those that live.
+    /// The living processes welcomed under each name.
     owners: BTreeMap<String, BTreeMap<Process, Identity>>,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Stream {
     ends: [Actor; 2],
     lives: [u64; 2],
     port: Port,
-    /// What is on its way to each end.
+    /// Data on its way to each end.
     lanes: [Lane; 2],
     is_made: bool,
     /// This end has closed; it hears nothing more.
@@ -24,7 +24,7 @@ pub(super) struct Stream {
     dials: u32,
 }
 
-/// What is on its way to one end.
+/// Data on its way to one end.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     packets: VecDeque<Packet>,
@@ -58,7 +58,7 @@ impl Stream {
 }
 
 impl Lane {
-    /// The route is mended: so many arrivals are to happen again.
+    /// The route is mended: this many arrivals are due again.
     pub(super) fn unstall(&mut self) -> usize {
         self.stalls += 1;
         std::mem::take(&mut self.stalled)
@@ -150,7 +150,7 @@ impl Network {
         format!("{from:?} -> {to:?} {:?} {packet:?}", stream.port)
     }
 
-    /// Who has an end.
+    /// The actor at an end.
     #[must_use]
     pub fn actor(&self, id: StreamId, end: End) -> Option<Actor> {
         self.streams.get(&id).map(|stream| stream.actor(end))
@@ -271,7 +271,7 @@ impl Network {
         }
     }
 
-    /// What has waited too long for a route breaks its stream.
+    /// Data that has waited too long for a route breaks its stream.
     pub fn stall_over(&mut self, id: StreamId, end: End, stalls: u64) {
         let stream = self.streams.get_mut(&id);
         let lane = stream.map(|stream| stream.lane(end));

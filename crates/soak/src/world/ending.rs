@@ -17,7 +17,7 @@ const RECOVERY: Duration = Duration::from_secs(60);
 /// Of what was published something is delivered within so long, until all is.
 const DELIVERY: Duration = Duration::from_secs(20);
 
-/// What is said of a promise that is kept, that is not, or that is being looked at.
+/// The states of a promise that is kept, that is not, or that is being looked at.
 const ANSWERS: [&str; 4] = ["fitted", "violated", "out-of-brokers", "measuring"];
 
 /// How far the run is.
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// What is not as it is to be where nothing is wrong.
+    /// Whatever is not in order although nothing is wrong any more.
     fn disorder(&mut self) -> Option<String> {
         let mut here = self.brokers.iter().filter(|broker| self.counts(broker));
         if let Some(broker) = here.find(|broker| !broker.is_told_all()) {
@@ -258,7 +258,7 @@ impl World {
         None
     }
 
-    /// What was published and is not where it is to be.
+    /// A published message that is not where it should be.
     fn undelivered(&mut self) -> Option<String> {
         let mut publishers = self.publishers.iter();
         let unheard = publishers.find(|publisher| publisher.follower.unacknowledged() > 0);
