@@ -42,8 +42,12 @@ type publisherView struct {
 }
 
 func newController(options Options) *controller {
-	client := &http.Client{Timeout: controllerTimeout}
-	return &controller{options: options, servers: newServers(options.Controller), client: client}
+	client, scheme := &http.Client{Timeout: controllerTimeout}, "http"
+	if options.TLS != nil {
+		client.Transport = &http.Transport{TLSClientConfig: options.TLS.Clone(), Proxy: http.ProxyFromEnvironment}
+		scheme = "https"
+	}
+	return &controller{options: options, servers: newServers(options.Controller, scheme), client: client}
 }
 
 // register declares the publisher and gives its broker's address; empty while it has none.
@@ -121,6 +125,9 @@ func (c *controller) ask(ctx context.Context, method, path string, body []byte, 
 
 func (c *controller) exchange(request *http.Request) (status int, content []byte, err error) {
 	request.Header.Set("Content-Type", "application/json")
+	if c.options.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
 	response, err := c.client.Do(request)
 	if err != nil {
 		return 0, nil, fmt.Errorf("the controller is out of reach: %w", err)

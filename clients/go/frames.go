@@ -36,10 +36,19 @@ func readFrame(reader io.Reader) (uint32, []byte, error) {
 	return kind, data, err
 }
 
-// putIdentify appends the magic and IDENTIFY.
+// magic says that NSQ V2 follows.
+const magic = "  V2"
+
+// putIdentify appends IDENTIFY.
 func putIdentify(out, body []byte) []byte {
-	out = append(out, "  V2IDENTIFY\n"...)
+	out = append(out, "IDENTIFY\n"...)
 	return putBody(out, body)
+}
+
+// putAuth appends AUTH.
+func putAuth(out []byte, token string) []byte {
+	out = append(out, "AUTH\n"...)
+	return putBody(out, []byte(token))
 }
 
 // putPublish appends PUB for one message, MPUB for several.

@@ -2,6 +2,7 @@ package srtm
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,41 +73,98 @@ func makeLink(address string, options Options) (*link, error) {
 		wake:      make(chan struct{}, 1),
 		closed:    make(chan struct{}),
 	}
-	if err := l.greet(body, deadline); err != nil {
-		conn.Close()
+	if err := l.begin(options.TLS, deadline); err != nil {
+		l.conn.Close()
+		return nil, err
+	}
+	if err := l.greet(body, options.Token); err != nil {
+		l.conn.Close()
 		return nil, err
 	}
 	l.since = time.Now()
 	return l, nil
 }
 
-func (l *link) greet(body []byte, deadline time.Time) error {
+// begin says which protocol follows, and agrees on TLS before anything else is said: a first IDENTIFY asks for it, and the
+// OK comes within.
+func (l *link) begin(config *tls.Config, deadline time.Time) error {
 	if err := l.conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	if _, err := l.conn.Write(putIdentify(nil, body)); err != nil {
+	if _, err := l.conn.Write([]byte(magic)); err != nil || config == nil {
 		return err
 	}
+	wish := []byte(`{"user_agent":"srtm-go/0.1.0","feature_negotiation":true,"tls_v1":true}`)
+	answer, err := l.identify(wish)
+	switch {
+	case err != nil:
+		return err
+	case !answer.TLSv1:
+		return errors.New("the broker offers no TLS")
+	}
+	config = config.Clone()
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(l.address)
+		if err != nil {
+			return err
+		}
+		config.ServerName = host
+	}
+	l.conn = tls.Client(l.conn, config)
+	l.reader = bufio.NewReader(l.conn)
+	_, err = l.response()
+	return err
+}
+
+func (l *link) greet(body []byte, token string) error {
+	answer, err := l.identify(body)
+	if err != nil {
+		return err
+	}
+	if answer.AuthRequired && token != "" {
+		if _, err := l.conn.Write(putAuth(nil, token)); err != nil {
+			return err
+		}
+		if _, err := l.response(); err != nil {
+			return err
+		}
+	}
+	// The answer alone counts: a broker of version 1 grants acks to whoever uses the extension.
+	l.isCumulative = answer.Srtm.AckEveryMessages > 0
+	return l.conn.SetDeadline(time.Time{})
+}
+
+// agreed is a broker's answer to IDENTIFY.
+type agreed struct {
+	TLSv1        bool `json:"tls_v1"`
+	AuthRequired bool `json:"auth_required"`
+	Srtm         struct {
+		AckEveryMessages int `json:"ack_every_messages"`
+	} `json:"srtm"`
+}
+
+func (l *link) identify(body []byte) (answer agreed, err error) {
+	if _, err = l.conn.Write(putIdentify(nil, body)); err != nil {
+		return answer, err
+	}
+	data, err := l.response()
+	// A broker without negotiation answers OK, which is no JSON.
+	_ = json.Unmarshal(data, &answer)
+	return answer, err
+}
+
+// response is the broker's next answer.
+func (l *link) response() ([]byte, error) {
 	for {
 		kind, data, err := readFrame(l.reader)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case kind == frameError:
-			return fmt.Errorf("the broker refused: %s", data)
-		case kind != frameResponse || string(data) == "_heartbeat_":
-			continue
+			return nil, fmt.Errorf("the broker refused: %s", data)
+		case kind == frameResponse && string(data) != "_heartbeat_":
+			return data, nil
 		}
-		var answer struct {
-			Srtm struct {
-				AckEveryMessages int `json:"ack_every_messages"`
-			} `json:"srtm"`
-		}
-		// A broker without negotiation answers OK, which is no JSON.
-		_ = json.Unmarshal(data, &answer)
-		// The answer alone counts: a broker of version 1 grants acks to whoever uses the extension.
-		l.isCumulative = answer.Srtm.AckEveryMessages > 0
-		return l.conn.SetDeadline(time.Time{})
 	}
 }
 

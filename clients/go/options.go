@@ -1,6 +1,7 @@
 package srtm
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -13,7 +14,7 @@ const maxTopicBytes = 64
 
 // Options say who a publisher is, where its controller is, and how much it keeps. Zero values stand for the defaults.
 type Options struct {
-	// Controller is its HTTP address: host:port, or with http:// before it. Several, of which one leads, have commas
+	// Controller is its HTTP address: host:port, or with http:// or https:// before it. Several, of which one leads, have commas
 	// between them.
 	Controller string
 	// Topic is the one topic that it publishes to.
@@ -40,6 +41,11 @@ type Options struct {
 	// Heartbeat is the interval of the broker's heartbeats, 1 to 60 s; a broker that is silent for twice as long counts
 	// as dead. Default: 10 s.
 	Heartbeat time.Duration
+	// TLS is spoken with controller and brokers by this configuration: RootCAs, and Certificates where they want one.
+	// With it, a scheme that is left out is https. Default: none is spoken.
+	TLS *tls.Config
+	// Token is shown to controller and brokers that ask for it.
+	Token string
 }
 
 func (o Options) withDefaults() Options {

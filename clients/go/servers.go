@@ -11,23 +11,24 @@ const maxStrangers = 4
 
 // servers are controllers of which one leads. Whoever answered last is asked first.
 type servers struct {
-	bases []string
-	mutex sync.Mutex
-	last  string
+	bases  []string
+	scheme string
+	mutex  sync.Mutex
+	last   string
 }
 
 // newServers takes a list with commas between the addresses.
-func newServers(addresses string) *servers {
+func newServers(addresses, scheme string) *servers {
 	var bases []string
 	for address := range strings.SplitSeq(addresses, ",") {
 		if address = strings.TrimSpace(address); address != "" {
-			bases = append(bases, withScheme(address))
+			bases = append(bases, withScheme(address, scheme))
 		}
 	}
 	if len(bases) == 0 {
-		bases = []string{withScheme("")}
+		bases = []string{withScheme("", scheme)}
 	}
-	return &servers{bases: bases, last: bases[0]}
+	return &servers{bases: bases, scheme: scheme, last: bases[0]}
 }
 
 // turn begins one question's way through them.
@@ -41,7 +42,7 @@ func (s *servers) turn() *turn {
 			toAsk = append(toAsk, base)
 		}
 	}
-	return &turn{toAsk: toAsk}
+	return &turn{toAsk: toAsk, scheme: s.scheme}
 }
 
 // answered notes that this one has answered.
@@ -55,6 +56,7 @@ func (s *servers) answered(base string) {
 type turn struct {
 	toAsk, asked []string
 	strangers    int
+	scheme       string
 }
 
 // next is empty where all were asked.
@@ -70,7 +72,7 @@ func (t *turn) next() string {
 
 // ledTo puts the leader first that the one asked last has named.
 func (t *turn) ledTo(leader string) {
-	base := withScheme(leader)
+	base := withScheme(leader, t.scheme)
 	if slices.Contains(t.asked, base) {
 		return
 	}
@@ -82,10 +84,10 @@ func (t *turn) ledTo(leader string) {
 	t.toAsk = slices.Insert(t.toAsk, 0, base)
 }
 
-func withScheme(address string) string {
+func withScheme(address, scheme string) string {
 	base := strings.TrimRight(address, "/")
 	if strings.Contains(base, "://") {
 		return base
 	}
-	return "http://" + base
+	return scheme + "://" + base
 }

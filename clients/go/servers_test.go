@@ -13,15 +13,16 @@ func rest(t *turn) (bases []string) {
 }
 
 func TestAllAreAskedInTurnFromTheOneThatAnsweredLast(t *testing.T) {
-	s := newServers("a:1, http://b:2/,c:3,")
+	s := newServers("a:1, http://b:2/,c:3,", "http")
 	equalAll(t, rest(s.turn()), []string{"http://a:1", "http://b:2", "http://c:3"})
 	s.answered("http://b:2")
 	equalAll(t, rest(s.turn()), []string{"http://b:2", "http://c:3", "http://a:1"})
-	equalAll(t, rest(newServers("").turn()), []string{"http://"})
+	equalAll(t, rest(newServers("", "http").turn()), []string{"http://"})
+	equalAll(t, rest(newServers("a:1,http://b:2", "https").turn()), []string{"https://a:1", "http://b:2"})
 }
 
 func TestTheLeaderIsNextAndNobodyIsAskedTwice(t *testing.T) {
-	s := newServers("a,b,c")
+	s := newServers("a,b,c", "http")
 	one := s.turn()
 	equal(t, one.next(), "http://a")
 	one.ledTo("c")
@@ -34,7 +35,7 @@ func TestTheLeaderIsNextAndNobodyIsAskedTwice(t *testing.T) {
 }
 
 func TestControllersThatNameEverOthersEnd(t *testing.T) {
-	one, asked := newServers("a").turn(), 0
+	one, asked := newServers("a", "http").turn(), 0
 	for one.next() != "" {
 		asked++
 		one.ledTo(fmt.Sprintf("x%d", asked))

@@ -34,8 +34,9 @@ def address(text: str) -> Address:
 class Cluster:
     """`srtm up`, on ports that the system chooses; `stop` ends it in order."""
 
-    def __init__(self, folder: Path, *flags: str, brokers: int = 2) -> None:
+    def __init__(self, folder: Path, *flags: str, brokers: int = 2, token: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.log_path, self.out_path = folder / "up.log", folder / "up.out"
         ports = ["--http", "--link-address", "--lookup-tcp-address", "--lookup-http-address"]
         free = [word for port in ports for word in (port, "127.0.0.1:0")]
@@ -59,13 +60,13 @@ class Cluster:
 
     def get(self, path: str) -> Any:
         """The JSON of a GET at the controller, which must succeed."""
-        answer = request(self.http, "GET", path)
+        answer = request(self.http, "GET", path, self.headers)
         assert answer.status == 200, f"GET {path}: {answer}"
         return json.loads(answer.body)
 
     def post(self, path: str) -> None:
         """A POST at the controller, which must succeed."""
-        answer = request(self.http, "POST", path)
+        answer = request(self.http, "POST", path, self.headers)
         assert answer.status < 300, f"POST {path}: {answer}"
 
     def tcp(self, broker: str) -> Address:

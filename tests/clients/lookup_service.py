@@ -58,11 +58,13 @@ def text(address: Address) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def request(address: Address, method: str, path: str, **query: str) -> HttpAnswer:
+def request(
+    address: Address, method: str, path: str, headers: dict[str, str] | None = None, **query: str
+) -> HttpAnswer:
     """One HTTP exchange."""
     connection = http.client.HTTPConnection(*address, timeout=GENEROUS_S)
     try:
-        connection.request(method, f"{path}?{urlencode(query)}" if query else path)
+        connection.request(method, f"{path}?{urlencode(query)}" if query else path, headers=headers or {})
         answer = connection.getresponse()
         return HttpAnswer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
     finally:

@@ -59,8 +59,9 @@ def batch(*bodies: bytes, declared_count: int | None = None) -> bytes:
 class Connection:
     """One TCP connection that has sent its magic."""
 
-    def __init__(self, address: Address, magic: bytes = MAGIC) -> None:
-        self.socket = socket.create_connection(address, timeout=GENEROUS_S)
+    def __init__(self, address: Address, magic: bytes = MAGIC, source: str | None = None) -> None:
+        bound = (source, 0) if source else None
+        self.socket = socket.create_connection(address, timeout=GENEROUS_S, source_address=bound)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffered = b""
         self.send(magic)

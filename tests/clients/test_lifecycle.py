@@ -40,9 +40,9 @@ def test_an_unknown_flag_ends_the_start() -> None:
 
 
 @pytest.mark.srtm_only
-@pytest.mark.parametrize("flag", ["-tls-required=true", "-tls-cert=a.pem", "-auth-http-address=127.0.0.1:1"])
+@pytest.mark.parametrize("flag", ["-tls-required=true", "-tls-cert=a.pem"])
 def test_a_flag_that_promises_security_is_kept_or_refused(flag: str) -> None:
-    """TLS needs a certificate and its key, and there is no AUTH yet: the broker must not start as if there were."""
+    """TLS needs a certificate and its key: the broker must not start as if there were both."""
     finished = subprocess.run([*command_line(), flag], capture_output=True, text=True, timeout=GENEROUS_S, check=False)
     assert finished.returncode != 0
     assert flag.partition("=")[0] in finished.stderr

@@ -1,9 +1,11 @@
 """nsqadmin in front of the broker: what it shows and what its buttons do."""
 
+import contextlib
 import http.client
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,13 +45,19 @@ class Nsqadmin:
         self.request("POST", path, {"action": action})
 
 
-@pytest.fixture(scope="module")
-def nsqadmin(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nsqadmin]:
-    folder = tmp_path_factory.mktemp("nsqadmin")
+@contextlib.contextmanager
+def nsqadmin_of(broker: Broker, folder: Path) -> Iterator[Nsqadmin]:
+    """A nsqadmin in front of one broker."""
     flags = ["-http-address=127.0.0.1:0", f"-nsqd-http-address={broker.http_text}"]
     with tools.running(folder, "nsqadmin", *flags) as program:
         bound = wait_until(lambda: re.search(r"HTTP: listening on (\S+):(\d+)", program.log()), "nsqadmin's address")
         yield Nsqadmin((bound[1], int(bound[2])))
+
+
+@pytest.fixture(scope="module")
+def nsqadmin(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nsqadmin]:
+    with nsqadmin_of(broker, tmp_path_factory.mktemp("nsqadmin")) as admin:
+        yield admin
 
 
 @pytest.fixture
@@ -86,6 +94,22 @@ def test_a_channel_and_its_clients_are_shown(nsqadmin: Nsqadmin, broker: Broker,
         (client,) = shown["clients"]
         assert (client["client_id"], client["hostname"], client["user_agent"]) == ("me", "here", "suite/1")
         assert (client["ready_count"], client["in_flight_count"], client["message_count"]) == (1, 1, 1)
+
+
+def test_percentiles_until_messages_are_finished_are_shown(
+    start_broker: Callable[..., Broker], topic: str, tmp_path: Path
+) -> None:
+    broker = start_broker("-e2e-processing-latency-percentile=1.0,0.5")
+    with Connection(broker.tcp) as consumer, nsqadmin_of(broker, tmp_path) as admin:
+        consumer.subscribe(topic, "c", ready=1)
+        broker.post("/pub", b"x", topic=topic)
+        consumer.finish(consumer.next_message())
+        broker.wait_for_channel(topic, "c", in_flight_count=0)
+        for path in (f"/api/topics/{topic}", f"/api/topics/{topic}/c"):
+            told = admin.get(path)["e2e_processing_latency"]
+            shown = {each["quantile"]: each["average"] for each in told["percentiles"]}
+            assert shown.keys() == {1, 0.5}
+            assert min(shown.values()) > 0
 
 
 def test_the_node_is_shown(nsqadmin: Nsqadmin, broker: Broker, filled: str) -> None:

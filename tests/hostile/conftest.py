@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker import Broker
+from daemons import Controller
 from siege import Force, Siege
 
 _topic_numbers = itertools.count(1)
@@ -43,9 +44,17 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 
 
 @pytest.fixture
+def controller(tmp_path: Path) -> Iterator[Controller]:
+    """A controller of the test's own, without brokers."""
+    own = Controller(tmp_path)
+    yield own
+    own.stop()
+
+
+@pytest.fixture
 def topic() -> str:
     """A topic name that no other test uses."""
-    return f"hostile_{next(_topic_numbers)}"
+    return f"topic_hostile_{next(_topic_numbers)}"
 
 
 @pytest.fixture

@@ -1,62 +1,21 @@
 """The places of an HTTP port: no address takes them from the others, and /ping and /metrics find one always."""
 
-import contextlib
-import http.client
 import select
 import socket
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from broker import Address, Broker, HttpAnswer
-from controller_with_brokers import address, program
+from broker import Broker, HttpAnswer
+from crowd import OTHER, PATIENCE_S, STRANGER, Crowd, ask, metric
+from daemons import Controller
 from deadlines import wait_until
 from lookup_service import Nsqlookupd
 from siege import Force, Siege
 
-STRANGER, OTHER = "127.0.0.1", "127.0.0.2"
-
-PATIENCE_S = 20.0
-"""Less than a silent connection may stay where nobody needs its place: an answer that waits for that comes too late."""
-
 PLACES = 1024
 EVENT_STREAMS = 64
-
-
-def ask(at: Address, method: str, path: str, source: str = STRANGER, body: bytes | None = None) -> HttpAnswer:
-    """One exchange from an address of this machine."""
-    connection = http.client.HTTPConnection(*at, timeout=PATIENCE_S, source_address=(source, 0))
-    try:
-        connection.request(method, path, body)
-        answer = connection.getresponse()
-        return HttpAnswer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
-    finally:
-        connection.close()
-
-
-class Crowd(contextlib.ExitStack):
-    """Connections of one address that each begin the same and then say no more."""
-
-    def __init__(self, at: Address, source: str = STRANGER) -> None:
-        super().__init__()
-        self.at, self.source = at, source
-
-    def connect(self) -> socket.socket:
-        """One more."""
-        made = socket.create_connection(self.at, timeout=PATIENCE_S, source_address=(self.source, 0))
-        return self.enter_context(made)
-
-    def grow(self, count: int, beginning: bytes) -> list[socket.socket]:
-        """So many more; one that had to give way meanwhile is no error here."""
-        made = []
-        for _ in range(count):
-            connection = self.connect()
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.sendall(beginning)
-            made.append(connection)
-        return made
 
 
 BEGINNINGS = {
@@ -90,7 +49,7 @@ def half_bodies(crowd: Crowd, count: int, path: str, length: int) -> None:
 
 
 def test_half_bodies_do_not_take_the_room_for_bodies(
-    start_broker: Callable[..., Broker], controller: dict[str, Address], force: Force, topic: str
+    start_broker: Callable[..., Broker], controller: Controller, force: Force, topic: str
 ) -> None:
     broker = start_broker()
     with Crowd(broker.http) as crowd:
@@ -98,18 +57,11 @@ def test_half_bodies_do_not_take_the_room_for_bodies(
         half_bodies(crowd, force.of(40, 400), f"/mpub?topic={topic}", 4 * 1024 * 1024)
         for source in STRANGER, OTHER:
             assert ask(broker.http, "POST", f"/pub?topic={topic}", source, b"x").status == 200, source
-    with Crowd(controller["api"]) as crowd:
+    with Crowd(controller.ports["api"]) as crowd:
         half_bodies(crowd, force.of(40, 400), f"/v1/topics/{topic}/publishers", 16 * 1024 * 1024)
         contract = b'{"limit":{"rate":10,"burst":5}}'
         for source in STRANGER, OTHER:
-            assert ask(controller["api"], "PUT", f"/v1/topics/{topic}", source, contract).status == 200, source
-
-
-def metric(at: Address, name: str, prefix: str = "srtm") -> int:
-    """A number of /metrics that has no labels."""
-    lines = ask(at, "GET", "/metrics").body.decode().splitlines()
-    (value,) = [line.split()[1] for line in lines if line.startswith(f"{prefix}_{name} ")]
-    return int(float(value))
+            assert ask(controller.ports["api"], "PUT", f"/v1/topics/{topic}", source, contract).status == 200, source
 
 
 def test_a_request_that_arrives_by_the_byte_is_served_while_places_are_free(
@@ -160,52 +112,27 @@ def test_a_reserve_answers_ping_and_metrics_when_all_places_are_served(
         assert ask(broker.http, "GET", "/stats", OTHER).status == 200
 
 
-@pytest.fixture
-def controller(tmp_path: Path) -> Iterator[dict[str, Address]]:
-    """Where a controller of the test's own answers HTTP: its API and its lookup."""
-    ports = ["--http", "--link-address", "--lookup-tcp-address", "--lookup-http-address"]
-    command = [program(), "controller", *(f"{port}=127.0.0.1:0" for port in ports)]
-    log_path = tmp_path / "controller.log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
-
-    def bound() -> dict[str, Address] | None:
-        assert process.poll() is None, log_path.read_text()
-        words = log_path.read_text().replace(",", "").split()
-        if "(TCP)" not in words or "(HTTP)" not in words:
-            return None
-        api = words[words.index("HTTP") + 2]
-        lookup = words[words.index("(HTTP)") - 1]
-        return {"api": address(api), "lookup": address(lookup)}
-
-    try:
-        yield wait_until(bound, "the controller's addresses")
-    finally:
-        process.kill()
-        process.wait()
-
-
 EVENTS = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def test_event_streams_are_few_and_leave_the_api_alone(controller: dict[str, Address], force: Force) -> None:
-    with Crowd(controller["api"]) as crowd, Crowd(controller["api"], OTHER) as others:
+def test_event_streams_are_few_and_leave_the_api_alone(controller: Controller, force: Force) -> None:
+    with Crowd(controller.ports["api"]) as crowd, Crowd(controller.ports["api"], OTHER) as others:
         count = force.of(200, 2000)
         statuses = [stream.recv(12) for stream in crowd.grow(count, EVENTS)]
         assert statuses.count(b"HTTP/1.1 200") == EVENT_STREAMS // 2
         assert statuses.count(b"HTTP/1.1 503") == count - EVENT_STREAMS // 2
         assert others.grow(1, EVENTS)[0].recv(12) == b"HTTP/1.1 200"
-        assert metric(controller["api"], "event_streams", "srtm_control") == EVENT_STREAMS // 2 + 1
+        assert metric(controller.ports["api"], "event_streams", "srtm_control") == EVENT_STREAMS // 2 + 1
         for path in "/ping", "/metrics", "/v1/topics":
-            assert ask(controller["api"], "GET", path).status == 200
+            assert ask(controller.ports["api"], "GET", path).status == 200
     # Places of streams that have ended are free again.
-    with Crowd(controller["api"]) as crowd:
+    with Crowd(controller.ports["api"]) as crowd:
         wait_until(lambda: crowd.grow(1, EVENTS)[0].recv(12) == b"HTTP/1.1 200", "a stream")
 
 
 @pytest.mark.parametrize("port", ["api", "lookup"])
-def test_who_keeps_a_controller_waiting_gives_way(controller: dict[str, Address], force: Force, port: str) -> None:
-    at = controller[port]
+def test_who_keeps_a_controller_waiting_gives_way(controller: Controller, force: Force, port: str) -> None:
+    at = controller.ports[port]
     with Crowd(at) as crowd:
         crowd.grow(force.of(1500, 5000), BEGINNINGS["half a head"])
         for source in STRANGER, OTHER:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from crowd import OTHER, Crowd
 from lookup_service import Nsqlookupd, Peer, identify
 from siege import MEMORY_GROWTH_MAX_BYTES, Force, resident_bytes
 
@@ -85,8 +86,8 @@ def test_one_address_has_a_tenth_of_all_topics(lookup: Nsqlookupd, force: Force)
 
 def test_one_address_has_a_tenth_of_all_places(lookup: Nsqlookupd) -> None:
     connected = [Peer(lookup.tcp) for _ in range(PEERS_OF_ADDRESS_MAX)]
-    connected[0].identify()
-    connected[-1].identify()
+    for peer in connected:
+        peer.identify()
     with Peer(lookup.tcp) as beyond:
         beyond.send(identify())
         with pytest.raises((EOFError, ConnectionResetError)):
@@ -104,3 +105,15 @@ def test_one_address_has_a_tenth_of_all_places(lookup: Nsqlookupd) -> None:
                 freed.wait(0.05)
     else:
         pytest.fail("places of peers that have gone are not free again")
+
+
+def test_who_does_not_say_who_it_is_gives_way(lookup: Nsqlookupd, force: Force) -> None:
+    with Peer(lookup.tcp) as known, Crowd(lookup.tcp) as crowd, Crowd(lookup.tcp, OTHER) as others:
+        known.identify()
+        for beginning in b"", b"  V1", b"  V1IDENTIFY\n\0\0":
+            crowd.grow(force.of(500, 5_000), beginning)
+            others.grow(force.of(500, 5_000), beginning)
+            for _ in range(10):
+                with Peer(lookup.tcp) as peer:
+                    peer.identify()
+        assert register(known, ["t"]) == [b"OK"]

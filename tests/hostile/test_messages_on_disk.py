@@ -1,5 +1,7 @@
 """What queues have on disk: over a kill, over a stop, on a full disk, within a budget."""
 
+import base64
+import json
 import re
 import signal
 import subprocess
@@ -68,6 +70,12 @@ def files(broker: Broker) -> list[Path]:
 def check(broker: Broker) -> subprocess.CompletedProcess[str]:
     """What `srtm disk check` says of a broker that does not run."""
     command = [program(), "disk", "check", str(broker.data_path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
+
+
+def dump(broker: Broker, *flags: str) -> subprocess.CompletedProcess[str]:
+    """What `srtm disk dump` says."""
+    command = [program(), "disk", "dump", str(broker.data_path), *flags]
     return subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
 
 
@@ -278,3 +286,46 @@ def test_a_second_broker_on_the_folder_says_so_and_ends(start_broker: StartBroke
     )
     assert started.returncode == 1, started
     assert "another broker uses this data folder" in started.stderr
+
+
+def test_a_dump_has_every_message_and_every_damage(start_broker: StartBroker, topic: str) -> None:
+    broker = start_broker(f"-mem-queue-size={MEMORY}", "-drain-timeout=100ms")
+    make(broker, topic)
+    publish(broker, topic, range(500))
+    with Connection(broker.tcp) as consumer:
+        consumer.subscribe(topic, "c", ready=1)
+        first = consumer.next_message()
+        consumer.send(b"RDY 0\n")
+        consumer.requeue(first, 600_000)
+        broker.wait_for_channel(topic, "c", deferred_count=1, depth=499)
+        running = dump(broker)
+        assert (running.returncode, running.stdout) == (1, ""), running
+        assert "in use by another process" in running.stderr
+        assert broker.stop() == 0, broker.log()
+    before = {path.name: path.read_bytes() for path in files(broker)}
+    whole = dump(broker, "--bodies")
+    assert whole.returncode == 0, whole
+    lines = [json.loads(line) for line in whole.stdout.splitlines()]
+    numbers = [int(base64.b64decode(line["body"])) for line in lines]
+    assert sorted(numbers) == list(range(500))
+    for number, line in zip(numbers, lines, strict=True):
+        assert (line["topic"], line["channel"]) == (topic, "c")
+        assert line["body_bytes"] == len(body(number))
+        is_first = line["id"] == first.id.decode()
+        assert line["attempts"] == (1 if is_first else 0)
+        deferred_ns = line.get("deferred_until_ns", line["timestamp_ns"]) - line["timestamp_ns"]
+        assert (deferred_ns > 500e9) == is_first, line
+    assert {path.name: path.read_bytes() for path in files(broker)} == before
+    # One byte in the middle of a file costs one message, and is told.
+    damaged = max(files(broker), key=lambda path: path.stat().st_size)
+    contents = bytearray(damaged.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    damaged.write_bytes(contents)
+    told = dump(broker)
+    assert told.returncode == 1, told
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert len([line for line in lines if "topic" in line]) == 499
+    assert all("body" not in line for line in lines)
+    offsets = [line["offset"] for line in lines if line.get("file") == damaged.name and "offset" in line]
+    assert len(offsets) == 1
+    assert offsets[0] <= len(contents) // 2 < offsets[0] + 1_200

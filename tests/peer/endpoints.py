@@ -166,6 +166,7 @@ class AnnouncedBroker(Program):
             "broker",
             f"--tcp-address={host.address}:0",
             "--http-address=127.0.0.1:0",
+            "--insecure",
             f"--broadcast-address={host.address}",
             f"--announce-address={self.announce}",
             *flags,

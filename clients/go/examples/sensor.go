@@ -5,9 +5,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	srtm "srtm/clients/go"
@@ -20,11 +23,41 @@ func main() {
 	group := flag.String("group", "", "correlation group key")
 	rate := flag.Float64("rate", 10, "messages per second")
 	seconds := flag.Float64("seconds", 10, "how long")
+	ca := flag.String("ca", "", "file with the authority of controller and brokers; with it, TLS is spoken")
+	cert := flag.String("cert", "", "file with a certificate of its own")
+	key := flag.String("key", "", "file with the key of that")
 	flag.Parse()
 	options := srtm.Options{Controller: *controller, Topic: *topic, ID: *id, Group: *group, Rate: *rate}
+	if *ca != "" {
+		config, err := encrypted(*ca, *cert, *key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		options.TLS = config
+	}
 	if err := run(options, int(*rate**seconds)); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// encrypted believes the authority in one file, and proves itself by what is in two others, if they are named.
+func encrypted(ca, cert, key string) (*tls.Config, error) {
+	authority, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	if !config.RootCAs.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("%s holds no certificate", ca)
+	}
+	if cert != "" {
+		own, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
 }
 
 func run(options srtm.Options, messages int) error {

@@ -5,6 +5,7 @@ python examples/sensor.py --controller http://127.0.0.1:4180 --topic telemetry -
 
 import argparse
 import asyncio
+import ssl
 import time
 from dataclasses import asdict
 
@@ -19,15 +20,21 @@ def report(publisher: srtm.Publisher) -> None:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description="Publish at a rate where the controller says.")
-    parser.add_argument("--controller", default="http://127.0.0.1:4180")
+    parser.add_argument("--controller", default="127.0.0.1:4180")
     parser.add_argument("--topic", default="telemetry")
     parser.add_argument("--id", default="sensor-1")
     parser.add_argument("--group")
     parser.add_argument("--rate", type=float, default=10.0, help="messages per second")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--ca", help="file with the authority of controller and brokers; with it, TLS is spoken")
+    parser.add_argument("--cert", help="file with a certificate of its own")
+    parser.add_argument("--cert-key", help="file with the key of that")
     flags = parser.parse_args()
+    tls = ssl.create_default_context(cafile=flags.ca) if flags.ca else None
+    if tls and flags.cert:
+        tls.load_cert_chain(flags.cert, flags.cert_key)
     async with srtm.Publisher(
-        controller=flags.controller, topic=flags.topic, id=flags.id, group=flags.group, rate=flags.rate
+        controller=flags.controller, topic=flags.topic, id=flags.id, group=flags.group, rate=flags.rate, tls=tls
     ) as publisher:
         begin = reported = time.monotonic()
         for number in range(int(flags.rate * flags.seconds)):

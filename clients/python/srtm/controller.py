@@ -24,7 +24,7 @@ class Controller:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._servers = Servers(options.controller)
+        self._servers = Servers(options.controller, "http" if options.tls is None else "https")
 
     async def register(self) -> str | None:
         """Declares the publisher; gives the broker's address, None while it has none."""
@@ -51,7 +51,7 @@ class Controller:
         for base in turn:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
-                    status, answer = await _request(base, method, target, body)
+                    status, answer = await _request(base, method, target, body, self._options)
             except (OSError, ValueError, TimeoutError) as error:
                 failure = ControllerFailed(f"the controller is out of reach: {error or 'no answer in time'}")
                 continue
@@ -80,16 +80,17 @@ def _refusal(status: int, answer: dict) -> str:
     return f"the controller answered {status}: {reason}"
 
 
-async def _request(base: str, method: str, target: str, body: dict | None) -> tuple[int, dict]:
+async def _request(base: str, method: str, target: str, body: dict | None, options: Options) -> tuple[int, dict]:
     url = urlsplit(base)
     is_secure = url.scheme == "https"
     reader, writer = await asyncio.open_connection(
-        url.hostname, url.port or (443 if is_secure else 80), ssl=is_secure or None
+        url.hostname, url.port or (443 if is_secure else 80), ssl=(options.tls or True) if is_secure else None
     )
     try:
         content = b"" if body is None else json.dumps(body).encode()
+        shown = "" if options.token is None else f"Authorization: Bearer {options.token}\r\n"
         head = (
-            f"{method} {url.path}{target} HTTP/1.0\r\nHost: {url.netloc}\r\n"
+            f"{method} {url.path}{target} HTTP/1.0\r\nHost: {url.netloc}\r\n{shown}"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         writer.write(head.encode() + content)

@@ -29,6 +29,12 @@ def identify(body: dict) -> bytes:
     return b"IDENTIFY\n" + struct.pack(">I", len(encoded)) + encoded
 
 
+def auth(token: str) -> bytes:
+    """AUTH."""
+    encoded = token.encode()
+    return b"AUTH\n" + struct.pack(">I", len(encoded)) + encoded
+
+
 def publish(topic: str, body: bytes) -> bytes:
     """PUB."""
     return b"PUB %s\n%s%s" % (topic.encode(), struct.pack(">I", len(body)), body)

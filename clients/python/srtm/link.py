@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
@@ -62,8 +63,14 @@ class Link:
         streams = await asyncio.open_connection(host.strip("[]"), int(port))
         link = cls(address, options, streams)
         try:
-            link._writer.write(frames.MAGIC + frames.identify(options.identify()))
-            answer = await link._greeting()
+            link._writer.write(frames.MAGIC)
+            if options.tls is not None:
+                await link._agree_on_tls(host.strip("[]"), options.tls)
+            link._writer.write(frames.identify(options.identify()))
+            answer = await link._answer()
+            if options.token is not None and answer.get("auth_required"):
+                link._writer.write(frames.auth(options.token))
+                await link._answer()
         except BaseException:
             link.close()
             raise
@@ -88,7 +95,16 @@ class Link:
             self._listening.cancel()
         self._writer.close()
 
-    async def _greeting(self) -> dict:
+    async def _agree_on_tls(self, host: str, tls: ssl.SSLContext) -> None:
+        """TLS before anything else is said: the first IDENTIFY asks for it, and the OK comes within."""
+        wish = {"user_agent": "srtm-python/0.1.0", "feature_negotiation": True, "tls_v1": True}
+        self._writer.write(frames.identify(wish))
+        if not (await self._answer()).get("tls_v1"):
+            raise BrokerLost("the broker offers no TLS")
+        await self._writer.start_tls(tls, server_hostname=host)
+        await self._answer()
+
+    async def _answer(self) -> dict:
         while True:
             kind, data = await self._frame()
             if kind is FrameType.ERROR:

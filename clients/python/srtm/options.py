@@ -2,7 +2,8 @@
 
 import math
 import re
-from dataclasses import dataclass
+import ssl
+from dataclasses import dataclass, field
 
 _TOPIC = re.compile(r"[.a-zA-Z0-9_-]{1,64}(#ephemeral)?")
 _MAX_TOPIC_BYTES = 64
@@ -39,6 +40,11 @@ class Options:
     max_message_bytes: int = 1 << 20
     #: Interval of the broker's heartbeats, 1 to 60 s. A broker that is silent for twice as long counts as dead.
     heartbeat_seconds: float = 10.0
+    #: TLS with controller and brokers, such as ``ssl.create_default_context(cafile="ca.pem")``, with
+    #: ``load_cert_chain`` where they want a certificate; None: without. With it, a scheme that is left out is https.
+    tls: ssl.SSLContext | None = None
+    #: Shown to controller and brokers that ask for it; not part of what is printed of these options.
+    token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not (_TOPIC.fullmatch(self.topic) and len(self.topic) <= _MAX_TOPIC_BYTES):

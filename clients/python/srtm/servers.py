@@ -9,16 +9,17 @@ _STRANGERS_MAX = 4
 class Servers:
     """Controllers of which one leads, as a list with commas between them. Whoever answered last is asked first."""
 
-    def __init__(self, addresses: str) -> None:
+    def __init__(self, addresses: str, scheme: str = "http") -> None:
+        self._scheme = scheme
         named = [address.strip() for address in addresses.split(",")]
-        self._bases = [_with_scheme(address) for address in named if address] or [_with_scheme("")]
+        self._bases = [_with_scheme(address, scheme) for address in named if address] or [_with_scheme("", scheme)]
         self._last = self._bases[0]
 
     def turn(self) -> "Turn":
         """One question's way through them."""
         place = self._bases.index(self._last) if self._last in self._bases else 0
         in_order = self._bases[place:] + self._bases[:place]
-        return Turn([self._last, *(base for base in in_order if base != self._last)])
+        return Turn([self._last, *(base for base in in_order if base != self._last)], self._scheme)
 
     def answered(self, base: str) -> None:
         """This one has answered."""
@@ -28,8 +29,8 @@ class Servers:
 class Turn(Iterator[str]):
     """The next to be asked; none twice."""
 
-    def __init__(self, to_ask: list[str]) -> None:
-        self._to_ask = to_ask
+    def __init__(self, to_ask: list[str], scheme: str) -> None:
+        self._to_ask, self._scheme = to_ask, scheme
         self._asked: set[str] = set()
         self._strangers = 0
 
@@ -42,7 +43,7 @@ class Turn(Iterator[str]):
 
     def led_to(self, leader: str) -> None:
         """The one that was asked last does not lead, and says that this one does: it is next."""
-        base = _with_scheme(leader)
+        base = _with_scheme(leader, self._scheme)
         if base in self._asked:
             return
         if base in self._to_ask:
@@ -54,6 +55,6 @@ class Turn(Iterator[str]):
         self._to_ask.insert(0, base)
 
 
-def _with_scheme(address: str) -> str:
+def _with_scheme(address: str, scheme: str) -> str:
     base = address.rstrip("/")
-    return base if "://" in base else f"http://{base}"
+    return base if "://" in base else f"{scheme}://{base}"

@@ -9,6 +9,7 @@ def test_all_are_asked_in_turn_from_the_one_that_answered_last():
     servers.answered("http://b:2")
     assert list(servers.turn()) == ["http://b:2", "http://c:3", "http://a:1"]
     assert list(Servers("").turn()) == ["http://"]
+    assert list(Servers("a:1,http://b:2", "https").turn()) == ["https://a:1", "http://b:2"]
 
 
 def test_the_leader_is_next_and_nobody_is_asked_twice():
