@@ -8,12 +8,15 @@ SHELL := bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 VENV := build/venv
 PYTHON := tests/clients tests/peer tests/hostile clients/python experiments/plot experiments/testbed
+LINTED := bench $(PYTHON)
 GO_TOOLS := nsqd nsqlookupd nsqadmin nsq_tail nsq_to_file to_nsq
 CARGO_DENY_VERSION := 0.20.2
 # Seconds per fuzz target.
 FUZZ_TIME ?= 60
 # Seconds of simulated clusters.
 SOAK_TIME ?= 60
+# Messages that durable topics accept while their brokers are killed.
+CRASH_MESSAGES ?= 1000000
 
 # $(call timed,name,command): runs it and says how long it took. Join parts of a command by &&: only so all of them count.
 timed = @echo "==> $(1)"; { $(2); } || { echo "<== $(1) failed" >&2; exit 1; }; echo "<== $(1): $$SECONDS s"
@@ -54,21 +57,22 @@ pictures: build/plot/.ready ## Draw the results of experiments and measurements 
 	build/plot/bin/python experiments/plot/tempo.py
 	build/plot/bin/python experiments/plot/drl.py
 
-fuzz: ## Fuzz the wire format and segment files for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
+fuzz: ## Fuzz the wire format, segment files, access files, settings, auth servers' answers and compressed connections for FUZZ_TIME seconds per target; without cargo-fuzz a fixed-seed run.
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
-	  for room in wire disk; do \
+	  for room in access wire disk broker settings; do \
 	    (cd crates/$$room; \
 	    for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_TIME); done); \
 	  done; \
 	else \
 	  echo "no nightly cargo-fuzz: running the fixed-seed mutations on stable"; \
-	  cargo test --locked -p wire -p disk --test fuzz_smoke; \
+	  cargo test --locked -p access -p wire -p disk -p broker -p settings --test fuzz_smoke; \
 	fi
 
 # --- static checks -------------------------------------------------------------------------------------------------
 
-soak: ## Run simulated clusters under faults for SOAK_TIME seconds, one seed after the other.
+soak: ## Run simulated clusters under faults for SOAK_TIME seconds, one seed after the other; then kill brokers until CRASH_MESSAGES were accepted.
 	cargo run --locked -p soak -- $(SOAK_TIME) $(SOAK_FROM)
+	SRTM_CRASH_MESSAGES=$(CRASH_MESSAGES) cargo test --locked -p srtm --test crash -- --nocapture durable_topics
 
 mutants: ## Put faults into a copy of the product; a simulated cluster must find each.
 	python3 crates/soak/mutants.py
@@ -94,7 +98,7 @@ advisories: cargo-deny ## Known vulnerabilities; fetches the RustSec database fr
 	cargo deny --locked check advisories
 
 python-lint: $(VENV)/.ready ## Lints and formatting of Python.
-	$(call timed,$@,$(VENV)/bin/ruff check -q $(PYTHON) && $(VENV)/bin/ruff format -q --check $(PYTHON))
+	$(call timed,$@,$(VENV)/bin/ruff check -q $(LINTED) && $(VENV)/bin/ruff format -q --check $(LINTED))
 
 go-check: ## Lints, formatting and tests of the Go programs.
 	$(call timed,$@,unformatted=$$(gofmt -l tests/clients/go clients/go) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted"; false; }; } && go -C tests/clients/go vet ./... && go -C tests/clients/go test ./... && go -C clients/go vet ./... && go -C clients/go test ./...)

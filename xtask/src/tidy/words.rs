@@ -12,9 +12,11 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/statistics/src/",
     "crates/kernel/src/",
     "crates/placement/src/",
+    "crates/settings/src/",
     "crates/workload/src/",
     "crates/announce/src/",
     "crates/gossip/src/",
+    "crates/access/src/",
     "crates/topics/src/",
     "crates/control/src/core/",
 ];
