@@ -66,9 +66,10 @@ impl Page {
         !self.standings.is_empty()
     }
 
-    /// Whether somebody may wait for it.
+    /// Whether somebody may wait for it, or much depends on it: what is passed to a channel is understood only with that.
     pub(super) fn is_awaited(&self) -> bool {
-        self.has_messages() || self.steps.contains(&Step::Whole)
+        let mut steps = self.steps.iter();
+        self.has_messages() || steps.any(|step| matches!(step, Step::Whole | Step::Channel(..)))
     }
 
     /// Its messages as they are kept.
