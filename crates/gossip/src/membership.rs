@@ -98,7 +98,7 @@ impl Membership {
             return Err(NotAMessage);
         }
         let taken = self.foca.handle_data(message, &mut self.effects);
-        self.set_timers(now);
+        self.go_on(now);
         taken.map_err(|_| NotAMessage)
     }
 
@@ -108,7 +108,7 @@ impl Membership {
             let timer = due.remove();
             // What can go wrong is a probe that was cut short, by a wake-up that came late; the next one mends it.
             let _ = self.foca.handle_timer(timer, &mut self.effects);
-            self.set_timers(now);
+            self.go_on(now);
         }
         if now >= self.next_join {
             self.join();
@@ -149,7 +149,16 @@ impl Membership {
         lives.map(|life| (life.index, life.incarnation))
     }
 
-    fn set_timers(&mut self, now: Instant) {
+    /// Probes those on the list again, if probing has ended, and sets the timers that are wanted.
+    ///
+    /// Behind a new life of its own `foca` probes nobody until it is sent something. Where all on a list have
+    /// begun a new life at once, and what they said of it was lost, each would wait for the others, and never
+    /// find out who is gone.
+    fn go_on(&mut self, now: Instant) {
+        // News of nobody change nothing but that.
+        let _ = self
+            .foca
+            .apply_many(std::iter::empty(), true, &mut self.effects);
         while let Some((after, timer)) = self.effects.to_schedule() {
             self.timers_set += 1;
             self.timers.insert((now + after, self.timers_set), timer);

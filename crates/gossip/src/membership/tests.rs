@@ -84,7 +84,107 @@ fn a_life_that_was_taken_for_dead_goes_on_as_a_newer_one() {
     assert!(restarted.win_addr_conflict(&after));
 }
 
+/// What another limiter may say to the first of five.
+#[derive(Clone, Debug)]
+struct Said {
+    after: Duration,
+    from: u16,
+    message: Message<Life>,
+    members: Vec<Member<Life>>,
+}
+
+fn anything_said() -> impl Strategy<Value = Said> {
+    let states = prop_oneof![Just(State::Alive), Just(State::Suspect), Just(State::Down)];
+    let member = (0..5_u16, 5..7_u64, 0..3_u16, 0..3_u16, states);
+    let member = member.prop_map(|(index, incarnation, generation, swim, state)| {
+        let life = Life {
+            index,
+            incarnation,
+            generation,
+        };
+        Member::new(life, swim, state)
+    });
+    let messages = prop_oneof![
+        (Just(Message::TurnUndead), Just(Vec::new())),
+        (Just(Message::Announce), Just(Vec::new())),
+        (Just(Message::Ping(1)), vec(member.clone(), 0..4)),
+        (Just(Message::Gossip), vec(member, 0..4)),
+    ];
+    let said = (0..2000_u64, 1..5_u16, messages);
+    said.prop_map(|(after, from, (message, members))| Said {
+        after: Duration::from_millis(after),
+        from,
+        message,
+        members,
+    })
+}
+
+/// Says it to a limiter by the name that it has for itself, in incarnation 6 of the sender.
+fn say(membership: &mut Membership, now: Instant, said: &Said) {
+    let header = Header {
+        src: Life {
+            index: said.from,
+            incarnation: 6,
+            generation: 0,
+        },
+        src_incarnation: 0,
+        dst: *membership.foca.identity(),
+        message: said.message.clone(),
+    };
+    let (mut codec, mut bytes) = (LifeCodec { limiters: 5 }, Vec::new());
+    codec.encode_header(&header, &mut bytes).expect("it fits");
+    if !said.members.is_empty() {
+        bytes.extend((said.members.len() as u16).to_be_bytes());
+        for member in &said.members {
+            codec.encode_member(member, &mut bytes).expect("it fits");
+        }
+    }
+    let taken = membership.receive(now, said.from, 6, &bytes);
+    assert_eq!(taken, Ok(()), "{said:?}");
+}
+
+/// Lets time pass; whatever is sent is lost.
+fn pass(membership: &mut Membership, until: Instant) {
+    while membership.next_wake() <= until {
+        membership.wake(membership.next_wake());
+        while membership.poll_send().is_some() {}
+    }
+}
+
+#[test]
+fn one_that_goes_on_as_a_newer_life_finds_out_who_is_gone() {
+    let random = clock::stream(1, "test");
+    let mut membership = Membership::new(5, 0, 5, random, Instant::ZERO);
+    let said = Said {
+        after: Duration::ZERO,
+        from: 1,
+        message: Message::TurnUndead,
+        members: Vec::new(),
+    };
+    say(&mut membership, Instant::ZERO, &said);
+    assert_eq!(membership.foca.identity().generation, 1);
+    assert_eq!(membership.connected().collect::<Vec<_>>(), [(1, 6)]);
+    pass(&mut membership, Instant::ZERO + Duration::from_secs(10));
+    assert_eq!(membership.connected().count(), 0);
+}
+
 proptest! {
+    #[test]
+    fn behind_whatever_was_said_nobody_is_connected_who_is_silent(
+        all in vec(anything_said(), 1..12),
+    ) {
+        let random = clock::stream(1, "test");
+        let mut membership = Membership::new(5, 0, 5, random, Instant::ZERO);
+        let mut now = Instant::ZERO;
+        for said in &all {
+            now += said.after;
+            pass(&mut membership, now);
+            say(&mut membership, now, said);
+        }
+        pass(&mut membership, now + Duration::from_secs(20));
+        prop_assert_eq!(membership.connected().count(), 0);
+    }
+
     #[test]
     fn any_bytes_are_taken_or_refused(
         mut bytes in vec(any::<u8>(), 14..200),
