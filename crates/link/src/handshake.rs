@@ -21,10 +21,10 @@ const MAGIC: &[u8; 8] = b"SRTMLINK";
 const OPENING_BYTES: usize = MAGIC.len() + 4 + NONCE_BYTES;
 
 /// Purposes of keys; each names the version, so that no proof of one is any of another.
-const LISTENERS_PROOF: &str = "srtm link, version 9: the listener's proof";
-const DIALLERS_PROOF: &str = "srtm link, version 9: the dialler's proof";
-const TO_LISTENER: &str = "srtm link, version 9: frames to the listener";
-const TO_DIALLER: &str = "srtm link, version 9: frames to the dialler";
+const LISTENERS_PROOF: &str = "srtm link, version 10: the listener's proof";
+const DIALLERS_PROOF: &str = "srtm link, version 10: the dialler's proof";
+const TO_LISTENER: &str = "srtm link, version 10: frames to the listener";
+const TO_DIALLER: &str = "srtm link, version 10: frames to the dialler";
 
 /// The end that dials, after its first message.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ pub const PROBE_PATH: &str = "/v1/probe";
 
 const PROOF_BYTES: usize = blake3::OUT_LEN;
 const LIFE_BYTES: usize = size_of::<u64>();
-const ASKERS_PROOF: &str = "srtm link, version 9: a probe's question";
-const ANSWERERS_PROOF: &str = "srtm link, version 9: a probe's answer";
+const ASKERS_PROOF: &str = "srtm link, version 10: a probe's question";
+const ANSWERERS_PROOF: &str = "srtm link, version 10: a probe's answer";
 
 /// A port that a broker announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

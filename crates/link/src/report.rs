@@ -49,6 +49,14 @@ pub enum ToController {
         /// The deletion.
         change: TopicChange,
     },
+    /// A deletion that was [followed](ToController::Followed) is on this broker's disk: it does not come back with it
+    /// after a restart. A broker that keeps nothing says so at once.
+    DeletionKept {
+        /// Topic name.
+        topic: String,
+        /// The deletion.
+        change: TopicChange,
+    },
     /// A topic came into being here: it passes nothing on before [`crate::ToBroker::Topic`] says which channels it has. The
     /// contract, if there is one, comes before that.
     TopicAsked {

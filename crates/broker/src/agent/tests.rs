@@ -215,6 +215,7 @@ impl Controller {
                 ToController::Report(_)
                 | ToController::Inventory { .. }
                 | ToController::Changed { .. }
+                | ToController::DeletionKept { .. }
                 | ToController::TopicReady { .. } => {}
                 ToController::TopicAsked { topic } => self.tell_topic(&topic, &[], 0).await,
                 other => return other,
@@ -222,11 +223,11 @@ impl Controller {
         }
     }
 
-    /// The next message of topics and channels; asks nothing back.
+    /// The next message of topics and channels as they become; asks nothing back.
     async fn word(&mut self) -> ToController {
         loop {
             match self.hear().await {
-                ToController::Report(_) => {}
+                ToController::Report(_) | ToController::DeletionKept { .. } => {}
                 other => return other,
             }
         }

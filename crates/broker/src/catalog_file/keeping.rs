@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep};
 
 use super::health::CatalogHealth;
@@ -26,6 +26,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 pub struct KeptCatalog {
     pub(super) keeping: Arc<Mutex<Keeping>>,
     health: CatalogHealth,
+    /// Counts writes of the whole catalog, and its end.
+    saves: watch::Sender<u64>,
 }
 
 impl KeptCatalog {
@@ -78,6 +80,32 @@ pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
         pause = (began.elapsed() * WRITING_PART).clamp(DEBOUNCE, INTERVAL_MAX);
         if stopping {
             *keeping = Keeping::Ended;
+        }
+        if stopping || !has_failed {
+            handle.kept.saves.send_modify(|saves| *saves += 1);
+        }
+    }
+}
+
+impl Handle {
+    /// Completes once all topics and channels that are here by now, and no others, are in the file, or at once where there is
+    /// none. While the file cannot be written that waits.
+    ///
+    /// # Errors
+    /// [`BrokerError::Exiting`].
+    pub(crate) async fn wait_until_kept(&self) -> Result<(), BrokerError> {
+        let mut saves = self.kept.saves.subscribe();
+        match *self.kept.keeping.lock().await {
+            Keeping::Nowhere => return Ok(()),
+            Keeping::Ended => return Err(BrokerError::Exiting),
+            // The catalog is read and written under the lock: a write that ends behind this has seen what is here.
+            Keeping::In(_) => saves.mark_unchanged(),
+        }
+        self.changed.notify_one();
+        let is_counted = saves.changed().await.is_ok();
+        match *self.kept.keeping.lock().await {
+            Keeping::In(_) if is_counted => Ok(()),
+            _ => Err(BrokerError::Exiting),
         }
     }
 }

@@ -21,7 +21,7 @@ use wire::TopicName;
 use super::BrokerNumber;
 use super::catalog::{Audience, Catalog};
 use super::contract::Contracts;
-use super::inventory::{Subject, is_ephemeral, subject_of, topic_name};
+use super::inventory::{Subject, deletion_of, is_ephemeral, subject_of, topic_name};
 use super::outbox::Outbox;
 use super::owed::owed_change;
 use super::registry::Brokers;
@@ -86,18 +86,36 @@ impl Channels<'_> {
         }
     }
 
-    /// A broker has carried out a deletion: it is not told it again when it comes back.
+    /// A broker has carried out a deletion: what it says from here on is about another topic or channel of that name.
     pub(super) fn followed(&mut self, number: BrokerNumber, topic: &str, change: &TopicChange) {
-        let subject = topic_name(topic).and_then(|topic| subject_of(&topic, change));
-        match subject {
-            Ok(subject) => {
-                let inventory = &mut self.brokers[number].inventory;
-                if inventory.deletion_followed(&subject) {
-                    self.owe_no_more(number, &subject);
-                }
-            }
-            Err(text) => self.out.distrust(&self.brokers[number], &text),
+        if let Some(subject) = self.subject_said(number, topic, change) {
+            self.brokers[number].inventory.deletion_followed(&subject);
         }
+    }
+
+    /// It does not come back with that broker any more, unless it was deleted there once more since.
+    pub(super) fn deletion_kept(
+        &mut self,
+        number: BrokerNumber,
+        topic: &str,
+        change: &TopicChange,
+    ) {
+        if let Some(subject) = self.subject_said(number, topic, change)
+            && !self.brokers[number].inventory.awaits_deletion(&subject)
+        {
+            self.owe_no_more(number, &subject);
+        }
+    }
+
+    fn subject_said(
+        &mut self,
+        number: BrokerNumber,
+        topic: &str,
+        change: &TopicChange,
+    ) -> Option<Subject> {
+        let subject = topic_name(topic).and_then(|topic| subject_of(&topic, change));
+        let distrusted = |text: String| self.out.distrust(&self.brokers[number], &text);
+        subject.map_err(distrusted).ok()
     }
 
     /// A broker waits for a topic's contract and channels. It has been answered when it said that the topic came into being,
@@ -255,7 +273,7 @@ impl Channels<'_> {
                 let _ = inventory.apply(topic, change);
             }
             if is_deletion {
-                let _ = inventory.unsay(&subject);
+                inventory.unsay(&subject);
                 self.owe(number, &subject);
                 if self.brokers[number].link.is_some() {
                     self.tell_deletion(number, &subject, change, now);
@@ -318,13 +336,12 @@ impl Channels<'_> {
         self.out.send(number, change_of(&subject.0, change));
     }
 
-    /// Tells a broker that has said what it has which of it was deleted while it was away.
+    /// Tells a broker that has said what it has what was deleted while it was away, or before it was on its disk.
     pub(super) fn catch_up(&mut self, number: BrokerNumber, now: Instant) {
         for subject in self.brokers[number].inventory.owed_and_untold() {
-            match self.brokers[number].inventory.unsay(&subject) {
-                Some(change) => self.tell_deletion(number, &subject, &change, now),
-                None => self.owe_no_more(number, &subject),
-            }
+            // What it does not say it has may be on its disk still.
+            self.brokers[number].inventory.unsay(&subject);
+            self.tell_deletion(number, &subject, &deletion_of(&subject), now);
         }
     }
 

@@ -123,6 +123,9 @@ impl Core {
             ToController::Followed { topic, change } => {
                 self.channels().followed(number, &topic, &change);
             }
+            ToController::DeletionKept { topic, change } => {
+                self.channels().deletion_kept(number, &topic, &change);
+            }
             ToController::TopicAsked { topic } => self.channels().topic_asked(number, &topic, now),
             ToController::TopicReady { topic, ticket } => {
                 self.mover().topic_ready(number, &topic, ticket, now);

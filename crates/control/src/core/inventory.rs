@@ -165,21 +165,18 @@ impl Inventory {
         self.said.is_empty()
     }
 
-    /// Takes a topic or channel from what was said, for it was deleted meanwhile; gives what the broker is to do about it.
-    pub(super) fn unsay(&mut self, (topic, channel): &Subject) -> Option<TopicChange> {
+    /// Takes a topic or channel from what was said, for it was deleted meanwhile.
+    pub(super) fn unsay(&mut self, (topic, channel): &Subject) {
         let Some(channel) = channel else {
-            let is_said = self.said.remove(topic).is_some();
-            let is_here = self.taken.remove(topic).is_some() || is_said;
-            return is_here.then_some(TopicChange::TopicDeleted);
+            self.said.remove(topic);
+            self.taken.remove(topic);
+            return;
         };
-        match self.said.get_mut(topic) {
-            Some(known) => drop(known.channels.remove(channel)?),
-            None if self.taken.get_mut(topic)?.remove(channel) => {}
-            None => return None,
+        if let Some(known) = self.said.get_mut(topic) {
+            known.channels.remove(channel);
+        } else if let Some(taken) = self.taken.get_mut(topic) {
+            taken.remove(channel);
         }
-        Some(TopicChange::ChannelDeleted {
-            channel: channel.to_string(),
-        })
     }
 
     /// Replaces what was known by what was taken over; returns the former.
@@ -335,17 +332,19 @@ impl Inventory {
         }
     }
 
-    /// The broker has carried out a deletion; whether it has confirmed all that it was told of this one.
-    pub(super) fn deletion_followed(&mut self, subject: &Subject) -> bool {
-        let Some(times) = self.unconfirmed.get_mut(subject) else {
-            return false;
-        };
-        *times -= 1;
-        let is_last = *times == 0;
-        if is_last {
-            self.unconfirmed.remove(subject);
+    /// The broker has carried out a deletion.
+    pub(super) fn deletion_followed(&mut self, subject: &Subject) {
+        if let Some(times) = self.unconfirmed.get_mut(subject) {
+            *times -= 1;
+            if *times == 0 {
+                self.unconfirmed.remove(subject);
+            }
         }
-        is_last
+    }
+
+    /// Whether it was told a deletion of this that it has not carried out.
+    pub(super) fn awaits_deletion(&self, subject: &Subject) -> bool {
+        self.unconfirmed.contains_key(subject)
     }
 
     /// Whether what the broker says of this was said before it heard of a deletion.
@@ -381,7 +380,7 @@ impl Inventory {
         self.owed.len() < OWED_MAX || self.owed.contains(subject)
     }
 
-    /// Deletions that it has not confirmed.
+    /// Deletions that it has not on its disk, as far as it has said.
     pub(super) fn owed(&self) -> &BTreeSet<Subject> {
         &self.owed
     }
@@ -471,4 +470,14 @@ pub(super) fn subject_of(topic: &TopicName, change: &TopicChange) -> Result<Subj
         _ => None,
     };
     Ok((topic.clone(), channel))
+}
+
+/// The change that deletes it.
+pub(super) fn deletion_of((_, channel): &Subject) -> TopicChange {
+    match channel {
+        None => TopicChange::TopicDeleted,
+        Some(channel) => TopicChange::ChannelDeleted {
+            channel: channel.to_string(),
+        },
+    }
 }

@@ -105,6 +105,7 @@ impl From<&LinkWord> for Step {
             ToController::Inventory { .. } => Step::Inventory,
             ToController::Changed { .. }
             | ToController::Followed { .. }
+            | ToController::DeletionKept { .. }
             | ToController::TopicAsked { .. }
             | ToController::TopicReady { .. } => Step::Change,
             _ => Step::Word,

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use broker::agent::{Agent, ChangeLog, Effect, Ended, Errand};
+use broker::agent::{Agent, Answer, ChangeLog, Effect, Ended, Errand};
 use clock::Instant;
 use link::{Hello, Order, ToBroker};
 use topics::Told;
@@ -214,10 +214,14 @@ impl Process {
         loop {
             if let Some(effect) = self.link.agent.next_effect() {
                 self.effect(effect, out);
-            } else if let Some(errand) = self.link.errand(out.net.now) {
-                let answer = self.run(errand, out);
+            } else if self.keeping.is_wait_over() {
                 let now = self.ground.local(out.net.now);
-                self.link.agent.answered(answer, now);
+                self.link.agent.answered(Answer::Kept(Ok(())), now);
+            } else if let Some(errand) = self.link.errand(out.net.now) {
+                if let Some(answer) = self.run(errand, out) {
+                    let now = self.ground.local(out.net.now);
+                    self.link.agent.answered(answer, now);
+                }
             } else if !self.link.speak(&self.ground, out) {
                 return has_gone_on;
             }

@@ -22,6 +22,15 @@ pub(super) struct Keeping {
     /// `None`: the broker has no data folder.
     file: Option<CatalogFile<Folder>>,
     save_at: Option<Instant>,
+    wait: Wait,
+}
+
+/// Whether the agent waits until the catalog is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Nobody,
+    Somebody,
+    Over,
 }
 
 impl Keeping {
@@ -65,6 +74,7 @@ impl Keeping {
         Keeping {
             file,
             save_at: None,
+            wait: Wait::Nobody,
         }
     }
 
@@ -77,11 +87,36 @@ impl Keeping {
         self.save_at.get_or_insert(now + DEBOUNCE);
     }
 
+    /// The agent waits until all that is here by now is written.
+    pub(super) fn awaited(&mut self, now: Instant) {
+        match self.file {
+            Some(_) => {
+                self.wait = Wait::Somebody;
+                self.changed(now);
+            }
+            None => self.wait = Wait::Over,
+        }
+    }
+
+    /// Whether it has waited long enough; only once.
+    pub(super) fn is_wait_over(&mut self) -> bool {
+        let is_over = self.wait == Wait::Over;
+        if is_over {
+            self.wait = Wait::Nobody;
+        }
+        is_over
+    }
+
     /// Writes the catalog as the table has it, if it is time.
     pub(super) fn drive(&mut self, ground: &Ground, now: Instant) {
         if self.save_at.is_some_and(|at| at <= now) {
             self.save_at = match self.save(ground) {
-                Ok(()) => None,
+                Ok(()) => {
+                    if self.wait == Wait::Somebody {
+                        self.wait = Wait::Over;
+                    }
+                    None
+                }
                 Err(_) => Some(now + AGAIN_AFTER),
             };
         }

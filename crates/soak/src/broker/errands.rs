@@ -21,11 +21,15 @@ use crate::outside::Outside;
 const REPORT_BYTES_MAX: usize = 1 << 20;
 
 impl Process {
-    /// Does what the agent asks.
-    pub(super) fn run(&mut self, errand: Errand, out: &mut Outside) -> Answer {
+    /// Does what the agent asks; `None`: that takes until the catalog is written.
+    pub(super) fn run(&mut self, errand: Errand, out: &mut Outside) -> Option<Answer> {
         let now = self.ground.local(out.net.now);
         let table = &mut self.ground.table;
-        match errand {
+        Some(match errand {
+            Errand::Keep => {
+                self.keeping.awaited(out.net.now);
+                return None;
+            }
             Errand::BeginLink { history, .. } => Answer::Done(self.begin_link(history)),
             Errand::TakeStock => Answer::Stock(Ok(stock(table))),
             Errand::Report { number, is_first } => {
@@ -79,7 +83,7 @@ impl Process {
                 });
                 Answer::Window(topic, shown)
             }
-        }
+        })
     }
 
     fn begin_link(&mut self, history: Option<HistoryLength>) -> Result<(), BrokerError> {

@@ -62,6 +62,8 @@ pub enum Errand {
     Learn(KnownTopic),
     /// Do to a topic, or to its channel, what was done to it elsewhere: [`Answer::Done`].
     Follow(TopicName, Option<ChannelName>, Operation),
+    /// Wait until all that is here by now, and nothing else, is on disk: [`Answer::Kept`].
+    Keep,
     /// Tell publishers to move: [`Answer::Done`].
     Migrate(TopicName, Vec<Move>),
     /// Begin a profiling window: [`Answer::Done`].
@@ -85,6 +87,8 @@ pub enum Answer {
     Stock(Result<Vec<TopicState>, BrokerError>),
     /// How topics fare.
     Reported(Result<Figures, BrokerError>),
+    /// The broker keeps nothing, or what it keeps is on disk; or why it never will be.
+    Kept(Result<(), BrokerError>),
     /// The result of a topic's window.
     Window(TopicName, Result<WindowResult, BrokerError>),
 }

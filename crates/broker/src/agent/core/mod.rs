@@ -3,10 +3,12 @@
 //!
 //! No sockets, no clock, no reactors: messages and the time come in, messages and [`Effect`]s go
 //! out. An errand is answered when it is done. Orders are carried out one after the other; beside
-//! them at most one report, one inventory and the ends of windows are under way.
+//! them at most one report, one inventory, one keeping of the catalog and the ends of windows are
+//! under way.
 
 mod absence;
 mod controllers;
+mod deletions;
 mod dialling;
 mod errand;
 mod inventory;
@@ -27,6 +29,7 @@ use topics::Told;
 use crate::BrokerError;
 use absence::Absence;
 pub use controllers::CONTROLLERS_MAX;
+use deletions::Deletions;
 use dialling::Dialling;
 pub use errand::{Answer, Effect, Ended, Errand, Figures};
 use inventory::Inventory;
@@ -53,6 +56,7 @@ pub struct Agent {
     reports: Reports,
     windows: Windows,
     absence: Absence,
+    deletions: Deletions,
     words: Words,
 }
 
@@ -115,6 +119,7 @@ impl Agent {
             reports: Reports::new(now),
             windows: Windows::default(),
             absence: Absence::new(pass_after, now),
+            deletions: Deletions::default(),
             words: Words::default(),
         }
     }
@@ -161,8 +166,12 @@ impl Agent {
     /// Something became of topics here, in this order. To be called while [`Agent::takes_changes`].
     pub fn changed(&mut self, changes: VecDeque<Told>, now: Instant) {
         if self.takes_changes() {
-            let words = changes.into_iter().map(inventory::word_of);
-            words.for_each(|word| self.words.say(word));
+            for word in changes.into_iter().map(inventory::word_of) {
+                if let ToController::Followed { topic, change } = &word {
+                    self.deletions.followed(topic, change);
+                }
+                self.words.say(word);
+            }
         }
         self.drive(now);
     }
@@ -195,6 +204,7 @@ impl Agent {
                     self.failed("reporting", error, now);
                 }
             }
+            Answer::Kept(kept) => self.deletions.kept(kept, &mut self.words),
             Answer::Window(topic, shown) => self.windows.ended(&topic, shown, &mut self.words),
             answer => {
                 let (orders, mut around) = self.parts();
@@ -352,6 +362,7 @@ impl Agent {
         self.inventory.ends();
         self.reports.ends();
         self.windows.ends();
+        self.deletions.ends();
         self.words.forget();
         let is_over = matches!(ended, Ended::Exiting);
         let pause = self.dialling.ended(ended);
@@ -378,12 +389,14 @@ impl Agent {
         self.inventory.drive(&mut self.words);
         self.reports.drive(now, &mut self.words);
         self.windows.drive(now, &mut self.words);
+        self.deletions.drive(&mut self.words);
     }
 
     fn parts(&mut self) -> (&mut Orders, Around<'_>) {
         let around = Around {
             absence: &mut self.absence,
             windows: &mut self.windows,
+            deletions: &mut self.deletions,
             words: &mut self.words,
         };
         (&mut self.orders, around)

@@ -14,6 +14,7 @@ use topics::Teller;
 
 use super::Asked;
 use super::absence::Absence;
+use super::deletions::Deletions;
 use super::errand::{Answer, Effect, Errand};
 use super::said;
 use super::windows::{Measurement, Windows};
@@ -38,6 +39,7 @@ pub(super) struct Orders {
 pub(super) struct Around<'a> {
     pub(super) absence: &'a mut Absence,
     pub(super) windows: &'a mut Windows,
+    pub(super) deletions: &'a mut Deletions,
     pub(super) words: &'a mut Words,
 }
 
@@ -165,6 +167,7 @@ impl Orders {
                 Behind::Change { topic, change },
                 Answer::Done(Err(BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_))),
             ) if change.is_deletion() => {
+                around.deletions.followed(&topic, &change);
                 around.words.say(ToController::Followed { topic, change });
             }
             (

@@ -2,7 +2,7 @@
 //! cluster rarely reaches.
 
 use limit::{Grant, Limit};
-use link::{Contract, Identity, TopicState};
+use link::{Contract, Identity, TopicChange, TopicState};
 use proptest::prelude::*;
 use topics::Teller;
 
@@ -117,6 +117,46 @@ fn grant(topic: &str) -> ToBroker {
 fn in_force(topic: &str, ticket: u64) -> ToController {
     let topic = topic.to_owned();
     ToController::ContractInForce { topic, ticket }
+}
+
+fn deleted(topics: &[&str]) -> VecDeque<Told> {
+    let topics = topics.iter().map(|topic| topic.parse().expect("valid"));
+    let followed = topics.map(|topic| Told::Followed(topic, TopicChange::TopicDeleted));
+    followed.collect()
+}
+
+/// Topics of which it is said that their deletion is kept.
+fn kept(agent: &mut Agent, now: Instant) -> Vec<String> {
+    let words = words(agent, now).into_iter();
+    let kept = words.filter_map(|word| match word {
+        ToController::DeletionKept { topic, .. } => Some(topic),
+        _ => None,
+    });
+    kept.collect()
+}
+
+#[test]
+fn a_deletion_is_called_kept_once_a_catalog_without_it_is_on_disk() {
+    let mut agent = agent(None);
+    link(&mut agent, 1, at(0));
+    agent.answered(Answer::Stock(Ok(Vec::new())), at(1));
+    agent.changed(deleted(&["t", "u"]), at(2));
+    assert!(matches!(errands(&mut agent)[..], [Errand::Keep]));
+    // What is deleted once more may have been there again when the catalog was read.
+    agent.changed(deleted(&["t"]), at(3));
+    assert_eq!(kept(&mut agent, at(3)), [""; 0]);
+    agent.answered(Answer::Kept(Ok(())), at(4));
+    assert_eq!(kept(&mut agent, at(4)), ["u"]);
+    assert!(matches!(errands(&mut agent)[..], [Errand::Keep]));
+    agent.answered(Answer::Kept(Ok(())), at(5));
+    assert_eq!(kept(&mut agent, at(5)), ["t"]);
+    assert_eq!(errands(&mut agent).len(), 0);
+    // On the next link the controller says again what it was not told.
+    agent.changed(deleted(&["v"]), at(6));
+    assert!(matches!(errands(&mut agent)[..], [Errand::Keep]));
+    agent.ended(Ended::Lost(String::from("cut")), at(7));
+    agent.answered(Answer::Kept(Ok(())), at(8));
+    assert_eq!(kept(&mut agent, at(8)), [""; 0]);
 }
 
 #[test]

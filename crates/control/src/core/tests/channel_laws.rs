@@ -27,6 +27,8 @@ enum Step {
     /// A link breaks, with everything that is under way on it.
     Cut(usize),
     Dial(usize),
+    /// A broker writes what it has to its disk.
+    Keep(usize),
     /// A broker's process ends and another one has what is kept on disk.
     Restart(usize),
     RestartController,
@@ -36,6 +38,9 @@ enum Step {
 #[derive(Default)]
 struct Broker {
     topics: VirtualTopics,
+    disk: VirtualTopics,
+    /// Deletions that are not on disk, as far as was said on this link.
+    unkept: Vec<(String, TopicChange)>,
     number: u32,
     link: u64,
     life: u64,
@@ -91,6 +96,7 @@ impl Broker {
             ToBroker::Change { topic, change } => {
                 self.topics.change(&topic, &change);
                 if change.is_deletion() {
+                    self.unkept.push((topic.clone(), change.clone()));
                     self.says(ToController::Followed { topic, change });
                 }
             }
@@ -100,6 +106,13 @@ impl Broker {
                 self.says(ToController::TopicReady { topic, ticket });
             }
             _ => {}
+        }
+    }
+
+    fn keeps(&mut self) {
+        self.disk = self.topics.clone();
+        for (topic, change) in std::mem::take(&mut self.unkept) {
+            self.says(ToController::DeletionKept { topic, change });
         }
     }
 
@@ -149,10 +162,12 @@ impl World {
             }
             Step::Cut(index) => self.cut(index),
             Step::Dial(index) => self.dial(index),
+            Step::Keep(index) => self.brokers[index].keeps(),
             Step::Restart(index) => {
                 self.cut(index);
                 let broker = &mut self.brokers[index];
                 broker.life = 0;
+                broker.topics = broker.disk.clone();
                 broker.topics.forget_ephemeral();
                 self.dial(index);
             }
@@ -175,6 +190,7 @@ impl World {
         let broker = &mut self.brokers[index];
         broker.up.clear();
         broker.down.clear();
+        broker.unkept.clear();
         let link = std::mem::take(&mut broker.link);
         self.core.link_lost(link, self.now);
         self.carry_out();
@@ -311,6 +327,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         8 => broker().prop_map(Step::Down),
         1 => broker().prop_map(Step::Cut),
         2 => broker().prop_map(Step::Dial),
+        2 => broker().prop_map(Step::Keep),
         1 => broker().prop_map(Step::Restart),
         1 => Just(Step::RestartController),
     ]
