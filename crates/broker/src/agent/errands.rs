@@ -44,7 +44,7 @@ pub(super) fn run(handle: Handle, errand: Errand) -> impl Future<Output = Answer
                 let shown = persist(|| handle.end_window(topic.clone())).await;
                 Answer::Window(topic, shown)
             }
-            Errand::Keep => Answer::Kept(handle.wait_until_kept().await),
+            Errand::Keep => Answer::Kept(handle.kept.wait_until_written(&handle.changed).await),
             errand => Answer::Done(persist(|| plain(&handle, errand.clone())).await),
         }
     }

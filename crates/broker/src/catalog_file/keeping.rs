@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::health::CatalogHealth;
@@ -35,6 +35,27 @@ impl KeptCatalog {
     pub(crate) async fn keep_in(&self, mut file: CatalogFile) {
         file.health = self.health.clone();
         *self.keeping.lock().await = Keeping::In(Box::new(file));
+    }
+
+    /// Completes once all topics and channels that are here by now, and no others, are in the file, or at once where there is
+    /// none. While the file cannot be written that waits. `changed` has it written.
+    ///
+    /// # Errors
+    /// [`BrokerError::Exiting`].
+    pub(crate) async fn wait_until_written(&self, changed: &Notify) -> Result<(), BrokerError> {
+        let mut saves = self.saves.subscribe();
+        match *self.keeping.lock().await {
+            Keeping::Nowhere => return Ok(()),
+            Keeping::Ended => return Err(BrokerError::Exiting),
+            // The catalog is read and written under the lock: a write that ends behind this has seen what is here.
+            Keeping::In(_) => saves.mark_unchanged(),
+        }
+        changed.notify_one();
+        let is_counted = saves.changed().await.is_ok();
+        match *self.keeping.lock().await {
+            Keeping::In(_) if is_counted => Ok(()),
+            _ => Err(BrokerError::Exiting),
+        }
     }
 
     /// How its writes fare.
@@ -83,29 +104,6 @@ pub async fn keep(handle: Handle, stop: impl Future<Output = ()>) {
         }
         if stopping || !has_failed {
             handle.kept.saves.send_modify(|saves| *saves += 1);
-        }
-    }
-}
-
-impl Handle {
-    /// Completes once all topics and channels that are here by now, and no others, are in the file, or at once where there is
-    /// none. While the file cannot be written that waits.
-    ///
-    /// # Errors
-    /// [`BrokerError::Exiting`].
-    pub(crate) async fn wait_until_kept(&self) -> Result<(), BrokerError> {
-        let mut saves = self.kept.saves.subscribe();
-        match *self.kept.keeping.lock().await {
-            Keeping::Nowhere => return Ok(()),
-            Keeping::Ended => return Err(BrokerError::Exiting),
-            // The catalog is read and written under the lock: a write that ends behind this has seen what is here.
-            Keeping::In(_) => saves.mark_unchanged(),
-        }
-        self.changed.notify_one();
-        let is_counted = saves.changed().await.is_ok();
-        match *self.kept.keeping.lock().await {
-            Keeping::In(_) if is_counted => Ok(()),
-            _ => Err(BrokerError::Exiting),
         }
     }
 }
