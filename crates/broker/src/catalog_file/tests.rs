@@ -218,8 +218,20 @@ async fn changes_are_kept_and_restored_by_the_next_broker() {
         let set = handle.set_contract(name, topic.contract).await;
         set.expect("set");
     }
+    let deleted = "deleted".parse::<wire::TopicName>().expect("valid");
+    for operation in [Operation::Create, Operation::Delete] {
+        let done = handle.topic(deleted.clone(), operation).await;
+        done.expect("done");
+        let written = handle.kept.wait_until_written(&handle.changed).await;
+        written.expect("written");
+        let text = std::fs::read_to_string(folder.0.join("srtm.catalog.json"));
+        let is_there = text.expect("there").contains("\"deleted\"");
+        assert_eq!(is_there, operation == Operation::Create);
+    }
     stop.send(()).expect("still keeping");
     keeper.await.expect("ends");
+    let ended = handle.kept.wait_until_written(&handle.changed).await;
+    assert!(matches!(ended, Err(BrokerError::Exiting)));
     broker.stop();
 
     let file = CatalogFile::open(&folder.0).expect("readable");
