@@ -95,7 +95,7 @@ pub(super) fn finish(
         {
             effects.note_log(channel.topic, log);
             let channel = channel.log_number;
-            log.step(LogStep::Finished { channel, id });
+            log.finish(channel, id);
         }
     }
     if let Some(consumer) = tree.consumers.get_mut(key) {

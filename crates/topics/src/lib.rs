@@ -76,8 +76,8 @@ pub use held::Held;
 pub use in_flight::FlightError;
 pub use latency::{Landed, Probe};
 pub use log::{
-    KnownLog, LOG_WAITING_BYTES, LOGS_WAITING_BYTES, LogAnswer, LogBatch, LogOrder, LogStep,
-    LoggedStanding,
+    FINISHED_WAITING_MAX, KnownLog, LOG_WAITING_BYTES, LOGS_WAITING_BYTES, LogAnswer, LogBatch,
+    LogOrder, LogStep, LoggedStanding,
 };
 pub use message_id::MessageIds;
 pub use names::{NameBudget, NameShare};

@@ -6,7 +6,9 @@
 //! publisher may have been delivered, as it may be where a connection ends before the answer.
 //!
 //! What waits to be written is bounded for each topic and for all; at either bound publishers of durable topics wait as at a full queue.
+//! So is what consumers have finished and the log does not know: at that bound the topic delivers nothing.
 
+mod lag;
 mod logging;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +24,8 @@ use super::segment::{Segment, head_of};
 use super::store::{MessageRef, Store, Stored};
 use super::topic::{Topic, TopicKey};
 use super::tree::Tree;
+pub use lag::FINISHED_WAITING_MAX;
+use lag::Lag;
 pub use logging::LOGS_WAITING_BYTES;
 pub(super) use logging::{Logbook, Logging};
 
@@ -100,6 +104,8 @@ pub struct LogBatch {
     pub number: u64,
     /// Its messages are durable only once the disk has confirmed them.
     pub is_synced: bool,
+    /// It is answered once it is written as well, or the disk was found not to take it: deliveries may wait for that.
+    pub is_word_wanted: bool,
     /// New messages.
     pub messages: Segment,
     /// The queues that these are in, by their places among them; a message without any is in the topic's own.
@@ -120,13 +126,15 @@ pub enum LogOrder {
     End(TopicName),
 }
 
-/// That all batches of a topic up to one are durable.
+/// How far the log of a topic is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogAnswer {
     /// The topic.
     pub topic: TopicKey,
-    /// The number of the batch.
+    /// The number of the last batch that this is said of.
     pub number: u64,
+    /// All that wants to be durable is. Otherwise what became of messages is written, or the disk takes nothing.
+    pub is_durable: bool,
 }
 
 /// A log that was found when the broker began: the channels of its topic, with their numbers.
@@ -156,6 +164,7 @@ pub(super) struct TopicLog {
     /// Batches that somebody may wait for and that are not durable, with the bytes of their messages.
     sent: VecDeque<(u64, u64)>,
     sent_bytes: u64,
+    lag: Lag,
     channels: Vec<(u32, ChannelName)>,
     highest_channel: u32,
 }
@@ -169,7 +178,13 @@ pub(super) struct ChannelLog<'a> {
 }
 
 impl ChannelLog<'_> {
-    /// It is done with a message.
+    /// Whether what is to be delivered has to wait until the log knows more of what is finished.
+    #[inline]
+    pub(super) fn hold(&mut self) -> bool {
+        self.log.as_mut().is_some_and(|log| log.lag.hold())
+    }
+
+    /// It is done with a message that no consumer had.
     #[inline]
     pub(super) fn end(&mut self, id: u64) {
         if let Some(log) = &mut self.log {
@@ -184,14 +199,14 @@ impl ChannelLog<'_> {
         let Some(log) = &mut self.log else {
             return;
         };
-        log.step(match is_over {
-            true => LogStep::Finished { channel, id },
-            false => LogStep::Delivered {
+        match is_over {
+            true => log.finish(channel, id),
+            false => log.step(LogStep::Delivered {
                 channel,
                 id,
                 attempts,
-            },
-        });
+            }),
+        }
     }
 }
 
@@ -215,6 +230,7 @@ impl TopicLog {
             closed: Vec::new(),
             sent: VecDeque::new(),
             sent_bytes: 0,
+            lag: Lag::default(),
             highest_channel: numbers.max().unwrap_or(UNLOGGED),
             channels,
         }
@@ -241,7 +257,14 @@ impl TopicLog {
         self.steps.push(step);
     }
 
-    /// Logs that a channel is done with a message.
+    /// Logs that a consumer has finished a message.
+    #[inline]
+    pub(super) fn finish(&mut self, channel: u32, id: u64) {
+        self.end(channel, id);
+        self.lag.finish();
+    }
+
+    /// Logs that a channel is done with a message that no consumer had.
     pub(super) fn end(&mut self, channel: u32, id: u64) {
         self.steps.push(LogStep::Finished { channel, id });
     }
@@ -298,6 +321,7 @@ impl TopicLog {
         LogAnswer {
             topic,
             number: self.number,
+            is_durable: true,
         }
     }
 
@@ -328,6 +352,7 @@ impl TopicLog {
             name: name.clone(),
             number: self.number,
             is_synced: self.durability == Durability::Fsync,
+            is_word_wanted: self.lag.close(self.number),
             messages: std::mem::take(&mut self.messages),
             standings: std::mem::take(&mut self.standings),
             steps: std::mem::take(&mut self.steps),

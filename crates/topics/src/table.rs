@@ -236,9 +236,16 @@ impl TopicTable {
             if let Some(key) = self.tree.topics.key_at(slot)
                 && !self.leases.is_controlled
             {
-                self.logbook().begin_or_end(key);
+                self.begin_or_end_log(key);
             }
         }
+    }
+
+    /// Gives a topic a log or takes it away, as it is declared to be durable or not.
+    fn begin_or_end_log(&mut self, key: TopicKey) {
+        self.logbook().begin_or_end(key);
+        // What a log held back goes on without it.
+        self.mark_dirty(key);
     }
 
     /// Takes what is to be written of a topic that is in [`Effects::logged`].
@@ -247,9 +254,11 @@ impl TopicTable {
         topic.map_or_else(Vec::new, |topic| self.logging.take(key, topic))
     }
 
-    /// Takes the answer to batches of a topic.
+    /// Takes the answer to batches of a topic; deliveries that waited for it make the topic dirty.
     pub fn hear_log(&mut self, answer: LogAnswer) {
-        self.logbook().hear(answer);
+        if self.logbook().hear(answer) {
+            self.mark_dirty(answer.topic);
+        }
     }
 
     fn logbook(&mut self) -> Logbook<'_> {

@@ -138,6 +138,7 @@ impl Journal {
         let Some(book) = self.books.get_mut(name) else {
             return;
         };
+        let mut word = None;
         let may_try = book.retry_at.is_none_or(|at| at <= now);
         while let Some(page) = book.waiting.front_mut().filter(|_| may_try) {
             let written = page.write(name, &mut book.unwritten, &mut self.logs, self.anchor);
@@ -161,10 +162,16 @@ impl Journal {
             };
             self.health.note_appended(page.standings.len());
             match page.batch.is_synced {
-                true => book.unsynced.push(page),
+                true => {
+                    word = page.word().or(word);
+                    book.unsynced.push(page);
+                }
                 false => answers.push(page.answer()),
             }
         }
+        // A disk that takes nothing holds no consumer up: what they do makes room.
+        let refused = book.waiting.iter().rev().find_map(Page::word);
+        answers.extend(refused.or(word));
         if book.waiting.is_empty() {
             return;
         }

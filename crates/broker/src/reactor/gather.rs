@@ -71,7 +71,7 @@ impl Reactor {
                         .table
                         .hear_backlog(answer, self.hall.time.now);
                 }
-                Mail::Logged(answer) => self.relay().hear_durable(answer),
+                Mail::Logged(answer) => self.relay().take_log_answer(answer),
                 Mail::Restore(found) => self.restore(&found),
                 Mail::ShareGone(topic) => self.declare_elsewhere(&topic, None),
                 Mail::Publisher(news) => self.hall.publishers().hear(news),

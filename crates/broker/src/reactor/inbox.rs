@@ -43,7 +43,7 @@ pub enum Mail {
     Settled(Settled),
     /// The outcome of an order about messages outside memory.
     Backlog(BacklogAnswer),
-    /// What was logged of a topic here is durable.
+    /// How far the log of a topic here is.
     Logged(LogAnswer),
     /// What queues here had outside of memory when the broker began.
     Restore(Vec<Found>),
@@ -101,8 +101,8 @@ pub enum TopicMail {
     Settled(Settled),
     /// A publish that came through the handle.
     Request(TopicName, Box<WaitingRequest>),
-    /// What was logged of the topic is durable.
-    Durable(LogAnswer),
+    /// How far the log of the topic is.
+    Logged(LogAnswer),
     /// There is room for publishers that wait at the topic.
     Room(TopicKey),
     /// A guest's word about its subscription.

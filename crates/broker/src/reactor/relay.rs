@@ -90,10 +90,12 @@ impl Relay<'_> {
         }
     }
 
-    /// Answers those whose messages are durable.
-    pub(super) fn answer_durable(&mut self, answer: LogAnswer) {
+    /// Has a topic hear how far its log is, and answers those whose messages are durable.
+    pub(super) fn hear_log(&mut self, answer: LogAnswer) {
         self.hall.topics.table.hear_log(answer);
-        while let Some(waiter) = self.hall.topics.waiters.pop(answer) {
+        while answer.is_durable
+            && let Some(waiter) = self.hall.topics.waiters.pop(answer)
+        {
             match waiter {
                 Undurable::Here(command) => self.settle_here(&command),
                 Undurable::Away(reactor, settled) => {
@@ -127,18 +129,18 @@ impl Relay<'_> {
             }
         }
         for answer in undurable {
-            self.hear_durable(answer);
+            self.take_log_answer(answer);
         }
     }
 
-    /// Those who wait at a topic are answered in its turn; where it is gone, at once.
-    pub(super) fn hear_durable(&mut self, answer: LogAnswer) {
+    /// A topic hears of its log in its turn; those who wait at one that is gone hear at once.
+    pub(super) fn take_log_answer(&mut self, answer: LogAnswer) {
         match self.hall.topics.task_of(answer.topic) {
             Some(task) => {
-                let mail = TopicMail::Durable(answer);
+                let mail = TopicMail::Logged(answer);
                 self.hall.topics.schedule.notice_mail(task, mail);
             }
-            None => self.answer_durable(answer),
+            None => self.hear_log(answer),
         }
     }
 

@@ -178,8 +178,8 @@ impl Dispatcher<'_> {
                 self.hall.put_deliveries(batch);
                 None
             }
-            TopicMail::Durable(answer) => {
-                self.relay().answer_durable(answer);
+            TopicMail::Logged(answer) => {
+                self.relay().hear_log(answer);
                 None
             }
             TopicMail::Room(topic) => {

@@ -77,6 +77,8 @@ pub(crate) struct Verdict {
     pub(crate) lost_told: Vec<String>,
     /// Most messages of a channel that were finished in one life and came again in a later one.
     pub(crate) again_later_max: usize,
+    /// The same beside as many as may have been in flight.
+    pub(crate) again_finished_max: usize,
     /// FINs that outlived a kill although earlier ones did not: at most of one life and channel.
     pub(crate) out_of_order_max: usize,
     /// Where that was.
@@ -225,6 +227,8 @@ impl Books {
                 verdict.again_later_max = verdict.again_later_max.max(again);
                 verdict.again_later += again;
                 let skew = in_flight_max + life.may_come_again;
+                let finished = again.saturating_sub(skew);
+                verdict.again_finished_max = verdict.again_finished_max.max(finished);
                 // What was not accepted and does not come again may be lost itself, and says nothing of its FIN.
                 let messages = &self.topics[channel.0].messages;
                 let told = fins.iter();
@@ -273,7 +277,7 @@ impl fmt::Display for Verdict {
         write!(
             f,
             "{} published, {} accepted, {} deliveries, {} finished; {} lost; {} came again in a later life, {} at most of one life \
-             and channel, {} out of order; {} again without reason; {} strangers; {} early",
+             and channel, {} beside what was in flight, {} out of order; {} again without reason; {} strangers; {} early",
             self.published,
             self.accepted,
             self.deliveries,
@@ -281,6 +285,7 @@ impl fmt::Display for Verdict {
             self.lost,
             self.again_later,
             self.again_later_max,
+            self.again_finished_max,
             self.out_of_order_max,
             self.again_without_reason,
             self.strangers.len(),
@@ -346,6 +351,8 @@ fn books_find_what_is_lost_repeated_strange_or_early() {
     assert_eq!((verdict.published, verdict.accepted), (4, 2));
     assert_eq!((verdict.lost, verdict.finished), (2, 2), "{verdict}");
     assert_eq!((verdict.again_later, verdict.again_later_max), (1, 1));
+    assert_eq!(verdict.again_finished_max, 1);
+    assert_eq!(books.verdict(1).again_finished_max, 0);
     assert_eq!(verdict.again_without_reason, 1);
     assert_eq!((verdict.strangers.len(), verdict.early.len()), (1, 1));
 }

@@ -97,18 +97,23 @@ impl Logbook<'_> {
         self.effects.roomy.push(key);
     }
 
-    /// Takes the answer to batches of a topic.
-    pub(crate) fn hear(&mut self, answer: LogAnswer) {
+    /// Takes the answer to batches of a topic. Whether deliveries that were held back may go on.
+    pub(crate) fn hear(&mut self, answer: LogAnswer) -> bool {
         let topic = self.tree.topics.get_mut(answer.topic);
         let Some(log) = topic.and_then(|topic| topic.log.as_mut()) else {
-            return;
+            return false;
         };
+        let goes_on = log.lag.hear(answer.number);
+        if !answer.is_durable {
+            return goes_on;
+        }
         for key in self.logging.hear(answer, log) {
             let topic = self.tree.topics.get(key);
             if topic.is_some_and(|topic| !topic.publishers.held.is_empty()) {
                 self.effects.roomy.push(key);
             }
         }
+        goes_on
     }
 }
 

@@ -164,7 +164,7 @@ impl TopicTable {
             topic.declared.durability = durability;
             self.effects.catalog_changed = true;
         }
-        self.logbook().begin_or_end(key);
+        self.begin_or_end_log(key);
     }
 
     /// Notes under which task a topic is served.

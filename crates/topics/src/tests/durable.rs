@@ -9,7 +9,7 @@ use link::Durability;
 use super::backlog::SPILLING;
 use super::laws::{Play, Step, steps};
 use super::*;
-use crate::log::{LOG_WAITING_BYTES, LogAnswer, LogBatch, LogStep, UNLOGGED};
+use crate::log::{FINISHED_WAITING_MAX, LOG_WAITING_BYTES, LogAnswer, LogBatch, LogStep, UNLOGGED};
 
 /// Nothing goes outside.
 const ROOMY: Bounds = Bounds {
@@ -218,6 +218,7 @@ fn where_the_disk_is_behind_publishers_wait_until_it_is_not() {
     world.table.hear_log(LogAnswer {
         topic,
         number: numbers[0],
+        is_durable: true,
     });
     assert_eq!(std::mem::take(&mut world.table.effects.roomy), [topic]);
     assert!(matches!(world.publish("t", &[&body]), Published::Logged(_)));
@@ -252,4 +253,57 @@ fn a_log_that_was_found_keeps_the_numbers_of_its_channels() {
     world.table.end_unwanted_logs();
     assert!(!world.table.is_logged(topic));
     assert_eq!(world.table.effects.log_ends.len(), 1);
+}
+
+#[test]
+fn where_the_log_knows_little_of_what_is_finished_deliveries_wait_until_it_does() {
+    const READY: u32 = 100;
+    let mut world = World::with(ROOMY);
+    let topic = world.topic("t");
+    let consumer = world.subscribe("t", "c", 1, READY);
+    declare(&mut world, Durability::Disk);
+    let bodies = vec!["x"; 3 * FINISHED_WAITING_MAX];
+    world.publish("t", &bodies);
+    let finished = finish_all(&mut world, consumer);
+    assert!(finished >= FINISHED_WAITING_MAX, "{finished}");
+    assert!(
+        finished < FINISHED_WAITING_MAX + READY as usize,
+        "{finished}"
+    );
+    // Others go on.
+    let other = world.subscribe("other", "c", 2, READY);
+    world.publish("other", &["y"; 5000]);
+    assert_eq!(finish_all(&mut world, other), 5000);
+    let batches = Paper::default().take(&mut world.table);
+    let asked = batches.iter().rev().find(|batch| batch.is_word_wanted);
+    let number = asked.expect("somebody is to say something").number;
+    world.table.hear_log(LogAnswer {
+        topic,
+        number,
+        is_durable: false,
+    });
+    let more = finish_all(&mut world, consumer);
+    assert!(more >= FINISHED_WAITING_MAX, "{more}");
+    // Without a log there is nothing to wait for.
+    declare(&mut world, Durability::Memory);
+    let rest = finish_all(&mut world, consumer);
+    assert_eq!(finished + more + rest, bodies.len());
+}
+
+/// Has a consumer finish whatever it gets, until it gets no more; how many.
+fn finish_all(world: &mut World, consumer: ConsumerKey) -> usize {
+    let mut finished = 0;
+    loop {
+        world.run();
+        let deliveries = world.deliveries();
+        if deliveries.is_empty() {
+            return finished;
+        }
+        for delivery in deliveries {
+            let now = world.now();
+            let done = world.table.finish(consumer, delivery.id, now);
+            done.expect("it is in flight");
+            finished += 1;
+        }
+    }
 }

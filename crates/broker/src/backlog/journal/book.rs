@@ -111,10 +111,21 @@ impl Page {
         }
     }
 
+    /// That it is durable.
     pub(super) fn answer(&self) -> (usize, LogAnswer) {
+        self.say(true)
+    }
+
+    /// That it was written or found not to be taken, where somebody wants to hear that.
+    pub(super) fn word(&self) -> Option<(usize, LogAnswer)> {
+        self.batch.is_word_wanted.then(|| self.say(false))
+    }
+
+    fn say(&self, is_durable: bool) -> (usize, LogAnswer) {
         let answer = LogAnswer {
             topic: self.batch.topic,
             number: self.batch.number,
+            is_durable,
         };
         (self.reactor, answer)
     }
