@@ -178,10 +178,11 @@ pub(super) struct ChannelLog<'a> {
 }
 
 impl ChannelLog<'_> {
-    /// Whether what is to be delivered has to wait until the log knows more of what is finished.
+    /// How many of so many messages may be delivered: none where the log has to know more of what is finished first.
     #[inline]
-    pub(super) fn hold(&mut self) -> bool {
-        self.log.as_mut().is_some_and(|log| log.lag.hold())
+    pub(super) fn hold_back(&mut self, messages: usize) -> usize {
+        let waits = self.log.as_mut().is_some_and(|log| log.lag.hold());
+        if waits { 0 } else { messages }
     }
 
     /// It is done with a message that no consumer had.

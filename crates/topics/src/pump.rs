@@ -192,9 +192,7 @@ impl Pump<'_> {
             return 0;
         }
         let (mut latency, mut log) = watch(topics, channel, self.effects);
-        if log.hold() {
-            return 0;
-        }
+        let messages_max = log.hold_back(messages_max);
         let mut delivered = 0;
         while let (Some(&queued), Some(&next)) = (channel.queue.front(), channel.ready.front())
             && delivered < messages_max
