@@ -30,6 +30,8 @@ pub struct BacklogBounds {
     pub segment_bytes: u64,
     /// Messages outside. At the bound a queue takes no more than without a backlog.
     pub outside_max: usize,
+    /// Bytes of the longest message that a durable topic takes: a longer one could never be written.
+    pub logged_bytes_max: u64,
 }
 
 /// The outcome of a read.

@@ -31,6 +31,18 @@ impl Bounds {
         Queue::new(self.mem_queue_size, backlog)
     }
 
+    /// Why a durable topic cannot take one of these messages, if so.
+    pub(super) fn too_long_to_log<'a>(
+        &self,
+        mut bodies: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<String> {
+        let most = self.backlog?.logged_bytes_max;
+        let long = bodies.find(|body| body.len() as u64 > most)?.len();
+        Some(format!(
+            "a message of {long} bytes is too long for a durable topic, which takes {most} at most: allow more with --disk-budget"
+        ))
+    }
+
     /// The bounds of what flows from topics to channels. At the end nothing comes in behind it, and no channel holds it up.
     pub(super) fn of_flow(&self, is_ending: bool) -> Bounds {
         match is_ending {

@@ -48,6 +48,7 @@ impl Play {
             segment_messages,
             segment_bytes,
             outside_max,
+            logged_bytes_max: u64::MAX,
         };
         Play {
             bounds,

@@ -35,6 +35,11 @@ impl TopicTable {
         let Some(topic) = topics.get(key).filter(|_| self.ending.is_none()) else {
             return Published::Gone;
         };
+        if topic.log.is_some()
+            && let Some(reason) = self.bounds.too_long_to_log(bodies.clone())
+        {
+            return self.reject(key, reason);
+        }
         let mut asked = Asked::of(bodies.clone());
         let mut is_full = topic.is_full_for(asked.messages as usize, self.bounds.mem_queue_size);
         if let Some(log) = &topic.log
@@ -54,10 +59,7 @@ impl TopicTable {
         if !delay.is_zero()
             && let Some(reason) = self.too_many_delays(key)
         {
-            if let Some(topic) = self.tree.topics.get_mut(key) {
-                topic.counts.rejected += 1;
-            }
-            return Published::Refused(reason);
+            return self.reject(key, reason);
         }
         let Some(topic) = self.tree.topics.get_mut(key) else {
             return Published::Gone;
@@ -89,6 +91,14 @@ impl TopicTable {
         self.note_asked(key, &asked, now);
         self.mark_dirty(key);
         outcome
+    }
+
+    #[cold]
+    fn reject(&mut self, key: TopicKey, reason: String) -> Published {
+        if let Some(topic) = self.tree.topics.get_mut(key) {
+            topic.counts.rejected += 1;
+        }
+        Published::Refused(reason)
     }
 
     /// Has queues of a topic move more messages outside, where they may, because there is no memory

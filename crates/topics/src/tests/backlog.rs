@@ -152,6 +152,7 @@ pub(super) const SPILLING: Bounds = Bounds {
         segment_messages: 100,
         segment_bytes: u64::MAX,
         outside_max: 1000,
+        logged_bytes_max: 5 << 20,
     }),
     ..BOUNDS
 };

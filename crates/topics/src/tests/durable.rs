@@ -307,3 +307,26 @@ fn finish_all(world: &mut World, consumer: ConsumerKey) -> usize {
         }
     }
 }
+
+#[test]
+fn what_could_never_be_written_is_refused_by_durable_topics_only() {
+    let mut world = World::with(ROOMY);
+    let longest = ROOMY.backlog.expect("it spills").logged_bytes_max as usize;
+    let (fits, too_long) = ("x".repeat(longest), "x".repeat(longest + 1));
+    assert_eq!(world.publish("t", &[&too_long]), Published::Accepted);
+    declare(&mut world, Durability::Disk);
+    let refused = world.publish("t", &["short", &too_long]);
+    assert!(
+        matches!(&refused, Published::Refused(text) if text.contains("--disk-budget")),
+        "{refused:?}"
+    );
+    Paper::default().take(&mut world.table);
+    let topic = world.topic("t");
+    world.table.hear_log(LogAnswer {
+        topic,
+        number: u64::MAX,
+        is_durable: true,
+    });
+    assert!(matches!(world.publish("t", &[&fits]), Published::Logged(_)));
+    assert_eq!(world.publish("other", &[&too_long]), Published::Accepted);
+}

@@ -11,9 +11,9 @@ use crate::handle::{DeclaredContract, Reply};
 use crate::reactor::durable::Undurable;
 
 /// Why a topic cannot be durable on a broker that keeps nothing on disk.
-fn no_folder(durability: Durability) -> String {
+fn no_folder(topic: &TopicName, durability: Durability) -> String {
     format!(
-        "durability {durability} needs a folder: start the broker with --data-path and with a --disk-budget above 0, or declare \
+        "{topic}: durability {durability} needs a folder: start the broker with --data-path and with a --disk-budget above 0, or declare \
          durability memory"
     )
 }
@@ -51,7 +51,7 @@ impl Hosted {
         let (topic, contract) = (&declared.topic, declared.contract);
         let durability = contract.durability;
         if !durability.is_memory() && !self.table.may_log() {
-            return Err(BrokerError::Refused(no_folder(durability)));
+            return Err(BrokerError::Refused(no_folder(topic, durability)));
         }
         let is_new = self.table.find(topic.as_str()).is_none();
         if is_new && contract.is_empty() {
