@@ -340,3 +340,6 @@ fn restored(read: &ReadMessage) -> Option<Message<'_>> {
     }
     Some(message)
 }
+
+#[cfg(test)]
+mod tests;
