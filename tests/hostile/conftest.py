@@ -54,7 +54,7 @@ def controller(tmp_path: Path) -> Iterator[Controller]:
 @pytest.fixture
 def topic() -> str:
     """A topic name that no other test uses."""
-    return f"topic_hostile_{next(_topic_numbers)}"
+    return f"topic_{next(_topic_numbers)}"
 
 
 @pytest.fixture
