@@ -95,6 +95,13 @@ impl StampMap {
         saturate(mapped_ns).max(floor).min(now)
     }
 
+    /// Whether a packet with this `stamp` may have arrived after the reading `now`. While stamps are not trusted after a
+    /// step, each may have.
+    pub fn may_be_after(&self, stamp: WallTime, now: Instant) -> bool {
+        let mapped_ns = i128::from(stamp.as_nanos()) - self.offset_ns;
+        self.settling || mapped_ns > i128::from(now.as_nanos())
+    }
+
     /// The wall time of `mono` by the present offset, for people and logs.
     pub fn to_wall(&self, mono: Instant) -> WallTime {
         WallTime::from_nanos(saturate(i128::from(mono.as_nanos()) + self.offset_ns).as_nanos())

@@ -22,6 +22,18 @@ pub enum ConsumerOrder {
 }
 
 impl ConsumerOrder {
+    /// Whether a time starts with it that must not end early by the consumer's clock: a delay, or a timeout. Then `now` of
+    /// [`ConsumerOrder::carry_out`] is to be no earlier than the consumer's saying so.
+    #[inline]
+    #[must_use]
+    pub fn starts_a_time(self) -> bool {
+        match self {
+            ConsumerOrder::Requeue(_, delay) => !delay.is_zero(),
+            ConsumerOrder::Touch(_) => true,
+            ConsumerOrder::Finish(_) | ConsumerOrder::Ready(_) => false,
+        }
+    }
+
     /// Does what `consumer` says. Touched messages time out at the latest `touch_max` after their delivery.
     ///
     /// # Errors

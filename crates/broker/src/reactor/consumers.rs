@@ -87,7 +87,7 @@ impl Consumers<'_> {
         of: SubscriptionNumber,
         order: ConsumerOrder,
     ) -> Continuation {
-        let (now, table) = (self.hall.time.now, &mut self.hall.topics.table);
+        let (now, table) = (self.hall.time.of_order(order), &mut self.hall.topics.table);
         let done = match self.hall.peers.seat_of(key, of) {
             Some(Seat::Here(consumer)) => {
                 let touch_max = self.hall.shared.config.max_msg_timeout;

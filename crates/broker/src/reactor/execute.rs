@@ -143,9 +143,11 @@ impl Reader<'_> {
                 body,
                 delay,
                 deed,
-            } => self
-                .relay
-                .publish(key, topic, std::iter::once(body), stamp, delay, deed),
+            } => {
+                let delay = self.relay.hall.time.delay_from(stamp.read, delay);
+                let bodies = std::iter::once(body);
+                self.relay.publish(key, topic, bodies, stamp, delay, deed)
+            }
             Act::PublishMany { topic, messages } => {
                 let (bodies, no_delay) = (messages.iter(), Duration::ZERO);
                 self.relay

@@ -45,6 +45,7 @@ impl Reactor {
         let Some(mut mail) = self.hall.post.take() else {
             return;
         };
+        self.hall.time.note_post();
         let mut is_for_nobody = false;
         for piece in mail.drain(..) {
             is_for_nobody |= piece.is_for_nobody();

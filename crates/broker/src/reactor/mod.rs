@@ -175,6 +175,11 @@ impl Reactor {
     /// One turn; waits for something to do, `at_most` so long.
     fn turn(&mut self, at_most: Option<Duration>) {
         self.wait(at_most);
+        self.go_on();
+    }
+
+    /// Does what there is to do after a wait.
+    fn go_on(&mut self) {
         self.gather_events();
         self.take_mail();
         self.hall.run_timers();

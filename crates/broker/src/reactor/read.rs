@@ -242,7 +242,7 @@ fn receive(hall: &mut Hall, key: ConnectionKey, buffer: &mut [u8]) -> Option<usi
 
 /// Notes when the bytes of a receive arrived.
 fn stamp(hall: &mut Hall, key: ConnectionKey, received: Received) {
-    hall.time.receive();
+    hall.time.receive(received.stamp);
     let Some(connection) = hall.peers.connections.get_mut(key) else {
         return;
     };

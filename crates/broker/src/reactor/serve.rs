@@ -168,7 +168,11 @@ impl Dispatcher<'_> {
             }
             TopicMail::Order(said) => {
                 let longest = self.hall.shared.config.max_msg_timeout;
-                let (table, now) = (&mut self.hall.topics.table, self.hall.time.now);
+                let now = match said.order {
+                    Some(order) => self.hall.time.of_order(order),
+                    None => self.hall.time.now,
+                };
+                let table = &mut self.hall.topics.table;
                 if let Some((to, answer)) = self.guests.carry_out(said, table, longest, now) {
                     self.hall.post.send(to, Mail::Ordered(answer));
                 }

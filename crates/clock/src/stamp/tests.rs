@@ -53,6 +53,27 @@ fn a_stamp_lies_between_floor_and_now() {
 }
 
 #[test]
+fn a_stamp_says_whether_it_may_be_later_than_a_reading() {
+    let mut map = steady_map();
+    let now = at(SECOND + 50 * MS);
+    for (mono, may_be_after) in [
+        (SECOND, false),
+        (SECOND + 50 * MS, false),
+        (SECOND + 50 * MS + 1, true),
+        (2 * SECOND, true),
+    ] {
+        let stamp = wall(mono, 0);
+        assert_eq!(map.may_be_after(stamp, now), may_be_after, "{mono}");
+    }
+    let moved_ns = 5 * MS as i64;
+    map.observe(now, wall(SECOND + 50 * MS, moved_ns));
+    let stamp = wall(SECOND, moved_ns);
+    assert!(map.may_be_after(stamp, now), "untrusted after a step");
+    map.observe(now, wall(SECOND + 50 * MS, moved_ns));
+    assert!(!map.may_be_after(stamp, now), "steady again");
+}
+
+#[test]
 fn a_stamp_from_before_the_first_observation_arrived_now() {
     let map = StampMap::new(at(SECOND), wall(SECOND, 0));
     assert_eq!(

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// slack is how much earlier than told a message may come: a broker counts a delay from when it woke for the command.
-const slack = 5 * time.Millisecond
-
 // maxViolations bounds the report; the first few tell what is wrong.
 const maxViolations = 20
 
@@ -80,7 +77,7 @@ func (l *Ledger) Delivered(i int, attempts uint16, at time.Time) int {
 	if int(attempts) != e.seen {
 		l.violate("message %d: delivery %d says attempts %d", i, e.seen, attempts)
 	}
-	if at.Before(e.notBefore.Add(-slack)) {
+	if at.Before(e.notBefore) {
 		l.violate("message %d: delivery %d came %v early", i, e.seen, e.notBefore.Sub(at))
 	}
 	if e.seen > e.expected && !e.atLeast {

@@ -5,7 +5,6 @@ use topics::{Part, Step, Walk};
 use super::*;
 use crate::connection::{OUTPUT_FULL_BYTES, SUBSCRIPTIONS_MAX};
 use crate::reactor::guests::WINDOW_BYTES;
-use crate::reactor::home_of;
 use crate::stats::{ClientStats, StatsFilter};
 
 /// Time to finish a message, where a test is not about it.
@@ -17,13 +16,6 @@ fn scene() -> Scene {
         mem_queue_size: 100_000,
         ..Config::default()
     })
-}
-
-/// A topic that lives on reactor `home` of two.
-fn topic_of(home: usize) -> String {
-    let names = (0..).map(|number| format!("t{number}"));
-    let mut at_home = names.filter(|name| home_of(name, 2) == home);
-    at_home.next().expect("there are many")
 }
 
 impl Scene {
@@ -53,20 +45,6 @@ impl Scene {
         for answer in self.frames(&mut publisher, 2 * bodies.len()) {
             assert_eq!(answer[4..], *b"OK");
         }
-    }
-
-    /// The next line that a peer hears.
-    fn line(&mut self, peer: &mut Peer) -> String {
-        let mut line = None;
-        self.until("a line", |_| {
-            peer.listen();
-            if let Some(end) = peer.heard.iter().position(|&byte| byte == b'\n') {
-                let words = peer.heard.drain(..=end).take(end).collect();
-                line = Some(String::from_utf8(words).expect("UTF-8"));
-            }
-            line.is_some()
-        });
-        line.expect("it has come")
     }
 
     /// So many messages: subscription, number, attempts and body of each, in the order of all that.

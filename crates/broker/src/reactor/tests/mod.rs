@@ -3,6 +3,7 @@
 mod away;
 mod layers;
 mod strangers;
+mod times;
 mod transport;
 
 use std::io::{ErrorKind, Read, Write};
@@ -10,7 +11,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Inbox, Reactor, Shared};
+use super::{Inbox, Reactor, Shared, home_of};
 use crate::Config;
 use crate::connection::{Connection, ConnectionKey};
 use crate::sys::{self, Stream};
@@ -143,6 +144,20 @@ impl Scene {
         });
         frames
     }
+
+    /// The next line that a peer hears.
+    fn line(&mut self, peer: &mut Peer) -> String {
+        let mut line = None;
+        self.until("a line", |_| {
+            peer.listen();
+            if let Some(end) = peer.heard.iter().position(|&byte| byte == b'\n') {
+                let words = peer.heard.drain(..=end).take(end).collect();
+                line = Some(String::from_utf8(words).expect("UTF-8"));
+            }
+            line.is_some()
+        });
+        line.expect("it has come")
+    }
 }
 
 impl Peer {
@@ -178,6 +193,13 @@ impl Peer {
         }
         true
     }
+}
+
+/// A topic that lives on reactor `home` of two.
+fn topic_of(home: usize) -> String {
+    let names = (0..).map(|number| format!("t{number}"));
+    let mut at_home = names.filter(|name| home_of(name, 2) == home);
+    at_home.next().expect("there are many")
 }
 
 /// Words that publish `bodies` to `topic`.
