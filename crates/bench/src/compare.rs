@@ -6,6 +6,7 @@
 //! reported in its row and does not end the comparison.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,6 +23,25 @@ use statistics::median;
 
 /// How long messages under way may take after the last send.
 const DRAIN: Duration = Duration::from_secs(3);
+
+/// Rates in messages per second, said with commas in between.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates(Vec<f64>);
+
+impl FromStr for Rates {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Rates, BenchError> {
+        let words = text.split(',').filter(|_| !text.is_empty());
+        let rate = |word: &str| word.trim().parse().ok();
+        let rates: Option<Vec<f64>> = words.map(rate).collect();
+        let wrong = || {
+            let form = "write numbers with commas in between, such as 20000,40000";
+            BenchError::Options(format!("`{text}` is no list of rates; {form}"))
+        };
+        rates.map(Rates).ok_or_else(wrong)
+    }
+}
 
 /// Options of `bench compare`.
 #[derive(Debug, Clone, Args)]
@@ -44,8 +64,8 @@ pub struct CompareOptions {
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
     /// Rates of the sweep in messages per second; empty for none.
-    #[arg(long, value_delimiter = ',', value_name = "MSG/S")]
-    pub sweep: Vec<f64>,
+    #[arg(long, value_name = "MSG/S,…", default_value = "")]
+    pub sweep: Rates,
     /// Brokers of the sweep.
     #[arg(
         long,
@@ -110,6 +130,7 @@ pub fn compare(options: &CompareOptions, relaunch: &[String]) -> Result<(), Benc
     let load = options.load.load()?;
     let sweep: Vec<Load> = options
         .sweep
+        .0
         .iter()
         .map(|rate| load.at_rate(*rate))
         .collect();
@@ -251,4 +272,24 @@ fn run_once(
             keep_samples: false,
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_a_list_that_may_be_empty() {
+        for (text, rates) in [
+            ("", vec![]),
+            ("20000", vec![20_000.0]),
+            ("20000,4e4, 60000", vec![20_000.0, 40_000.0, 60_000.0]),
+        ] {
+            assert_eq!(text.parse::<Rates>().expect(text), Rates(rates));
+        }
+        for text in [",", "20000,", "fast", "20000;40000"] {
+            let error = text.parse::<Rates>().expect_err(text).to_string();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
 }
