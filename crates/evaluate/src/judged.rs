@@ -59,6 +59,16 @@ pub fn verdict(of: &str, finding: &'static str, holds: bool, figures: String) ->
     }
 }
 
+/// Whether every message came, and each once.
+pub fn delivered_once(of: &str, lost: u64, duplicated: u64) -> Verdict {
+    verdict(
+        of,
+        "nothing is lost, nothing comes twice",
+        lost == 0 && duplicated == 0,
+        format!("{lost} lost, {duplicated} twice"),
+    )
+}
+
 /// Judges kept records without running anything: of each check the latest.
 ///
 /// # Errors

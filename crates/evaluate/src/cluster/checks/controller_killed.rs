@@ -8,7 +8,7 @@ use sim::experiment::Verdict;
 
 use super::{ClusterOptions, TOPIC, begin};
 use crate::cluster::Cluster;
-use crate::judged::{Judged, verdict};
+use crate::judged::{Judged, delivered_once, verdict};
 use bench::BenchError;
 use bench::cluster::Tally;
 use bench::sys::pause_for;
@@ -34,12 +34,7 @@ impl Judged for Report {
         let (of, tally) = (Self::KIND, self.tally);
         let (before, away) = (self.received_before, self.received_while_away);
         vec![
-            verdict(
-                of,
-                "nothing is lost, nothing comes twice",
-                tally.lost == 0 && tally.duplicated == 0,
-                format!("{tally:?}"),
-            ),
+            delivered_once(of, tally.lost, tally.duplicated),
             verdict(
                 of,
                 "no publisher is moved",

@@ -9,7 +9,7 @@ use sim::experiment::Verdict;
 use super::watch::ShareWatch;
 use super::{ClusterOptions, TOPIC, begin, excess, releases};
 use crate::cluster::Cluster;
-use crate::judged::{Judged, verdict};
+use crate::judged::{Judged, delivered_once, verdict};
 use api::Controller;
 use bench::BenchError;
 use bench::cluster::{Run, Tally};
@@ -45,12 +45,7 @@ impl Judged for Report {
         let of = Self::KIND;
         let (tally, excess) = (self.tally, self.window_excess_messages);
         vec![
-            verdict(
-                of,
-                "nothing is lost, nothing comes twice",
-                tally.lost == 0 && tally.duplicated == 0,
-                format!("{tally:?}"),
-            ),
+            delivered_once(of, tally.lost, tally.duplicated),
             verdict(
                 of,
                 "the sum of shares never exceeds the limit",

@@ -14,7 +14,7 @@ use sim::experiment::Verdict;
 use super::seconds::{Second, each_p99_ms, p99_ms, unfair};
 use super::{ClusterOptions, TOPIC, all_hold, begin, busiest};
 use crate::cluster::{Cluster, Setup};
-use crate::judged::{Judged, unmet, verdict};
+use crate::judged::{Judged, delivered_once, unmet, verdict};
 use bench::BenchError;
 use bench::cluster::{Plan, Run};
 use bench::sys::monotonic_ns;
@@ -77,7 +77,6 @@ impl Judged for Report {
             || "nobody was moved twice".to_owned(),
             |seconds| format!("{seconds:.1} s between two moves of a publisher"),
         );
-        let (lost, duplicated) = (self.lost, self.duplicated);
         vec![
             verdict(
                 &of,
@@ -91,12 +90,7 @@ impl Judged for Report {
                 closest.is_none_or(|seconds| seconds >= MOVE_SPACING_S),
                 between,
             ),
-            verdict(
-                &of,
-                "nothing is lost, nothing comes twice",
-                lost == 0 && duplicated == 0,
-                format!("{lost} lost, {duplicated} twice"),
-            ),
+            delivered_once(&of, self.lost, self.duplicated),
         ]
     }
 }
