@@ -45,9 +45,14 @@ pub(crate) struct Table {
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// Flags with their values, in order.
-    Flags(Vec<Given>),
+pub(crate) enum Asked {
+    /// To start with so many flags, those of the file that it names behind its own, and what to warn of.
+    Start {
+        given: Vec<Given>,
+        warnings: Vec<String>,
+    },
+    /// The version.
+    Version,
     /// How it is used.
     Help,
 }
@@ -62,9 +67,32 @@ pub(crate) struct Given {
 }
 
 impl Table {
+    /// Reads arguments, and the file that they name.
+    pub(crate) fn read(&self, arguments: &[String]) -> Result<Asked, Failure> {
+        let Some(mut given) = self.read_line(arguments).map_err(Failure::Usage)? else {
+            return Ok(Asked::Help);
+        };
+        let said = |name| {
+            let last = given.iter().rev().find(|given| given.name == name);
+            last.map(|given| given.value.as_str())
+        };
+        if said("version") == Some("true") {
+            return Ok(Asked::Version);
+        }
+        let mut warnings = Vec::new();
+        let file = said("config").filter(|path| !path.is_empty());
+        if let Some(path) = file {
+            let (more, unknown) = self.read_file(Path::new(path), &given)?;
+            given.extend(more);
+            let passed_over = |key| format!("{key}; it is passed over");
+            warnings.extend(unknown.iter().map(passed_over));
+        }
+        Ok(Asked::Start { given, warnings })
+    }
+
     /// Reads arguments by the rules of Go's flag package: one dash or two, `-name=value` or `-name value`, switches without a
-    /// value. What follows the flags is refused where Go would leave it unread.
-    pub(crate) fn read(&self, arguments: &[String]) -> Result<Line, String> {
+    /// value. What follows the flags is refused where Go would leave it unread. Gives nothing where help is asked for.
+    fn read_line(&self, arguments: &[String]) -> Result<Option<Vec<Given>>, String> {
         let own = (self.own)();
         let mut all = Vec::new();
         let mut rest = arguments.iter();
@@ -80,7 +108,7 @@ impl Table {
                 .split_once('=')
                 .map_or((flag, None), |(name, value)| (name, Some(value)));
             if matches!(name, "h" | "help") {
-                return Ok(Line::Help);
+                return Ok(None);
             }
             let Some(is_switch) = self.is_switch(name, &own) else {
                 return Err(format!(
@@ -98,7 +126,7 @@ impl Table {
             };
             all.push(self.given(name, is_switch, value)?);
         }
-        Ok(Line::Flags(all))
+        Ok(Some(all))
     }
 
     /// Reads a file; what the flags `given` say already is left out. Gives what it says and what is to be warned of: keys that

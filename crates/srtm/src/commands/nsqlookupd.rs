@@ -14,7 +14,7 @@ use crate::daemon::{Part, Signals, runtime};
 use crate::duration::GoDuration;
 use crate::error::Failure;
 use crate::go_flags::Fate::{Ignored, Own, Passed};
-use crate::go_flags::{Given, Line, Table};
+use crate::go_flags::{Asked, Given, Table};
 use crate::http_flags::HttpFlags;
 use crate::log;
 
@@ -80,8 +80,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let arguments: Result<Vec<String>, _> = arguments.collect();
     let arguments =
         arguments.map_err(|argument| Failure::Usage(format!("{argument:?} is not UTF-8")))?;
-    let (flags, warnings) = match parse(&arguments)? {
-        Request::Version => {
+    let (given, mut warnings) = match TABLE.read(&arguments)? {
+        Asked::Version => {
             println!(
                 "nsqlookupd v{} (srtm v{})",
                 broker::NSQD_VERSION,
@@ -89,12 +89,13 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             );
             return Ok(());
         }
-        Request::Help => {
+        Asked::Help => {
             print!("{}{}", TABLE.help(), Flags::command().render_help());
             return Ok(());
         }
-        Request::Start { flags, warnings } => (flags, warnings),
+        Asked::Start { given, warnings } => (given, warnings),
     };
+    let flags = flags_of(given, &mut warnings)?;
     log::start(&flags.log_level, &flags.log_prefix);
     flags
         .access
@@ -147,47 +148,6 @@ pub(crate) fn check_file(path: &Path) -> Result<usize, Failure> {
     Ok(count)
 }
 
-/// What a command line asks for.
-#[derive(Debug)]
-enum Request {
-    Start {
-        flags: Box<Flags>,
-        warnings: Vec<String>,
-    },
-    Version,
-    Help,
-}
-
-/// Reads arguments, and the file that they name.
-fn parse(arguments: &[String]) -> Result<Request, Failure> {
-    let mut given = match TABLE.read(arguments).map_err(Failure::Usage)? {
-        Line::Help => return Ok(Request::Help),
-        Line::Flags(given) => given,
-    };
-    let said = |name| {
-        given
-            .iter()
-            .rev()
-            .find(move |given: &&Given| given.name == name)
-    };
-    if said("version").is_some_and(|version| version.value == "true") {
-        return Ok(Request::Version);
-    }
-    let mut warnings = Vec::new();
-    let file = said("config").map(|given| given.value.clone());
-    if let Some(path) = file.filter(|path| !path.is_empty()) {
-        let (more, unknown) = TABLE.read_file(Path::new(&path), &given)?;
-        given.extend(more);
-        warnings.extend(
-            unknown
-                .iter()
-                .map(|key| format!("{key}; it is passed over")),
-        );
-    }
-    let flags = Box::new(flags_of(given, &mut warnings)?);
-    Ok(Request::Start { flags, warnings })
-}
-
 fn flags_of(given: Vec<Given>, warnings: &mut Vec<String>) -> Result<Flags, Failure> {
     let mut line = vec![String::from("nsqlookupd")];
     for each in given {
@@ -206,10 +166,17 @@ fn flags_of(given: Vec<Given>, warnings: &mut Vec<String>) -> Result<Flags, Fail
 mod tests {
     use super::*;
 
-    fn started(line: &[&str]) -> (Box<Flags>, Vec<String>) {
+    fn asked(line: &[&str]) -> Result<Asked, Failure> {
         let arguments: Vec<_> = line.iter().map(|&argument| argument.to_owned()).collect();
-        match parse(&arguments) {
-            Ok(Request::Start { flags, warnings }) => (flags, warnings),
+        TABLE.read(&arguments)
+    }
+
+    fn started(line: &[&str]) -> Result<(Flags, Vec<String>), Failure> {
+        match asked(line)? {
+            Asked::Start {
+                given,
+                mut warnings,
+            } => Ok((flags_of(given, &mut warnings)?, warnings)),
             other => panic!("{line:?}: {other:?}"),
         }
     }
@@ -232,7 +199,8 @@ mod tests {
         let text = "log_level = \"debug\"\ntcp_address = \"127.0.0.1:1\"\nbroadcast_address = \"\"\ntombstone_lifetime = 1500\nverbose = true\n";
         std::fs::write(&path, text).expect("written");
         let file = format!("--config={}", path.display());
-        let (flags, warnings) = started(&[&file, "-tcp-address", "127.0.0.1:2", "-verbose=true"]);
+        let (flags, warnings) =
+            started(&[&file, "-tcp-address", "127.0.0.1:2", "-verbose=true"]).expect("good");
         assert_eq!(flags.tcp_address.to_string(), "127.0.0.1:2");
         assert_eq!(flags.tombstone_lifetime.to_string(), "1s500ms");
         assert_eq!(flags.log_level.number(), 1);
@@ -247,16 +215,15 @@ mod tests {
 
     #[test]
     fn flags_are_read_as_go_reads_them() {
-        let request = |argument: &str| parse(&[argument.to_owned()]);
-        assert!(matches!(request("-version"), Ok(Request::Version)));
-        assert!(matches!(request("--help"), Ok(Request::Help)));
-        assert!(matches!(request("-version=F"), Ok(Request::Start { .. })));
+        assert!(matches!(asked(&["-version"]), Ok(Asked::Version)));
+        assert!(matches!(asked(&["--help"]), Ok(Asked::Help)));
+        assert!(matches!(asked(&["-version=F"]), Ok(Asked::Start { .. })));
         for (line, expected) in [
             ("-colour=red", "not defined: -colour"),
             ("-log-level=loud", "loud"),
             ("-tombstone-lifetime=soon", "soon"),
         ] {
-            let error = request(line).expect_err(line).to_string();
+            let error = started(&[line]).expect_err(line).to_string();
             assert!(error.contains(expected), "{line}: {error}");
         }
     }

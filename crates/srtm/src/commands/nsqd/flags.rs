@@ -1,21 +1,10 @@
 //! nsqd's flags: which there are, and what becomes of each. docs/nsqd-flags.md is made from this table.
 
-use std::path::Path;
-
 use clap::CommandFactory;
 
 use super::Translated;
-use crate::error::Failure;
 use crate::go_flags::Fate::{Ignored, Own, Passed, PassedBut};
-use crate::go_flags::{Flag, Given, Line, Table};
-
-/// What a command line asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Start(Settings),
-    Version,
-    Help,
-}
+use crate::go_flags::{Flag, Given, Table};
 
 /// A command line that starts a broker.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -131,35 +120,6 @@ pub(crate) const TABLE: Table = Table {
     own: Translated::command,
 };
 
-/// Reads arguments, and the file that they name.
-pub(super) fn parse(arguments: &[String]) -> Result<Request, Failure> {
-    let mut given = match TABLE.read(arguments).map_err(Failure::Usage)? {
-        Line::Help => return Ok(Request::Help),
-        Line::Flags(given) => given,
-    };
-    let said = |name| {
-        given
-            .iter()
-            .rev()
-            .find(move |given: &&Given| given.name == name)
-    };
-    if said("version").is_some_and(|version| version.value == "true") {
-        return Ok(Request::Version);
-    }
-    let mut settings = Settings::default();
-    let file = said("config").map(|given| given.value.clone());
-    if let Some(path) = file.filter(|path| !path.is_empty()) {
-        let (more, unknown) = TABLE.read_file(Path::new(&path), &given)?;
-        given.extend(more);
-        let warnings = unknown
-            .iter()
-            .map(|key| format!("{key}; it is passed over"));
-        settings.warnings.extend(warnings);
-    }
-    settings.take_all(given).map_err(Failure::Usage)?;
-    Ok(Request::Start(settings))
-}
-
 /// One line per flag, with its fate.
 pub(super) fn help() -> String {
     let list = TABLE.help();
@@ -167,15 +127,14 @@ pub(super) fn help() -> String {
 }
 
 impl Settings {
-    /// What so many flags mean.
-    pub(super) fn of(given: Vec<Given>) -> Result<Settings, String> {
-        let mut settings = Settings::default();
-        settings.take_all(given)?;
+    /// What so many flags mean, behind what is to be warned of already.
+    pub(super) fn of(given: Vec<Given>, warnings: Vec<String>) -> Result<Settings, String> {
+        let mut settings = Settings {
+            warnings,
+            ..Settings::default()
+        };
+        given.into_iter().try_for_each(|each| settings.take(each))?;
         Ok(settings)
-    }
-
-    fn take_all(&mut self, given: Vec<Given>) -> Result<(), String> {
-        given.into_iter().try_for_each(|each| self.take(each))
     }
 
     fn take(&mut self, given: Given) -> Result<(), String> {

@@ -17,8 +17,9 @@ use crate::access_flags::{self, AccessFlags};
 use crate::broker_flags::BrokerFlags;
 use crate::daemon::{self, Until};
 use crate::error::Failure;
+use crate::go_flags::Asked;
 use crate::log;
-use flags::{Request, Settings};
+use flags::Settings;
 
 /// What nsqd does unless told otherwise: it listens at all addresses, and keeps topics and messages in the working folder.
 const NSQD_DEFAULTS: [(&str, &str); 3] = [
@@ -36,16 +37,18 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         arguments.into_iter().map(OsString::into_string).collect();
     let arguments =
         arguments.map_err(|argument| Failure::Usage(format!("{argument:?} is not UTF-8")))?;
-    let settings = match flags::parse(&arguments)? {
-        Request::Version => {
+    let settings = match flags::TABLE.read(&arguments)? {
+        Asked::Version => {
             println!("{}", nsqd_version_line());
             return Ok(());
         }
-        Request::Help => {
+        Asked::Help => {
             print!("{}", flags::help());
             return Ok(());
         }
-        Request::Start(settings) => settings,
+        Asked::Start { given, warnings } => {
+            Settings::of(given, warnings).map_err(Failure::Usage)?
+        }
     };
     start(settings)
 }
@@ -57,7 +60,7 @@ pub(crate) fn check_file(path: &Path) -> Result<usize, Failure> {
         return Err(crate::configuration::usage(unknown));
     }
     let count = given.len();
-    let settings = Settings::of(given).map_err(Failure::Usage)?;
+    let settings = Settings::of(given, Vec::new()).map_err(Failure::Usage)?;
     let (config, _) = config(settings.broker)?;
     config.validate()?;
     Ok(count)

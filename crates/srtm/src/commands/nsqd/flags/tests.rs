@@ -1,17 +1,22 @@
 //! nsqd's command lines and files, and the list of its flags.
 
 use super::*;
+use crate::go_flags::Asked;
 
-fn parsed(line: &str) -> Result<Request, String> {
+fn asked(line: &str) -> Result<Asked, String> {
     let arguments: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-    parse(&arguments).map_err(|error| error.to_string())
+    TABLE.read(&arguments).map_err(|error| error.to_string())
+}
+
+fn parsed(line: &str) -> Result<Settings, String> {
+    match asked(line)? {
+        Asked::Start { given, warnings } => Settings::of(given, warnings),
+        other => panic!("{line}: {other:?}"),
+    }
 }
 
 fn settings(line: &str) -> Settings {
-    match parsed(line) {
-        Ok(Request::Start(settings)) => settings,
-        other => panic!("{line}: {other:?}"),
-    }
+    parsed(line).expect(line)
 }
 
 #[test]
@@ -25,9 +30,9 @@ fn flags_are_read_as_go_reads_them() {
     ] {
         assert_eq!(settings(line).broker, expected, "{line}");
     }
-    assert_eq!(parsed("-version"), Ok(Request::Version));
-    assert_eq!(parsed("-tcp-address=x --version=1"), Ok(Request::Version));
-    assert_eq!(parsed("-help"), Ok(Request::Help));
+    assert_eq!(asked("-version"), Ok(Asked::Version));
+    assert_eq!(asked("-tcp-address=x --version=1"), Ok(Asked::Version));
+    assert_eq!(asked("-help"), Ok(Asked::Help));
     let own = settings("-log-level=debug -log-prefix=x");
     assert_eq!(
         (own.log_level.as_deref(), own.log_prefix.as_deref()),
