@@ -23,10 +23,10 @@ use clock::{Instant, Xoshiro256PlusPlus};
 use wire::TopicName;
 use wire::announce::{Announcement, Entry, MAX_EXPIRY_MS, Role};
 
-/// How often an endpoint speaks.
+/// How often an endpoint announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnouncerConfig {
-    /// The longest time between two rounds.
+    /// The longest time between two rounds of announcements.
     pub interval: Duration,
     /// For how long others believe what was said: three intervals unless there is a reason.
     pub expiry: Duration,
@@ -35,7 +35,7 @@ pub struct AnnouncerConfig {
 }
 
 impl Default for AnnouncerConfig {
-    /// Every second; expires after three; new things within 50 ms.
+    /// Announces every second and what is new within 50 ms; entries expire after three seconds.
     fn default() -> Self {
         AnnouncerConfig::every(Duration::from_secs(1))
     }
@@ -60,13 +60,13 @@ impl AnnouncerConfig {
     }
 }
 
-/// An endpoint's announcements: their content and their times.
+/// Decides what an endpoint announces, and when.
 #[derive(Clone, Debug)]
 pub struct Announcer {
     speaker: Speaker,
     pace: Pace,
     entries: Vec<Entry>,
-    /// Announced before and not any more; to be said once.
+    /// Entries that are given up; the next round says so once.
     withdrawn: BTreeMap<(Role, TopicName), Entry>,
     has_left: bool,
 }
@@ -147,7 +147,7 @@ impl Announcer {
         self.speaker.leave()
     }
 
-    /// Who speaks.
+    /// The instance that announces.
     #[must_use]
     pub fn speaker(&self) -> &Speaker {
         &self.speaker

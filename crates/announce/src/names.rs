@@ -36,18 +36,18 @@ const ATTEMPTS_MAX: u8 = 16;
 /// Where a topic's identifier comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Given out by the name service.
+    /// The name service gave it out.
     Service,
-    /// Computed from the name.
+    /// It was computed from the name.
     Hash,
 }
 
 /// What hearing a topic under an identifier came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// As it is known here.
+    /// The identifier is the one that is known here.
     Known,
-    /// A topic that was not known, or another identifier for one that was: it counts from now on.
+    /// The topic was not known, or had another identifier; the one that was heard counts from now on.
     Learnt,
     /// The speaker uses an identifier that this endpoint has left. It will follow once it hears this endpoint: announce
     /// soon.
@@ -59,18 +59,18 @@ pub enum Heard {
     },
     /// The topic cannot have this identifier: it is neither hashed from its name nor free. What is known here stays.
     Foreign,
-    /// No room for a further topic.
+    /// There is no room for a further topic.
     Full,
 }
 
-/// What went wrong with identifiers, counted.
+/// Counts of what went wrong with identifiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameCounts {
-    /// Two names met at one identifier.
+    /// Times that two names met at one identifier.
     pub collisions: u64,
-    /// Identifiers heard that their topic cannot have.
+    /// Identifiers that were heard for topics that cannot have them.
     pub foreign: u64,
-    /// Topics heard that found no room.
+    /// Topics that were heard and for which there was no room.
     pub full: u64,
     /// Names that have used up their attempts.
     pub exhausted: u64,
@@ -195,13 +195,13 @@ impl Names {
         self.generation
     }
 
-    /// What went wrong so far.
+    /// Counts of what went wrong so far.
     #[must_use]
     pub fn counts(&self) -> NameCounts {
         self.counts
     }
 
-    /// Topics known.
+    /// The number of topics that are known.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_topic.len()

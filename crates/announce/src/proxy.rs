@@ -27,13 +27,13 @@ use crate::{AnnouncerConfig, Directory, Names, Speaker};
 /// Datagrams to one endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relayed {
-    /// Where to.
+    /// The address of the endpoint.
     pub to: SocketAddr,
-    /// What, in this order.
+    /// The announcements, in the order of sending.
     pub announcements: Vec<Announcement>,
 }
 
-/// A broker's announcements: their content, addressees and times.
+/// Decides what a broker announces to whom, and when.
 #[derive(Clone, Debug)]
 pub struct Proxy {
     speaker: Speaker,

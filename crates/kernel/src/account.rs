@@ -16,7 +16,7 @@ use crate::sync::Tally;
 /// once is served again after as many periods.
 const DEFICIT_PERIODS_MAX: i64 = 16;
 
-/// In so many periods on end a task must not have emptied its queue to count as unstable.
+/// A task counts as unstable if it has not emptied its queue for this many periods in a row.
 pub const UNSTABLE_PERIODS: u32 = 100;
 
 /// What happens to a task that has used more credits than it had (is not conformant).

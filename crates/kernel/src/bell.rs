@@ -16,7 +16,7 @@ pub trait Rest: Send + Sync {
     /// Wakes one sleeper, if there is one.
     fn wake(&self);
 
-    /// Wakes all.
+    /// Wakes all sleepers.
     fn wake_all(&self);
 
     /// Called by a busy thread now and then, so that a place which also gathers work does so under load.
@@ -26,7 +26,7 @@ pub trait Rest: Send + Sync {
 /// Sleepers wait on a condition variable.
 #[derive(Debug)]
 pub struct Bell {
-    /// Counted down under the lock only.
+    /// Threads that sleep or are about to. Counted down under the lock only.
     sleepers: AtomicUsize,
     /// Wake-ups that no sleeper has had yet; never more than sleepers.
     rings: Mutex<usize>,
@@ -34,7 +34,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A bell that nobody listens to.
+    /// A bell on which no thread waits.
     #[must_use]
     pub fn new() -> Bell {
         Bell {

@@ -38,7 +38,7 @@ struct Link {
 }
 
 impl Nodes {
-    /// So many nodes; they are handed out by number, each once.
+    /// A pool of `count` nodes, which are handed out by number, each once.
     pub fn new(count: usize) -> Nodes {
         let node = || Node {
             next: AtomicU64::new(Link::end(0).to_bits()),
@@ -115,7 +115,7 @@ impl Fifo {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Whether the queue is empty.
     pub fn is_empty(&self, nodes: &Nodes) -> bool {
         loop {
             let head = Link::load(&self.head);

@@ -15,13 +15,13 @@ use crate::account::{Account, TaskStats};
 use crate::fifo::NodeIndex;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Tally};
 
-/// A reader tries so often to find a task's counters between two changes.
+/// The most attempts of a reader to find a task's counters between two changes.
 const READS_MAX: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct Slot {
     word: AtomicU64,
-    /// The node that it goes into a queue with; the owner's.
+    /// The node with which the task is put into a queue. It belongs to the owner.
     node: AtomicU32,
     pub(crate) account: Account,
     /// Departures × time − arrivals × time, in event nanoseconds, wrapping: with the present events' part added it is the
@@ -30,29 +30,29 @@ pub(crate) struct Slot {
     full: Tally,
 }
 
-/// What the events that arrived met.
+/// What arriving events found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// No such task; they are not counted.
+    /// There is no such task; the events are not counted.
     Nobody,
-    /// A queue with events before them.
+    /// The queue had events before them.
     Busy,
-    /// An empty queue: the writer owns the task and is to make it schedulable.
+    /// The queue was empty: the caller owns the task and has to make it schedulable.
     Idle,
 }
 
-/// What the events that departed left behind.
+/// What departing events left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
-    /// An empty queue: nobody owns the task.
+    /// The queue is empty: nobody owns the task.
     Empty,
-    /// Events: whoever served owns the task still.
+    /// Events are left: whoever served the task still owns it.
     Busy,
-    /// A task that has been removed meanwhile: whoever served owns what is left of it.
+    /// The task has been removed meanwhile: whoever served it owns what is left of it.
     Leaving,
 }
 
-/// Generation and number of events.
+/// The generation of a task and its number of events, in one machine word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Word {
     generation: u32,
@@ -74,7 +74,7 @@ impl Slot {
         }
     }
 
-    /// Gives the place, whose account is in order, to a new task; returns its generation.
+    /// Gives the slot, whose account is in order, to a new task; returns its generation.
     pub(crate) fn open(&self) -> u32 {
         self.area_ns.set(0);
         self.full.set(0);
@@ -107,7 +107,7 @@ impl Slot {
         self.read().generation == generation
     }
 
-    /// The task's generation and its events; `None` while it is leaving. For the owner.
+    /// The task's generation and number of events; `None` while it is leaving. Only the owner may ask.
     pub(crate) fn occupant(&self) -> Option<(u32, usize)> {
         let word = self.read();
         word.is_live()
@@ -178,12 +178,12 @@ impl Slot {
         }
     }
 
-    /// The node that the task goes into a queue with. For the owner.
+    /// The node with which the task is put into a queue. Only the owner may ask.
     pub(crate) fn node(&self) -> NodeIndex {
         self.node.load(Ordering::Relaxed)
     }
 
-    /// Leaves a node to the next task here. For the owner.
+    /// Leaves a node to the next task of this slot. Only the owner may do so.
     pub(crate) fn keep_node(&self, node: NodeIndex) {
         self.node.store(node, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ pub const LOOKS_MAX: u32 = 1_000;
 /// A share of hits below this is not worth a look.
 const HITS_MIN: u32 = WHOLE / 16;
 
-/// So many sleeps without a look are followed by looks in full: work may come faster by now.
+/// After this many sleeps without a look a thread looks as often as it may, since work may come faster by then.
 const SLEEPS_PER_PROBE: u32 = 32;
 
 /// The share of hits is counted in parts of this, and moves by an eighth at a time.
@@ -27,7 +27,7 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// For a thread on a machine where `cores` threads run at a time.
+    /// Starts counting, for a thread on a machine with `cores` cores.
     pub fn new(cores: usize) -> Spin {
         Spin {
             is_worth_it: cores > 1,

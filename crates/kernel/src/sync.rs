@@ -26,22 +26,22 @@ impl Tally {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// For the owner.
+    /// Sets the number. Only the owner may do so.
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// For the owner.
+    /// Adds `more`. Only the owner may do so.
     pub(crate) fn add(&self, more: u64) {
         self.set(self.get().wrapping_add(more));
     }
 
-    /// For the owner.
+    /// Raises the number to `at_least`. Only the owner may do so.
     pub(crate) fn raise(&self, at_least: u64) {
         self.set(self.get().max(at_least));
     }
 
-    /// What has been [added](Tally::add_shared), which is nothing from then on. For the owner.
+    /// Takes what has been [added](Tally::add_shared) and leaves zero. Only the owner may do so.
     pub(crate) fn take_shared(&self) -> u64 {
         match self.get() {
             0 => 0,
@@ -49,7 +49,7 @@ impl Tally {
         }
     }
 
-    /// For anybody, owner or not; wraps.
+    /// Adds `more`, wrapping. Anybody may do so, owner or not.
     pub(crate) fn add_shared(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }

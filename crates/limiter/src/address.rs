@@ -25,27 +25,27 @@ pub struct PortRange {
     last: u16,
 }
 
-/// A text that is not what it should be.
+/// Why a text is no address, prefix or range of ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Neither an address nor a prefix.
+    /// The text is neither an address nor a prefix.
     #[error("{given:?} is not a prefix: write it as 10.2.0.0/16, 10.2.0.1 or 2001:db8::/32")]
     Prefix {
-        /// What was given.
+        /// The text.
         given: String,
     },
-    /// Bits are set behind the prefix's end: most likely a slip.
+    /// Bits behind the prefix's end are set, which is most likely a slip.
     #[error("{given:?} has bits set beyond its length: write it as {meant}")]
     Loose {
-        /// What was given.
+        /// The text.
         given: String,
-        /// The prefix that it lies in.
+        /// The prefix that contains the address.
         meant: Prefix,
     },
-    /// Not a range of ports.
+    /// The text is no range of ports.
     #[error("{given:?} is not a range of ports: write one as 80 or \"1024-2047\"")]
     Ports {
-        /// What was given.
+        /// The text.
         given: String,
     },
 }
@@ -53,7 +53,7 @@ pub enum AddressError {
 /// The most specific of many prefixes that an address lies in, found in a few look-ups.
 #[derive(Clone, Debug, Default)]
 pub struct PrefixTable {
-    /// By length, the longest first.
+    /// Tables by length of the prefix, the longest first.
     lengths: Vec<(u8, FxHashMap<u128, usize>)>,
 }
 
@@ -76,7 +76,7 @@ impl Prefix {
         })
     }
 
-    /// Whether `address` lies in it.
+    /// Whether the prefix contains `address`.
     pub fn contains(self, address: IpAddr) -> bool {
         number(address) & mask(self.bits) == self.first
     }
@@ -111,7 +111,7 @@ impl PrefixTable {
         table
     }
 
-    /// What the longest prefix stands for that `address` lies in.
+    /// The entry of the longest prefix that contains `address`.
     pub fn find(&self, address: IpAddr) -> Option<usize> {
         let address = number(address);
         let mut found = self.lengths.iter();
@@ -120,7 +120,7 @@ impl PrefixTable {
 }
 
 impl PortRange {
-    /// Whether `port` is one of them.
+    /// Whether `port` is in the range.
     pub fn contains(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }

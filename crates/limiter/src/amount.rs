@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bandwidth(f64);
 
-/// A rate that cannot be, or is written otherwise.
+/// A rate that is out of range or is not written as a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{given:?} is not a rate: write it as \"10 Mbps\" (bits) or \"1.25 MB/s\" (bytes); it must be at least 1 B/s and at \
@@ -21,7 +21,7 @@ pub struct AmountError {
     given: String,
 }
 
-/// What a unit is in bytes per second.
+/// Units, each with its bytes per second.
 const UNITS: [(&str, f64); 9] = [
     ("", 1.0),
     ("bps", 1.0 / 8.0),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{PortRange, Prefix};
 use crate::packet::Header;
 
-/// A transport protocol that a class is about.
+/// The transport protocol of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -19,23 +19,23 @@ pub enum Protocol {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
-    /// Where they come from.
+    /// Prefixes of source addresses.
     #[serde(default)]
     pub sources: Vec<Prefix>,
-    /// Where they go.
+    /// Prefixes of destination addresses.
     #[serde(default)]
     pub destinations: Vec<Prefix>,
-    /// Which protocol they are of.
+    /// The protocol of the packets.
     #[serde(default)]
     pub protocol: Option<Protocol>,
-    /// Their destination ports.
+    /// Ranges of destination ports.
     #[serde(default)]
     pub ports: Vec<PortRange>,
 }
 
 impl Match {
-    /// Whether a packet belongs to it. A later fragment shows no ports and counts as matching them: let it pass, and
-    /// whoever fragments has no limit.
+    /// Whether a packet belongs to the class. A later fragment has no ports and counts as matching any; otherwise
+    /// whoever fragments packets would have no limit.
     pub fn covers(&self, header: &Header) -> bool {
         let any = |prefixes: &[Prefix], address| {
             prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(address))

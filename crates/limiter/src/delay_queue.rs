@@ -21,7 +21,7 @@ struct Held<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Room for `most` of them.
+    /// An empty queue with room for `most` things.
     pub(crate) fn new(most: usize) -> DelayQueue<T> {
         DelayQueue {
             heap: BinaryHeap::new(),
@@ -41,7 +41,7 @@ impl<T> DelayQueue<T> {
         Ok(())
     }
 
-    /// The next one that is due at `now`, and since when.
+    /// Takes the next thing that is due at `now`; gives when it was due, too.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.due()? > now {
             return None;
@@ -49,7 +49,7 @@ impl<T> DelayQueue<T> {
         self.heap.pop().map(|held| (held.due, held.thing))
     }
 
-    /// When the next one is due.
+    /// When the next thing is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.heap.peek().map(|held| held.due)
     }

@@ -31,7 +31,7 @@ pub struct Network {
     links: Vec<Line>,
     bottlenecks: Vec<Bottleneck>,
     paths: PrefixTable,
-    /// By what [`Network::paths`] gives; the last one is for all others.
+    /// Delays in the order of [`Network::paths`]; the last one is for all other sinks.
     delays: Vec<Duration>,
 }
 
@@ -125,7 +125,7 @@ impl Network {
         self.delays.iter().min().copied().unwrap_or_default()
     }
 
-    /// When it began.
+    /// When the emulation began.
     pub const fn start(&self) -> Instant {
         self.start
     }

@@ -7,13 +7,13 @@ use crate::config::ConfigError;
 /// Why a limiter cannot begin or go on, with what to do where that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum LimiterError {
-    /// Its file is wrong.
+    /// The configuration file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A file cannot be read or written.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The step that failed.
         what: String,
         /// The system's answer.
         source: io::Error,
@@ -21,11 +21,11 @@ pub enum LimiterError {
     /// A device cannot be opened.
     #[error("TUN device {name}{}: {what}: {source}{}", within(.netns.as_deref()), tun_advice(source))]
     Tun {
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// Where it was to be.
+        /// The network namespace in which it was looked for; `None` for that of the process.
         netns: Option<String>,
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
         /// The system's answer.
         source: io::Error,
@@ -33,9 +33,9 @@ pub enum LimiterError {
     /// A queue cannot be taken over.
     #[error("NFQUEUE {number}{}: {source}{}", within(.netns.as_deref()), queue_advice(source))]
     Queue {
-        /// Its number.
+        /// The number of the queue.
         number: u16,
-        /// Where it was to be.
+        /// The network namespace in which it was looked for; `None` for that of the process.
         netns: Option<String>,
         /// The system's answer.
         source: io::Error,
@@ -46,7 +46,7 @@ pub enum LimiterError {
     /// The key file has no key.
     #[error("gossip, key_file: {0}")]
     Key(#[from] gossip::KeyError),
-    /// There are sites elsewhere, and nothing to know them by.
+    /// There are sites in other processes, and no key to authenticate them.
     #[error(
         "gossip.key_file is missing: write one passphrase into a file, copy it to all sites of gossip.peers and name it \
          in the configuration of each"
@@ -58,7 +58,7 @@ pub enum LimiterError {
 }
 
 impl LimiterError {
-    /// For `map_err`: what was tried.
+    /// Makes an error of a system call, for `map_err`; `what` names the step.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> LimiterError {
         move |source| LimiterError::Io {
             what: what.into(),

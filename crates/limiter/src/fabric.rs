@@ -20,9 +20,9 @@ pub trait Fabric: std::fmt::Debug {
 #[derive(Debug)]
 pub struct MemoryFabric {
     sites: usize,
-    /// By limit and site: the latest that arrived.
+    /// The latest update of each limit and site.
     heard: Vec<Vec<Update>>,
-    /// By limit: all that is in `heard`.
+    /// The sum of all updates in `heard`, by limit.
     sums: Vec<(f64, f64)>,
     under_way: DelayQueue<(usize, usize, Update)>,
     delay: Duration,

@@ -29,7 +29,7 @@ use crate::router::Counters;
 use crate::service::{DeviceCounters, QueueCounters, Unsent};
 use crate::site::Passed;
 
-/// Questions that wait at most; further ones are refused.
+/// The most questions that wait; further ones are refused.
 const QUESTIONS_MAX: usize = 64;
 /// Longest body: a limit takes less than a hundred bytes.
 const BODY_MAX_BYTES: usize = 64 * 1024;
@@ -37,7 +37,7 @@ const BODY_MAX_BYTES: usize = 64 * 1024;
 const ROOM_BYTES: usize = 64 * BODY_MAX_BYTES;
 /// Field of an error's JSON object that holds its text.
 const TEXT_FIELD: &str = "message";
-/// What a change of a limit looks like.
+/// An example of a change of a limit, for refusals.
 const FORM: &str = r#"{"rate": "20 Mbps", "burst_bytes": 75000}"#;
 /// Time that requests under way have when the port closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -53,9 +53,9 @@ pub(crate) struct HttpPort {
 /// What HTTP wants of the thread that moves packets.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// All numbers.
+    /// Asks for all numbers.
     Snapshot(oneshot::Sender<Snapshot>),
-    /// Another limit for a class; the answer is the one in force, or why there is none.
+    /// Sets another limit for a class; the answer is the limit in force, or why it was refused.
     SetLimit {
         class: usize,
         change: LimitChange,
@@ -63,7 +63,7 @@ pub(crate) enum Question {
     },
 }
 
-/// What is to be different about a limit.
+/// A change of a limit: what it says replaces what was there.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitChange {
@@ -75,9 +75,9 @@ pub(crate) struct LimitChange {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) limits: Vec<Option<LimitConfig>>,
-    /// By site, then by class.
+    /// The numbers of each limiter, by site, then by class.
     pub(crate) standings: Vec<StandingNumbers>,
-    /// By site; none without gossip by UDP.
+    /// The counters of each site's gossip; none without gossip by UDP.
     pub(crate) gossip: Vec<Option<gossip::Counters>>,
     pub(crate) unsent: Unsent,
     pub(crate) counters: Counters,
@@ -94,18 +94,18 @@ impl Snapshot {
     }
 }
 
-/// How a site stands towards a class.
+/// The numbers of one site and class.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct StandingNumbers {
     #[serde(flatten)]
     pub(crate) passed: Passed,
-    /// Bytes per second; none if all packets pass.
+    /// The part of the limit in bytes per second; none if all packets pass.
     pub(crate) local_limit: Option<f64>,
-    /// What it divides the limit by: bytes per second, or for `fps` flows.
+    /// The demand by which the limit is divided: bytes per second, or flows for `fps`.
     pub(crate) demand: f64,
-    /// Bytes per second that it let through of late.
+    /// The rate of packets that passed recently, in bytes per second.
     pub(crate) passing: f64,
-    /// Sites that are there.
+    /// The number of sites that are connected.
     pub(crate) connected: u32,
 }
 
@@ -215,7 +215,7 @@ fn routes(access: Option<InForce>) -> Routes<Arc<HttpState>> {
         .put("/v1/limits/{class}", change, set_limit)
 }
 
-/// Why there is no answer.
+/// The refusal of a request, with its text.
 fn refusal(status: StatusCode, text: impl Into<String>) -> Refusal {
     Refusal::new(status, text).with_text_in(TEXT_FIELD)
 }

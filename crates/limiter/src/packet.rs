@@ -14,39 +14,39 @@ use crate::address::number;
 /// What a limiter looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sent it.
+    /// The address of the sender.
     pub source: IpAddr,
-    /// Who is to get it.
+    /// The address of the receiver.
     pub destination: IpAddr,
-    /// IANA's number: 6 is TCP, 17 UDP; of IPv6 the first next header.
+    /// The protocol's number at IANA: 6 is TCP, 17 is UDP. For IPv6 it is the first next header.
     pub protocol: u8,
     /// Source and destination port of TCP, UDP, DCCP, UDP-Lite and SCTP; later fragments have none.
     pub ports: Option<(u16, u16)>,
-    /// Bytes of the packet, its IP header included.
+    /// The length of the packet in bytes, with its IP header.
     pub length: u16,
 }
 
-/// Why a packet cannot be told what it is.
+/// Why the headers of a packet cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Odd {
-    /// Neither IPv4 nor IPv6.
+    /// The packet is neither IPv4 nor IPv6.
     Version,
-    /// Shorter than its headers.
+    /// The packet is shorter than its headers.
     Truncated,
-    /// Its length field is not the number of bytes that came.
+    /// Its length field differs from the number of bytes that came.
     Length,
 }
 
 impl Odd {
-    /// All of them, as [`Odd::index`] counts.
+    /// All reasons, in the order of [`Odd::index`].
     pub const ALL: [Odd; 3] = [Odd::Version, Odd::Truncated, Odd::Length];
 
-    /// A place in a table of counters.
+    /// The place of this reason in a table of counters.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The word for it in metrics.
+    /// The label of this reason in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Odd::Version => "version",
@@ -79,7 +79,7 @@ impl Header {
         }
     }
 
-    /// A number that all packets of the flow have, and hardly any other flow's.
+    /// A hash of the flow: all its packets have the same one, and packets of other flows hardly ever do.
     pub fn flow(&self) -> u64 {
         let (source_port, destination_port) = self.ports.unwrap_or((0, 0));
         let mut hasher = FxHasher::default();

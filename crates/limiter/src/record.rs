@@ -20,10 +20,10 @@ use crate::router::{FLOWS_MAX, Router};
 use crate::site::Passed;
 use crate::sys;
 
-/// Lines that wait to be written at most.
+/// The most lines that wait to be written.
 const LINES_MAX: usize = 8192;
 
-/// See the module.
+/// Writes a record of what the limits did; the module says what is in it.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     lines: SyncSender<String>,
@@ -33,13 +33,13 @@ pub(crate) struct Recorder {
     due: Instant,
     sites: usize,
     classes: Vec<String>,
-    /// By class, then by site: what was there at the end of the last interval.
+    /// The counts at the end of the last interval, by class, then by site.
     before: Vec<Passed>,
     left_out: u64,
 }
 
 impl Recorder {
-    /// Begins the record that `config` asks for, if it does.
+    /// Begins the record, if `config` asks for one.
     pub(crate) fn open(config: &Config, start: Instant) -> Result<Option<Recorder>, LimiterError> {
         let Some(path) = &config.record else {
             return Ok(None);

@@ -47,31 +47,31 @@ pub enum Side {
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// It leaves by the other port of its pair, at once.
+    /// Send it out at once by the other port of its pair.
     Forward,
-    /// It is gone.
+    /// Drop it.
     Drop,
-    /// The router has a copy and says when it leaves.
+    /// Do nothing: the router keeps a copy, and hands it out when it leaves.
     Held,
 }
 
-/// See the module.
+/// Decides about packets; the module says how.
 #[derive(Debug)]
 pub struct Router {
     classes: Vec<Match>,
     sites: PrefixTable,
     site_count: usize,
-    /// By pair: the site that all its packets belong to.
+    /// For each pair, the site that all its packets belong to.
     pairs: Vec<Option<usize>>,
-    /// Each site's number among all N.
+    /// For each site, its number among all N limiters.
     numbers: Vec<u32>,
     limiters: u32,
-    /// By site, then by class.
+    /// The limiters, by site, then by class.
     standings: Vec<Standing>,
     network: Option<Network>,
-    /// On their way to their limiter.
+    /// Packets on their way to their limiter.
     coming: DelayQueue<Parcel>,
-    /// On their way from it.
+    /// Packets on their way from their limiter.
     going: DelayQueue<Parcel>,
     spare: Vec<Vec<u8>>,
     counters: Counters,
@@ -91,19 +91,19 @@ struct Parcel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// At the end of its bottleneck.
+    /// The packet leaves its bottleneck.
     Link,
-    /// At its limiter.
+    /// The packet reaches its limiter.
     Limiter,
-    /// At its destination.
+    /// The packet reaches its destination.
     Arrival,
 }
 
-/// Buffers that are kept for the next packets.
+/// The most buffers that are kept for later packets.
 const SPARE_MAX: usize = 4096;
 
 impl Router {
-    /// The router that `config` describes, as it begins at `now`; `flows` whether it keeps account of flows.
+    /// The router that `config` describes, starting at `now`. It counts flows if `flows` is set.
     ///
     /// # Errors
     /// [`ConfigError`] when a limit cannot be.
@@ -278,12 +278,12 @@ impl Router {
         Ok(())
     }
 
-    /// How `site` stands towards `class`.
+    /// The limiter of `class` at `site`, with its counters.
     pub fn standing(&self, site: usize, class: usize) -> &Standing {
         &self.standings[site * self.classes.len() + class]
     }
 
-    /// What happened beside the limits.
+    /// Counts of packets that no limit decided about.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -293,7 +293,7 @@ impl Router {
         self.coming.len() + self.going.len()
     }
 
-    /// The account of flows, if one is kept.
+    /// The counts of flows, if they are kept.
     pub(crate) fn flows(&self) -> Option<&Flows> {
         self.flows.as_ref()
     }
@@ -394,7 +394,7 @@ impl Router {
         verdict
     }
 
-    /// A packet to a sink that no site stands for, and that nothing limits.
+    /// Passes on a packet to a sink that no site stands for; nothing limits it.
     fn pass_on(&mut self, now: Instant, from: Port, header: Header, packet: &[u8]) -> Route {
         self.pass(now, from, header, header.destination, packet)
     }
@@ -466,7 +466,7 @@ impl Router {
 }
 
 impl Port {
-    /// The other one of the pair.
+    /// The other port of the pair.
     pub const fn other(self) -> Port {
         let side = match self.side {
             Side::Inner => Side::Outer,

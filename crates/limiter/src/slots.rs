@@ -4,14 +4,14 @@
 //! not be told from a broken one. That costs addresses, not memory: a page that no packet has
 //! filled has no memory behind it.
 
-/// Bytes of a slot.
+/// The size of a slot in bytes.
 pub(crate) const SLOT_BYTES: usize = 65_536;
 
-/// From one slot to the next. Each begins 2 KiB further within a power of two than the one before, or the packets of all of
+/// The distance in bytes from one slot to the next. Each begins 2 KiB further within a power of two than the one before, or the packets of all of
 /// them would compete for the same few lines of the processor's cache.
 const STRIDE_BYTES: usize = SLOT_BYTES + 2048;
 
-/// See the module; slots are numbered from 0.
+/// The buffers of many packets; slots are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     bytes: Vec<u8>,

@@ -34,7 +34,7 @@ pub(crate) type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// What is said of a daemon's settings.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// All that there are.
+    /// All settings of the daemon.
     pub(crate) settings: Settings,
     /// What flags say, by key.
     flags: Vec<(String, Vec<String>)>,
@@ -42,14 +42,14 @@ pub(crate) struct Told {
     said: Vec<Said>,
 }
 
-/// A setting as it is, and by whose word.
+/// A setting with its value in force, and where that comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Effective {
     /// Its key.
     pub(crate) key: String,
     /// Its value for people; of a secret, the file that holds it.
     pub(crate) value: String,
-    /// Who says so.
+    /// Where the value comes from.
     pub(crate) origin: Origin,
 }
 
@@ -158,7 +158,7 @@ impl Told {
             .collect()
     }
 
-    /// Every setting as it is.
+    /// Every setting with its value in force.
     pub(crate) fn effective(&self) -> Vec<Effective> {
         let settings = self.settings.iter();
         settings

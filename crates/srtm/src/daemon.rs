@@ -36,7 +36,7 @@ pub(crate) const CUT_SHORT: i32 = 130;
 pub(crate) enum Until {
     /// SIGINT or SIGTERM.
     Signal,
-    /// A signal, or the end of standard input: the parent's word, and its death.
+    /// A signal, or the end of standard input: so the parent ends it, and so its death does.
     SignalOrEndOfInput,
 }
 
@@ -195,7 +195,7 @@ impl Daemon {
         }));
     }
 
-    /// The way in to the broker.
+    /// The handle of the broker.
     pub(crate) fn handle(&self) -> Handle {
         self.broker.handle()
     }
@@ -298,7 +298,7 @@ pub(crate) struct Part {
 pub(crate) type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Part {
-    /// Starts it; it is given what completes when it is to end.
+    /// Starts a part; it is given a future that completes when it is to end.
     pub(crate) fn spawn<F>(part: impl FnOnce(Stopped) -> F) -> Part
     where
         F: Future<Output = ()> + Send + 'static,
@@ -314,7 +314,7 @@ impl Part {
         }
     }
 
-    /// Tells it to end and waits until it has.
+    /// Tells the part to end and waits until it has.
     pub(crate) async fn stop(self) {
         // A part that has ended by itself needs no telling.
         let _ = self.stop.send(());
@@ -322,7 +322,7 @@ impl Part {
     }
 }
 
-/// SIGINT and SIGTERM.
+/// The signals that end a daemon: SIGINT and SIGTERM.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -338,7 +338,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -50,7 +50,7 @@ pub(crate) fn write(
     Ok(written)
 }
 
-/// For `map_err`: what is wrong with the trace at `path`.
+/// Says what is wrong with the trace at `path`; for `map_err`.
 pub(crate) fn failed(path: &Path) -> impl Fn(TraceError) -> Failure {
     let shown = path.display().to_string();
     move |error| match error {

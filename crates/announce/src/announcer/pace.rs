@@ -10,7 +10,7 @@ use super::AnnouncerConfig;
 /// For each instance that is there, answers to a new one are spread over so much more time.
 const SPREAD_PER_INSTANCE: Duration = Duration::from_millis(1);
 
-/// Why it is time to speak.
+/// Why it is time for a round of announcements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     /// The interval has passed.
@@ -80,7 +80,7 @@ impl Pace {
         self.regular_at = now + least + self.part_of(self.interval / 4);
     }
 
-    /// A random part of `whole`.
+    /// A random part of `whole`, up to all of it.
     fn part_of(&mut self, whole: Duration) -> Duration {
         let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX);
         // The product's upper half is below `nanos`.

@@ -12,7 +12,7 @@ pub struct Speaker {
     udp: bool,
     is_proxy: bool,
     expiry_ms: u32,
-    /// Of the next announcement.
+    /// The number of the next announcement.
     sequence: u32,
 }
 
@@ -30,13 +30,13 @@ impl Speaker {
         }
     }
 
-    /// Takes data by UDP as well.
+    /// Says that the endpoint takes data by UDP as well.
     #[must_use]
     pub fn with_udp(self, udp: bool) -> Speaker {
         Speaker { udp, ..self }
     }
 
-    /// Is a broker and speaks for others.
+    /// Says that the endpoint is a broker and speaks for others.
     #[must_use]
     pub fn as_proxy(self) -> Speaker {
         Speaker {
@@ -45,13 +45,13 @@ impl Speaker {
         }
     }
 
-    /// Who it is.
+    /// The instance.
     #[must_use]
     pub fn instance(&self) -> InstanceId {
         self.instance
     }
 
-    /// Where it takes data.
+    /// The address at which the endpoint takes data.
     #[must_use]
     pub fn data(&self) -> SocketAddr {
         self.data
@@ -61,18 +61,18 @@ impl Speaker {
         Speaker { expiry_ms, ..self }
     }
 
-    /// That it publishes and subscribes `entries`.
+    /// Announces that the endpoint publishes and subscribes `entries`.
     pub(crate) fn say(&mut self, entries: Vec<Entry>) -> Vec<Announcement> {
         self.speak(entries, false)
     }
 
-    /// That it gives up `entries`, of which there are some.
+    /// Announces that the endpoint gives up `entries`, which must not be empty.
     pub(crate) fn withdraw(&mut self, entries: Vec<Entry>) -> Vec<Announcement> {
         debug_assert!(!entries.is_empty(), "without entries it would be gone");
         self.speak(entries, true)
     }
 
-    /// That it is gone.
+    /// Announces that the endpoint leaves.
     pub(crate) fn leave(&mut self) -> Vec<Announcement> {
         self.speak(Vec::new(), true)
     }

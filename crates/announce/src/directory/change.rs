@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wire::TopicName;
 use wire::announce::{InstanceId, Role};
 
-/// What is different from before.
+/// What changed in the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// An instance was heard for the first time: answer soon, so that it need not wait for an interval.
@@ -19,7 +19,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether everything is as before.
+    /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.is_new
@@ -28,7 +28,7 @@ impl Change {
             && self.gone.is_empty()
     }
 
-    /// Adds what changed besides.
+    /// Adds further changes.
     pub fn merge(&mut self, other: Change) {
         self.is_new |= other.is_new;
         self.subscribers.extend(other.subscribers);

@@ -5,32 +5,32 @@ use wire::announce::AnnounceError;
 /// Datagrams by what became of them, and what became of instances. Only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Believed.
+    /// Datagrams that were believed.
     pub accepted: u64,
-    /// One's own, come back.
+    /// Datagrams of one's own that came back.
     pub own: u64,
-    /// Not newer than the last one of the instance.
+    /// Datagrams that were not newer than the last one of their instance.
     pub replayed: u64,
-    /// Of a new instance that found no room.
+    /// Datagrams of new instances for which there was no room.
     pub refused_full: u64,
-    /// Unsigned where a key is set, signed where none is, or with a wrong tag.
+    /// Datagrams that were unsigned where a key is set, signed where none is, or had a wrong tag.
     pub forged: u64,
-    /// Cut short.
+    /// Datagrams that were cut short.
     pub truncated: u64,
-    /// Otherwise no announcement.
+    /// Datagrams that were no announcement for another reason.
     pub malformed: u64,
-    /// Not datagrams but entries, of accepted ones, that found no room.
+    /// Entries of accepted datagrams for which there was no room.
     pub entries_refused: u64,
-    /// Not datagrams but instances that were not heard for too long.
+    /// Instances that were not heard for too long.
     pub expired: u64,
-    /// Not datagrams but instances whose data address another one took over.
+    /// Instances whose data address another one took over.
     pub replaced: u64,
-    /// Not datagrams but instances that said they leave.
+    /// Instances that said that they leave.
     pub left: u64,
 }
 
 impl Counters {
-    /// All datagrams.
+    /// The number of all datagrams.
     #[must_use]
     pub fn received(&self) -> u64 {
         let refused = self.own + self.replayed + self.refused_full;

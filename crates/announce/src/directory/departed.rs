@@ -11,7 +11,7 @@ use wire::announce::InstanceId;
 pub(super) struct Departed {
     bound: usize,
     sequences: BTreeMap<InstanceId, u32>,
-    /// In the order in which they were put in.
+    /// Instances in the order of their departure.
     order: VecDeque<InstanceId>,
 }
 

@@ -123,7 +123,8 @@ impl Directory {
         change.note(entry.role, &entry.topic);
     }
 
-    /// Two lives cannot listen at one address: the one heard later is the living one.
+    /// Removes the instance that had the address of `instance` before: two cannot listen at one address, and the one heard later
+    /// is alive.
     fn replace_former(&mut self, instance: InstanceId, data: SocketAddr, change: &mut Change) {
         if let Some(&former) = self.by_data.get(&data)
             && former != instance
@@ -134,7 +135,7 @@ impl Directory {
     }
 }
 
-/// Numbers go round: newer is what lies less than half of all numbers ahead (RFC 1982).
+/// Whether `sequence` is newer than `than`. Numbers wrap around: a newer one is less than half of all numbers ahead (RFC 1982).
 fn is_newer(sequence: u32, than: u32) -> bool {
     sequence.wrapping_sub(than).cast_signed() > 0
 }

@@ -11,14 +11,14 @@ use wire::announce::{Announcement, Held, InstanceId, Role, TopicId};
 
 use super::Endpoint;
 
-/// Something for each role.
+/// One value for each role.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByRole<T> {
     pub(super) publishers: T,
     pub(super) subscribers: T,
 }
 
-/// What an instance says about one topic.
+/// What an instance announced about one topic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) id: TopicId,
@@ -120,7 +120,7 @@ impl Instance {
             .chain(subscribers.map(|topic| (Role::Subscriber, topic)))
     }
 
-    /// When the first of its entries expires, or itself.
+    /// When the first of its entries expires, or the instance itself.
     pub(super) fn next_expiry(&self) -> Instant {
         let publishers = self.lines.publishers.values();
         publishers

@@ -15,15 +15,15 @@ pub enum ConfigError {
     /// A field does not go with the others.
     #[error("{field}: {reason}")]
     Field {
-        /// Which one, from the top of the file.
+        /// The path of the field from the top of the file.
         field: String,
-        /// What is wrong and what to do.
+        /// What is wrong, and what to write instead.
         reason: String,
     },
-    /// A limit cannot be.
+    /// A limit is out of range, or cannot be divided among so many sites.
     #[error("class {class:?}, limit: {source}")]
     Limit {
-        /// Whose.
+        /// The class whose limit it is.
         class: String,
         /// What is wrong.
         source: SharingError,
@@ -39,7 +39,7 @@ impl ConfigError {
     }
 }
 
-/// The most sites of one process.
+/// The most sites that one process may have.
 pub(super) const MOST_SITES: usize = 4096;
 
 impl Config {

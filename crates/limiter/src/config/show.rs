@@ -1,4 +1,4 @@
-//! A configuration as understood, for people.
+//! Shows a configuration to people, as the limiter has understood it.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ use crate::address::Prefix;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteConfig {
-    /// What it is called in metrics and HTTP.
+    /// Its name in metrics and in the HTTP API.
     pub name: String,
     /// Its own address for gossip.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct SiteConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fleet {
-    /// How many.
+    /// How many sites there are.
     pub count: u32,
     /// The first one's sinks; the next one has the next prefix of the same length.
     pub first_destination: Prefix,
@@ -39,7 +39,7 @@ impl Fleet {
     /// The sites that it stands for.
     ///
     /// # Errors
-    /// [`ConfigError::Field`] for more than a process may have, and when addresses run out.
+    /// [`ConfigError::Field`] if there are more sites than a process may have, or if addresses run out.
     pub fn sites(&self) -> Result<Vec<SiteConfig>, ConfigError> {
         if self.count as usize > MOST_SITES {
             let reason = format!("{}: there may be at most {MOST_SITES}", self.count);

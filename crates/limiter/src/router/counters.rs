@@ -2,10 +2,10 @@
 
 use crate::packet::Odd;
 
-/// What happened beside the limits.
+/// Counts of packets that no limit decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that could not be read and were dropped, as [`Odd::index`] counts.
+    /// Packets that could not be read and were dropped, by [`Odd::index`].
     pub odd: [u64; Odd::ALL.len()],
     /// Packets of a limited class to a sink that no site stands for; dropped.
     pub unplaced: u64,
@@ -13,7 +13,7 @@ pub struct Counters {
     pub unclassed: u64,
     /// Packets from sinks; they passed.
     pub returned: u64,
-    /// Bytes of them.
+    /// The bytes of those packets.
     pub returned_bytes: u64,
     /// Packets lost in front of a bottleneck.
     pub lost_at_bottlenecks: u64,
@@ -23,8 +23,8 @@ pub struct Counters {
     pub lost_in_hold: u64,
     /// Packets that were held back and delivered.
     pub delivered: u64,
-    /// By how much they were late, added up, ns.
+    /// The sum of their lateness in nanoseconds.
     pub late_ns: u64,
-    /// By how much the latest of them was late, ns.
+    /// The lateness of the latest of them in nanoseconds.
     pub latest_ns: u64,
 }

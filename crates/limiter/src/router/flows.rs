@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use crate::packet::Header;
 use crate::site::Passed;
 
-/// Flows that are told apart.
+/// The most flows that are counted one by one.
 pub(crate) const FLOWS_MAX: usize = 65_536;
 
-/// See the module.
+/// Counts of packets by flow.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     flows: FxHashMap<u64, Flow>,
@@ -53,12 +53,12 @@ impl Flows {
         flow.passed.count(verdict, header.length);
     }
 
-    /// Those that are told apart, in no order.
+    /// The flows that are counted one by one, in no order.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values()
     }
 
-    /// All others together.
+    /// The counts of all other flows together.
     pub(crate) const fn others(&self) -> Passed {
         self.others
     }

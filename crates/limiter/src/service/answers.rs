@@ -14,26 +14,26 @@ use crate::config::LimitConfig;
 use crate::http::{LimitChange, Question, Snapshot, StandingNumbers};
 use crate::sys;
 
-/// One slice; its last step may take longer by itself.
+/// The length of a slice; its last step may go beyond it.
 const SLICE: Duration = Duration::from_micros(20);
 
-/// Steps of a slice at most.
+/// The most steps of a slice.
 pub(super) const STEPS_MAX: usize = 64;
 
-/// Numbers of sites or classes that a step tells of at most: so many cost about a microsecond.
+/// The most numbers of sites or classes that a step gathers, which takes about a microsecond.
 pub(super) const STEP_NUMBERS: usize = 16;
 
-/// Of the time, slices take at most 1 / PART while there are packets.
+/// While there are packets, slices take at most 1 / PART of the time.
 const PART: u32 = 10;
 
-/// Questions that are answered at once in a turn at most.
+/// The most questions that are answered in one turn.
 const QUESTIONS_PER_TURN: usize = 4;
 
 /// The snapshot that is being made, if one is.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     present: Option<(Snapshot, oneshot::Sender<Snapshot>)>,
-    /// No slice before.
+    /// No slice begins before this instant.
     rests_until: Instant,
 }
 
@@ -112,7 +112,7 @@ impl Service {
         };
     }
 
-    /// One step; false where nothing was left.
+    /// Does one step; false if nothing was left to do.
     fn gather(&self, snapshot: &mut Snapshot) -> bool {
         let sites = self.config.site.len();
         let classes = self.config.class.len();
@@ -151,7 +151,7 @@ impl Service {
         }
     }
 
-    /// What is of the process as a whole.
+    /// Adds the numbers of the process as a whole.
     fn conclude(&self, snapshot: &mut Snapshot) {
         snapshot.unsent.add(self.gossip.unsent_by_none());
         snapshot.counters = *self.router.counters();

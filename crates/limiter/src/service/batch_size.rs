@@ -5,10 +5,10 @@
 //! all, and twice as many as long as all of them come. After a burst the number is halved from turn
 //! to turn.
 
-/// Packets that are asked for at once at most.
+/// The most packets that are asked for at once.
 pub(super) const BATCH_PACKETS_MAX: usize = 32;
 
-/// See the module; it lasts for a device's life.
+/// How many packets one device is asked for at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchSize(usize);
 

@@ -15,7 +15,7 @@ use crate::slots::Slots;
 use crate::sys::carrier::{Carrier, Transfer, Way};
 use crate::sys::tun::Tun;
 
-/// Slots of a process: a full helping that is written, and one that is read meanwhile.
+/// The slots of a process: one full batch that is written, and one that is read meanwhile.
 const SLOTS: usize = 2 * BATCH_PACKETS_MAX;
 
 /// What happened at devices.
@@ -23,28 +23,28 @@ const SLOTS: usize = 2 * BATCH_PACKETS_MAX;
 pub(crate) struct DeviceCounters {
     /// Packets that a device did not take.
     pub(crate) refused: u64,
-    /// Pairs that are no more.
+    /// Pairs that were given up, since a device of theirs was deleted.
     pub(crate) gone: u64,
-    /// Packets that came from devices, and that they took.
+    /// Packets that were read from devices or written to them.
     pub(crate) moved: u64,
-    /// System calls that this took.
+    /// The number of system calls for that.
     pub(crate) calls: u64,
 }
 
-/// All pairs.
+/// All pairs of devices.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    /// By pair.
+    /// The names of the pairs.
     names: Vec<String>,
-    /// By [`place`].
+    /// The devices, in the order of [`place`].
     tuns: Vec<Option<Tun>>,
     batch_sizes: Vec<BatchSize>,
     slots: Slots,
-    /// Slots that nothing is in; the one used last is taken first, as it is still in the processor's cache.
+    /// Empty slots; the one that was used last is taken first, as it is still in the processor's cache.
     free: Vec<usize>,
     /// Packets that leave with the next system call.
     tray: Vec<Transfer>,
-    /// What came with the last one: slots and bytes.
+    /// The packets that came with the last system call: slots and bytes.
     came: Vec<(usize, usize)>,
     carrier: Carrier,
     counters: DeviceCounters,
@@ -180,7 +180,7 @@ impl Devices {
         self.carry();
     }
 
-    /// Carries out what is on the tray.
+    /// Carries out the transfers on the tray.
     fn carry(&mut self) {
         self.came.clear();
         let carrier = &mut self.carrier;

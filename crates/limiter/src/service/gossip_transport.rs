@@ -10,7 +10,7 @@ use crate::config::{Config, Transport};
 use crate::error::LimiterError;
 use crate::fabric::{Fabric, MemoryFabric};
 
-/// See the module.
+/// Carries demand between sites; the module says how.
 #[derive(Debug)]
 pub(super) enum GossipTransport {
     Memory(MemoryFabric),
@@ -40,7 +40,7 @@ impl GossipTransport {
         }
     }
 
-    /// What is to be watched, by site.
+    /// The sockets that are to be watched, by site.
     pub(super) fn each(&self) -> impl Iterator<Item = impl AsFd + '_> {
         let nodes = match self {
             GossipTransport::Memory(_) => None,

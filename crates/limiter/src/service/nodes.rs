@@ -18,17 +18,17 @@ use crate::error::LimiterError;
 use crate::fabric::{Fabric, chance};
 use crate::sys;
 
-/// How often it is looked for nodes that have something to do.
+/// The interval at which the nodes that have something to do are served.
 const WAKES: Duration = Duration::from_millis(10);
 
-/// Datagrams that an emulated delay holds back at most.
+/// The most datagrams that an emulated delay holds back.
 const HELD_MAX: usize = 262_144;
 
-/// See the module.
+/// The gossip nodes of all sites of this process.
 #[derive(Debug)]
 pub(super) struct Nodes {
     sites: Vec<(Socket, Node)>,
-    /// By class: whether there is a limit to gossip about.
+    /// The limit that each class gossips about, if it has one.
     limits: Vec<Option<LimitId>>,
     emulated: Option<Emulated>,
     wakes: Instant,
@@ -42,7 +42,7 @@ pub(crate) struct Unsent {
     pub(crate) emulated: u64,
     /// The kernel had no room.
     pub(crate) blocked: u64,
-    /// Nobody was there.
+    /// Nobody listened at the address.
     pub(crate) unreachable: u64,
     /// Something else went wrong.
     pub(crate) failed: u64,
@@ -58,7 +58,7 @@ impl Unsent {
     }
 }
 
-/// A network between the sites that is not there.
+/// An emulated network between the sites.
 #[derive(Debug)]
 struct Emulated {
     delay: Duration,

@@ -21,7 +21,7 @@ use crate::sys::netlink::{self, DATAGRAMS_MAX, receive_many};
 /// Room for the headers of IP and transport, options included.
 const COPIED_BYTES: u32 = 128;
 
-/// Time that the kernel has to answer a request, s; it does so at once.
+/// The time in seconds that the kernel has to answer a request, which it does at once.
 const ANSWER_S: i64 = 5;
 
 /// What happened at queues.
@@ -38,7 +38,7 @@ pub(crate) struct QueueCounters {
 pub(super) struct Queues {
     queues: Vec<(u16, OwnedFd)>,
     slots: Slots,
-    /// What came last, slot by slot.
+    /// The lengths of the datagrams that came last, slot by slot.
     lengths: Vec<usize>,
     verdicts: Vec<u8>,
     counters: QueueCounters,

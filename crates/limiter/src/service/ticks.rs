@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use clock::Instant;
 
-/// Groups that sites are divided into at most.
+/// The most groups into which sites are divided.
 const GROUPS_MAX: u64 = 50;
 
-/// See the module.
+/// Says when the estimate intervals of sites end.
 #[derive(Debug)]
 pub(super) struct Ticks {
     start: Instant,
     interval_ns: u64,
     sites: u64,
     groups: u64,
-    /// Groups that had their turn since the start.
+    /// The number of turns that groups have had since the start.
     done: u64,
 }
 

@@ -12,26 +12,26 @@ use crate::config::Io;
 use crate::error::LimiterError;
 use crate::slots::Slots;
 
-/// Transfers from which on a ring is used. What it adds to each costs more than the few system calls that it saves below.
+/// The least number of transfers for which a ring is used. With fewer it costs more than it saves in system calls.
 const RING_LEAST: usize = 8;
 
-/// A packet's way between a slot and a device.
+/// The transfer of one packet between a slot and a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
     /// The place of the device in the list of all.
     pub(crate) device: usize,
     pub(crate) slot: usize,
     pub(crate) way: Way,
-    /// Bytes that were moved; what it is before counts for nothing.
+    /// The bytes that were moved, once it has been carried out.
     pub(crate) outcome: Result<usize, Errno>,
 }
 
-/// Which way.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the device into the slot.
     Read,
-    /// The first so many bytes of the slot into the device.
+    /// From the slot into the device, so many bytes.
     Write(usize),
 }
 
@@ -55,18 +55,18 @@ impl Transfer {
     }
 }
 
-/// See the module.
+/// Carries out transfers; the module says how.
 #[derive(Debug, Default)]
 pub(crate) enum Carrier {
     /// One system call per packet.
     #[default]
     Plain,
-    /// One per list, if it is not short.
+    /// One system call per list, if the list is not short.
     Ring(Box<Ring>),
 }
 
 impl Carrier {
-    /// What `io` asks for, if it works with all of `tuns`.
+    /// Opens what `io` asks for, if it works with all of `tuns`.
     ///
     /// # Errors
     /// [`LimiterError::Io`] when io_uring is wanted and cannot be had; with [`Io::Auto`] a line is logged instead.

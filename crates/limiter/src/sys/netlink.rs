@@ -13,13 +13,13 @@ use crate::slots::{SLOT_BYTES, Slots};
 /// Room for packets that wait to be read, bytes; the kernel drops what finds none.
 const RECEIVE_BYTES: usize = 32 << 20;
 
-/// Datagrams that [`receive_many`] takes at most.
+/// The most datagrams that [`receive_many`] takes.
 pub(crate) const DATAGRAMS_MAX: usize = 64;
 
-/// Opens one in the network namespace `netns`.
+/// Opens a netlink socket in the network namespace `netns`.
 ///
 /// # Errors
-/// The system's.
+/// The error of the system.
 pub(crate) fn open(netns: Option<&str>) -> io::Result<OwnedFd> {
     within(netns, || {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -41,7 +41,7 @@ pub(crate) fn open(netns: Option<&str>) -> io::Result<OwnedFd> {
 /// Their lengths replace what is in `lengths`.
 ///
 /// # Errors
-/// The system's, before the first datagram; `WouldBlock` if there is none.
+/// The error of the system before the first datagram; `WouldBlock` if there is none.
 pub(crate) fn receive_many(
     socket: impl AsFd,
     slots: &mut Slots,

@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// What is opened there stays usable everywhere.
 ///
 /// # Errors
-/// The system's, also of `what`; then too the thread is back.
+/// The error of the system, or that of `what`. The thread is back in its own namespace in either case.
 ///
 /// # Panics
 /// If the way back is barred, which the kernel never does to one who was let in: what would follow would happen in the

@@ -14,15 +14,15 @@ use super::carrier::{Transfer, Way};
 use super::tun::Tun;
 use crate::slots::{SLOT_BYTES, Slots};
 
-/// Requests that are submitted at once at most.
+/// The most requests that are submitted at once.
 const REQUESTS_MAX: usize = 128;
 
-/// See the module.
+/// A ring of io_uring for transfers of packets.
 pub(crate) struct Ring {
     ring: IoUring,
 }
 
-/// The system refused to go on.
+/// Why a ring stopped: the system refused to go on.
 #[derive(Debug)]
 pub(crate) struct RingFailed {
     /// Transfers from the first that have their outcomes; the others were not begun.
@@ -31,10 +31,10 @@ pub(crate) struct RingFailed {
 }
 
 impl Ring {
-    /// Sets one up, and tries it with each of `tuns`.
+    /// Sets a ring up, and tries it with each of `tuns`.
     ///
     /// # Errors
-    /// The system's: it has none, forbids it, or cannot use it with a device without waiting.
+    /// The error of the system: it has no io_uring, forbids it, or cannot use it with a device without waiting.
     pub(crate) fn open(tuns: &[Option<Tun>]) -> io::Result<Ring> {
         let ring: IoUring = IoUring::builder().dontfork().build(REQUESTS_MAX as u32)?;
         let mut known = Probe::new();
@@ -54,7 +54,7 @@ impl Ring {
     /// Carries out `transfers`, and adds the system calls that it took to `calls`.
     ///
     /// # Errors
-    /// [`RingFailed`], with how far it came.
+    /// [`RingFailed`], which says how many transfers have their outcomes.
     pub(crate) fn carry(
         &mut self,
         tuns: &[Option<Tun>],
@@ -158,7 +158,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// What the kernel is asked for. It finds a device that is gone not to be one.
+/// The request to the kernel for a transfer. For a device that is gone the kernel says that it is none.
 fn request(
     tuns: &[Option<Tun>],
     starts: impl Fn(usize) -> *mut u8,

@@ -17,7 +17,7 @@ const LINES_PER_S: f64 = 10.0;
 /// What was left out is told with the next line of its place, or of any other once nothing came for so long.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Budgets by place; there are as many places as the program has.
+/// The budgets of all places of the program that log.
 #[derive(Debug)]
 pub(crate) struct Repetition<P>(HashMap<P, Budget>);
 
@@ -29,7 +29,7 @@ struct Budget {
 }
 
 impl<P: Copy + Eq + Hash> Repetition<P> {
-    /// Nothing was logged yet.
+    /// Full budgets: nothing was logged yet.
     pub(crate) fn new() -> Self {
         Repetition(HashMap::new())
     }

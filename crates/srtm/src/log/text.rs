@@ -6,12 +6,12 @@ use std::fmt::{self, Debug, Write};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-/// Bytes of a line at most.
+/// The most bytes of a line.
 const LINE_MAX_BYTES: usize = 1024;
-/// Bytes of a field at most.
+/// The most bytes of a field.
 const FIELD_MAX_BYTES: usize = 128;
 
-/// `message name=value …`, on one line.
+/// The text of an event on one line: `message name=value …`.
 pub(super) fn of(event: &Event<'_>) -> String {
     let mut fields = Fields::default();
     event.record(&mut fields);
