@@ -29,13 +29,13 @@ async fn start_controller() -> (ControlHandle, SocketAddr) {
     let address = listener.local_addr().expect("bound");
     let store = Box::new(MemoryStore::default());
     let opened = Service::open(Settings::default(), store, key(), None);
-    let (service, handle, words) = opened.expect("nothing is kept");
+    let (service, handle, from_links) = opened.expect("nothing is kept");
     tokio::spawn(service.run(std::future::pending()));
     let links = link_server::serve(
         listener,
         key(),
         handle.clone(),
-        words,
+        from_links,
         std::future::pending(),
     );
     tokio::spawn(links);

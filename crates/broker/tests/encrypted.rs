@@ -97,7 +97,7 @@ async fn start_controller(keys: &Keys) -> (ControlHandle, SocketAddr, SocketAddr
     };
     let store = Box::new(MemoryStore::default());
     let opened = Service::open(Settings::default(), store, proof.clone(), None);
-    let (service, handle, words) = opened.expect("nothing is kept");
+    let (service, handle, from_links) = opened.expect("nothing is kept");
     tokio::spawn(service.run(std::future::pending()));
     let (links, link_address) = bound().await;
     let never = std::future::pending();
@@ -105,7 +105,7 @@ async fn start_controller(keys: &Keys) -> (ControlHandle, SocketAddr, SocketAddr
         links,
         proof,
         handle.clone(),
-        words,
+        from_links,
         never,
     ));
     let (api, http_address) = bound().await;

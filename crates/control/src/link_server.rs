@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::core::TOPICS_MAX;
 use crate::random::random_bytes;
-use crate::service::LinkWord;
+use crate::service::FromLink;
 use crate::{ControlHandle, LinkProof};
 pub use frames::RoomTaken;
 use frames::{Hearing, Room, Telling};
@@ -45,7 +45,7 @@ struct Port {
     /// Where both ends need certificates.
     encryption: Option<Encryption>,
     handle: ControlHandle,
-    words: mpsc::Sender<LinkWord>,
+    from_links: mpsc::Sender<FromLink>,
     room: Room,
     lobby: Lobby,
     links: Arc<AtomicUsize>,
@@ -64,7 +64,7 @@ pub async fn serve(
     listener: TcpListener,
     proof: impl Into<LinkProof>,
     handle: ControlHandle,
-    words: mpsc::Sender<LinkWord>,
+    from_links: mpsc::Sender<FromLink>,
     stopped: impl Future<Output = ()>,
 ) {
     let LinkProof { key, credentials } = proof.into();
@@ -76,7 +76,7 @@ pub async fn serve(
         key,
         encryption,
         handle,
-        words,
+        from_links,
         room: Room::new(),
         lobby: Lobby::default(),
         links: Arc::default(),
@@ -130,7 +130,7 @@ impl Port {
             if let Err(why) = ended {
                 tracing::info!(%peer, "link ended: {why}");
             }
-            let _ = self.words.send(LinkWord::Lost(number)).await;
+            let _ = self.from_links.send(FromLink::Lost(number)).await;
         } else {
             tracing::warn!(%peer, "refused: {LINKS_MAX} links are open");
         }
@@ -170,7 +170,7 @@ impl Port {
             return Err(String::from("the first message is not a hello"));
         };
         let (orders, mut outgoing) = mpsc::channel::<Order>(ORDERS_MAX);
-        self.pass_on(LinkWord::Hello {
+        self.pass_on(FromLink::Hello {
             link: number,
             from,
             hello: Box::new(hello),
@@ -185,8 +185,8 @@ impl Port {
         };
         let hear_all = async {
             loop {
-                let (word, room) = hearing.hear().await?;
-                self.pass_on(LinkWord::Message(number, Box::new(word), room))
+                let (message, room) = hearing.hear().await?;
+                self.pass_on(FromLink::Message(number, Box::new(message), room))
                     .await?;
             }
         };
@@ -196,8 +196,8 @@ impl Port {
         }
     }
 
-    async fn pass_on(&self, word: LinkWord) -> Result<(), String> {
-        let passed_on = self.words.send(word).await;
+    async fn pass_on(&self, brought: FromLink) -> Result<(), String> {
+        let passed_on = self.from_links.send(brought).await;
         passed_on.map_err(|_| String::from("the controller is stopping"))
     }
 

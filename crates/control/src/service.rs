@@ -57,12 +57,12 @@ pub use writer::{Writer, Written};
 
 /// Commands that wait at most; askers wait beyond it.
 const COMMANDS_MAX: usize = 4096;
-/// Words of brokers that wait at most; links are not read from beyond it.
-const WORDS_MAX: usize = 4096;
-/// Words that are heard before what they change is written, at most: many changes at once are one commit.
-const WORDS_AT_ONCE: usize = 256;
+/// Messages and events of links that wait at most; links are not read from beyond it.
+const FROM_LINKS_MAX: usize = 4096;
+/// As many are heard before what they change is written, at most: many changes at once are one commit.
+const HEARD_AT_ONCE: usize = 256;
 /// And for no longer than this, for the writing takes its time too.
-const WORDS_TIME: Duration = Duration::from_millis(10);
+const HEARING_TIME: Duration = Duration::from_millis(10);
 /// While others have turns all the time, work done in parts has one turn after this many.
 const TURNS_PER_PART: u32 = 8;
 /// Changes that wait for the commit before them, and what rests on them; beyond either nothing is heard but the store.
@@ -75,7 +75,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Events of a link.
 #[derive(Debug)]
-pub enum LinkWord {
+pub enum FromLink {
     /// A connection with its hello; orders go into `orders`.
     Hello {
         /// Number of the connection.
@@ -97,7 +97,7 @@ pub enum LinkWord {
 pub type Spawner = Box<dyn FnMut(&str, f64) + Send>;
 
 /// A service, the way in for whoever asks, and where links bring what brokers say.
-pub type Opened = (Service, ControlHandle, mpsc::Sender<LinkWord>);
+pub type Opened = (Service, ControlHandle, mpsc::Sender<FromLink>);
 
 /// The state and its surroundings.
 pub struct Service {
@@ -130,7 +130,7 @@ pub struct Service {
     pace: Pace,
     longest: Longest,
     commands: mpsc::Receiver<Command>,
-    words: mpsc::Receiver<LinkWord>,
+    from_links: mpsc::Receiver<FromLink>,
     probed: mpsc::Receiver<(Probe, ProbeAnswer)>,
     fitted: mpsc::Receiver<FitAnswer>,
     written: mpsc::UnboundedReceiver<Written>,
@@ -153,10 +153,10 @@ impl Service {
         let mut process = Process::new(proof.into(), probes, fits);
         let begun = Begun::new(&mut process, settings, store.as_mut())?;
         let (writer, written) = StoreThread::begin(store)?;
-        let (mut service, handle, words) =
+        let (mut service, handle, from_links) =
             Service::over(begun, Box::new(process), Box::new(writer), spawner);
         (service.probed, service.fitted, service.written) = (probed, fitted, written);
-        Ok((service, handle, words))
+        Ok((service, handle, from_links))
     }
 
     /// The same with other surroundings than those of a process, which bring what `writer` has made of `store`; driven by
@@ -181,7 +181,7 @@ impl Service {
         spawner: Option<Spawner>,
     ) -> Opened {
         let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
-        let (words_in, words) = mpsc::channel(WORDS_MAX);
+        let (to_service, from_links) = mpsc::channel(FROM_LINKS_MAX);
         let (events, listeners) = Events::new();
         let holdings = Arc::new(AtomicU64::new(0));
         let (keeping, store_state) = Keeping::new(writer);
@@ -210,7 +210,7 @@ impl Service {
             pace,
             longest: Longest::default(),
             commands,
-            words,
+            from_links,
             probed: mpsc::channel(1).1,
             fitted: mpsc::channel(1).1,
             written: mpsc::unbounded_channel().1,
@@ -219,7 +219,7 @@ impl Service {
             let now = service.now();
             service.not_written(changes, Vec::new(), &error, now);
         }
-        (service, handle, words_in)
+        (service, handle, to_service)
     }
 
     /// The same, leading only as long as `leadership` says so, and in the life of the store's next number. From then on it answers
@@ -253,7 +253,7 @@ impl Service {
                     None => break tracing::error!("the store's thread has ended, and the controller with it"),
                 },
                 Some(command) = self.commands.recv(), if takes => Next::Command(command),
-                Some(word) = self.words.recv(), if hears => Next::Word(word),
+                Some(brought) = self.from_links.recv(), if hears => Next::FromLink(brought),
                 Some((probe, answer)) = self.probed.recv(), if hears => Next::Probed(probe, answer),
                 Some(answer) = self.fitted.recv(), if hears => Next::Fitted(answer),
                 _ = tick.tick(), if hears => Next::Tick,
@@ -318,33 +318,33 @@ impl Service {
         }
     }
 
-    /// Hears a word, and those that have come meanwhile.
-    fn words_from(&mut self, first: LinkWord) {
+    /// Hears what a link brings, and what others have brought meanwhile.
+    fn hear_links(&mut self, first: FromLink) {
         let (mut next, began) = (Some(first), self.now());
         for count in 1.. {
-            let Some(word) = next.take() else {
+            let Some(brought) = next.take() else {
                 return;
             };
-            if matches!(word, LinkWord::Hello { .. }) {
+            if matches!(brought, FromLink::Hello { .. }) {
                 // Orders that are to go are for the link before this one.
                 self.settle();
             }
-            let (step, heard_at) = (Step::from(&word), self.now());
-            self.word(word);
-            let has_time = self.note_step(step, heard_at) - began < WORDS_TIME;
-            if count < WORDS_AT_ONCE && has_time {
-                next = self.words.try_recv().ok();
+            let (step, heard_at) = (Step::from(&brought), self.now());
+            self.hear_link(brought);
+            let has_time = self.note_step(step, heard_at) - began < HEARING_TIME;
+            if count < HEARD_AT_ONCE && has_time {
+                next = self.from_links.try_recv().ok();
             }
         }
     }
 
-    fn word(&mut self, word: LinkWord) {
+    fn hear_link(&mut self, brought: FromLink) {
         let now = self.now();
-        if word.touches_holdings() {
+        if brought.touches_holdings() {
             self.holdings.fetch_add(1, Ordering::Release);
         }
-        match word {
-            LinkWord::Hello {
+        match brought {
+            FromLink::Hello {
                 link,
                 from,
                 hello,
@@ -357,7 +357,7 @@ impl Service {
                     self.links.refuse(&orders, refusal);
                 }
             },
-            LinkWord::Message(link, message, room) => {
+            FromLink::Message(link, message, room) => {
                 if let Some(number) = self.links.broker(link) {
                     self.core.heard(number, *message, now);
                     if self.core.is_hearing(number) {
@@ -365,7 +365,7 @@ impl Service {
                     }
                 }
             }
-            LinkWord::Lost(link) => {
+            FromLink::Lost(link) => {
                 self.links.close(link);
                 self.core.link_lost(link, now);
             }
@@ -411,13 +411,13 @@ impl Begun {
     }
 }
 
-impl LinkWord {
+impl FromLink {
     /// Whether topics or channels may be others afterwards.
     fn touches_holdings(&self) -> bool {
         match self {
-            LinkWord::Hello { .. } | LinkWord::Lost(_) => true,
-            LinkWord::Message(_, word, _) => matches!(
-                **word,
+            FromLink::Hello { .. } | FromLink::Lost(_) => true,
+            FromLink::Message(_, message, _) => matches!(
+                **message,
                 ToController::Inventory { .. }
                     | ToController::Changed { .. }
                     | ToController::TopicAsked { .. }

@@ -10,7 +10,7 @@ use clock::{Instant, Streams};
 use control::core::{Declared, FitJob, Probe};
 use control::handle::{Command, Reply};
 use control::link_server::RoomTaken;
-use control::service::{LinkWord, Next, Service, Surroundings, Writer, Written};
+use control::service::{FromLink, Next, Service, Surroundings, Writer, Written};
 use control::store::{Change, Store};
 use control::{ControlError, Settings};
 use link::{Order, ToBroker};
@@ -192,9 +192,9 @@ impl Controller {
     /// Something arrives on a stream.
     pub fn arrives(&mut self, stream: StreamId, packet: Packet, out: &mut Outside) {
         match packet {
-            Packet::Word(word) => self.word(stream, *word, out),
+            Packet::ToController(message) => self.hear(stream, *message, out),
             Packet::Frame(bytes) => match link::decode(&bytes) {
-                Ok(word) => self.word(stream, word, out),
+                Ok(message) => self.hear(stream, message, out),
                 Err(error) => out
                     .books
                     .breaks("frames", format!("the controller reads {error}")),
@@ -208,13 +208,13 @@ impl Controller {
     pub fn gone(&mut self, stream: StreamId, out: &mut Outside) {
         self.questions.retain(|(of, _)| *of != stream);
         if let Some(link) = self.links.remove(&stream) {
-            self.turn(Next::Word(LinkWord::Lost(link.number)), out);
+            self.turn(Next::FromLink(FromLink::Lost(link.number)), out);
         }
     }
 
-    fn word(&mut self, stream: StreamId, word: link::ToController, out: &mut Outside) {
+    fn hear(&mut self, stream: StreamId, message: link::ToController, out: &mut Outside) {
         let number = stream.0;
-        let next = match word {
+        let next = match message {
             link::ToController::Hello(hello) => {
                 let (orders, taken) = mpsc::channel(ORDERS_MAX);
                 let orders_taken = Some(taken);
@@ -223,16 +223,16 @@ impl Controller {
                     orders: orders_taken,
                 };
                 self.links.insert(stream, link);
-                LinkWord::Hello {
+                FromLink::Hello {
                     link: number,
                     from: IpAddr::V4(Ipv4Addr::LOCALHOST),
                     hello: Box::new(hello),
                     orders,
                 }
             }
-            word => LinkWord::Message(number, Box::new(word), RoomTaken::default()),
+            message => FromLink::Message(number, Box::new(message), RoomTaken::default()),
         };
-        self.turn(Next::Word(next), out);
+        self.turn(Next::FromLink(next), out);
     }
 
     fn asked(&mut self, stream: StreamId, ask: Ask, out: &mut Outside) {

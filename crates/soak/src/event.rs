@@ -70,10 +70,10 @@ pub enum Packet {
     Fin,
     /// NSQ, either way.
     Bytes(Vec<u8>),
-    /// A word on a link, as bytes of a sealed frame's content.
+    /// A message on a link, as bytes of a sealed frame's content.
     Frame(Vec<u8>),
-    /// A word of a broker.
-    Word(Box<ToController>),
+    /// A message of a broker.
+    ToController(Box<ToController>),
     /// An order of the controller.
     Order(Box<Order>),
     /// A question or an order over HTTP.

@@ -15,27 +15,27 @@ pub struct Outside {
     pub books: Books,
     /// Draws of processes.
     pub chance: Chance,
-    /// Words of links travel as the bytes that they are on the wire.
+    /// Messages of links travel as the bytes that they are on the wire.
     pub in_bytes: bool,
 }
 
 impl Outside {
-    /// Sends a packet; words of links as bytes, where the run wants that.
+    /// Sends a packet; messages of links as bytes, where the run wants that.
     pub fn say(&mut self, stream: StreamId, from: Actor, packet: Packet) {
         let packet = match packet {
-            Packet::Word(word) if self.in_bytes => self.framed::<ToController>(&word),
+            Packet::ToController(message) if self.in_bytes => self.framed::<ToController>(&message),
             Packet::Order(order) if self.in_bytes => self.framed::<Order>(&order),
             packet => packet,
         };
         self.net.send(stream, from, packet);
     }
 
-    fn framed<T: serde::Serialize>(&mut self, word: &T) -> Packet {
-        match link::encode(word) {
+    fn framed<T: serde::Serialize>(&mut self, message: &T) -> Packet {
+        match link::encode(message) {
             Ok(bytes) => Packet::Frame(bytes),
             Err(error) => {
                 self.books
-                    .breaks("frames", format!("a word cannot be written: {error}"));
+                    .breaks("frames", format!("a message cannot be written: {error}"));
                 Packet::Frame(Vec::new())
             }
         }

@@ -38,7 +38,7 @@ pub struct Plan {
     pub topics: Vec<PlannedTopic>,
     /// How packets fare while nothing is wrong.
     pub weather: Weather,
-    /// Words of links travel as bytes.
+    /// Messages of links travel as bytes.
     pub in_bytes: bool,
     /// Publishers want cumulative acknowledgements.
     pub is_cumulative: bool,

@@ -25,7 +25,7 @@ use crate::link_key::KeyFile;
 pub(crate) struct Ports {
     /// HTTP API.
     pub(crate) http: SocketAddr,
-    /// Where brokers dial in.
+    /// The address that brokers dial.
     pub(crate) link: SocketAddr,
     /// nsqlookupd's TCP protocol, where it is spoken.
     pub(crate) lookup_tcp: Option<SocketAddr>,
@@ -96,11 +96,11 @@ impl PortFlags {
 
 /// A running controller.
 pub(crate) struct ControllerDaemon {
-    /// The way in.
+    /// The handle of the controller.
     pub(crate) handle: ControlHandle,
     /// Ports as they are bound.
     pub(crate) ports: Ports,
-    /// What brokers prove.
+    /// The key that brokers prove to have.
     pub(crate) key: KeyFile,
     service: Part,
     fronts: Vec<Part>,
@@ -138,7 +138,7 @@ impl ControllerDaemon {
             Some(folder) => Box::new(RedbStore::open(&folder.join(STORE_FILE))?),
             None => Box::new(MemoryStore::default()),
         };
-        let (service, handle, words) = Service::open(settings, store, proof, spawner)?;
+        let (service, handle, heard) = Service::open(settings, store, proof, spawner)?;
         let service = Part::spawn(|stopped| service.run(stopped));
         let (for_api, for_lookup, for_links) = (handle.clone(), handle.clone(), handle.clone());
         let config = lookup::Config {
@@ -154,7 +154,7 @@ impl ControllerDaemon {
         };
         let is_encrypted = encryption.is_some();
         let mut fronts = vec![
-            Part::spawn(|stopped| link_server::serve(links, link_proof, for_links, words, stopped)),
+            Part::spawn(|stopped| link_server::serve(links, link_proof, for_links, heard, stopped)),
             Part::spawn(|stopped| http::serve(for_api, api, admission, encryption, stopped)),
             Part::spawn(|stopped| {
                 lookup::serve(Some(for_lookup), lookup_tcp, lookup_http, config, stopped)
@@ -198,7 +198,7 @@ impl ControllerDaemon {
 /// Where nsqlookupd's TCP protocol is spoken unless told otherwise.
 const LOOKUP_TCP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4160);
 
-/// Files of TLS are looked at so often.
+/// The interval at which the files of TLS are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An address, or none.

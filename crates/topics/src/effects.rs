@@ -4,20 +4,20 @@ use kernel::TaskId;
 use wire::{ChannelName, TopicName};
 
 use super::fullness::{FullNews, FullNote};
-use super::held::Held;
 use super::log::{LogAnswer, TopicLog};
 use super::spill::BacklogOrder;
 use super::told::Told;
 use super::topic::TopicKey;
+use super::waiting_publishers::WaitingPublisher;
 
 /// Work for the shell after a call; it empties the lists.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Connections whose channel is gone.
     pub close: Vec<u64>,
-    /// Held publishers whose topic is gone.
-    pub orphans: Vec<Held>,
-    /// Topics with room again and publishers held.
+    /// Waiting publishers whose topic is gone.
+    pub without_topic: Vec<WaitingPublisher>,
+    /// Topics with room again and publishers that wait.
     pub roomy: Vec<TopicKey>,
     /// Topics that are gone, with their tasks.
     pub ended: Vec<(TopicName, TaskId)>,

@@ -61,7 +61,7 @@ impl Loss {
 }
 
 impl Ending {
-    /// It begins: held publishers are orphans, and what full channels held up flows on.
+    /// It begins: publishers that wait are without a topic, and what full channels held up flows on.
     pub(super) fn begin(
         tree: &mut Tree,
         agenda: &mut Agenda,
@@ -70,7 +70,9 @@ impl Ending {
         now: Instant,
     ) -> Ending {
         for topic in tree.topics.values_mut() {
-            effects.orphans.extend(topic.publishers.held.drain(..));
+            effects
+                .without_topic
+                .extend(topic.publishers.waiting.drain(..));
         }
         for consumer in tree.consumers.values_mut() {
             consumer.finished_before = consumer.finish_count;

@@ -78,8 +78,8 @@ impl Memory {
         false
     }
 
-    /// Whether held publishers of a topic may be tried again.
-    pub(super) fn has_room_for_held(&mut self, topics: &Arena<Topic>, key: TopicKey) -> bool {
+    /// Whether waiting publishers of a topic may be tried again.
+    pub(super) fn has_room_for_waiting(&mut self, topics: &Arena<Topic>, key: TopicKey) -> bool {
         let wanted = topics
             .get(key)
             .and_then(|topic| topic.publishers.memory_wanted);
@@ -107,11 +107,11 @@ impl Memory {
             let Some(key) = self.waiting.pop_front() else {
                 return;
             };
-            let may_go_on = self.has_room_for_held(topics, key);
+            let may_go_on = self.has_room_for_waiting(topics, key);
             let Some(topic) = topics.get_mut(key) else {
                 continue;
             };
-            if topic.publishers.held.is_empty() {
+            if topic.publishers.waiting.is_empty() {
                 topic.publishers.memory_wanted = None;
             } else if may_go_on {
                 topic.publishers.memory_wanted = None;

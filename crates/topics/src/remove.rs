@@ -28,7 +28,9 @@ pub(super) fn clear_topic(
     for message in waiting.chain(topic.handing.discard()) {
         store.release(message);
     }
-    effects.orphans.extend(topic.publishers.held.drain(..));
+    effects
+        .without_topic
+        .extend(topic.publishers.waiting.drain(..));
     effects.catalog_changed = true;
     if let Some(log) = topic.log {
         effects.undurable.push(log.farewell(key));

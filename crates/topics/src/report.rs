@@ -56,7 +56,7 @@ pub struct ReportWalk {
 
 /// The last report of a topic.
 #[derive(Debug, Default)]
-pub(super) struct LastWord {
+pub(super) struct LastReport {
     /// It counts for no other link.
     link: u64,
     report: TopicReport,
@@ -217,7 +217,7 @@ impl Reports {
 
 /// Whether the controller is to hear of a topic; notes what it hears.
 fn is_news<'a>(
-    told: &mut Option<Box<LastWord>>,
+    told: &mut Option<Box<LastReport>>,
     link: u64,
     report: &TopicReport,
     channels: impl Iterator<Item = &'a str> + Clone,
@@ -235,7 +235,7 @@ fn is_news<'a>(
         last.is_fading &= last.times <= most;
         return last.times <= most;
     }
-    *told = Some(Box::new(LastWord {
+    *told = Some(Box::new(LastReport {
         link,
         report: report.clone(),
         channels: channels.map(str::to_owned).collect(),
@@ -246,7 +246,7 @@ fn is_news<'a>(
 }
 
 /// Whether something was said on this link.
-fn was_told(told: Option<&LastWord>, link: u64) -> bool {
+fn was_told(told: Option<&LastReport>, link: u64) -> bool {
     told.is_some_and(|last| last.link == link)
 }
 

@@ -251,7 +251,7 @@ impl Topic {
             dropped_count: self.counts.dropped,
             rejected_count: self.counts.rejected,
             delayed_count: self.counts.delayed,
-            held_publishers: self.publishers.held.len() as u64,
+            held_publishers: self.publishers.waiting.len() as u64,
             paused: self.paused,
             held: self.awaited.map(Awaited::text),
             limit: limiter.map(|limiter| *limiter.limit()),

@@ -1,7 +1,7 @@
 //! The topics of one reactor: a state machine of parts, and the flow between them.
 //!
 //! Time comes in as an argument, deliveries go out through an [`Outlet`](super::pump::Outlet), and
-//! what only the shell can do (close a connection, let a held publisher go on) is left in
+//! what only the shell can do (close a connection, let a waiting publisher go on) is left in
 //! [`Effects`] for it to collect. This file has the parts and how they are made; the flow of
 //! messages is in `messages`, orders are in `orders`, questions in `questions`.
 

@@ -13,14 +13,13 @@ use super::awaited::Awaited;
 use super::bounds::Bounds;
 use super::channel::ChannelKey;
 use super::handover::{HandoverAccount, QueueName};
-use super::held::Publishers;
 use super::latency::Stage;
 use super::limiter::TopicLimiter;
 use super::log::TopicLog;
 use super::names::NameShare;
 use super::observed::Observed;
 use super::queue;
-use super::report::LastWord;
+use super::report::LastReport;
 use super::service;
 use super::sharing::{Groups, IntervalEnd, Known, LimitNumber, SharedLimit};
 use super::spill::{QueueKey, SpilledQueue};
@@ -28,6 +27,7 @@ use super::store::{Arrival, Store, Stored};
 use super::traffic::{Asked, Traffic};
 use super::unjudged::Unjudged;
 use super::waiting::Waiting;
+use super::waiting_publishers::Publishers;
 use super::words::Said;
 use crate::arena::Key;
 
@@ -125,7 +125,7 @@ pub(super) struct Reported {
     /// The traffic to report.
     pub(super) traffic: Option<Box<Traffic>>,
     /// The last report.
-    pub(super) told: Option<Box<LastWord>>,
+    pub(super) told: Option<Box<LastReport>>,
     /// Passed while there could have been a limit that was not known.
     pub(super) unjudged: Option<Box<Unjudged>>,
 }

@@ -34,7 +34,7 @@ impl LinkBoard {
         self.0.received.load(Ordering::Relaxed)
     }
 
-    /// Whether topics flow without the controller's word, which did not come in time.
+    /// Whether topics flow without the controller's answer, which did not come in time.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.0.is_given_up.load(Ordering::Relaxed)

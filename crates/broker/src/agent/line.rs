@@ -25,7 +25,7 @@ pub(super) enum Line {
 /// One that stands.
 pub(super) struct Up {
     source: Source,
-    /// Absent while a word is being written.
+    /// Absent while a message is being written.
     sink: Option<Sink>,
     writing: Option<BoxFuture<'static, Result<Sink, String>>>,
 }
@@ -52,20 +52,20 @@ impl Line {
         *self = Line::Dialling(dialling.boxed());
     }
 
-    /// Whether a word may be said.
+    /// Whether a message may be sent.
     pub(super) fn takes_word(&self) -> bool {
         matches!(self, Line::Up(up) if up.sink.is_some())
     }
 
-    /// Begins to say a word.
-    pub(super) fn say(&mut self, word: &ToController, board: &LinkBoard) {
+    /// Begins to send a message.
+    pub(super) fn say(&mut self, message: &ToController, board: &LinkBoard) {
         let Line::Up(up) = self else {
             return;
         };
         let Some(mut sink) = up.sink.take() else {
             return;
         };
-        let bytes = link::encode(word).map_err(|error| error.to_string());
+        let bytes = link::encode(message).map_err(|error| error.to_string());
         if let Ok(bytes) = &bytes {
             board.note_sent(bytes.len() + link::TAG_BYTES);
         }

@@ -46,7 +46,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Does what the agent wants, and says its next word if the last one is said.
+    /// Does what the agent wants, and sends its next message if the last one is said.
     fn carry_out(&mut self) {
         let board = &self.handle.link;
         loop {
@@ -71,8 +71,8 @@ impl<'a> Shell<'a> {
             if !self.line.takes_word() || !self.agent.has_word() {
                 return;
             }
-            if let Some(word) = self.agent.next_word(sys::monotonic_now()) {
-                self.line.say(&word, board);
+            if let Some(message) = self.agent.next_message(sys::monotonic_now()) {
+                self.line.say(&message, board);
             }
         }
     }

@@ -224,7 +224,7 @@ impl Controller {
     }
 
     /// The next message of topics and channels as they become; asks nothing back.
-    async fn word(&mut self) -> ToController {
+    async fn message(&mut self) -> ToController {
         loop {
             match self.hear().await {
                 ToController::Report(_) | ToController::DeletionKept { .. } => {}
@@ -643,7 +643,7 @@ async fn everything_here_is_said_and_held_until_the_controller_has_said_everythi
     fixture.publish("u", 2).await;
     let (mut controller, _) = fixture.hear_hello().await;
     controller.welcome().await;
-    let ToController::Inventory { topics, is_last } = controller.word().await else {
+    let ToController::Inventory { topics, is_last } = controller.message().await else {
         panic!("no inventory");
     };
     let names = topics.iter().map(|state| &state.topic[..]);
@@ -655,7 +655,7 @@ async fn everything_here_is_said_and_held_until_the_controller_has_said_everythi
         topic: String::from("t"),
         ticket: 9,
     };
-    assert_eq!(controller.word().await, ready);
+    assert_eq!(controller.message().await, ready);
     let topic = fixture.until("t", |topic| topic.depth == 0).await;
     assert_eq!(depths(&topic), [("c", 3), ("d", 3)]);
     let waiting = fixture.until("u", |_| true).await;
@@ -675,7 +675,7 @@ async fn what_becomes_of_topics_is_told_at_once_and_not_told_back() {
     let fixture = Fixture::start().await;
     let mut controller = fixture.link().await;
     assert!(matches!(
-        controller.word().await,
+        controller.message().await,
         ToController::Inventory { is_last: true, .. }
     ));
     // A contract is answered behind `Complete`.
@@ -689,7 +689,7 @@ async fn what_becomes_of_topics_is_told_at_once_and_not_told_back() {
         topic: String::from("t"),
     };
     assert_eq!(
-        [controller.word().await, controller.word().await],
+        [controller.message().await, controller.message().await],
         [changed(TopicChange::TopicCreated), asked]
     );
     controller.tell_topic("t", &["d"], 4).await;
@@ -697,11 +697,11 @@ async fn what_becomes_of_topics_is_told_at_once_and_not_told_back() {
         topic: String::from("t"),
         ticket: 4,
     };
-    assert_eq!(controller.word().await, ready);
+    assert_eq!(controller.message().await, ready);
     fixture.operate("t", Some("d"), Operation::Pause).await;
     let channel = String::from("d");
     let paused = changed(TopicChange::ChannelPaused { channel });
-    assert_eq!(controller.word().await, paused);
+    assert_eq!(controller.message().await, paused);
     fixture.end().await;
 }
 
@@ -733,7 +733,7 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
     let (mut controller, _) = fixture.hear_hello().await;
     controller.welcome().await;
     assert!(matches!(
-        controller.word().await,
+        controller.message().await,
         ToController::Inventory { is_last: true, .. }
     ));
     controller.tell_topic("t", &["d"], 4).await;
@@ -742,7 +742,7 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
         topic: String::from("t"),
         ticket: 4,
     };
-    assert_eq!(controller.word().await, ready);
+    assert_eq!(controller.message().await, ready);
     for (topic, change) in changes_elsewhere() {
         let topic = topic.to_owned();
         controller.say(&ToBroker::Change { topic, change }).await;
@@ -765,10 +765,10 @@ async fn what_became_of_topics_elsewhere_is_done_here_and_not_told_back() {
     };
     let channel = String::from("nowhere");
     let of_channel = followed("t", TopicChange::ChannelDeleted { channel });
-    assert_eq!(controller.word().await, of_channel);
+    assert_eq!(controller.message().await, of_channel);
     let of_topic = followed("nowhere", TopicChange::TopicDeleted);
-    assert_eq!(controller.word().await, of_topic);
-    assert_eq!(controller.word().await, in_force);
+    assert_eq!(controller.message().await, of_topic);
+    assert_eq!(controller.message().await, in_force);
     let topic = fixture.until("t", |_| true).await;
     assert_eq!(depths(&topic), [("d", 0), ("e", 0)]);
     assert!(topic.paused && !topic.channels[0].paused);
@@ -793,12 +793,12 @@ async fn a_deletion_is_confirmed_behind_what_was_said(
             channel: String::from("own"),
         },
     };
-    assert_eq!(controller.word().await, own);
+    assert_eq!(controller.message().await, own);
     let followed = ToController::Followed {
         topic: String::from("t"),
         change: TopicChange::TopicDeleted,
     };
-    assert_eq!(controller.word().await, followed);
+    assert_eq!(controller.message().await, followed);
     controller.contract("other", None, 6).await;
 }
 

@@ -183,7 +183,7 @@ impl Relay<'_> {
                 return (nowhere, Published::Refused(refusal.to_string()));
             }
         };
-        if self.hall.topics.table.has_held(key) && !self.hall.topics.is_resuming {
+        if self.hall.topics.table.has_waiting(key) && !self.hall.topics.is_resuming {
             return (key, Published::Full);
         }
         let outcome = self

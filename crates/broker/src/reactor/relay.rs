@@ -85,8 +85,8 @@ impl Relay<'_> {
             self.turn_out(Recipient::from_bits(recipient));
         }
         self.hall.close_failed();
-        while let Some(number) = self.hall.topics.table.effects.orphans.pop() {
-            self.settle_orphan(number);
+        while let Some(number) = self.hall.topics.table.effects.without_topic.pop() {
+            self.settle_without_topic(number);
         }
     }
 

@@ -243,7 +243,7 @@ impl Dispatcher<'_> {
         let mut roomy = std::mem::take(&mut self.hall.topics.roomy);
         for key in roomy.drain(..) {
             self.hall.topics.is_resuming = true;
-            while let Some(number) = self.hall.topics.table.pop_held(key) {
+            while let Some(number) = self.hall.topics.table.pop_waiting(key) {
                 if let Some(publish) = self.hall.topics.take_waiting(number)
                     && !self.resume(key, publish)
                 {

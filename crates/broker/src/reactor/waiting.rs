@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kernel::TaskId;
 use link::Declaration;
-use topics::{Arrival, Held, Published, Source, TopicKey};
+use topics::{Arrival, Published, Source, TopicKey, WaitingPublisher};
 
 use super::durable::Undurable;
 use super::inbox::{Mail, Settled};
@@ -19,7 +19,7 @@ use crate::BrokerError;
 use crate::connection::ConnectionKey;
 use crate::handle::Reply;
 
-/// A publish that did not fit. The topic keeps the place in its line, as a [`Held`], the reactor what stands there.
+/// A publish that did not fit. The topic keeps the place in its line, as a [`WaitingPublisher`], the reactor what stands there.
 #[derive(Debug)]
 pub(super) enum WaitingPublish {
     /// Of a connection of this reactor: it has stopped reading, its command is still in its buffer.
@@ -82,7 +82,7 @@ impl RemotePublish {
 impl Relay<'_> {
     /// Tells a publisher that waits that its topic is gone: a connection tries anew (and makes the topic
     /// again, or hears that the broker stops), the others are told.
-    pub(super) fn settle_orphan(&mut self, number: Held) {
+    pub(super) fn settle_without_topic(&mut self, number: WaitingPublisher) {
         match self.hall.topics.take_waiting(number) {
             None => {}
             Some(WaitingPublish::Connection(key)) => {

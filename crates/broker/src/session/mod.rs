@@ -182,20 +182,20 @@ impl Session {
 
     /// A publisher waits for room, for about this long; returns whether the protocol can say so.
     pub fn tell_throttled(&self, topic: &TopicName, wait_us: u32, output: &mut Output) -> bool {
-        let has_words = matches!(self, Session::Nsq(_));
-        if has_words {
+        let can_say = matches!(self, Session::Nsq(_));
+        if can_say {
             wire::put_throttled(output.bytes(), topic.as_str(), wait_us);
         }
-        has_words
+        can_say
     }
 
     /// A publisher is to go on at the broker at `address`; returns whether the protocol can say so.
     pub fn tell_migrate(&self, topic: &TopicName, address: &str, output: &mut Output) -> bool {
-        let has_words = matches!(self, Session::Nsq(_));
-        if has_words {
+        let can_say = matches!(self, Session::Nsq(_));
+        if can_say {
             wire::put_migrate(output.bytes(), topic.as_str(), address);
         }
-        has_words
+        can_say
     }
 
     /// Asks the peer whether it is there.

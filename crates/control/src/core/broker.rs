@@ -16,8 +16,8 @@ use super::check::{self, NameKind};
 use super::hearing::Hearing;
 use super::joining::Joining;
 use super::presence::Presence;
+use super::reports::Reports;
 use super::shares::Renewal;
-use super::words::Words;
 
 /// A broker's place in the registry; it never changes while the controller lives.
 pub type BrokerNumber = u32;
@@ -93,7 +93,7 @@ pub struct Broker {
     /// When another broker was asked for to relieve it.
     pub(super) spawned_for_at: Option<Instant>,
     /// Its last word on each topic.
-    pub words: Words,
+    pub reports: Reports,
     /// Topics and channels that it has.
     pub inventory: Inventory,
     /// Topics that it had another contract of than declared, with the report at which it was told again.
@@ -139,7 +139,7 @@ impl Broker {
             is_rearranged: false,
             short_reports: 0,
             spawned_for_at: None,
-            words: Words::default(),
+            reports: Reports::default(),
             inventory: Inventory::default(),
             told_again: BTreeMap::new(),
             joining: Joining::default(),

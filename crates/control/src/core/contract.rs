@@ -61,7 +61,7 @@ impl Contracts {
             out.send(number, contract.clone());
             // Whether it takes it, later reports show, and those need not name the topic.
             let broker = &mut brokers[number];
-            if broker.words.get(name).is_some() {
+            if broker.reports.get(name).is_some() {
                 let told = broker.report_number;
                 broker.told_again.insert(name.to_owned(), told);
             }
@@ -135,10 +135,10 @@ pub(super) fn refresh(
     let mut told_again = BTreeMap::new();
     let watched = broker.told_again.keys();
     let watched: BTreeSet<&String> = watched.chain(named).collect();
-    let words = watched
+    let reports = watched
         .into_iter()
-        .filter_map(|name| broker.words.get(name));
-    for said in words.map(|carried| &carried.report) {
+        .filter_map(|name| broker.reports.get(name));
+    for said in reports.map(|carried| &carried.report) {
         let declared = topics.get(&said.topic);
         let Contract {
             limit,

@@ -14,7 +14,7 @@ use super::joining::Joining;
 use super::moves::is_resting;
 use super::parts::Job;
 use super::presence::Shown;
-use super::words::believable;
+use super::reports::believable;
 use super::{
     BrokerNumber, Core, Effect, FitAnswer, Liveness, Probe, ProbeAnswer, Refusal, TOPICS_MAX,
     check, contract,
@@ -66,7 +66,7 @@ impl Core {
         if is_same_process {
             self.forget_link(number, now);
         } else {
-            self.out.discard(std::mem::take(&mut broker.words));
+            self.out.discard(std::mem::take(&mut broker.reports));
             self.end_inventory(number);
             match is_new {
                 true => {}
@@ -224,7 +224,7 @@ impl Core {
         self.hearing.remove(number);
         let broker = &mut self.brokers[number];
         broker.hearing = Hearing::default();
-        let former = std::mem::take(&mut broker.words);
+        let former = std::mem::take(&mut broker.reports);
         let text = format!("{} is dead: {why}", broker.name);
         self.out.discard(former);
         self.out
@@ -334,7 +334,7 @@ impl Core {
             .collect();
         let is_named = report.topics.len() == 0;
         let mut gone: Vec<String> = report.gone.by_ref().take(self.rules.sizes.topics).collect();
-        self.brokers[number].words.forget(&gone);
+        self.brokers[number].reports.forget(&gone);
         let is_whole = is_named && report.gone.len() == 0;
         if is_whole {
             let broker = &mut self.brokers[number];
@@ -346,8 +346,8 @@ impl Core {
             let broker = &mut self.brokers[number];
             let link = broker.link.unwrap_or(0);
             let sizes = self.rules.sizes;
-            let (unnamed, is_all) = broker.hearing.take_unnamed(&broker.words, link, sizes);
-            broker.words.forget(&unnamed);
+            let (unnamed, is_all) = broker.hearing.take_unnamed(&broker.reports, link, sizes);
+            broker.reports.forget(&unnamed);
             gone.extend(unnamed);
             is_last = is_all;
         }
@@ -397,8 +397,8 @@ impl Core {
                 continue;
             }
             let broker = &mut self.brokers[number];
-            let before = broker.words.take(&topic.topic);
-            if before.is_none() && broker.words.all().len() >= TOPICS_MAX {
+            let before = broker.reports.take(&topic.topic);
+            if before.is_none() && broker.reports.all().len() >= TOPICS_MAX {
                 self.out.distrust(
                     &self.brokers[number],
                     &format!("reports on more than {TOPICS_MAX} topics"),
@@ -415,7 +415,7 @@ impl Core {
             self.adaptor()
                 .reported(number, report.number, &carried, now);
             let name = carried.report.topic.clone();
-            self.brokers[number].words.put(name.clone(), carried);
+            self.brokers[number].reports.put(name.clone(), carried);
             named.push(name);
         }
         named
@@ -456,7 +456,7 @@ impl Core {
             return;
         };
         let broker = &mut self.brokers[number];
-        if let Some(carried) = broker.words.get_mut(&publisher.topic) {
+        if let Some(carried) = broker.reports.get_mut(&publisher.topic) {
             carried.seen.churn += 1;
         }
         let row = &topic.publishers.rows()[index];

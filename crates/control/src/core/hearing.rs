@@ -13,7 +13,7 @@ use clock::Instant;
 use link::{Attachment, BrokerReport, TopicReport};
 
 use super::parts::Sizes;
-use super::words::Words;
+use super::reports::Reports;
 
 /// Topics in one report at most.
 pub(super) const REPORTED_TOPICS_MAX: usize = 65_536;
@@ -63,7 +63,7 @@ impl Hearing {
     /// been named.
     pub(super) fn take_unnamed(
         &mut self,
-        words: &Words,
+        reports: &Reports,
         link: u64,
         sizes: Sizes,
     ) -> (Vec<String>, bool) {
@@ -76,7 +76,7 @@ impl Hearing {
             }
         };
         let (mut unnamed, mut looked_at, mut next) = (Vec::new(), 0, None);
-        for (name, carried) in behind(words.all(), &last) {
+        for (name, carried) in behind(reports.all(), &last) {
             looked_at += 1;
             if carried.link != link {
                 unnamed.push(name.clone());

@@ -152,7 +152,7 @@ impl Part<'_> {
 fn told_topics(broker: &Broker, part: &Part<'_>) -> Topics {
     let all = broker.inventory.topics().range::<str, _>(part.bounds());
     let is_told = |topic: &TopicName| {
-        let carried = broker.words.get(topic.as_str());
+        let carried = broker.reports.get(topic.as_str());
         carried.is_some_and(|carried| carried.report.unfinished > 0 || carried.rate > 0.0)
     };
     let told = all.filter(|(topic, _)| !broker.is_draining || is_told(topic));

@@ -36,6 +36,7 @@ mod publisher;
 mod rates;
 mod registry;
 mod relief;
+mod reports;
 mod request;
 mod rounds;
 mod seats;
@@ -50,7 +51,6 @@ mod trace;
 mod turns;
 mod views;
 mod window;
-mod words;
 
 use std::any::Any;
 use std::time::Duration;

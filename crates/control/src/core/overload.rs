@@ -124,13 +124,13 @@ impl Violation {
 
 /// Whether a broker's reports show that it is given more than it carries.
 pub(super) fn has_overload(broker: &Broker) -> bool {
-    broker.over_reports >= ANSWERED_REPORTS || broker.words.has_trouble()
+    broker.over_reports >= ANSWERED_REPORTS || broker.reports.has_trouble()
 }
 
 /// Whether what waits of a topic at a broker is more than a whole report's worth.
 pub(super) fn has_standing_queue(broker: &Broker, settings: &Settings) -> bool {
     let standing_us = settings.report_interval.as_secs_f64() * 1e6;
-    broker.words.troubled().any(|(_, carried)| {
+    broker.reports.troubled().any(|(_, carried)| {
         let violation = &carried.violation;
         violation.queued_reports >= ANSWERED_REPORTS && violation.wait_us > standing_us
     })
@@ -160,7 +160,7 @@ impl Rebalancer<'_> {
         for name in named {
             let slo = self.topics.get(name).and_then(|topic| topic.spec.slo);
             let broker = &mut self.brokers[number];
-            let Some(carried) = broker.words.get_mut(name) else {
+            let Some(carried) = broker.reports.get_mut(name) else {
                 continue;
             };
             let was_seen = carried.violation.is_seen();
@@ -183,16 +183,16 @@ impl Rebalancer<'_> {
                 self.fitter().violation_passed(name, now);
             }
             correct_rates(self.topics, number, name, seen, seconds, has_queue);
-            self.brokers[number].words.note_judged(name);
+            self.brokers[number].reports.note_judged(name);
         }
     }
 
     /// Answers what is wrong at a broker by all that its last report says.
     pub(super) fn judge_broker(&mut self, number: BrokerNumber, now: Instant) {
         self.brokers[number].is_rearranged = false;
-        let rate = self.brokers[number].words.measured_rate();
+        let rate = self.brokers[number].reports.measured_rate();
         let broker = &self.brokers[number];
-        let has_promise = broker.words.is_any_loud(&self.topics.promised);
+        let has_promise = broker.reports.is_any_loud(&self.topics.promised);
         let is_over = has_promise && rate > self.rules.mcap_of(broker);
         let broker = &mut self.brokers[number];
         broker.recent_rates = [rate, broker.recent_rates[0]];

@@ -288,7 +288,7 @@ pub(super) fn broker_states(
     let own = topic.map(|topic| &topic.publishers);
     let loads = brokers.numbered().map(|(number, broker)| {
         let own = own.and_then(|publishers| publishers.at(number));
-        broker.words.fixed_rate() + topics.loads.at(number).placed_beside(own)
+        broker.reports.fixed_rate() + topics.loads.at(number).placed_beside(own)
     });
     let states = brokers.iter().zip(loads).map(|(broker, load)| BrokerState {
         mcap: if has_promise {

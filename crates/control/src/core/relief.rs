@@ -148,7 +148,7 @@ impl Rebalancer<'_> {
         }
         let missing = load - relief.moved - capacity;
         // What is believed is near the peaks; too few are brokers only for what arrives.
-        let arrives = self.brokers[number].words.measured_rate();
+        let arrives = self.brokers[number].reports.measured_rate();
         let is_over =
             arrives > capacity || has_standing_queue(&self.brokers[number], &self.rules.settings);
         let is_short = is_over && missing > 0.0 && !self.is_leaving(number, missing, now);
@@ -203,13 +203,13 @@ impl Rebalancer<'_> {
         if !has_standing_queue(&self.brokers[number], &self.rules.settings) {
             return mcap;
         }
-        mcap.min(broker.words.left_rate() * UTILISATION_MAX)
+        mcap.min(broker.reports.left_rate() * UTILISATION_MAX)
     }
 
     /// Messages per second of the publishers that are connected somewhere and belong to a broker, and of clients there
     /// that cannot be moved.
     fn connected_load(&self, number: BrokerNumber) -> f64 {
-        self.brokers[number].words.fixed_rate() + self.topics.loads.at(number).present.rate()
+        self.brokers[number].reports.fixed_rate() + self.topics.loads.at(number).present.rate()
     }
 
     /// How much is to stay at a broker, in messages per second.
@@ -245,7 +245,7 @@ impl Rebalancer<'_> {
         let brokers = self.brokers.numbered();
         if matches!(reckoned, Reckoned::Believed) {
             let believed = |(number, broker): (BrokerNumber, &Broker)| {
-                broker.words.fixed_rate() + self.topics.loads.at(number).placed.rate()
+                broker.reports.fixed_rate() + self.topics.loads.at(number).placed.rate()
             };
             return brokers.map(believed).collect();
         }
@@ -415,7 +415,7 @@ impl Rebalancer<'_> {
             "{load:.0} messages/s are sent to {}, {missing:.0} more than all brokers together can take",
             self.brokers[number].name
         );
-        let here = self.brokers[number].words.all();
+        let here = self.brokers[number].reports.all();
         let promised = self.topics.promised.iter();
         let promised = promised.filter(|name| here.contains_key(*name));
         let names: Vec<String> = promised.cloned().collect();
@@ -434,7 +434,7 @@ impl Rebalancer<'_> {
 
     /// The mean rate is not too high, yet a promise is broken: bursts meet.
     fn answer_bursts(&mut self, number: BrokerNumber, now: Instant) {
-        let topics = self.brokers[number].words.troubled();
+        let topics = self.brokers[number].reports.troubled();
         let broken: Vec<String> = topics.map(|(name, _)| name.clone()).collect();
         let mut begun = 0;
         for name in broken {

@@ -12,8 +12,8 @@ use link::{ToBroker, TopicReport};
 
 use super::ground::Ground;
 use super::registry::Brokers;
+use super::reports::Carried;
 use super::seats::{Carrier, Shares};
-use super::words::Carried;
 use super::{Broker, BrokerNumber, Liveness, Topic};
 
 /// Divides the limits of topics into shares, as the TB Adaptor does.
@@ -40,7 +40,7 @@ impl Adaptor<'_> {
             return;
         };
         let brokers = self.ground.brokers.numbered();
-        for (number, broker) in brokers.filter(|(_, broker)| broker.words.get(name).is_some()) {
+        for (number, broker) in brokers.filter(|(_, broker)| broker.reports.get(name).is_some()) {
             broker.bring_up_to_date(number, ledger);
         }
         if !are_alike(&carriers, &shares.carriers) {
@@ -103,7 +103,7 @@ impl Adaptor<'_> {
         let carriers = brokers.filter(|((_, broker), _)| broker.counts());
         carriers
             .filter_map(|((number, broker), placed)| {
-                let carried = broker.words.get(name);
+                let carried = broker.reports.get(name);
                 // More than all of the limit counts as that: who says so has no more of it for that.
                 let fixed = carried.map_or(0.0, |carried| carried.fixed_rate.min(whole));
                 let has_traffic = carried.is_some_and(|carried| {
@@ -220,7 +220,7 @@ impl Broker {
     /// Whether its leases, all at once, are to be renewed now that it has reported; then they are.
     pub(super) fn renew_leases(&mut self, config: &LedgerConfig, now: Instant) -> bool {
         let is_due = |last: Renewal| now - last.received_at >= config.ttl / RENEWALS_PER_LEASE;
-        if self.words.all().is_empty() || !self.renewal.is_none_or(is_due) {
+        if self.reports.all().is_empty() || !self.renewal.is_none_or(is_due) {
             return false;
         }
         // Leases that have ended meanwhile are not renewed.
@@ -248,7 +248,7 @@ impl Broker {
 
     /// Its last word on a topic while it reports: of one that has fallen silent the last word says nothing of what follows.
     pub(super) fn word(&self, name: &str) -> Option<&Carried> {
-        self.words.get(name).filter(|_| self.is_heard())
+        self.reports.get(name).filter(|_| self.is_heard())
     }
 
     /// Whether reports come.
@@ -280,7 +280,7 @@ fn share_report(number: u64, said: &TopicReport) -> Result<Report, InvalidReport
 
 /// A broker's last report on a topic on its present link, and when it came: the one that named it, or a later one that did not.
 fn last_report(broker: &Broker, topic: &str) -> Option<(Report, Instant)> {
-    let carried = broker.words.get(topic)?;
+    let carried = broker.reports.get(topic)?;
     let link = broker.link?;
     let named = carried.said_in.filter(|_| carried.link == link);
     let whole = (broker.report_number, broker.heard_at);

@@ -138,7 +138,7 @@ impl Views<'_> {
             .brokers
             .numbered()
             .zip(&rates)
-            .filter(|((_, broker), rate)| **rate > 0.0 || broker.words.all().contains_key(name))
+            .filter(|((_, broker), rate)| **rate > 0.0 || broker.reports.all().contains_key(name))
             .map(|((number, _), _)| number)
             .collect();
         if numbers.is_empty() {
@@ -260,10 +260,10 @@ impl Views<'_> {
     fn view_carriers(&self, name: &str, topic: &Topic) -> Vec<TopicBrokerView> {
         let rates = topic.placed_rates(self.brokers.len());
         let all = self.brokers.numbered().zip(rates);
-        all.filter(|((_, broker), rate)| *rate > 0.0 || broker.words.all().contains_key(name))
+        all.filter(|((_, broker), rate)| *rate > 0.0 || broker.reports.all().contains_key(name))
             .map(|((number, broker), rate)| {
                 let here = topic.publishers.at(number);
-                let carried = broker.words.get(name);
+                let carried = broker.reports.get(name);
                 TopicBrokerView {
                     broker: broker.name.clone(),
                     tcp_address: broker.tcp_address.clone(),
@@ -330,10 +330,10 @@ impl Views<'_> {
             mcap: self.rules.mcap_of(broker),
             is_calibrated: broker.mcap.is_some(),
             load: here.placed.rate(),
-            measured_rate: broker.words.measured_rate(),
+            measured_rate: broker.reports.measured_rate(),
             publishers: here.placed.number(),
             attached: here.attached.number(),
-            holds: broker.words.unfinished(),
+            holds: broker.reports.unfinished(),
             memory_used_bytes: broker.memory.map(|memory| memory.used_bytes),
             memory_budget_bytes: broker.memory.map(|memory| memory.budget_bytes),
             seconds_since_report: (now - broker.reported_at).as_secs_f64(),
@@ -348,7 +348,7 @@ impl Views<'_> {
             .filter(|(_, broker)| broker.takes_publishers());
         let room = |number: BrokerNumber, broker: &Broker| {
             self.rules.mcap_of(broker)
-                - broker.words.fixed_rate()
+                - broker.reports.fixed_rate()
                 - self.topics.loads.at(number).placed.rate()
         };
         let best = open.reduce(|best, next| {

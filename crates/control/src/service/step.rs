@@ -3,7 +3,7 @@
 
 use link::ToController;
 
-use super::LinkWord;
+use super::FromLink;
 use crate::handle::Command;
 
 /// A kind of step.
@@ -18,7 +18,7 @@ pub(super) enum Step {
     /// It reports changes to topics and channels.
     Change,
     /// It says anything else.
-    Word,
+    Message,
     /// Its link is lost.
     Lost,
     /// Its address was asked for it.
@@ -52,7 +52,7 @@ impl Step {
         Step::Report,
         Step::Inventory,
         Step::Change,
-        Step::Word,
+        Step::Message,
         Step::Lost,
         Step::Probed,
         Step::Fitted,
@@ -76,7 +76,7 @@ impl Step {
             Step::Report => "report",
             Step::Inventory => "inventory",
             Step::Change => "change",
-            Step::Word => "word",
+            Step::Message => "word",
             Step::Lost => "lost",
             Step::Probed => "probed",
             Step::Fitted => "fitted",
@@ -93,12 +93,12 @@ impl Step {
     }
 }
 
-impl From<&LinkWord> for Step {
-    fn from(word: &LinkWord) -> Step {
-        let said = match word {
-            LinkWord::Hello { .. } => return Step::Hello,
-            LinkWord::Lost(_) => return Step::Lost,
-            LinkWord::Message(_, said, _) => &**said,
+impl From<&FromLink> for Step {
+    fn from(brought: &FromLink) -> Step {
+        let said = match brought {
+            FromLink::Hello { .. } => return Step::Hello,
+            FromLink::Lost(_) => return Step::Lost,
+            FromLink::Message(_, said, _) => &**said,
         };
         match said {
             ToController::Report(_) => Step::Report,
@@ -108,7 +108,7 @@ impl From<&LinkWord> for Step {
             | ToController::DeletionKept { .. }
             | ToController::TopicAsked { .. }
             | ToController::TopicReady { .. } => Step::Change,
-            _ => Step::Word,
+            _ => Step::Message,
         }
     }
 }

@@ -181,7 +181,7 @@ fn service() -> (Service, Arc<Mutex<Heard>>) {
     let (mut service, ..) = opened.expect("memory");
     let (orders, taken) = mpsc::channel(64);
     heard.lock().expect("whole").orders = Some(taken);
-    service.words_from(LinkWord::Hello {
+    service.hear_links(FromLink::Hello {
         link: 1,
         from: [127, 0, 0, 1].into(),
         hello: Box::new(hello()),
@@ -227,8 +227,12 @@ fn hello() -> Hello {
     }
 }
 
-fn says(service: &mut Service, word: ToController) {
-    service.words_from(LinkWord::Message(1, Box::new(word), RoomTaken::default()));
+fn says(service: &mut Service, message: ToController) {
+    service.hear_links(FromLink::Message(
+        1,
+        Box::new(message),
+        RoomTaken::default(),
+    ));
     service.finished();
 }
 
@@ -395,7 +399,7 @@ impl Filled {
         let (orders, taken) = mpsc::channel(64);
         self.orders = taken;
         let hello = Box::new(hello());
-        self.service.words_from(LinkWord::Hello {
+        self.service.hear_links(FromLink::Hello {
             link,
             from: [127, 0, 0, 1].into(),
             hello,
@@ -406,7 +410,7 @@ impl Filled {
         let (topics, is_last) = (Vec::new(), true);
         let said = Box::new(ToController::Inventory { topics, is_last });
         self.service
-            .words_from(LinkWord::Message(link, said, RoomTaken::default()));
+            .hear_links(FromLink::Message(link, said, RoomTaken::default()));
         self.service.finished();
     }
 
@@ -546,10 +550,10 @@ async fn a_topic_that_comes_into_being_at_a_broker_is_answered_and_a_deletion_wa
     filled.fill(true);
     let says = |filled: &mut Filled, change| {
         let topic = String::from("new");
-        let word = Box::new(ToController::Changed { topic, change });
+        let message = Box::new(ToController::Changed { topic, change });
         filled
             .service
-            .words_from(LinkWord::Message(1, word, RoomTaken::default()));
+            .hear_links(FromLink::Message(1, message, RoomTaken::default()));
         filled.service.finished();
         filled.told()
     };

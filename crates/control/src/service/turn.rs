@@ -9,7 +9,7 @@ use link::ToBroker;
 
 use super::requests::Request;
 use super::step::Step;
-use super::{LinkWord, Service, TURN_GOAL, Written};
+use super::{FromLink, Service, TURN_GOAL, Written};
 use crate::core::{FitAnswer, Probe, ProbeAnswer};
 use crate::handle::Command;
 use crate::leadership::{Leader, Standing, elsewhere};
@@ -20,7 +20,7 @@ pub enum Next {
     /// Somebody asks or orders something.
     Command(Command),
     /// A link brings something.
-    Word(LinkWord),
+    FromLink(FromLink),
     /// The answer of whoever is at an address.
     Probed(Probe, ProbeAnswer),
     /// A fit was computed.
@@ -59,7 +59,7 @@ impl Service {
                 self.command(command);
                 self.note_step(step, now);
             }
-            Next::Word(word) => self.words_from(word),
+            Next::FromLink(brought) => self.hear_links(brought),
             Next::Probed(probe, answer) => {
                 self.holdings.fetch_add(1, Ordering::Release);
                 self.core.probed(&probe, &answer, now);
@@ -137,12 +137,12 @@ impl Service {
             Next::Command(command) => {
                 Request::new(command).refusal(elsewhere(leader))();
             }
-            Next::Word(LinkWord::Hello { orders, .. }) => {
+            Next::FromLink(FromLink::Hello { orders, .. }) => {
                 let leader = leader.map(|leader| leader.link.clone());
                 self.links.refuse(&orders, ToBroker::NotLeading { leader });
             }
             Next::Written(_) => self.keeping.has_written(),
-            Next::Word(_) | Next::Probed(..) | Next::Fitted(_) | Next::Part | Next::Tick => {}
+            Next::FromLink(_) | Next::Probed(..) | Next::Fitted(_) | Next::Part | Next::Tick => {}
         }
     }
 

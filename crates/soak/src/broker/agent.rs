@@ -178,13 +178,13 @@ impl Link {
             }
         }
         while let Line::Up(stream) = self.line
-            && let Some(word) = self.agent.next_word(now)
+            && let Some(message) = self.agent.next_message(now)
         {
             is_new = true;
             let contracts = &mut out.books.contracts;
-            let said = contracts.said(ground.place, &word, &ground.catalog());
+            let said = contracts.said(ground.place, &message, &ground.catalog());
             out.books.check("contracts", said);
-            out.say(stream, ground.me, Packet::Word(Box::new(word)));
+            out.say(stream, ground.me, Packet::ToController(Box::new(message)));
         }
         is_new
     }

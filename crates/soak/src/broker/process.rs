@@ -89,7 +89,7 @@ impl Process {
                 self.handing
                     .answered(stream, &answer, &mut self.ground, out);
             }
-            Packet::Fin | Packet::Word(_) | Packet::Order(_) | Packet::Frame(_) => {}
+            Packet::Fin | Packet::ToController(_) | Packet::Order(_) | Packet::Frame(_) => {}
         }
     }
 
@@ -162,7 +162,7 @@ impl Process {
             self.sessions
                 .hang_up(StreamId(connection), &mut self.ground, out);
         }
-        for held in std::mem::take(&mut self.ground.table.effects.orphans) {
+        for held in std::mem::take(&mut self.ground.table.effects.without_topic) {
             self.sessions
                 .let_go_on(StreamId(held.0), &mut self.ground, out);
         }

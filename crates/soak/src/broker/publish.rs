@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topics::{Arrival, Held, Published, Source, TopicKey};
+use topics::{Arrival, Published, Source, TopicKey, WaitingPublisher};
 use wire::ProtocolError;
 
 use super::ground::Ground;
@@ -36,7 +36,7 @@ impl Sessions {
             self.refuse(stream, "no room for the topic");
             return true;
         };
-        if ground.table.has_held(key) && !self.is_resuming {
+        if ground.table.has_waiting(key) && !self.is_resuming {
             self.hold(stream, key, ground);
             return false;
         }
@@ -118,7 +118,9 @@ impl Sessions {
     fn hold(&mut self, stream: StreamId, key: TopicKey, ground: &mut Ground) {
         if let Some(session) = self.all.get_mut(&stream) {
             session.is_held = true;
-            ground.table.hold(key, Held(stream.0), self.is_resuming);
+            ground
+                .table
+                .hold(key, WaitingPublisher(stream.0), self.is_resuming);
         }
     }
 
@@ -132,7 +134,7 @@ impl Sessions {
     pub(super) fn resume_held(&mut self, ground: &mut Ground, out: &mut Outside) {
         for key in std::mem::take(&mut ground.table.effects.roomy) {
             self.is_resuming = true;
-            while let Some(Held(bits)) = ground.table.pop_held(key) {
+            while let Some(WaitingPublisher(bits)) = ground.table.pop_waiting(key) {
                 let stream = StreamId(bits);
                 self.let_go_on(stream, ground, out);
                 let session = self.all.get(&stream);

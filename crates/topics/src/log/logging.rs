@@ -109,7 +109,7 @@ impl Logbook<'_> {
         }
         for key in self.logging.hear(answer, log) {
             let topic = self.tree.topics.get(key);
-            if topic.is_some_and(|topic| !topic.publishers.held.is_empty()) {
+            if topic.is_some_and(|topic| !topic.publishers.waiting.is_empty()) {
                 self.effects.roomy.push(key);
             }
         }

@@ -8,7 +8,6 @@ use wire::ChannelName;
 use super::TopicTable;
 use crate::consume;
 use crate::consumer::{ConsumerKey, Subscription};
-use crate::held::Held;
 use crate::in_flight::FlightError;
 use crate::latency::Stage;
 use crate::publish::{Command, Published};
@@ -18,6 +17,7 @@ use crate::store::Arrival;
 use crate::topic::{Topic, TopicKey};
 use crate::trace::Source;
 use crate::traffic::Asked;
+use crate::waiting_publishers::WaitingPublisher;
 
 impl TopicTable {
     /// Puts `bodies` into the topic's queue, all or none.
@@ -171,26 +171,26 @@ impl TopicTable {
         topic.expected_wait(&self.memory.store, now)
     }
 
-    /// Takes the first publisher held at a topic.
-    pub fn pop_held(&mut self, key: TopicKey) -> Option<Held> {
+    /// Takes the first publisher that waits at a topic.
+    pub fn pop_waiting(&mut self, key: TopicKey) -> Option<WaitingPublisher> {
         let topic = self.tree.topics.get_mut(key)?;
-        topic.publishers.held.pop_front()
+        topic.publishers.waiting.pop_front()
     }
 
-    /// Puts a publisher at the end of those held, or (`first`) back at their head.
-    pub fn hold(&mut self, key: TopicKey, held: Held, first: bool) {
+    /// Puts a publisher at the end of those that wait, or (`first`) back at their head.
+    pub fn hold(&mut self, key: TopicKey, publisher: WaitingPublisher, first: bool) {
         match self.tree.topics.get_mut(key) {
-            Some(topic) => topic.publishers.hold(held, first),
-            None => self.effects.orphans.push(held),
+            Some(topic) => topic.publishers.hold(publisher, first),
+            None => self.effects.without_topic.push(publisher),
         }
     }
 
     /// Whether somebody waits already, so that a newcomer must queue up behind.
     #[inline]
     #[must_use]
-    pub fn has_held(&self, key: TopicKey) -> bool {
+    pub fn has_waiting(&self, key: TopicKey) -> bool {
         let topic = self.tree.topics.get(key);
-        topic.is_some_and(|topic| !topic.publishers.held.is_empty())
+        topic.is_some_and(|topic| !topic.publishers.waiting.is_empty())
     }
 
     /// Finds what is due at `now`: tokens there, delays over, flights timed out. It is done when
@@ -261,7 +261,7 @@ impl TopicTable {
         }
     }
 
-    /// Has publishers held at a topic tried again, if there may be room for them.
+    /// Has publishers that wait at a topic tried again, if there may be room for them.
     fn offer_room(&mut self, key: TopicKey) {
         let topics = &self.tree.topics;
         let Some(topic) = topics.get(key) else {
@@ -270,8 +270,8 @@ impl TopicTable {
         debug_assert!(topic.is_conserved(), "{topic:?}");
         let is_behind = topic.log.as_ref().is_some_and(|log| log.is_full());
         let has_room = !is_behind && !topic.is_full_for(1, self.bounds.mem_queue_size);
-        let is_wanted = has_room && !topic.publishers.held.is_empty();
-        if is_wanted && self.memory.has_room_for_held(topics, key) {
+        let is_wanted = has_room && !topic.publishers.waiting.is_empty();
+        if is_wanted && self.memory.has_room_for_waiting(topics, key) {
             self.effects.roomy.push(key);
         }
     }

@@ -417,7 +417,7 @@ impl TopicTable {
         Ok(outcome)
     }
 
-    /// Takes nothing in any more: publishes find [`Published::Gone`](crate::Published::Gone), and held publishers are orphans.
+    /// Takes nothing in any more: publishes find [`Published::Gone`](crate::Published::Gone), and those that wait are without a topic.
     pub fn begin_ending(&mut self, patience: Duration, now: Instant) {
         let (tree, agenda, effects) = (&mut self.tree, &mut self.agenda, &mut self.effects);
         let terms = (patience, self.bounds.backlog.is_some());

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use super::*;
 use crate::{
-    BacklogAnswer, BacklogBounds, BacklogOrder, BacklogOutcome, Held, Outside, QueueName, Segment,
+    BacklogAnswer, BacklogBounds, BacklogOrder, BacklogOutcome, Outside, QueueName, Segment,
+    WaitingPublisher,
 };
 
 /// Keeps what queues have outside, and carries orders out when it is told to.
@@ -239,7 +240,7 @@ fn what_cannot_be_written_waits_in_memory() {
     let taken = publish(&mut world, &mut keeper, 0..100);
     assert_eq!(taken, 20, "in two queues");
     let topic = world.topic("t");
-    world.table.hold(topic, Held(7), false);
+    world.table.hold(topic, WaitingPublisher(7), false);
     keeper.set_fails(false);
     world.advance_us(999_999);
     keeper.work(&mut world, usize::MAX);

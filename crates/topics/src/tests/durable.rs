@@ -212,7 +212,7 @@ fn where_the_disk_is_behind_publishers_wait_until_it_is_not() {
     assert_eq!(numbers.len() as u64, LOG_WAITING_BYTES / body.len() as u64);
     assert_eq!(world.publish("t", &[&body]), Published::Full);
     assert_eq!(world.publish("other", &[&body]), Published::Accepted);
-    world.table.hold(topic, crate::Held(7), false);
+    world.table.hold(topic, crate::WaitingPublisher(7), false);
     world.run();
     assert!(world.table.effects.roomy.is_empty());
     world.table.hear_log(LogAnswer {

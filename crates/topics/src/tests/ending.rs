@@ -1,7 +1,7 @@
 //! A stop in virtual time: how long it waits, for whom, and what it reports as lost.
 
 use super::*;
-use crate::Held;
+use crate::WaitingPublisher;
 
 const SECOND_US: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -183,9 +183,12 @@ fn nothing_new_comes_in() {
     let mut world = World::with(BOUNDS);
     let topic = world.topic("t");
     world.publish("t", &["m"; 10]);
-    world.table.hold(topic, Held(1), false);
+    world.table.hold(topic, WaitingPublisher(1), false);
     let now = world.now();
     world.table.begin_ending(PATIENCE, now);
-    assert!(matches!(world.table.effects.orphans[..], [Held(1)]));
+    assert!(matches!(
+        world.table.effects.without_topic[..],
+        [WaitingPublisher(1)]
+    ));
     assert_eq!(world.publish("t", &["m"]), Published::Gone);
 }

@@ -1,7 +1,7 @@
 //! Queues, channels, RDY, FIN, REQ, TOUCH, timeouts, pauses, bounds.
 
 use super::*;
-use crate::{FlightError, Held};
+use crate::{FlightError, WaitingPublisher};
 
 const MINUTE_US: u64 = 60_000_000;
 
@@ -248,13 +248,16 @@ fn a_full_queue_holds_publishers_and_lets_them_go_on_when_there_is_room() {
     }
     assert_eq!(world.publish("t", &["m"]), Published::Full);
     let topic = world.topic("t");
-    world.table.hold(topic, Held(7), false);
-    assert!(world.table.has_held(topic));
+    world.table.hold(topic, WaitingPublisher(7), false);
+    assert!(world.table.has_waiting(topic));
     let (id, now) = (world.deliveries()[0].id, world.now());
     world.table.finish(consumer, id, now).expect("in flight");
     world.run();
     assert_eq!(world.table.effects.roomy, [topic]);
-    assert!(matches!(world.table.pop_held(topic), Some(Held(7))));
+    assert!(matches!(
+        world.table.pop_waiting(topic),
+        Some(WaitingPublisher(7))
+    ));
     assert_eq!(world.publish("t", &["m"]), Published::Accepted);
     assert_eq!(world.publish("t", &["m"]), Published::Full);
 }
@@ -299,11 +302,14 @@ fn deleting_closes_consumers_and_frees_messages() {
     world.subscribe("t", "d", 2, 1);
     world.publish("t", &["a", "b", "c"]);
     let topic = world.topic("t");
-    world.table.hold(topic, Held(9), false);
+    world.table.hold(topic, WaitingPublisher(9), false);
     world.table.delete(topic);
     world.table.effects.close.sort_unstable();
     assert_eq!(world.table.effects.close, [1, 2]);
-    assert!(matches!(world.table.effects.orphans[..], [Held(9)]));
+    assert!(matches!(
+        world.table.effects.without_topic[..],
+        [WaitingPublisher(9)]
+    ));
     assert_eq!(
         (world.table.memory.store.len(), world.table.find("t")),
         (0, None)

@@ -5,7 +5,7 @@ use link::OnFull;
 use super::*;
 use crate::channel::Channel;
 use crate::fullness::{Full, FullNews};
-use crate::{FlightError, Held};
+use crate::{FlightError, WaitingPublisher};
 
 const SECOND_US: u64 = 1_000_000;
 const MINUTE_US: u64 = 60 * SECOND_US;
@@ -80,7 +80,7 @@ fn a_channel_that_nobody_consumes_stops_a_topic_for_a_minute_at_most() {
     assert_eq!(world.fill(100), 20, "10 in the channel, 10 behind them");
     assert_eq!(world.news(), [begins(Full::Blocks, false)]);
     let topic = world.topic("t");
-    world.table.hold(topic, Held(1), false);
+    world.table.hold(topic, WaitingPublisher(1), false);
     assert_eq!(world.bodies().len(), 10);
     world.advance_us(MINUTE_US - 1);
     assert!(world.bodies().is_empty(), "it may yet be consumed");
@@ -88,7 +88,7 @@ fn a_channel_that_nobody_consumes_stops_a_topic_for_a_minute_at_most() {
     assert_eq!(world.bodies().len(), 10, "by itself, at the minute");
     assert_eq!(world.table.effects.roomy, [topic]);
     assert_eq!(world.news(), [begins(Full::DropsOldest, true)]);
-    world.table.pop_held(topic);
+    world.table.pop_waiting(topic);
     assert_eq!(world.fill(1000), 1000, "nobody waits any more");
     let channel = world.channel("nobody");
     assert_eq!((channel.depth(), channel.dropped_oldest_count), (10, 1010));

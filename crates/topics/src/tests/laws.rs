@@ -7,7 +7,7 @@ use link::OnFull;
 use super::backlog::{Keeper, SPILLING};
 use super::handover::{batch_of, queue_of};
 use super::*;
-use crate::Held;
+use crate::WaitingPublisher;
 use crate::channel::{Channel, ChannelKey};
 
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl Play {
                     .publish_arrived("t", &vec!["body"; batch], now, delay)
                     == Published::Full
                 {
-                    self.world.table.hold(topic, Held(1), false);
+                    self.world.table.hold(topic, WaitingPublisher(1), false);
                 }
             }
             Step::Subscribe { channel, ready } => self.subscribe(channel, ready),
@@ -136,7 +136,7 @@ impl Play {
         }
         self.world.run();
         while let Some(key) = self.world.table.effects.roomy.pop()
-            && self.world.table.pop_held(key).is_some()
+            && self.world.table.pop_waiting(key).is_some()
         {}
     }
 

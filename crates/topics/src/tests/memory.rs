@@ -1,7 +1,7 @@
 //! Messages within their memory: who waits, who does not, and who goes on.
 
 use super::*;
-use crate::Held;
+use crate::WaitingPublisher;
 use crate::budget::{MemoryBudget, Part};
 
 const ROOMY: Bounds = Bounds {
@@ -17,7 +17,7 @@ fn world(budget: &MemoryBudget) -> World {
 fn fill(world: &mut World, topic: &str, body: &str) -> usize {
     let count = (0..1_000_000).find(|_| world.publish(topic, &[body]) == Published::Full);
     let key = world.topic(topic);
-    world.table.hold(key, Held(7), false);
+    world.table.hold(key, WaitingPublisher(7), false);
     count.expect("memory is bounded")
 }
 

@@ -31,7 +31,7 @@ enum Step {
 
 /// What the controller says.
 #[derive(Clone, Debug)]
-enum Word {
+enum FromController {
     Contract,
     Topic,
     Complete,
@@ -50,7 +50,7 @@ struct Place {
     is_known: bool,
     reports: u64,
     delay_us: u64,
-    inbox: VecDeque<(Instant, Word)>,
+    inbox: VecDeque<(Instant, FromController)>,
 }
 
 struct Cluster {
@@ -149,8 +149,12 @@ impl Cluster {
         self.ledger.join(broker, self.now);
         self.ledger.reconnected(broker, self.now);
         (place.is_linked, place.reports) = (true, 0);
-        for word in [Word::Contract, Word::Topic, Word::Complete] {
-            place.say(word, self.now);
+        for said in [
+            FromController::Contract,
+            FromController::Topic,
+            FromController::Complete,
+        ] {
+            place.say(said, self.now);
         }
     }
 
@@ -178,7 +182,7 @@ impl Cluster {
         for (broker, grant) in self.ledger.plan(self.now) {
             let place = &mut self.places[broker as usize];
             if place.is_linked {
-                place.say(Word::Grant(grant), self.now);
+                place.say(FromController::Grant(grant), self.now);
             }
         }
     }
@@ -196,9 +200,9 @@ impl Cluster {
 }
 
 impl Place {
-    fn say(&mut self, word: Word, now: Instant) {
+    fn say(&mut self, said: FromController, now: Instant) {
         let at = now + Duration::from_micros(self.delay_us);
-        self.inbox.push_back((at, word));
+        self.inbox.push_back((at, said));
     }
 
     fn advance(&mut self, now: Instant, limit: Limit) {
@@ -206,21 +210,21 @@ impl Place {
             return;
         };
         world.advance_us(STEP_US);
-        while let Some((_, word)) = self.inbox.pop_front_if(|(at, _)| *at <= now) {
-            match word {
-                Word::Contract => {
+        while let Some((_, said)) = self.inbox.pop_front_if(|(at, _)| *at <= now) {
+            match said {
+                FromController::Contract => {
                     self.is_kept = true;
                     let key = world.topic("t");
                     world.table.set_limit(key, Some(limit), now);
                 }
-                Word::Topic => {
+                FromController::Topic => {
                     world.table.learn(&known()).expect("within bounds");
                 }
-                Word::Complete => {
+                FromController::Complete => {
                     world.table.hear(Teller::Answering);
                     world.table.settle_all(now);
                 }
-                Word::Grant(grant) => {
+                FromController::Grant(grant) => {
                     let key = world.topic("t");
                     assert!(world.table.grant(key, &grant, now), "behind its contract");
                 }

@@ -30,7 +30,7 @@ impl Absence {
         self.is_there
     }
 
-    /// Whether topics flow without its word, which did not come in time.
+    /// Whether topics flow without its answer, which did not come in time.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }

@@ -5,7 +5,7 @@ use link::{ToController, TopicChange};
 
 use super::Asked;
 use super::errand::Errand;
-use super::words::Words;
+use super::outbox::Outbox;
 use crate::BrokerError;
 
 /// Deletions that wait at most; what is beyond, the controller says again on the next link.
@@ -43,21 +43,21 @@ impl Deletions {
     }
 
     /// Has what waits kept, unless something is being kept.
-    pub(super) fn drive(&mut self, words: &mut Words) {
-        if self.asked == Asked::Nothing && !self.waiting.is_empty() && words.has_room() {
+    pub(super) fn drive(&mut self, outbox: &mut Outbox) {
+        if self.asked == Asked::Nothing && !self.waiting.is_empty() && outbox.has_room() {
             let count = self.waiting.len().min(AT_ONCE);
             self.covered = self.waiting.drain(..count).collect();
             self.asked = Asked::Now;
-            words.ask(Errand::Keep);
+            outbox.ask(Errand::Keep);
         }
     }
 
     /// They are kept, or never will be, for the broker stops.
-    pub(super) fn kept(&mut self, kept: Result<(), BrokerError>, words: &mut Words) {
+    pub(super) fn kept(&mut self, kept: Result<(), BrokerError>, outbox: &mut Outbox) {
         let covered = std::mem::take(&mut self.covered);
         if self.asked.is_answered() && kept.is_ok() {
             for (topic, change) in covered {
-                words.say(ToController::DeletionKept { topic, change });
+                outbox.say(ToController::DeletionKept { topic, change });
             }
         }
     }

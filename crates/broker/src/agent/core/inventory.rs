@@ -5,7 +5,7 @@ use topics::Told;
 
 use super::Asked;
 use super::errand::Errand;
-use super::words::Words;
+use super::outbox::Outbox;
 use crate::BrokerError;
 
 /// Names in one part of an inventory; at their longest they fill half a message.
@@ -32,10 +32,10 @@ impl Inventory {
     }
 
     /// Has stock taken, if that is due.
-    pub(super) fn drive(&mut self, words: &mut Words) {
+    pub(super) fn drive(&mut self, outbox: &mut Outbox) {
         if self.is_due && self.asked == Asked::Nothing {
             (self.is_due, self.asked) = (false, Asked::Now);
-            words.ask(Errand::TakeStock);
+            outbox.ask(Errand::TakeStock);
         }
     }
 
@@ -46,12 +46,12 @@ impl Inventory {
     pub(super) fn taken(
         &mut self,
         stock: Result<Vec<TopicState>, BrokerError>,
-        words: &mut Words,
+        outbox: &mut Outbox,
     ) -> Result<(), BrokerError> {
         match (self.asked.is_answered(), stock) {
             (true, Ok(topics)) => {
                 self.is_said = true;
-                parts(topics).into_iter().for_each(|part| words.say(part));
+                parts(topics).into_iter().for_each(|part| outbox.say(part));
                 Ok(())
             }
             (true, Err(error)) | (false, Err(error @ BrokerError::Exiting)) => Err(error),
@@ -66,7 +66,7 @@ impl Inventory {
 }
 
 /// A change as a message to the controller.
-pub(super) fn word_of(told: Told) -> ToController {
+pub(super) fn message_of(told: Told) -> ToController {
     match told {
         Told::Changed(topic, change) => ToController::Changed {
             topic: topic.to_string(),

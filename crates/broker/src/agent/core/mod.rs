@@ -13,10 +13,10 @@ mod dialling;
 mod errand;
 mod inventory;
 mod orders;
+mod outbox;
 mod reports;
 mod said;
 mod windows;
-mod words;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -34,9 +34,9 @@ use dialling::Dialling;
 pub use errand::{Answer, Effect, Ended, Errand, Figures};
 use inventory::Inventory;
 use orders::{Around, Follows, Orders};
+use outbox::Outbox;
 use reports::Reports;
 use windows::Windows;
-use words::Words;
 
 /// The controller has so long to answer a hello.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub struct Agent {
     windows: Windows,
     absence: Absence,
     deletions: Deletions,
-    words: Words,
+    outbox: Outbox,
 }
 
 /// How it stands with the link.
@@ -120,7 +120,7 @@ impl Agent {
             windows: Windows::default(),
             absence: Absence::new(pass_after, now),
             deletions: Deletions::default(),
-            words: Words::default(),
+            outbox: Outbox::default(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Agent {
     pub fn connected(&mut self, now: Instant) {
         if self.standing == Standing::Dialling {
             self.standing = Standing::Greeting(now + WELCOME_TIMEOUT);
-            self.words.say(ToController::Hello(self.hello.clone()));
+            self.outbox.say(ToController::Hello(self.hello.clone()));
         }
     }
 
@@ -166,11 +166,11 @@ impl Agent {
     /// Something became of topics here, in this order. To be called while [`Agent::takes_changes`].
     pub fn changed(&mut self, changes: VecDeque<Told>, now: Instant) {
         if self.takes_changes() {
-            for word in changes.into_iter().map(inventory::word_of) {
-                if let ToController::Followed { topic, change } = &word {
+            for message in changes.into_iter().map(inventory::message_of) {
+                if let ToController::Followed { topic, change } = &message {
                     self.deletions.followed(topic, change);
                 }
-                self.words.say(word);
+                self.outbox.say(message);
             }
         }
         self.drive(now);
@@ -195,17 +195,17 @@ impl Agent {
     pub fn answered(&mut self, answer: Answer, now: Instant) {
         match answer {
             Answer::Stock(stock) => {
-                if let Err(error) = self.inventory.taken(stock, &mut self.words) {
+                if let Err(error) = self.inventory.taken(stock, &mut self.outbox) {
                     self.failed("taking stock", error, now);
                 }
             }
             Answer::Reported(figures) => {
-                if let Err(error) = self.reports.taken(figures, now, &mut self.words) {
+                if let Err(error) = self.reports.taken(figures, now, &mut self.outbox) {
                     self.failed("reporting", error, now);
                 }
             }
-            Answer::Kept(kept) => self.deletions.kept(kept, &mut self.words),
-            Answer::Window(topic, shown) => self.windows.ended(&topic, shown, &mut self.words),
+            Answer::Kept(kept) => self.deletions.kept(kept, &mut self.outbox),
+            Answer::Window(topic, shown) => self.windows.ended(&topic, shown, &mut self.outbox),
             answer => {
                 let (orders, mut around) = self.parts();
                 if orders.answered(answer, now, &mut around) == Follows::Begun {
@@ -235,28 +235,28 @@ impl Agent {
             Standing::Away(at) | Standing::Greeting(at) => Some(at),
             Standing::Dialling | Standing::Linked | Standing::Over => None,
         };
-        let report = self.reports.next_at().filter(|_| self.words.has_room());
+        let report = self.reports.next_at().filter(|_| self.outbox.has_room());
         let others = [report, self.windows.next_at(), self.absence.next_at()];
         others.into_iter().chain([standing]).flatten().min()
     }
 
     /// The next effect to carry out, in order.
     pub fn next_effect(&mut self) -> Option<Effect> {
-        self.words.next_effect()
+        self.outbox.next_effect()
     }
 
     /// The next message to send, once the one before has been sent.
-    pub fn next_word(&mut self, now: Instant) -> Option<ToController> {
-        let word = self.words.next_word();
+    pub fn next_message(&mut self, now: Instant) -> Option<ToController> {
+        let message = self.outbox.next_message();
         // There may be room for what waited.
         self.drive(now);
-        word
+        message
     }
 
     /// Whether something is to be said.
     #[must_use]
     pub fn has_word(&self) -> bool {
-        self.words.has_some()
+        self.outbox.has_some()
     }
 
     /// Whether the controller may say more; until then it is not read from.
@@ -268,7 +268,7 @@ impl Agent {
     /// Whether changes may be told; until then they wait in their log.
     #[must_use]
     pub fn takes_changes(&self) -> bool {
-        self.inventory.is_said() && self.words.has_room()
+        self.inventory.is_said() && self.outbox.has_room()
     }
 
     /// Number of this process's life, as the controller gave it; 0 before.
@@ -277,7 +277,7 @@ impl Agent {
         self.hello.life
     }
 
-    /// Whether topics flow without the controller's word, which did not come in time.
+    /// Whether topics flow without the controller's answer, which did not come in time.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.absence.is_given_up()
@@ -295,7 +295,7 @@ impl Agent {
         self.standing == Standing::Over
     }
 
-    /// The first word on a link.
+    /// The first message on a link.
     fn greeted(&mut self, Order { epoch, order }: Order) -> Result<(), Ended> {
         if let ToBroker::NotLeading { leader } = order {
             return Err(Ended::NotLeading(leader));
@@ -352,7 +352,7 @@ impl Agent {
     }
 
     fn hang_up(&mut self, ended: Ended, now: Instant) {
-        self.words.effect(Effect::HangUp);
+        self.outbox.effect(Effect::HangUp);
         self.end(ended, now);
     }
 
@@ -363,7 +363,7 @@ impl Agent {
         self.reports.ends();
         self.windows.ends();
         self.deletions.ends();
-        self.words.forget();
+        self.outbox.forget();
         let is_over = matches!(ended, Ended::Exiting);
         let pause = self.dialling.ended(ended);
         self.standing = match is_over {
@@ -379,17 +379,17 @@ impl Agent {
         {
             self.standing = Standing::Dialling;
             let address = self.dialling.address().to_owned();
-            self.words.effect(Effect::Dial(address));
+            self.outbox.effect(Effect::Dial(address));
         }
         if self.absence.is_late(now) {
             self.orders.give_up();
         }
         let (orders, mut around) = self.parts();
         orders.drive(&mut around);
-        self.inventory.drive(&mut self.words);
-        self.reports.drive(now, &mut self.words);
-        self.windows.drive(now, &mut self.words);
-        self.deletions.drive(&mut self.words);
+        self.inventory.drive(&mut self.outbox);
+        self.reports.drive(now, &mut self.outbox);
+        self.windows.drive(now, &mut self.outbox);
+        self.deletions.drive(&mut self.outbox);
     }
 
     fn parts(&mut self) -> (&mut Orders, Around<'_>) {
@@ -397,7 +397,7 @@ impl Agent {
             absence: &mut self.absence,
             windows: &mut self.windows,
             deletions: &mut self.deletions,
-            words: &mut self.words,
+            outbox: &mut self.outbox,
         };
         (&mut self.orders, around)
     }

@@ -16,9 +16,9 @@ use super::Asked;
 use super::absence::Absence;
 use super::deletions::Deletions;
 use super::errand::{Answer, Effect, Errand};
+use super::outbox::Outbox;
 use super::said;
 use super::windows::{Measurement, Windows};
-use super::words::Words;
 use crate::BrokerError;
 use crate::handle::DeclaredContract;
 
@@ -40,7 +40,7 @@ pub(super) struct Around<'a> {
     pub(super) absence: &'a mut Absence,
     pub(super) windows: &'a mut Windows,
     pub(super) deletions: &'a mut Deletions,
-    pub(super) words: &'a mut Words,
+    pub(super) outbox: &'a mut Outbox,
 }
 
 /// An order that waits for its turn.
@@ -100,7 +100,7 @@ impl Orders {
 
     /// Begins what is next, unless something is being carried out.
     pub(super) fn drive(&mut self, around: &mut Around<'_>) {
-        while self.asked == Asked::Nothing && around.words.has_room() {
+        while self.asked == Asked::Nothing && around.outbox.has_room() {
             let Some(work) = self.waiting.pop_front() else {
                 return;
             };
@@ -125,7 +125,7 @@ impl Orders {
                 return;
             }
             if let Err(text) = self.begin(order, around) {
-                around.words.complain(text);
+                around.outbox.complain(text);
             }
         }
     }
@@ -144,22 +144,24 @@ impl Orders {
         match (behind, answer) {
             (Behind::Begun, _) => return Follows::Begun,
             (Behind::Contracts(contracts), Answer::Declared(outcomes, unkept)) => {
-                declared(contracts, outcomes, unkept.as_ref(), around.words);
+                declared(contracts, outcomes, unkept.as_ref(), around.outbox);
             }
             (Behind::Grants, Answer::Granted(unknown, errors)) => {
                 for topic in unknown {
                     let text = format!("share of {topic}: the topic has no limit here");
-                    around.words.complain(text);
+                    around.outbox.complain(text);
                 }
                 for error in errors {
-                    around.words.complain(format!("shares: {error}"));
+                    around.outbox.complain(format!("shares: {error}"));
                 }
             }
             (Behind::Topic { topic, ticket }, Answer::Learned(learned)) => match learned {
-                Ok(true) => around.words.say(ToController::TopicReady { topic, ticket }),
+                Ok(true) => around
+                    .outbox
+                    .say(ToController::TopicReady { topic, ticket }),
                 Ok(false) => {}
                 Err(error) => around
-                    .words
+                    .outbox
                     .complain(format!("channels of {topic}: {error}")),
             },
             // That something is deleted its reactor says, behind what it has said of it; where nothing is, this does.
@@ -168,7 +170,7 @@ impl Orders {
                 Answer::Done(Err(BrokerError::TopicNotFound(_) | BrokerError::ChannelNotFound(_))),
             ) if change.is_deletion() => {
                 around.deletions.followed(&topic, &change);
-                around.words.say(ToController::Followed { topic, change });
+                around.outbox.say(ToController::Followed { topic, change });
             }
             (
                 Behind::Change { .. },
@@ -176,13 +178,13 @@ impl Orders {
             ) => {}
             (Behind::Change { topic, .. }, Answer::Done(Err(error))) => {
                 let text = format!("a change of {topic}: {error}");
-                around.words.complain(text);
+                around.outbox.complain(text);
             }
             (Behind::Window(measurement), Answer::Done(begun)) => {
-                around.windows.begun(measurement, begun, now, around.words);
+                around.windows.begun(measurement, begun, now, around.outbox);
             }
             (Behind::Plain(what), Answer::Done(Err(error))) => {
-                around.words.complain(format!("{what}: {error}"));
+                around.outbox.complain(format!("{what}: {error}"));
             }
             _ => {}
         }
@@ -191,7 +193,7 @@ impl Orders {
 
     fn ask(&mut self, errand: Errand, behind: Behind, around: &mut Around<'_>) {
         (self.asked, self.behind) = (Asked::Now, Some(behind));
-        around.words.ask(errand);
+        around.outbox.ask(errand);
     }
 
     fn begin(&mut self, order: ToBroker, around: &mut Around<'_>) -> Result<(), String> {
@@ -202,10 +204,10 @@ impl Orders {
             ToBroker::Renewed { report } => {
                 self.ask(Errand::Renew(report), plain("renewing leases"), around);
             }
-            ToBroker::Sharers(sharers) => around.words.effect(Effect::Sharers(sharers)),
-            ToBroker::Round(round) => around.words.effect(Effect::Round(round)),
-            ToBroker::HandOver { to } => around.words.effect(Effect::HandOver(to)),
-            ToBroker::TakeOver { pass } => around.words.effect(Effect::TakeOver(pass)),
+            ToBroker::Sharers(sharers) => around.outbox.effect(Effect::Sharers(sharers)),
+            ToBroker::Round(round) => around.outbox.effect(Effect::Round(round)),
+            ToBroker::HandOver { to } => around.outbox.effect(Effect::HandOver(to)),
+            ToBroker::TakeOver { pass } => around.outbox.effect(Effect::TakeOver(pass)),
             ToBroker::Complete => {
                 around.absence.begins();
                 let errand = Errand::Hear(Teller::Answering);
@@ -222,7 +224,7 @@ impl Orders {
                 }
             }
             ToBroker::Measure { .. } => {
-                let measurement = around.windows.ordered(order, around.words)?;
+                let measurement = around.windows.ordered(order, around.outbox)?;
                 around.windows.forget(&measurement.topic);
                 let errand = Errand::BeginWindow(measurement.topic.clone(), measurement.order);
                 self.ask(errand, Behind::Window(measurement), around);
@@ -263,7 +265,7 @@ impl Orders {
                     },
                     ticket,
                 )),
-                Err(text) => around.words.complain(text),
+                Err(text) => around.outbox.complain(text),
             }
         }
         if !contracts.is_empty() {
@@ -282,7 +284,7 @@ impl Orders {
             };
             match said::name(&topic) {
                 Ok(topic) => grants.push((topic, grant)),
-                Err(text) => around.words.complain(text),
+                Err(text) => around.outbox.complain(text),
             }
         }
         if !grants.is_empty() {
@@ -310,7 +312,7 @@ fn declared(
     contracts: Vec<(DeclaredContract, u64)>,
     outcomes: Vec<Result<(), BrokerError>>,
     unkept: Option<&BrokerError>,
-    words: &mut Words,
+    outbox: &mut Outbox,
 ) {
     for ((declared, ticket), outcome) in contracts.into_iter().zip(outcomes) {
         let is_empty = declared.contract.is_empty();
@@ -320,14 +322,14 @@ fn declared(
             // A topic that is not there has nothing declared.
             Err(BrokerError::TopicNotFound(_)) if is_empty => {}
             Err(error) => {
-                words.complain(format!("contract of {topic}: {error}"));
+                outbox.complain(format!("contract of {topic}: {error}"));
                 continue;
             }
         }
         if let Some(why) = unkept {
             let text = format!("contract of {topic}: it is in force, but not kept yet: {why}");
-            words.complain(text);
+            outbox.complain(text);
         }
-        words.say(ToController::ContractInForce { topic, ticket });
+        outbox.say(ToController::ContractInForce { topic, ticket });
     }
 }

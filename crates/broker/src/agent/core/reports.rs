@@ -8,7 +8,7 @@ use link::{BrokerReport, ToController};
 
 use super::Asked;
 use super::errand::{Errand, Figures};
-use super::words::Words;
+use super::outbox::Outbox;
 use crate::BrokerError;
 
 /// Reports that are wanted early are so far apart.
@@ -71,11 +71,11 @@ impl Reports {
     }
 
     /// Has the reactors asked, if that is due.
-    pub(super) fn drive(&mut self, now: Instant, words: &mut Words) {
-        if self.next_at().is_some_and(|at| at <= now) && words.has_room() {
+    pub(super) fn drive(&mut self, now: Instant, outbox: &mut Outbox) {
+        if self.next_at().is_some_and(|at| at <= now) && outbox.has_room() {
             self.number += 1;
             self.asked = Asked::Now;
-            words.ask(Errand::Report {
+            outbox.ask(Errand::Report {
                 number: self.number,
                 is_first: self.number == 1,
             });
@@ -90,7 +90,7 @@ impl Reports {
         &mut self,
         figures: Result<Figures, BrokerError>,
         now: Instant,
-        words: &mut Words,
+        outbox: &mut Outbox,
     ) -> Result<(), BrokerError> {
         let is_awaited = self.asked.is_answered();
         let Figures {
@@ -112,7 +112,7 @@ impl Reports {
             false => self.interval,
         };
         self.next_at = Some(now + pause);
-        words.say(ToController::Report(BrokerReport {
+        outbox.say(ToController::Report(BrokerReport {
             number: self.number,
             seconds: (now - since).as_secs_f64(),
             topics: report.news.topics,

@@ -43,8 +43,8 @@ fn errands(agent: &mut Agent) -> Vec<Errand> {
     asked.collect()
 }
 
-fn words(agent: &mut Agent, now: Instant) -> Vec<ToController> {
-    std::iter::from_fn(|| agent.next_word(now)).collect()
+fn messages(agent: &mut Agent, now: Instant) -> Vec<ToController> {
+    std::iter::from_fn(|| agent.next_message(now)).collect()
 }
 
 fn say(agent: &mut Agent, epoch: u64, order: ToBroker, now: Instant) {
@@ -63,7 +63,7 @@ fn welcome() -> ToBroker {
 fn greet(agent: &mut Agent, epoch: u64, now: Instant) {
     assert!(matches!(effects(agent)[..], [Effect::Dial(_)]));
     agent.connected(now);
-    assert!(matches!(words(agent, now)[..], [ToController::Hello(_)]));
+    assert!(matches!(messages(agent, now)[..], [ToController::Hello(_)]));
     say(agent, epoch, welcome(), now);
     assert!(matches!(
         errands(agent)[..],
@@ -127,8 +127,8 @@ fn deleted(topics: &[&str]) -> VecDeque<Told> {
 
 /// Topics of which it is said that their deletion is kept.
 fn kept(agent: &mut Agent, now: Instant) -> Vec<String> {
-    let words = words(agent, now).into_iter();
-    let kept = words.filter_map(|word| match word {
+    let messages = messages(agent, now).into_iter();
+    let kept = messages.filter_map(|message| match message {
         ToController::DeletionKept { topic, .. } => Some(topic),
         _ => None,
     });
@@ -197,7 +197,7 @@ fn what_follows_of_one_kind_is_done_at_once_and_never_past_another() {
     }
     assert_eq!(sizes, [1, 2, 2, 1], "the first is not kept waiting");
     assert!(agent.is_told_all());
-    let said = words(&mut agent, at(2));
+    let said = messages(&mut agent, at(2));
     let topics = ["a", "b", "c", "d"];
     let expected = topics
         .iter()
@@ -238,7 +238,7 @@ fn what_a_former_link_began_is_waited_for_and_told_to_nobody() {
     assert_eq!(errands(&mut agent).len(), 2);
     assert!(!agent.takes_changes(), "stock comes first");
     assert!(
-        matches!(&words(&mut agent, again)[..], [ToController::Hello(hello)] if hello.life == 5)
+        matches!(&messages(&mut agent, again)[..], [ToController::Hello(hello)] if hello.life == 5)
     );
 }
 
@@ -253,7 +253,7 @@ fn orders_of_a_life_before_end_the_link() {
     link(&mut agent, 8, at(0));
     say(&mut agent, 7, contract("a", 1), at(1));
     assert!(matches!(effects(&mut agent)[..], [Effect::HangUp]));
-    assert!(words(&mut agent, at(1)).is_empty());
+    assert!(messages(&mut agent, at(1)).is_empty());
     say(&mut agent, 8, contract("a", 1), at(1));
     assert!(
         errands(&mut agent).is_empty(),
@@ -333,8 +333,8 @@ fn a_window_of_the_same_topic_takes_the_place_of_the_one_before() {
     agent.wake(at(2003));
     assert!(matches!(errands(&mut agent)[..], [Errand::EndWindow(_)]));
     agent.answered(Answer::Window(topic, Ok(WindowResult::default())), at(2003));
-    let said = words(&mut agent, at(2003));
-    let numbers = said.iter().filter_map(|word| match word {
+    let said = messages(&mut agent, at(2003));
+    let numbers = said.iter().filter_map(|message| match message {
         ToController::Window(report) => Some(report.window),
         _ => None,
     });
@@ -362,9 +362,9 @@ fn a_controller_that_takes_nothing_is_told_no_more_than_it_has_room_for() {
             asked += errands(&mut agent).len();
         }
     }
-    assert_eq!(asked, words::WORDS_MAX);
+    assert_eq!(asked, outbox::OUTBOX_MAX);
     assert!(!agent.takes_changes());
-    assert_eq!(words(&mut agent, at(0)).len(), words::WORDS_MAX);
+    assert_eq!(messages(&mut agent, at(0)).len(), outbox::OUTBOX_MAX);
     assert_eq!(errands(&mut agent).len(), 1, "it goes on where it stopped");
 }
 
@@ -416,7 +416,7 @@ proptest! {
                     };
                     agent.answered(answer, now);
                 }
-                6 => drop(words(&mut agent, now)),
+                6 => drop(messages(&mut agent, now)),
                 _ => agent.wake(now),
             }
             on_their_way.extend(errands(&mut agent));

@@ -8,8 +8,8 @@ use link::{ToBroker, ToController};
 use wire::TopicName;
 
 use super::errand::Errand;
+use super::outbox::{Outbox, Shown};
 use super::said;
-use super::words::{Shown, Words};
 use crate::BrokerError;
 use crate::window::{WindowOrder, WindowResult};
 
@@ -36,11 +36,11 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// What an order to measure says; `words` has windows that are not told whole yet.
+    /// What an order to measure says; `outbox` has windows that are not told whole yet.
     ///
     /// # Errors
     /// Why it cannot be done.
-    pub(super) fn ordered(&self, order: ToBroker, words: &Words) -> Result<Measurement, String> {
+    pub(super) fn ordered(&self, order: ToBroker, outbox: &Outbox) -> Result<Measurement, String> {
         let ToBroker::Measure {
             window,
             topic,
@@ -53,7 +53,7 @@ impl Windows {
             return Err(String::from("this message is not an order to measure"));
         };
         let topic = said::name(&topic)?;
-        if self.open.len() + self.ending.len() + words.windows() >= WINDOWS_MAX {
+        if self.open.len() + self.ending.len() + outbox.windows() >= WINDOWS_MAX {
             return Err(format!(
                 "window {window}: {WINDOWS_MAX} windows are open already"
             ));
@@ -92,14 +92,14 @@ impl Windows {
         measurement: Measurement,
         begun: Result<(), BrokerError>,
         now: Instant,
-        words: &mut Words,
+        outbox: &mut Outbox,
     ) {
         match begun {
             Ok(()) => {
                 let until = now + Duration::from_secs_f64(measurement.seconds);
                 self.open.push((until, measurement));
             }
-            Err(error) => show(measurement, Err(error), words),
+            Err(error) => show(measurement, Err(error), outbox),
         }
     }
 
@@ -109,9 +109,9 @@ impl Windows {
     }
 
     /// Ends those whose time is over.
-    pub(super) fn drive(&mut self, now: Instant, words: &mut Words) {
+    pub(super) fn drive(&mut self, now: Instant, outbox: &mut Outbox) {
         for (_, over) in self.open.extract_if(.., |(until, _)| *until <= now) {
-            words.ask(Errand::EndWindow(over.topic.clone()));
+            outbox.ask(Errand::EndWindow(over.topic.clone()));
             self.ending.push((over.topic.clone(), Some(over)));
         }
     }
@@ -121,12 +121,12 @@ impl Windows {
         &mut self,
         topic: &TopicName,
         shown: Result<WindowResult, BrokerError>,
-        words: &mut Words,
+        outbox: &mut Outbox,
     ) {
         let place = self.ending.iter().position(|(ending, _)| ending == topic);
         let ended = place.map(|place| self.ending.swap_remove(place));
         if let Some((_, Some(measurement))) = ended {
-            show(measurement, shown, words);
+            show(measurement, shown, outbox);
         }
     }
 
@@ -140,7 +140,7 @@ impl Windows {
 }
 
 /// Says what one showed.
-fn show(measurement: Measurement, shown: Result<WindowResult, BrokerError>, words: &mut Words) {
+fn show(measurement: Measurement, shown: Result<WindowResult, BrokerError>, outbox: &mut Outbox) {
     let Measurement {
         window,
         topic,
@@ -153,9 +153,9 @@ fn show(measurement: Measurement, shown: Result<WindowResult, BrokerError>, word
         Err(BrokerError::TopicNotFound(_)) => WindowResult::default(),
         Err(error) => {
             let text = format!("window {window} of {topic}: {error}");
-            return words.say(ToController::Problem { text });
+            return outbox.say(ToController::Problem { text });
         }
     };
     let of = (window, topic.to_string(), seconds);
-    words.show(Shown::new(of, result, order.with_trace));
+    outbox.show(Shown::new(of, result, order.with_trace));
 }

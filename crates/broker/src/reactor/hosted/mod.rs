@@ -5,7 +5,7 @@ pub(super) mod observe;
 mod operate;
 mod tasks;
 
-use topics::{Arena, Held, Key, TopicKey, TopicTable};
+use topics::{Arena, Key, TopicKey, TopicTable, WaitingPublisher};
 
 use super::attachments::Attachments;
 use super::durable::Waiters;
@@ -49,12 +49,12 @@ impl Hosted {
 
     /// Puts a publish at the end of those that wait at a topic, or (`first`) back at their head.
     pub(super) fn keep_waiting(&mut self, topic: TopicKey, publish: WaitingPublish, first: bool) {
-        let number = Held(self.waiting.insert(publish).to_bits());
+        let number = WaitingPublisher(self.waiting.insert(publish).to_bits());
         self.table.hold(topic, number, first);
     }
 
     /// What stands at a place of the line of a topic.
-    pub(super) fn take_waiting(&mut self, number: Held) -> Option<WaitingPublish> {
+    pub(super) fn take_waiting(&mut self, number: WaitingPublisher) -> Option<WaitingPublish> {
         self.waiting.remove(Key::from_bits(number.0))
     }
 }

@@ -97,7 +97,7 @@ async fn one_that_is_deposed_changes_nothing_and_says_who_leads() {
         assert!(later.try_recv().expect("answered").is_err(), "not heard");
 
         let (orders, mut told) = mpsc::channel(1);
-        service.turn(Next::Word(LinkWord::Hello {
+        service.turn(Next::FromLink(FromLink::Hello {
             link: 2,
             from: [127, 0, 0, 1].into(),
             hello: Box::new(hello()),

@@ -234,7 +234,7 @@ impl World {
                 .ask(|reply| Command::ResumeBroker(text("b1"), reply))
                 .map(drop),
             Step::Remove => {
-                self.service.words_from(LinkWord::Lost(1));
+                self.service.hear_links(FromLink::Lost(1));
                 self.service.finished();
                 self.ask(|reply| Command::RemoveBroker(text("b1"), reply))
             }
@@ -310,7 +310,7 @@ fn open(store: &Failing) -> (Service, mpsc::Receiver<Order>) {
     let (mut service, ..) = opened.expect("memory");
     let (orders, taken) = mpsc::channel(1024);
     let (link, from, hello) = (1, [127, 0, 0, 1].into(), Box::new(hello()));
-    service.words_from(LinkWord::Hello {
+    service.hear_links(FromLink::Hello {
         link,
         from,
         hello,

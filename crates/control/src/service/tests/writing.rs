@@ -46,7 +46,7 @@ pub(super) fn world() -> (Service, Slow, mpsc::Receiver<Order>) {
     );
     let (mut service, ..) = opened.expect("memory");
     let (orders, taken) = mpsc::channel(1024);
-    service.words_from(LinkWord::Hello {
+    service.hear_links(FromLink::Hello {
         link: 1,
         from: [127, 0, 0, 1].into(),
         hello: Box::new(hello()),
@@ -70,9 +70,9 @@ pub(super) fn ask<T>(
 
 pub(super) fn made(service: &mut Service, topic: &str) {
     let (topic, change) = (topic.to_owned(), TopicChange::TopicCreated);
-    let word = Box::new(ToController::Changed { topic, change });
-    let word = LinkWord::Message(1, word, RoomTaken::default());
-    service.turn(Next::Word(word));
+    let message = Box::new(ToController::Changed { topic, change });
+    let message = FromLink::Message(1, message, RoomTaken::default());
+    service.turn(Next::FromLink(message));
 }
 
 fn told_topics(orders: &mut mpsc::Receiver<Order>) -> Vec<String> {
@@ -225,14 +225,14 @@ fn removal_overtaken_by_a_hello(
     oneshot::Receiver<Result<(), ControlError>>,
     mpsc::Receiver<Order>,
 ) {
-    service.words_from(LinkWord::Lost(1));
+    service.hear_links(FromLink::Lost(1));
     service.finished();
     slow.stop(true);
     let answer = ask(service, |reply| {
         Command::RemoveBroker(String::from("b1"), reply)
     });
     let (orders, told) = mpsc::channel(64);
-    service.turn(Next::Word(LinkWord::Hello {
+    service.turn(Next::FromLink(FromLink::Hello {
         link: 2,
         from: [127, 0, 0, 1].into(),
         hello: Box::new(hello()),

@@ -3,26 +3,26 @@
 use std::collections::VecDeque;
 
 /// Somebody whose publish did not fit, by the number that the shell knows it as. What is not taken with
-/// [`TopicTable::pop_held`](super::TopicTable::pop_held) comes back in [`Effects::orphans`](super::Effects::orphans), so the shell
+/// [`TopicTable::pop_waiting`](super::TopicTable::pop_waiting) comes back in [`Effects::without_topic`](super::Effects::without_topic), so the shell
 /// keeps what the number stands for until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held(pub u64);
+pub struct WaitingPublisher(pub u64);
 
 /// Publishers of a topic that wait for room.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
     /// In their order.
-    pub(super) held: VecDeque<Held>,
+    pub(super) waiting: VecDeque<WaitingPublisher>,
     /// The memory that a waiting publish needs, in bytes.
     pub(super) memory_wanted: Option<u64>,
 }
 
 impl Publishers {
     /// Puts one at the end, or (`first`) back at the head.
-    pub(super) fn hold(&mut self, held: Held, first: bool) {
+    pub(super) fn hold(&mut self, publisher: WaitingPublisher, first: bool) {
         match first {
-            true => self.held.push_front(held),
-            false => self.held.push_back(held),
+            true => self.waiting.push_front(publisher),
+            false => self.waiting.push_back(publisher),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Totals {
     }
 }
 
-/// A broker's last word on a topic.
+/// A broker's last report on a topic.
 #[derive(Clone, Debug, Default)]
 pub struct Carried {
     /// The report.
@@ -65,7 +65,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// The next word on the topic, over `seconds`, with `connected` publishers.
+    /// The next report on the topic, over `seconds`, with `connected` publishers.
     pub(super) fn followed_by(
         self,
         report: TopicReport,
@@ -102,9 +102,9 @@ impl Carried {
 
 /// A broker's last reports on all topics.
 #[derive(Debug, Default)]
-pub struct Words {
+pub struct Reports {
     by_topic: BTreeMap<String, Carried>,
-    /// Topics of which the last word was not that nothing happens.
+    /// Topics of which the last report did not say that nothing happens.
     loud: BTreeSet<String>,
     /// Those of them whose promise is broken, and that is to be answered.
     troubled: BTreeSet<String>,
@@ -112,7 +112,7 @@ pub struct Words {
     totals: Totals,
 }
 
-impl Words {
+impl Reports {
     /// On a topic.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Carried> {
@@ -150,14 +150,14 @@ impl Words {
         self.totals.unfinished
     }
 
-    /// Takes the last word on a topic back, to be followed by the next one.
+    /// Takes the last report on a topic back, to be followed by the next one.
     pub(super) fn take(&mut self, name: &str) -> Option<Carried> {
         let carried = self.by_topic.remove(name)?;
         self.totals.change(false, &carried);
         Some(carried)
     }
 
-    /// The last word on a topic.
+    /// The last report on a topic.
     pub(super) fn put(&mut self, name: String, carried: Carried) {
         self.totals.change(true, &carried);
         self.by_topic.insert(name, carried);
@@ -194,7 +194,7 @@ impl Words {
         !self.troubled.is_empty()
     }
 
-    /// Topics of which that is so, with the last word on each.
+    /// Topics of which that is so, with the last report on each.
     pub(super) fn troubled(&self) -> impl Iterator<Item = (&String, &Carried)> {
         let troubled = self.troubled.iter();
         troubled.filter_map(|name| Some((name, self.by_topic.get(name)?)))

@@ -9,13 +9,13 @@ use crate::window::WindowResult;
 
 /// Messages that wait to be sent; while there are this many, nothing that adds to them is begun.
 /// What has begun adds two for each order of one errand.
-pub(super) const WORDS_MAX: usize = 1024;
+pub(super) const OUTBOX_MAX: usize = 1024;
 /// Names in one part of a trace; at their longest they fill half a message.
 const TRACE_PART_PUBLISHERS: usize = 8192;
 
 /// What waits to be said and done.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct Outbox {
     effects: VecDeque<Effect>,
     short: VecDeque<ToController>,
     /// Results of windows; they give way to short messages.
@@ -77,7 +77,7 @@ impl Shown {
     }
 }
 
-impl Words {
+impl Outbox {
     /// Wants something done.
     pub(super) fn effect(&mut self, effect: Effect) {
         self.effects.push_back(effect);
@@ -89,8 +89,8 @@ impl Words {
     }
 
     /// Says something.
-    pub(super) fn say(&mut self, word: ToController) {
-        self.short.push_back(word);
+    pub(super) fn say(&mut self, message: ToController) {
+        self.short.push_back(message);
     }
 
     /// Tells the controller what could not be done, and the log.
@@ -106,7 +106,7 @@ impl Words {
 
     /// Whether there is room for more.
     pub(super) fn has_room(&self) -> bool {
-        self.short.len() < WORDS_MAX
+        self.short.len() < OUTBOX_MAX
     }
 
     /// Windows of which something is still to be said.
@@ -123,9 +123,9 @@ impl Words {
         self.effects.pop_front()
     }
 
-    pub(super) fn next_word(&mut self) -> Option<ToController> {
-        if let Some(word) = self.short.pop_front() {
-            return Some(word);
+    pub(super) fn next_message(&mut self) -> Option<ToController> {
+        if let Some(message) = self.short.pop_front() {
+            return Some(message);
         }
         let part = self.shown.front_mut()?.next_part();
         part.or_else(|| {
