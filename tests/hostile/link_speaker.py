@@ -12,7 +12,7 @@ from broker import Address
 from deadlines import GENEROUS_S
 from keyed_hash import derived, keyed
 
-VERSION = 9
+VERSION = 10
 """Of the link."""
 
 OPENING = b"SRTMLINK" + struct.pack(">I", VERSION)
