@@ -12,7 +12,6 @@ const LOGS: LogsConfig = LogsConfig {
 };
 
 fn batch(number: u64, is_synced: bool, is_word_wanted: bool) -> LogOrder {
-    let channel = "c".parse().expect("valid");
     LogOrder::Write(Box::new(LogBatch {
         topic: TopicKey::from_bits(0),
         name: "t".parse().expect("valid"),
@@ -21,7 +20,7 @@ fn batch(number: u64, is_synced: bool, is_word_wanted: bool) -> LogOrder {
         is_word_wanted,
         messages: Segment::default(),
         standings: Vec::new(),
-        steps: vec![LogStep::Channel(1, channel)],
+        steps: vec![LogStep::Finished { channel: 1, id: number }],
         adopted: Vec::new(),
     }))
 }
