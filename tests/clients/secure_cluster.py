@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -19,7 +20,10 @@ from deadlines import GENEROUS_S, wait_until
 
 CONTROLLER_LINE = re.compile(r"controller: HTTPS on (\S+), brokers dial (\S+)")
 LOOKUP_LINE = re.compile(r"controller: lookup on (?:\S+ \(TCP\) and )?(\S+) \(HTTPS\)")
-BROKER_LINE = re.compile(r"(TCP|HTTPS): listening on (\S+)")
+BROKER_LINES = re.compile(r"TCP: listening on (\S+)\n(?:.*\n)*?.*HTTPS: listening on (\S+)\n")
+
+UNASKED_PORTS = range(15_000, 30_000)
+"""Ports that the kernel gives nobody who asks for just any."""
 
 
 def run(*arguments: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
@@ -99,9 +103,11 @@ class Daemon:
 
 
 def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+    """A port that nobody has now, and that no connection gets by chance while a daemon is away."""
+    while True:
+        port = random.choice(UNASKED_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class SecureCluster:
@@ -135,7 +141,8 @@ class SecureCluster:
 
     def ports(self, name: str) -> dict[str, Address]:
         """Where a broker listens: TCP and HTTPS."""
-        return {kind: address(at) for kind, at in self.brokers[name].found(BROKER_LINE)}
+        tcp, https = self.brokers[name].found(BROKER_LINES)[0]
+        return {"TCP": address(tcp), "HTTPS": address(https)}
 
     def until_up(self, name: str) -> dict[str, Any]:
         """The controller's view of a broker, once it is up."""
